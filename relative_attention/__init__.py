@@ -1,0 +1,54 @@
+"""Self-attention with relative position representations, in Keras 3.
+
+The mechanism of Shaw, Uszkoreit and Vaswani (2018), with tensor2tensor's
+numbers, and the translation models built on it. Every public name is here;
+each is imported when it is first used, so that `import relative_attention`
+is quick and needs no backend.
+"""
+
+import importlib
+
+from relative_attention.version import __version__
+
+_ROOM_OF = {
+    "InputError": "errors",
+    "clipped_relative_positions": "ops",
+    "relative_attention_inner": "ops",
+    "CrossAttention": "layers",
+    "FeedForward": "layers",
+    "LearnedPositions": "layers",
+    "RelativeSelfAttention": "layers",
+    "SinusoidalPositions": "layers",
+    "TokenEmbedding": "layers",
+    "TransformerDecoderBlock": "layers",
+    "TransformerEncoderBlock": "layers",
+    "Transformer": "models",
+    "TransformerConfig": "models",
+    "presets": "models",
+    "ParallelCorpus": "data",
+    "TokenBatches": "data",
+    "TokenCorpus": "data",
+    "Vocabulary": "data",
+    "MaskedCrossEntropy": "training",
+    "Perplexity": "training",
+    "TokenAccuracy": "training",
+    "TransformerSchedule": "training",
+    "Translator": "decoding",
+    "beam_search": "decoding",
+    "corpus_bleu": "evaluation",
+    "Recipe": "experiments",
+    "load_model_directory": "experiments",
+}
+
+__all__ = ["__version__", *_ROOM_OF]
+
+
+def __getattr__(name):
+    if name not in _ROOM_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    room = importlib.import_module(f"{__name__}.{_ROOM_OF[name]}")
+    return getattr(room, name)
+
+
+def __dir__():
+    return sorted([*globals(), *__all__])

@@ -1,0 +1,69 @@
+"""Attention logits to context vectors, with or without relations."""
+
+from keras import ops
+
+from relative_attention.ops.relative_attention_inner import (
+    relative_attention_inner,
+)
+
+# Far below any logit, yet finite: a row of -inf would make softmax nan.
+_MASKED_LOGIT = -1e9
+
+
+def attention_logits(query, key, key_relations=None):
+    """Eq. 5, or eq. 2 where there are no relations; `query` is scaled.
+
+    Args:
+        query: float tensor `(B, N, T, H)`, already divided by `sqrt(H)`.
+        key: float tensor `(B, N, S, H)`.
+        key_relations: float tensor `(T, S, H)` or `(N, T, S, H)`, or `None`.
+
+    Returns:
+        Float tensor `(B, N, T, S)`.
+    """
+    if key_relations is None:
+        return ops.matmul(query, ops.swapaxes(key, -1, -2))
+    return relative_attention_inner(query, key, key_relations, transpose=True)
+
+
+def attention_context(scores, value, value_relations=None):
+    """Eq. 3, or eq. 1 where there are no relations.
+
+    Args:
+        scores: float tensor `(B, N, T, S)`.
+        value: float tensor `(B, N, S, H_v)`.
+        value_relations: float tensor `(T, S, H_v)` or `(N, T, S, H_v)`, or
+            `None`.
+
+    Returns:
+        Float tensor `(B, N, T, H_v)`.
+    """
+    if value_relations is None:
+        return ops.matmul(scores, value)
+    return relative_attention_inner(
+        scores, value, value_relations, transpose=False
+    )
+
+
+def masked_softmax(logits, mask=None):
+    """Attention scores: softmax over the keys that a query may attend to.
+
+    Computed in float32 whatever the input: in float16, -1e9 is -inf.
+
+    Args:
+        logits: float tensor `(B, N, T, S)`.
+        mask: bool tensor of four axes that broadcasts to the shape of
+            `logits`; `True` = may attend. Defaults to `None`, every key.
+
+    Returns:
+        Tensor of the shape and dtype of `logits`. A row in which every key
+        is masked is all zeros.
+    """
+    dtype = logits.dtype
+    logits = ops.cast(logits, "float32")
+    if mask is None:
+        return ops.cast(ops.softmax(logits, axis=-1), dtype)
+    scores = ops.softmax(logits + ops.where(mask, 0.0, _MASKED_LOGIT), axis=-1)
+    # Without this a fully masked row would attend to every key alike.
+    any_key = ops.any(mask, axis=-1, keepdims=True)
+    return ops.cast(scores * ops.cast(any_key, "float32"), dtype)

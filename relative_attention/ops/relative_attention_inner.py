@@ -1,0 +1,72 @@
+"""tensor2tensor's product of heads with themselves and with their edges."""
+
+from keras import ops
+
+
+def relative_attention_inner(x, y, z, transpose):
+    """Multiply `x` by `y` and, position by position, by `z`; add the two.
+
+    Both sums of the mechanism have this form. The logits of eq. 5 are the
+    queries times the keys plus the queries times the key relations
+    (`transpose=True`); the outputs of eq. 3 are the attention scores times
+    the values plus the scores times the value relations (`transpose=False`).
+    As in tensor2tensor's `_relative_attention_inner`, the second product is
+    one matrix product per query position, over all sentences and heads at
+    once: `z` is not copied per sentence.
+
+    Args:
+        x: float tensor `(B, N, T, H)` with `transpose`, else `(B, N, T, S)`.
+        y: float tensor `(B, N, S, H)`.
+        z: float tensor `(T, S, H)`, shared by the heads, or `(N, T, S, H)`,
+            one per head.
+        transpose: bool. Whether the last two axes of `y` and `z` are swapped
+            before the products.
+
+    Returns:
+        Float tensor `(B, N, T, S)` with `transpose`, else `(B, N, T, H)`.
+
+    Raises:
+        ValueError: if `z` has neither three nor four axes.
+
+    Reference:
+     - [Shaw et al., 2018](https://arxiv.org/abs/1803.02155), section 3.3
+    """
+    return _product(x, y, transpose) + edge_product(x, z, transpose)
+
+
+def edge_product(x, z, transpose):
+    """The part of `relative_attention_inner` that belongs to the edges.
+
+    Args:
+        x: float tensor `(B, N, T, H)` with `transpose`, else `(B, N, T, S)`.
+        z: float tensor `(T, S, H)` or `(N, T, S, H)`.
+        transpose: bool. Whether the last two axes of `z` are swapped.
+
+    Returns:
+        Float tensor `(B, N, T, S)` with `transpose`, else `(B, N, T, H)`.
+
+    Raises:
+        ValueError: if `z` has neither three nor four axes.
+    """
+    rank = len(z.shape)
+    if rank not in (3, 4):
+        raise ValueError(
+            "`z` must have shape (T, S, H), shared by the heads, or "
+            f"(N, T, S, H), one per head. Received shape: {tuple(z.shape)}."
+        )
+    batch_size, num_heads, length, width = ops.shape(x)
+    if rank == 4:
+        by_position = ops.transpose(x, (1, 2, 0, 3))  # (N, T, B, .)
+        product = _product(by_position, z, transpose)
+        return ops.transpose(product, (2, 0, 1, 3))
+    by_position = ops.reshape(
+        ops.transpose(x, (2, 0, 1, 3)),
+        (length, batch_size * num_heads, width),
+    )
+    product = _product(by_position, z, transpose)  # (T, B * N, .)
+    product = ops.reshape(product, (length, batch_size, num_heads, -1))
+    return ops.transpose(product, (1, 2, 0, 3))
+
+
+def _product(a, b, transpose_b):
+    return ops.matmul(a, ops.swapaxes(b, -1, -2) if transpose_b else b)
