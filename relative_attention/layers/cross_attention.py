@@ -1,0 +1,96 @@
+"""Attention from the decoder to the encoder."""
+
+import keras
+from keras import ops
+
+from relative_attention.layers.head_projection import project_to_heads
+from relative_attention.layers.multi_head_layer import MultiHeadLayer
+from relative_attention.ops.attention import attention_context
+from relative_attention.ops.attention import attention_logits
+from relative_attention.ops.attention import masked_softmax
+
+
+@keras.saving.register_keras_serializable(package="relative_attention")
+class CrossAttention(MultiHeadLayer):
+    """Multi-head attention from target positions to source positions.
+
+    It has no relations: source and target positions have no distance from
+    one another, and neither the paper nor tensor2tensor gives them one. Keys
+    and values depend on the source alone, so that decoding computes them once
+    (`project_source`) and attends from any number of queries (`attend`).
+
+    Masking: `padding_mask` hides padded source positions. A query that may
+    attend to nothing returns zeros, before the output projection.
+
+    Args:
+        num_heads: int. Number of attention heads `N`.
+        key_dim: int. Size `H` of each head's queries and keys.
+        value_dim: int. Size `H_v` of each head's values. Defaults to
+            `key_dim`.
+        dropout: float. Rate in `[0, 1)` on attention scores. Defaults to
+            `0.0`.
+        use_bias: bool. Whether projections have biases. Defaults to `False`.
+        kernel_initializer, bias_initializer, kernel_regularizer,
+        bias_regularizer, kernel_constraint, bias_constraint, seed, **kwargs:
+            as in `RelativeSelfAttention`.
+
+    Call arguments:
+        inputs: float tensor `(B, T, D)`, the target side.
+        encoder_outputs: float tensor `(B, S, D)`.
+        padding_mask: bool tensor `(B, S)`. `True` = real token.
+        return_attention_scores: bool. Also return the scores, before dropout.
+            Defaults to `False`.
+        training: bool. Whether dropout is active.
+
+    Returns:
+        Float tensor `(B, T, D)`, or the pair of it and scores `(B, N, T, S)`.
+
+    Reference:
+     - [Vaswani et al., 2017](https://arxiv.org/abs/1706.03762), section 3.2.3
+    """
+
+    def build(self, inputs_shape, encoder_outputs_shape):
+        self._build_projections(inputs_shape[-1], encoder_outputs_shape[-1])
+
+    def call(
+        self,
+        inputs,
+        encoder_outputs,
+        padding_mask=None,
+        return_attention_scores=False,
+        training=None,
+    ):
+        outputs, scores = self.attend(
+            inputs,
+            self.project_source(encoder_outputs),
+            padding_mask=padding_mask,
+            training=training,
+        )
+        return (outputs, scores) if return_attention_scores else outputs
+
+    def project_source(self, encoder_outputs):
+        """Keys `(B, N, S, H)` and values `(B, N, S, H_v)`, as a dict."""
+        key, value = project_to_heads(
+            encoder_outputs, [self.key_dense, self.value_dense]
+        )
+        return {"key": key, "value": value}
+
+    def attend(self, inputs, source, padding_mask=None, training=None):
+        """Attend to what `project_source` returned.
+
+        Returns:
+            Pair of outputs `(B, T, D)` and scores `(B, N, T, S)`.
+        """
+        (query,) = project_to_heads(inputs, [self.query_dense])
+        logits = attention_logits(query * self.key_dim**-0.5, source["key"])
+        mask = None
+        if padding_mask is not None:
+            mask = ops.cast(padding_mask, "bool")[:, None, None, :]
+        scores = masked_softmax(logits, mask)
+        context = attention_context(
+            self.dropout_layer(scores, training=training), source["value"]
+        )
+        return self._merge_heads(context), scores
+
+    def compute_output_shape(self, inputs_shape, encoder_outputs_shape):
+        return inputs_shape

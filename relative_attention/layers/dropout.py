@@ -1,0 +1,69 @@
+"""Dropout that draws a quarter of the random numbers."""
+
+import math
+
+import keras
+from keras import ops
+
+_LEVELS = 256
+
+
+@keras.saving.register_keras_serializable(package="relative_attention")
+class Dropout(keras.layers.Dropout):
+    """`keras.layers.Dropout` from 8 random bits an element instead of 32.
+
+    On a CPU the random numbers are most of what dropout costs, and with them
+    dropout is a sixth of a training step. An element is dropped when its
+    byte is below a threshold, and the threshold is `256 * rate`, rounded up
+    or down at random, once a call, so that every element is dropped with
+    probability `rate` to within 2^-31. Kept elements are scaled by
+    `1 / (1 - rate)`.
+
+    Takes the arguments of `keras.layers.Dropout`. With a `noise_shape`, or a
+    rate that eight bits resolve poorly (under 1/32 or over 31/32), it is
+    Keras' own.
+    """
+
+    def call(self, inputs, training=False):
+        if not training or self.rate == 0:
+            return inputs
+        if self.noise_shape is not None or not 1 / 32 <= self.rate <= 31 / 32:
+            return super().call(inputs, training=training)
+        keep = self._draw_kept(ops.shape(inputs))
+        scale = 1 / (1 - self.rate)
+
+        @ops.custom_gradient
+        def drop(inputs):
+            # Written out so that a byte an element waits for the gradient,
+            # and not a number of the size of the inputs.
+            def gradient(*arguments, upstream=None):
+                if upstream is None:
+                    (upstream,) = arguments
+                return select(upstream)
+
+            return select(inputs), gradient
+
+        def select(values):
+            zeros = ops.zeros((), values.dtype)
+            return ops.where(
+                keep, values * ops.cast(scale, values.dtype), zeros
+            )
+
+        return drop(inputs)
+
+    def _draw_kept(self, shape):
+        """Which elements are kept: bool, of the given shape."""
+        size = math.prod(shape)
+        # One word more than the elements need decides how to round.
+        words = keras.random.randint(
+            (size // 4 + 2, 1),
+            -(2**31),
+            2**31 - 1,
+            dtype="int32",
+            seed=self.seed_generator,
+        )
+        level, fraction = divmod(self.rate * _LEVELS, 1)
+        round_up = words[0, 0] < int(fraction * 2**32) - 2**31
+        threshold = int(level) - _LEVELS // 2 + ops.cast(round_up, "int8")
+        levels = ops.reshape(ops.view(words[1:], "int8"), (-1,))[:size]
+        return ops.reshape(levels >= threshold, shape)

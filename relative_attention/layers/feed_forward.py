@@ -1,0 +1,73 @@
+"""The position-wise feed-forward layer."""
+
+import keras
+from keras import ops
+
+from relative_attention.layers.dropout import Dropout
+
+
+@keras.saving.register_keras_serializable(package="relative_attention")
+class FeedForward(keras.layers.Layer):
+    """Two dense layers with a ReLU between, the same at every position.
+
+    Args:
+        intermediate_dim: int. Size `F` of the layer between.
+        dropout: float. Rate in `[0, 1)` after the ReLU. The paper has none,
+            tensor2tensor 0.1 since its second set of hyperparameters.
+            Defaults to `0.0`.
+        seed: int. Seed of the dropout.
+        **kwargs: arguments of `keras.layers.Layer`.
+
+    Call arguments:
+        inputs: float tensor `(B, T, D)`.
+        training: bool. Whether dropout is active.
+
+    Returns:
+        Float tensor `(B, T, D)`.
+
+    Reference:
+     - [Vaswani et al., 2017](https://arxiv.org/abs/1706.03762), section 3.3
+    """
+
+    def __init__(self, intermediate_dim, dropout=0.0, seed=None, **kwargs):
+        super().__init__(**kwargs)
+        self.intermediate_dim = intermediate_dim
+        self.dropout = dropout
+        self.seed = seed
+        self.supports_masking = True
+        self.intermediate_dense = keras.layers.Dense(
+            intermediate_dim,
+            activation="relu",
+            dtype=self.dtype_policy,
+            name="intermediate",
+        )
+        self.dropout_layer = Dropout(
+            dropout, seed=seed, dtype=self.dtype_policy
+        )
+
+    def build(self, inputs_shape):
+        hidden_dim = inputs_shape[-1]
+        self.intermediate_dense.build((None, hidden_dim))
+        self.output_dense = keras.layers.Dense(
+            hidden_dim, dtype=self.dtype_policy, name="output"
+        )
+        self.output_dense.build((None, self.intermediate_dim))
+
+    def call(self, inputs, training=None):
+        # As a matrix: TensorFlow then computes product, bias and ReLU in one.
+        rows = ops.reshape(inputs, (-1, inputs.shape[-1]))
+        intermediate = self.dropout_layer(
+            self.intermediate_dense(rows), training=training
+        )
+        return ops.reshape(self.output_dense(intermediate), ops.shape(inputs))
+
+    def compute_output_shape(self, inputs_shape):
+        return inputs_shape
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "intermediate_dim": self.intermediate_dim,
+            "dropout": self.dropout,
+            "seed": self.seed,
+        }

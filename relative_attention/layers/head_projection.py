@@ -1,0 +1,71 @@
+"""The projections into heads and out of them."""
+
+import math
+
+import keras
+from keras import ops
+
+
+@keras.saving.register_keras_serializable(package="relative_attention")
+class HeadProjection(keras.layers.EinsumDense):
+    """`keras.layers.EinsumDense`, computed as one matrix product.
+
+    The same kernel and the same numbers. On TensorFlow the gradient of Keras'
+    einsum with respect to the kernel is one product per sentence, summed over
+    the batch afterwards: 40 % of a training step on a CPU. Flattened to a
+    matrix, the sum is part of the product.
+
+    Takes the arguments of `keras.layers.EinsumDense`; the axes that the
+    equation contracts must be the last of the inputs and the first of the
+    kernel, in the same order.
+    """
+
+    def call(self, inputs, training=None):
+        kernel_shape = tuple(self.kernel.shape)
+        num_contracted = len(kernel_shape) - self._num_output_axes()
+        num_rows = math.prod(kernel_shape[:num_contracted])
+        outputs = ops.matmul(
+            ops.reshape(inputs, (-1, num_rows)),
+            ops.reshape(self.kernel, (num_rows, -1)),
+        )
+        kept = tuple(ops.shape(inputs))[:-num_contracted]
+        outputs = ops.reshape(outputs, kept + kernel_shape[num_contracted:])
+        return outputs if self.bias is None else outputs + self.bias
+
+    def _num_output_axes(self):
+        input_axes, rest = self.equation.split(",")
+        kernel_axes, _ = rest.split("->")
+        return len(set(kernel_axes) - set(input_axes))
+
+
+def project_to_heads(inputs, projections):
+    """Project `inputs` by several `HeadProjection`s in one matrix product.
+
+    One product is faster than three, and so is one gradient with respect to
+    `inputs`.
+
+    Args:
+        inputs: float tensor `(B, T, D)`.
+        projections: built `HeadProjection`s with kernels `(D, N, H)`, the
+            same `N` in all. Where `H` differs, each is computed on its own.
+
+    Returns:
+        List of float tensors `(B, N, T, H)`, one for each projection.
+    """
+    batch_size, length, hidden_dim = ops.shape(inputs)
+    kernels = [ops.cast(p.kernel, inputs.dtype) for p in projections]
+    _, num_heads, head_dim = kernels[0].shape
+    if any(kernel.shape[-1] != head_dim for kernel in kernels):
+        return [ops.transpose(p(inputs), (0, 2, 1, 3)) for p in projections]
+    kernel = ops.reshape(
+        ops.stack(kernels, axis=1),  # (D, projections, N, H)
+        (hidden_dim, -1),
+    )
+    outputs = ops.matmul(ops.reshape(inputs, (-1, hidden_dim)), kernel)
+    outputs = ops.reshape(
+        outputs, (batch_size, length, len(kernels), num_heads, head_dim)
+    )
+    if projections[0].bias is not None:
+        biases = ops.stack([p.bias for p in projections])
+        outputs = outputs + ops.cast(biases, outputs.dtype)
+    return ops.unstack(ops.transpose(outputs, (2, 0, 3, 1, 4)), axis=0)

@@ -1,0 +1,28 @@
+"""Layer normalization over the last axis."""
+
+import keras
+
+from relative_attention.ops.layer_normalization import layer_normalization
+
+
+@keras.saving.register_keras_serializable(package="relative_attention")
+class LayerNormalization(keras.layers.LayerNormalization):
+    """`keras.layers.LayerNormalization` with a gradient twice as fast.
+
+    Takes the arguments of `keras.layers.LayerNormalization`, of which it
+    supports the default axis with scale and centre. `epsilon` defaults to
+    `1e-6`, tensor2tensor's, where Keras has `1e-3`.
+    """
+
+    def __init__(self, epsilon=1e-6, **kwargs):
+        super().__init__(epsilon=epsilon, **kwargs)
+        if self.axis != -1 or not (self.scale and self.center):
+            raise ValueError(
+                "`axis` must be -1 and `scale` and `center` must be True; "
+                "use `keras.layers.LayerNormalization` for anything else. "
+                f"Received: axis={self.axis}, scale={self.scale}, "
+                f"center={self.center}."
+            )
+
+    def call(self, inputs):
+        return layer_normalization(inputs, self.gamma, self.beta, self.epsilon)

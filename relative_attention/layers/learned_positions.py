@@ -1,0 +1,54 @@
+"""Learned absolute position embeddings."""
+
+import keras
+from keras import ops
+
+
+@keras.saving.register_keras_serializable(package="relative_attention")
+class LearnedPositions(keras.layers.Layer):
+    """Adds a learned embedding of the absolute position to embeddings.
+
+    Args:
+        max_length: int. Number of positions there are embeddings for. What
+            lies beyond shares the last one.
+        **kwargs: arguments of `keras.layers.Layer`.
+
+    Call arguments:
+        inputs: float tensor `(B, T, D)`.
+        start_position: int. Position of the first row, for cached decoding.
+            Defaults to `0`.
+
+    Returns:
+        Float tensor `(B, T, D)`.
+
+    Reference:
+     - [Gehring et al., 2017](https://arxiv.org/abs/1705.03122), section 3.1
+    """
+
+    def __init__(self, max_length, **kwargs):
+        super().__init__(**kwargs)
+        self.max_length = max_length
+        self.supports_masking = True
+
+    def build(self, inputs_shape):
+        hidden_dim = inputs_shape[-1]
+        self.embeddings = self.add_weight(
+            name="embeddings",
+            shape=(self.max_length, hidden_dim),
+            initializer=keras.initializers.RandomNormal(
+                stddev=hidden_dim**-0.5
+            ),
+        )
+
+    def call(self, inputs, start_position=0):
+        length = ops.shape(inputs)[1]
+        positions = ops.arange(length, dtype="int32") + start_position
+        positions = ops.minimum(positions, self.max_length - 1)
+        rows = ops.take(self.embeddings, positions, axis=0)
+        return inputs + ops.cast(rows, inputs.dtype)
+
+    def compute_output_shape(self, inputs_shape):
+        return inputs_shape
+
+    def get_config(self):
+        return {**super().get_config(), "max_length": self.max_length}

@@ -1,0 +1,137 @@
+"""What every multi-head attention layer of the package has in common."""
+
+import keras
+from keras import constraints
+from keras import initializers
+from keras import ops
+from keras import regularizers
+
+from relative_attention.layers.dropout import Dropout
+from relative_attention.layers.head_projection import HeadProjection
+from relative_attention.layers.matrix_initializer import MatrixInitializer
+
+
+class MultiHeadLayer(keras.layers.Layer):
+    """Projections into heads and back, and the arguments that shape them.
+
+    Sub-layers and weights are named and shaped as in
+    `keras.layers.MultiHeadAttention`: `query_dense`, `key_dense` and
+    `value_dense` with kernels `(D, N, H)`, `output_dense` with kernel
+    `(N, H_v, D)`. One thing differs: initial values are drawn for the matrix
+    `(D, N * H)`, as in tensor2tensor. Keras draws them for the 3-D kernel as
+    if it were a convolution's, six times too small at base size.
+    """
+
+    def __init__(
+        self,
+        num_heads,
+        key_dim,
+        value_dim=None,
+        dropout=0.0,
+        use_bias=False,
+        kernel_initializer="glorot_uniform",
+        bias_initializer="zeros",
+        kernel_regularizer=None,
+        bias_regularizer=None,
+        kernel_constraint=None,
+        bias_constraint=None,
+        seed=None,
+        **kwargs,
+    ):
+        value_dim = key_dim if value_dim is None else value_dim
+        for name, size in (
+            ("num_heads", num_heads),
+            ("key_dim", key_dim),
+            ("value_dim", value_dim),
+        ):
+            if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+                raise ValueError(
+                    f"`{name}` must be a positive int. "
+                    f"Received: {name}={size!r}."
+                )
+        if not 0 <= dropout < 1:
+            raise ValueError(
+                "`dropout` must be a rate in [0, 1). "
+                f"Received: dropout={dropout!r}."
+            )
+        super().__init__(**kwargs)
+        self.num_heads = num_heads
+        self.key_dim = key_dim
+        self.value_dim = value_dim
+        self.dropout = dropout
+        self.use_bias = use_bias
+        self.kernel_initializer = initializers.get(kernel_initializer)
+        self.bias_initializer = initializers.get(bias_initializer)
+        self.kernel_regularizer = regularizers.get(kernel_regularizer)
+        self.bias_regularizer = regularizers.get(bias_regularizer)
+        self.kernel_constraint = constraints.get(kernel_constraint)
+        self.bias_constraint = constraints.get(bias_constraint)
+        self.seed = seed
+        self.supports_masking = True
+        self.dropout_layer = Dropout(
+            dropout, seed=seed, dtype=self.dtype_policy
+        )
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "num_heads": self.num_heads,
+            "key_dim": self.key_dim,
+            "value_dim": self.value_dim,
+            "dropout": self.dropout,
+            "use_bias": self.use_bias,
+            "kernel_initializer": initializers.serialize(
+                self.kernel_initializer
+            ),
+            "bias_initializer": initializers.serialize(self.bias_initializer),
+            "kernel_regularizer": regularizers.serialize(
+                self.kernel_regularizer
+            ),
+            "bias_regularizer": regularizers.serialize(self.bias_regularizer),
+            "kernel_constraint": constraints.serialize(self.kernel_constraint),
+            "bias_constraint": constraints.serialize(self.bias_constraint),
+            "seed": self.seed,
+        }
+
+    def _build_projections(self, query_dim, source_dim):
+        self.query_dense = self._head_dense("query", query_dim, self.key_dim)
+        self.key_dense = self._head_dense("key", source_dim, self.key_dim)
+        self.value_dense = self._head_dense("value", source_dim, self.value_dim)
+        self.output_dense = HeadProjection(
+            "btnh,nhd->btd",
+            output_shape=(None, query_dim),
+            bias_axes="d" if self.use_bias else None,
+            name="output",
+            **self._dense_arguments(num_input_axes=2),
+        )
+        self.output_dense.build((None, None, self.num_heads, self.value_dim))
+
+    def _head_dense(self, name, input_dim, head_dim):
+        dense = HeadProjection(
+            "btd,dnh->btnh",
+            output_shape=(None, self.num_heads, head_dim),
+            bias_axes="nh" if self.use_bias else None,
+            name=name,
+            **self._dense_arguments(num_input_axes=1),
+        )
+        dense.build((None, None, input_dim))
+        return dense
+
+    def _dense_arguments(self, num_input_axes):
+        # Initializers are cloned: one object used thrice would make query,
+        # key and value start equal.
+        return {
+            "kernel_initializer": MatrixInitializer(
+                self.kernel_initializer.clone(), num_input_axes
+            ),
+            "bias_initializer": self.bias_initializer.clone(),
+            "kernel_regularizer": self.kernel_regularizer,
+            "bias_regularizer": self.bias_regularizer,
+            "kernel_constraint": self.kernel_constraint,
+            "bias_constraint": self.bias_constraint,
+            "dtype": self.dtype_policy,
+        }
+
+    def _merge_heads(self, context):
+        """Context vectors `(B, N, T, H_v)` to outputs `(B, T, D)`."""
+        return self.output_dense(ops.transpose(context, (0, 2, 1, 3)))

@@ -1,0 +1,360 @@
+"""Self-attention with relative position representations."""
+
+import keras
+from keras import initializers
+from keras import ops
+
+from relative_attention.layers.head_projection import project_to_heads
+from relative_attention.layers.multi_head_layer import MultiHeadLayer
+from relative_attention.layers.per_head_initializer import PerHeadInitializer
+from relative_attention.ops.attention import attention_context
+from relative_attention.ops.attention import attention_logits
+from relative_attention.ops.attention import masked_softmax
+from relative_attention.ops.masks import causal_mask
+from relative_attention.ops.relative_positions import (
+    clipped_relative_positions,
+)
+
+_IMPLEMENTATIONS = ("auto", "transpose")
+
+
+@keras.saving.register_keras_serializable(package="relative_attention")
+class RelativeSelfAttention(MultiHeadLayer):
+    """Multi-head self-attention that knows how far apart two tokens are.
+
+    Position `i` attends to position `j` through an edge representation chosen
+    by the distance `j - i`, clipped to `max_relative_position` on either side
+    (Shaw et al. 2018, section 3.2). It is added to the key (eq. 4) and to the
+    value (eq. 3). The layer knows no absolute position.
+
+    Weights: `query_dense.kernel` and `key_dense.kernel` `(D, N, H)`,
+    `value_dense.kernel` `(D, N, H_v)`, `output_dense.kernel` `(N, H_v, D)`;
+    `key_relation_embeddings` `(2K + 1, H)` and `value_relation_embeddings`
+    `(2K + 1, H_v)`, with a leading axis `N` when heads do not share them.
+    Row `r` belongs to the distance `r - K`.
+
+    Masking: a Keras padding mask on `inputs` hides padded keys and is passed
+    on. A query that may attend to nothing returns zeros, before the output
+    projection.
+
+    Args:
+        num_heads: int. Number of attention heads `N`.
+        key_dim: int. Size `H` of each head's queries and keys (d_z in the
+            paper).
+        max_relative_position: int. Clipping distance `K`, in tokens; farther
+            tokens share one embedding, and `0` makes every edge alike.
+        value_dim: int. Size `H_v` of each head's values. Defaults to
+            `key_dim`.
+        use_key_relations: bool. Whether there is an a^K (eq. 4). Defaults to
+            `True`.
+        use_value_relations: bool. Whether there is an a^V (eq. 3). Defaults
+            to `True`. With neither (Table 3, last row), the layer is plain
+            self-attention.
+        share_relations_across_heads: bool. One table for all heads, as in
+            tensor2tensor and the paper's big model, or one for each, as in
+            the paper's base model. Defaults to `True`.
+        dropout: float. Rate in `[0, 1)` on attention scores. Defaults to
+            `0.0`.
+        use_bias: bool. Whether projections have biases. Defaults to `False`,
+            as in tensor2tensor.
+        implementation: string. How the relations are computed; every way
+            gives the same numbers. `"transpose"` is tensor2tensor's
+            (`relative_attention_inner`), `"auto"` the fastest for the shapes,
+            at present always `"transpose"`. Defaults to `"auto"`.
+        kernel_initializer: initializer of the projections, drawn as matrices
+            `(D, N * H)`. Defaults to `"glorot_uniform"`, tensor2tensor's.
+        bias_initializer: initializer of the biases. Defaults to `"zeros"`.
+        relation_initializer: initializer of one relation table. Defaults to
+            `"glorot_uniform"`, tensor2tensor's.
+        kernel_regularizer: regularizer of the projections.
+        bias_regularizer: regularizer of the biases.
+        relation_regularizer: regularizer of the relation tables.
+        kernel_constraint: constraint on the projections.
+        bias_constraint: constraint on the biases.
+        relation_constraint: constraint on the relation tables.
+        seed: int. Seed of the dropout.
+        **kwargs: arguments of `keras.layers.Layer`, such as `name`, `dtype`.
+
+    Call arguments:
+        inputs: float tensor `(B, T, D)`.
+        attention_mask: bool tensor, broadcast to `(B, T, T)`. `True` = may
+            attend.
+        use_causal_mask: bool. Whether a query attends only to its own and
+            earlier positions. Defaults to `False`.
+        return_attention_scores: bool. Also return the scores, before dropout.
+            Defaults to `False`.
+        training: bool. Whether dropout is active.
+
+    Returns:
+        Float tensor `(B, T, D)`, or the pair of it and scores `(B, N, T, T)`.
+
+    Raises:
+        ValueError: if a size is not positive, the clipping distance is
+            negative, the implementation is unknown, or `attention_mask` does
+            not broadcast.
+
+    Example:
+    >>> layer = RelativeSelfAttention(8, key_dim=64, max_relative_position=16)
+    >>> keras.ops.shape(layer(keras.ops.zeros((2, 10, 512))))
+    (2, 10, 512)
+
+    Reference:
+     - [Shaw et al., 2018](https://arxiv.org/abs/1803.02155), eqs. 3-5
+    """
+
+    def __init__(
+        self,
+        num_heads,
+        key_dim,
+        max_relative_position,
+        value_dim=None,
+        use_key_relations=True,
+        use_value_relations=True,
+        share_relations_across_heads=True,
+        dropout=0.0,
+        use_bias=False,
+        implementation="auto",
+        kernel_initializer="glorot_uniform",
+        bias_initializer="zeros",
+        relation_initializer="glorot_uniform",
+        kernel_regularizer=None,
+        bias_regularizer=None,
+        relation_regularizer=None,
+        kernel_constraint=None,
+        bias_constraint=None,
+        relation_constraint=None,
+        seed=None,
+        **kwargs,
+    ):
+        if (
+            isinstance(max_relative_position, bool)
+            or not isinstance(max_relative_position, int)
+            or max_relative_position < 0
+        ):
+            raise ValueError(
+                "`max_relative_position` must be a non-negative int (tokens "
+                "on either side). Received: "
+                f"max_relative_position={max_relative_position!r}."
+            )
+        if implementation not in _IMPLEMENTATIONS:
+            raise ValueError(
+                f"`implementation` must be one of {_IMPLEMENTATIONS}. "
+                f"Received: implementation={implementation!r}."
+            )
+        super().__init__(
+            num_heads,
+            key_dim,
+            value_dim=value_dim,
+            dropout=dropout,
+            use_bias=use_bias,
+            kernel_initializer=kernel_initializer,
+            bias_initializer=bias_initializer,
+            kernel_regularizer=kernel_regularizer,
+            bias_regularizer=bias_regularizer,
+            kernel_constraint=kernel_constraint,
+            bias_constraint=bias_constraint,
+            seed=seed,
+            **kwargs,
+        )
+        self.max_relative_position = max_relative_position
+        self.use_key_relations = use_key_relations
+        self.use_value_relations = use_value_relations
+        self.share_relations_across_heads = share_relations_across_heads
+        self.implementation = implementation
+        self.relation_initializer = initializers.get(relation_initializer)
+        self.relation_regularizer = keras.regularizers.get(relation_regularizer)
+        self.relation_constraint = keras.constraints.get(relation_constraint)
+
+    def build(self, inputs_shape):
+        hidden_dim = inputs_shape[-1]
+        self._build_projections(hidden_dim, hidden_dim)
+        self.key_relation_embeddings = None
+        self.value_relation_embeddings = None
+        if self.use_key_relations:
+            self.key_relation_embeddings = self._relation_embeddings(
+                "key_relation_embeddings", self.key_dim
+            )
+        if self.use_value_relations:
+            self.value_relation_embeddings = self._relation_embeddings(
+                "value_relation_embeddings", self.value_dim
+            )
+
+    def _relation_embeddings(self, name, dim):
+        shape = (2 * self.max_relative_position + 1, dim)
+        initializer = self.relation_initializer.clone()
+        if not self.share_relations_across_heads:
+            shape = (self.num_heads, *shape)
+            initializer = PerHeadInitializer(initializer)
+        return self.add_weight(
+            name=name,
+            shape=shape,
+            initializer=initializer,
+            regularizer=self.relation_regularizer,
+            constraint=self.relation_constraint,
+        )
+
+    def call(
+        self,
+        inputs,
+        attention_mask=None,
+        use_causal_mask=False,
+        return_attention_scores=False,
+        training=None,
+        mask=None,
+        inputs_mask=None,
+    ):
+        query, key, value = self._project(inputs)
+        positions = ops.arange(ops.shape(inputs)[1], dtype="int32")
+        # Keras fills in `mask` when `inputs` is the only tensor argument and
+        # `inputs_mask` when there are more.
+        padding_mask = mask if mask is not None else inputs_mask
+        outputs, scores = self._attend(
+            query,
+            key,
+            value,
+            query_positions=positions,
+            key_positions=positions,
+            mask=self._merge_masks(
+                inputs, attention_mask, padding_mask, use_causal_mask
+            ),
+            training=training,
+        )
+        return (outputs, scores) if return_attention_scores else outputs
+
+    def decode_step(self, inputs, cache, position):
+        """Attend from one position to it and to those in the cache.
+
+        Args:
+            inputs: float tensor `(B, 1, D)`, the token at `position`.
+            cache: dict of `"key"` `(B, N, position, H)` and `"value"`
+                `(B, N, position, H_v)`, from `start_cache` or the step
+                before.
+            position: int scalar, absolute, 0 first.
+
+        Returns:
+            Pair of outputs `(B, 1, D)` and the cache, one position longer.
+        """
+        query, key, value = self._project(inputs)
+        cache = {
+            "key": ops.concatenate([cache["key"], key], axis=2),
+            "value": ops.concatenate([cache["value"], value], axis=2),
+        }
+        outputs, _ = self._attend(
+            query,
+            cache["key"],
+            cache["value"],
+            query_positions=ops.reshape(position, (1,)),
+            key_positions=ops.arange(ops.shape(cache["key"])[2], dtype="int32"),
+        )
+        return outputs, cache
+
+    def start_cache(self, batch_size):
+        """The empty cache of `batch_size` sequences, for `decode_step`."""
+        return {
+            name: ops.zeros(
+                (batch_size, self.num_heads, 0, dim), self.compute_dtype
+            )
+            for name, dim in (("key", self.key_dim), ("value", self.value_dim))
+        }
+
+    def _project(self, inputs):
+        query, key, value = project_to_heads(
+            inputs, [self.query_dense, self.key_dense, self.value_dense]
+        )
+        # Scaling the query scales both terms of eq. 5.
+        return query * self.key_dim**-0.5, key, value
+
+    def _merge_masks(
+        self, inputs, attention_mask, padding_mask, use_causal_mask
+    ):
+        """All masks in one, broadcast to `(B, N, T, T)`, or `None`."""
+        masks = []
+        if attention_mask is not None:
+            attention_mask = ops.cast(attention_mask, "bool")
+            self._check_attention_mask(inputs.shape, attention_mask.shape)
+            while len(attention_mask.shape) < 3:
+                attention_mask = attention_mask[None]
+            masks.append(attention_mask[:, None])
+        if padding_mask is not None:
+            masks.append(ops.cast(padding_mask, "bool")[:, None, None, :])
+        if use_causal_mask:
+            positions = ops.arange(ops.shape(inputs)[1], dtype="int32")
+            masks.append(causal_mask(positions, positions)[None, None])
+        merged = None
+        for mask in masks:
+            merged = mask if merged is None else ops.logical_and(merged, mask)
+        return merged
+
+    def _check_attention_mask(self, inputs_shape, mask_shape):
+        batch_size, length, _ = inputs_shape
+        expected = (batch_size, length, length)
+        fits = len(mask_shape) <= 3 and all(
+            size is None or wanted is None or size in (1, wanted)
+            for size, wanted in zip(mask_shape[::-1], expected[::-1])
+        )
+        if not fits:
+            raise ValueError(
+                f"`attention_mask` must broadcast to {expected}. Received "
+                f"shape: {tuple(mask_shape)}. To hide padded keys, pass "
+                "`padding_mask[:, None, :]`."
+            )
+
+    def _attend(
+        self,
+        query,
+        key,
+        value,
+        query_positions,
+        key_positions,
+        mask=None,
+        training=None,
+    ):
+        key_relations = value_relations = None
+        if self.use_key_relations or self.use_value_relations:
+            relative_positions = clipped_relative_positions(
+                query_positions, key_positions, self.max_relative_position
+            )
+        if self.use_key_relations:
+            key_relations = self._gather_relations(
+                self.key_relation_embeddings, relative_positions, query.dtype
+            )
+        if self.use_value_relations:
+            value_relations = self._gather_relations(
+                self.value_relation_embeddings, relative_positions, value.dtype
+            )
+        logits = attention_logits(query, key, key_relations)
+        scores = masked_softmax(logits, mask)
+        context = attention_context(
+            self.dropout_layer(scores, training=training),
+            value,
+            value_relations,
+        )
+        return self._merge_heads(context), scores
+
+    @staticmethod
+    def _gather_relations(embeddings, relative_positions, dtype):
+        """Table rows by edge: `(T, S, H)`, or `(N, T, S, H)` per head."""
+        rows = ops.take(embeddings, relative_positions, axis=-2)
+        return ops.cast(rows, dtype)
+
+    def compute_output_shape(self, inputs_shape):
+        return inputs_shape
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "max_relative_position": self.max_relative_position,
+            "use_key_relations": self.use_key_relations,
+            "use_value_relations": self.use_value_relations,
+            "share_relations_across_heads": self.share_relations_across_heads,
+            "implementation": self.implementation,
+            "relation_initializer": initializers.serialize(
+                self.relation_initializer
+            ),
+            "relation_regularizer": keras.regularizers.serialize(
+                self.relation_regularizer
+            ),
+            "relation_constraint": keras.constraints.serialize(
+                self.relation_constraint
+            ),
+        }

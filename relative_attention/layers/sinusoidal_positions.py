@@ -1,0 +1,65 @@
+"""Sinusoidal position encodings."""
+
+import math
+
+import keras
+from keras import ops
+
+
+@keras.saving.register_keras_serializable(package="relative_attention")
+class SinusoidalPositions(keras.layers.Layer):
+    """Adds sines and cosines of the absolute position to embeddings.
+
+    The columns are tensor2tensor's: all sines, then all cosines, then a zero
+    if `D` is odd, with wavelengths from `2 pi` to `2 pi * max_wavelength`.
+    # Differs from the paper: Vaswani et al. alternate sine and cosine, a
+    permutation of columns that the next matrix absorbs.
+
+    Args:
+        max_wavelength: float. Defaults to `10_000`.
+        **kwargs: arguments of `keras.layers.Layer`.
+
+    Call arguments:
+        inputs: float tensor `(B, T, D)`.
+        start_position: int. Position of the first row, for cached decoding.
+            Defaults to `0`.
+
+    Returns:
+        Float tensor `(B, T, D)`.
+
+    Reference:
+     - [Vaswani et al., 2017](https://arxiv.org/abs/1706.03762), section 3.5
+    """
+
+    def __init__(self, max_wavelength=10_000, **kwargs):
+        super().__init__(**kwargs)
+        self.max_wavelength = max_wavelength
+        self.supports_masking = True
+
+    def call(self, inputs, start_position=0):
+        _, length, hidden_dim = ops.shape(inputs)
+        positions = ops.arange(length, dtype="int32") + start_position
+        encodings = self.encode(positions, hidden_dim)
+        return inputs + ops.cast(encodings, inputs.dtype)
+
+    def encode(self, positions, hidden_dim):
+        """Encodings float32 `(T, D)` of absolute positions `(T,)`."""
+        num_timescales = hidden_dim // 2
+        log_increment = math.log(self.max_wavelength) / max(
+            num_timescales - 1, 1
+        )
+        frequencies = ops.exp(
+            ops.arange(num_timescales, dtype="float32") * -log_increment
+        )
+        angles = ops.cast(positions, "float32")[:, None] * frequencies[None]
+        encodings = ops.concatenate([ops.sin(angles), ops.cos(angles)], axis=1)
+        return ops.pad(encodings, ((0, 0), (0, hidden_dim % 2)))
+
+    def compute_output_shape(self, inputs_shape):
+        return inputs_shape
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "max_wavelength": self.max_wavelength,
+        }

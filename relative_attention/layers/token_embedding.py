@@ -1,0 +1,74 @@
+"""Token embeddings, and the logits of the same matrix."""
+
+import keras
+from keras import ops
+
+from relative_attention.ops.masks import padding_mask
+
+
+@keras.saving.register_keras_serializable(package="relative_attention")
+class TokenEmbedding(keras.layers.Layer):
+    """Rows of a matrix by token id, scaled by `sqrt(D)`; id 0 is zero.
+
+    As in tensor2tensor, initial values are normal with standard deviation
+    `D^-0.5`, an id 0 (padding, and the first input of the decoder) embeds to
+    the zero vector, and `logits` multiplies by the same matrix unscaled and
+    without bias.
+
+    Args:
+        vocabulary_size: int. Number of rows `V`.
+        hidden_dim: int. Size `D` of a row.
+        **kwargs: arguments of `keras.layers.Layer`.
+
+    Call arguments:
+        inputs: int tensor `(B, T)` of token ids.
+
+    Returns:
+        Float tensor `(B, T, D)`.
+
+    Reference:
+     - [Vaswani et al., 2017](https://arxiv.org/abs/1706.03762), section 3.4
+    """
+
+    def __init__(self, vocabulary_size, hidden_dim, **kwargs):
+        super().__init__(**kwargs)
+        self.vocabulary_size = vocabulary_size
+        self.hidden_dim = hidden_dim
+
+    def build(self, inputs_shape=None):
+        # Not cast by itself: a lookup needs a few rows, not the whole matrix
+        # in half precision.
+        self.embeddings = self.add_weight(
+            name="embeddings",
+            shape=(self.vocabulary_size, self.hidden_dim),
+            initializer=keras.initializers.RandomNormal(
+                stddev=self.hidden_dim**-0.5
+            ),
+            autocast=False,
+        )
+
+    def call(self, inputs):
+        rows = ops.take(self.embeddings, inputs, axis=0)
+        scale = ops.cast(padding_mask(inputs), rows.dtype) * (
+            self.hidden_dim**0.5
+        )
+        return ops.cast(rows * scale[..., None], self.compute_dtype)
+
+    def logits(self, hidden):
+        """Logits `(..., V)` of hidden states `(..., D)`."""
+        embeddings = ops.cast(self.embeddings, hidden.dtype)
+        rows = ops.reshape(hidden, (-1, self.hidden_dim))
+        logits = ops.matmul(rows, ops.transpose(embeddings))
+        return ops.reshape(
+            logits, ops.shape(hidden)[:-1] + (self.vocabulary_size,)
+        )
+
+    def compute_output_shape(self, inputs_shape):
+        return (*inputs_shape, self.hidden_dim)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "vocabulary_size": self.vocabulary_size,
+            "hidden_dim": self.hidden_dim,
+        }

@@ -1,0 +1,65 @@
+"""What encoder and decoder blocks have in common."""
+
+import keras
+
+from relative_attention.layers.dropout import Dropout
+from relative_attention.layers.layer_normalization import LayerNormalization
+
+
+class TransformerBlock(keras.layers.Layer):
+    """A stack of sublayers, each in a residual connection.
+
+    Args:
+        dropout: float. Rate in `[0, 1)` on the output of every sublayer.
+        normalize_first: bool. Whether layer normalization comes before each
+            sublayer ("pre-norm", tensor2tensor's `"n"`, `"da"`) or after the
+            residual connection ("post-norm", `"none"`, `"dan"`, as in
+            Vaswani et al. 2017).
+        layer_norm_epsilon: float. Added to the variance.
+        seed: int. Seed of the dropout.
+        **kwargs: arguments of `keras.layers.Layer`.
+    """
+
+    def __init__(
+        self,
+        dropout=0.0,
+        normalize_first=False,
+        layer_norm_epsilon=1e-6,
+        seed=None,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.dropout = dropout
+        self.normalize_first = normalize_first
+        self.layer_norm_epsilon = layer_norm_epsilon
+        self.seed = seed
+        self.supports_masking = True
+        self.dropout_layer = Dropout(
+            dropout, seed=seed, dtype=self.dtype_policy
+        )
+
+    def _layer_norm(self, name, hidden_dim):
+        layer_norm = LayerNormalization(
+            epsilon=self.layer_norm_epsilon,
+            dtype=self.dtype_policy,
+            name=name,
+        )
+        layer_norm.build((None, None, hidden_dim))
+        return layer_norm
+
+    def _residual(self, inputs, layer_norm, sublayer, training=None):
+        """`inputs` plus `sublayer` of them, normalised before or after."""
+        if self.normalize_first:
+            outputs = sublayer(layer_norm(inputs))
+            return inputs + self.dropout_layer(outputs, training=training)
+        outputs = self.dropout_layer(sublayer(inputs), training=training)
+        return layer_norm(inputs + outputs)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "dropout": self.dropout,
+            "normalize_first": self.normalize_first,
+            "layer_norm_epsilon": self.layer_norm_epsilon,
+            "seed": self.seed,
+        }

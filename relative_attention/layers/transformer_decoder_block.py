@@ -1,0 +1,161 @@
+"""One block of the decoder."""
+
+import keras
+from keras import ops
+
+from relative_attention.layers.transformer_block import TransformerBlock
+
+
+@keras.saving.register_keras_serializable(package="relative_attention")
+class TransformerDecoderBlock(TransformerBlock):
+    """Causal self-attention, attention to the encoder, feed-forward layer.
+
+    Each stands in a residual connection of its own.
+
+    Args:
+        self_attention: `RelativeSelfAttention`.
+        cross_attention: `CrossAttention`.
+        feed_forward: `FeedForward`.
+        **kwargs: arguments of `TransformerBlock`.
+
+    Call arguments:
+        inputs: float tensor `(B, T, D)`.
+        encoder_outputs: float tensor `(B, S, D)`.
+        source_padding_mask: bool tensor `(B, S)`. `True` = real token.
+        training: bool. Whether dropout is active.
+
+    Returns:
+        Float tensor `(B, T, D)`.
+
+    Reference:
+     - [Vaswani et al., 2017](https://arxiv.org/abs/1706.03762), section 3.1
+    """
+
+    def __init__(self, self_attention, cross_attention, feed_forward, **kwargs):
+        super().__init__(**kwargs)
+        self.self_attention = self_attention
+        self.cross_attention = cross_attention
+        self.feed_forward = feed_forward
+
+    def build(self, inputs_shape, encoder_outputs_shape):
+        hidden_dim = inputs_shape[-1]
+        self.self_attention.build(inputs_shape)
+        self.self_attention_norm = self._layer_norm(
+            "self_attention_norm", hidden_dim
+        )
+        self.cross_attention.build(inputs_shape, encoder_outputs_shape)
+        self.cross_attention_norm = self._layer_norm(
+            "cross_attention_norm", hidden_dim
+        )
+        self.feed_forward.build(inputs_shape)
+        self.feed_forward_norm = self._layer_norm(
+            "feed_forward_norm", hidden_dim
+        )
+
+    def call(
+        self,
+        inputs,
+        encoder_outputs,
+        source_padding_mask=None,
+        training=None,
+    ):
+        return self._sublayers(
+            inputs,
+            lambda x: self.self_attention(
+                x, use_causal_mask=True, training=training
+            ),
+            lambda x: self.cross_attention(
+                x,
+                encoder_outputs,
+                padding_mask=source_padding_mask,
+                training=training,
+            ),
+            training=training,
+        )
+
+    def _sublayers(self, inputs, attend_self, attend_source, training=None):
+        hidden = self._residual(
+            inputs, self.self_attention_norm, attend_self, training=training
+        )
+        hidden = self._residual(
+            hidden, self.cross_attention_norm, attend_source, training=training
+        )
+        return self._residual(
+            hidden,
+            self.feed_forward_norm,
+            lambda x: self.feed_forward(x, training=training),
+            training=training,
+        )
+
+    def start_cache(self, encoder_outputs, num_beams):
+        """The cache before the first position, for `decode_step`.
+
+        Args:
+            encoder_outputs: float tensor `(B, S, D)`.
+            num_beams: int. Hypotheses `M` a sentence.
+
+        Returns:
+            Dict: `"self_attention"`, one empty cache for each of the `B * M`
+            hypotheses, and `"source"`, keys and values of each of the `B`
+            sentences, which its hypotheses share.
+        """
+        batch_size = ops.shape(encoder_outputs)[0]
+        return {
+            "self_attention": self.self_attention.start_cache(
+                batch_size * num_beams
+            ),
+            "source": self.cross_attention.project_source(encoder_outputs),
+        }
+
+    def decode_step(self, inputs, cache, position, source_padding_mask=None):
+        """One position further.
+
+        Args:
+            inputs: float tensor `(B, M, D)`, the token at `position` of each
+                of `M` hypotheses a sentence.
+            cache: what `start_cache` or the step before returned.
+            position: int scalar, absolute, 0 first.
+            source_padding_mask: bool tensor `(B, S)`. `True` = real token.
+
+        Returns:
+            Pair of outputs `(B, M, D)` and the cache, one position longer.
+        """
+        shape = ops.shape(inputs)
+        cache = dict(cache)
+
+        def attend_self(x):
+            hypotheses = ops.reshape(x, (-1, 1, shape[-1]))
+            outputs, cache["self_attention"] = self.self_attention.decode_step(
+                hypotheses, cache["self_attention"], position
+            )
+            return ops.reshape(outputs, shape)
+
+        def attend_source(x):
+            # The hypotheses of a sentence are so many queries of it.
+            outputs, _ = self.cross_attention.attend(
+                x, cache["source"], padding_mask=source_padding_mask
+            )
+            return outputs
+
+        return self._sublayers(inputs, attend_self, attend_source), cache
+
+    def compute_output_shape(self, inputs_shape, encoder_outputs_shape):
+        return inputs_shape
+
+    def get_config(self):
+        serialize = keras.saving.serialize_keras_object
+        return {
+            **super().get_config(),
+            "self_attention": serialize(self.self_attention),
+            "cross_attention": serialize(self.cross_attention),
+            "feed_forward": serialize(self.feed_forward),
+        }
+
+    @classmethod
+    def from_config(cls, config):
+        deserialize = keras.saving.deserialize_keras_object
+        layers = {
+            name: deserialize(config[name])
+            for name in ("self_attention", "cross_attention", "feed_forward")
+        }
+        return cls(**{**config, **layers})

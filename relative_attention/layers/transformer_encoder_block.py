@@ -1,0 +1,80 @@
+"""One block of the encoder."""
+
+import keras
+
+from relative_attention.layers.transformer_block import TransformerBlock
+
+
+@keras.saving.register_keras_serializable(package="relative_attention")
+class TransformerEncoderBlock(TransformerBlock):
+    """Self-attention, then a feed-forward layer, each in a residual.
+
+    Args:
+        self_attention: `RelativeSelfAttention`.
+        feed_forward: `FeedForward`.
+        **kwargs: arguments of `TransformerBlock`.
+
+    Call arguments:
+        inputs: float tensor `(B, T, D)`.
+        attention_mask: bool tensor, broadcast to `(B, T, T)`. `True` = may
+            attend.
+        training: bool. Whether dropout is active.
+
+    Returns:
+        Float tensor `(B, T, D)`.
+
+    Reference:
+     - [Vaswani et al., 2017](https://arxiv.org/abs/1706.03762), section 3.1
+    """
+
+    def __init__(self, self_attention, feed_forward, **kwargs):
+        super().__init__(**kwargs)
+        self.self_attention = self_attention
+        self.feed_forward = feed_forward
+
+    def build(self, inputs_shape):
+        hidden_dim = inputs_shape[-1]
+        self.self_attention.build(inputs_shape)
+        self.self_attention_norm = self._layer_norm(
+            "self_attention_norm", hidden_dim
+        )
+        self.feed_forward.build(inputs_shape)
+        self.feed_forward_norm = self._layer_norm(
+            "feed_forward_norm", hidden_dim
+        )
+
+    def call(self, inputs, attention_mask=None, training=None):
+        hidden = self._residual(
+            inputs,
+            self.self_attention_norm,
+            lambda x: self.self_attention(
+                x, attention_mask=attention_mask, training=training
+            ),
+            training=training,
+        )
+        return self._residual(
+            hidden,
+            self.feed_forward_norm,
+            lambda x: self.feed_forward(x, training=training),
+            training=training,
+        )
+
+    def compute_output_shape(self, inputs_shape):
+        return inputs_shape
+
+    def get_config(self):
+        serialize = keras.saving.serialize_keras_object
+        return {
+            **super().get_config(),
+            "self_attention": serialize(self.self_attention),
+            "feed_forward": serialize(self.feed_forward),
+        }
+
+    @classmethod
+    def from_config(cls, config):
+        deserialize = keras.saving.deserialize_keras_object
+        layers = {
+            name: deserialize(config[name])
+            for name in ("self_attention", "feed_forward")
+        }
+        return cls(**{**config, **layers})
