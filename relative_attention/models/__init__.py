@@ -1,0 +1,8 @@
+"""The Transformer and its presets."""
+
+from relative_attention.models.presets import preset_config
+from relative_attention.models.presets import presets
+from relative_attention.models.transformer import Transformer
+from relative_attention.models.transformer_config import TransformerConfig
+
+__all__ = ["Transformer", "TransformerConfig", "preset_config", "presets"]

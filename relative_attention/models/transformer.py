@@ -1,0 +1,387 @@
+"""The Transformer, with relative or absolute positions."""
+
+import dataclasses
+
+import keras
+from keras import ops
+
+from relative_attention.layers.cross_attention import CrossAttention
+from relative_attention.layers.dropout import Dropout
+from relative_attention.layers.feed_forward import FeedForward
+from relative_attention.layers.layer_normalization import LayerNormalization
+from relative_attention.layers.learned_positions import LearnedPositions
+from relative_attention.layers.relative_self_attention import (
+    RelativeSelfAttention,
+)
+from relative_attention.layers.sinusoidal_positions import SinusoidalPositions
+from relative_attention.layers.token_embedding import TokenEmbedding
+from relative_attention.layers.transformer_decoder_block import (
+    TransformerDecoderBlock,
+)
+from relative_attention.layers.transformer_encoder_block import (
+    TransformerEncoderBlock,
+)
+from relative_attention.models.presets import preset_config
+from relative_attention.models.transformer_config import TransformerConfig
+from relative_attention.ops.masks import padding_mask
+
+
+@keras.saving.register_keras_serializable(package="relative_attention")
+class Transformer(keras.Model):
+    """Encoder and decoder for translation, by token ids.
+
+    Ids: padding 0, end of sentence 1. An id 0 embeds to the zero vector. The
+    decoder's inputs are the target ids shifted right, so they start with 0:
+
+        source_token_ids  [12, 7, 31,  1,  0]
+        target_token_ids  [ 0,  9, 22, 14]      what the decoder is given
+        labels            [ 9, 22, 14,  1]      what it should answer
+
+    `model.fit` takes batches `({"source_token_ids", "target_token_ids"},
+    labels)`; `MaskedCrossEntropy` is the loss. What `fit` shows as `loss` is
+    the mean over tokens, not over batches, and `tokens` counts source and
+    target tokens.
+
+    Args:
+        config: `TransformerConfig`.
+        **kwargs: arguments of `keras.Model`: `name`, `dtype`.
+
+    Call arguments:
+        inputs: dict of `"source_token_ids"` int `(B, S)` and
+            `"target_token_ids"` int `(B, T)`.
+        training: bool. Whether dropout is active.
+
+    Returns:
+        Float tensor `(B, T, V)`, the logits of the next token.
+
+    Example:
+    >>> model = Transformer.from_preset(
+    ...     "transformer_tiny_relative", vocabulary_size=1000
+    ... )
+    >>> ids = np.array([[5, 6, 1]])
+    >>> model({"source_token_ids": ids, "target_token_ids": ids}).shape
+    (1, 3, 1000)
+
+    Reference:
+     - [Shaw et al., 2018](https://arxiv.org/abs/1803.02155)
+     - [Vaswani et al., 2017](https://arxiv.org/abs/1706.03762)
+    """
+
+    def __init__(self, config, **kwargs):
+        super().__init__(**kwargs)
+        self.config = config
+        self.source_embedding, self.target_embedding, self.output_embedding = (
+            self._embeddings()
+        )
+        self.encoder_positions = self._positions("encoder_positions")
+        self.decoder_positions = self._positions("decoder_positions")
+        self.embedding_dropout = Dropout(
+            config.dropout, dtype=self.dtype_policy
+        )
+        self.encoder_blocks = [
+            TransformerEncoderBlock(
+                self._self_attention(),
+                self._feed_forward(),
+                name=f"encoder_block_{index}",
+                **self._block_arguments(),
+            )
+            for index in range(config.num_encoder_layers)
+        ]
+        self.decoder_blocks = [
+            TransformerDecoderBlock(
+                self._self_attention(),
+                CrossAttention(
+                    config.num_heads,
+                    config.head_dim,
+                    dropout=config.attention_dropout,
+                    dtype=self.dtype_policy,
+                    name="cross_attention",
+                ),
+                self._feed_forward(),
+                name=f"decoder_block_{index}",
+                **self._block_arguments(),
+            )
+            for index in range(config.num_decoder_layers)
+        ]
+        self.encoder_norm = self._final_norm("encoder_norm")
+        self.decoder_norm = self._final_norm("decoder_norm")
+        self.loss_metric = keras.metrics.Mean(name="loss")
+        self.tokens_metric = keras.metrics.Sum(name="tokens")
+        # Every size is known, so the weights are there at once: to count, to
+        # load, and to be created inside a distribution strategy's scope.
+        self.build()
+
+    # === Wiring ===
+
+    def _embeddings(self):
+        config = self.config
+
+        def embedding(name, vocabulary_size):
+            return TokenEmbedding(
+                vocabulary_size,
+                config.hidden_dim,
+                dtype=self.dtype_policy,
+                name=name,
+            )
+
+        if config.share_embeddings == "all":
+            shared = embedding("embedding", config.vocabulary_size)
+            return shared, shared, shared
+        source = embedding(
+            "source_embedding",
+            config.source_vocabulary_size or config.vocabulary_size,
+        )
+        target = embedding("target_embedding", config.vocabulary_size)
+        if config.share_embeddings == "target":
+            return source, target, target
+        output = embedding("output_embedding", config.vocabulary_size)
+        return source, target, output
+
+    def _positions(self, name):
+        encoding = self.config.position_encoding or ""
+        arguments = {"dtype": self.dtype_policy, "name": name}
+        if "sinusoidal" in encoding:
+            return SinusoidalPositions(**arguments)
+        if encoding == "learned":
+            return LearnedPositions(self.config.max_length, **arguments)
+        return None
+
+    def _self_attention(self):
+        config = self.config
+        return RelativeSelfAttention(
+            config.num_heads,
+            config.head_dim,
+            config.max_relative_position,
+            use_key_relations=config.is_relative and config.use_key_relations,
+            use_value_relations=(
+                config.is_relative and config.use_value_relations
+            ),
+            share_relations_across_heads=config.share_relations_across_heads,
+            dropout=config.attention_dropout,
+            implementation=config.implementation,
+            dtype=self.dtype_policy,
+            name="self_attention",
+        )
+
+    def _feed_forward(self):
+        return FeedForward(
+            self.config.intermediate_dim,
+            dropout=self.config.intermediate_dropout,
+            dtype=self.dtype_policy,
+            name="feed_forward",
+        )
+
+    def _block_arguments(self):
+        return {
+            "dropout": self.config.dropout,
+            "normalize_first": self.config.normalize_first,
+            "layer_norm_epsilon": self.config.layer_norm_epsilon,
+            "dtype": self.dtype_policy,
+        }
+
+    def _final_norm(self, name):
+        if not self.config.normalize_first:
+            return None
+        return LayerNormalization(
+            epsilon=self.config.layer_norm_epsilon,
+            dtype=self.dtype_policy,
+            name=name,
+        )
+
+    def build(self, input_shape=None):
+        shape = (None, None, self.config.hidden_dim)
+        for embedding in (
+            self.source_embedding,
+            self.target_embedding,
+            self.output_embedding,
+        ):
+            if not embedding.built:
+                embedding.build((None, None))
+        for layer in (
+            self.encoder_positions,
+            self.decoder_positions,
+            self.encoder_norm,
+            self.decoder_norm,
+            *self.encoder_blocks,
+        ):
+            if layer is not None:
+                layer.build(shape)
+        for block in self.decoder_blocks:
+            block.build(shape, shape)
+        self.built = True
+
+    # === Equations ===
+
+    def call(self, inputs, training=None):
+        source_token_ids = inputs["source_token_ids"]
+        encoder_outputs = self.encode(source_token_ids, training=training)
+        return self.decode(
+            inputs["target_token_ids"],
+            encoder_outputs,
+            padding_mask(source_token_ids),
+            training=training,
+        )
+
+    def encode(self, source_token_ids, training=None):
+        """Encoder outputs `(B, S, D)` of source ids `(B, S)`."""
+        mask = padding_mask(source_token_ids)[:, None, :]
+        hidden = self._embed(
+            self.source_embedding,
+            self.encoder_positions,
+            source_token_ids,
+            training=training,
+        )
+        for block in self.encoder_blocks:
+            hidden = block(hidden, attention_mask=mask, training=training)
+        return (
+            hidden if self.encoder_norm is None else self.encoder_norm(hidden)
+        )
+
+    def decode(
+        self,
+        target_token_ids,
+        encoder_outputs,
+        source_padding_mask,
+        training=None,
+    ):
+        """Logits `(B, T, V)` of target ids `(B, T)`, which start with 0."""
+        hidden = self._embed(
+            self.target_embedding,
+            self.decoder_positions,
+            target_token_ids,
+            training=training,
+        )
+        for block in self.decoder_blocks:
+            hidden = block(
+                hidden,
+                encoder_outputs,
+                source_padding_mask=source_padding_mask,
+                training=training,
+            )
+        return self._logits(hidden)
+
+    def _embed(
+        self, embedding, positions, token_ids, start_position=0, training=None
+    ):
+        hidden = embedding(token_ids)
+        if positions is not None:
+            hidden = positions(hidden, start_position=start_position)
+        return self.embedding_dropout(hidden, training=training)
+
+    def _logits(self, hidden):
+        if self.decoder_norm is not None:
+            hidden = self.decoder_norm(hidden)
+        return self.output_embedding.logits(hidden)
+
+    # === Decoding, a position at a time ===
+
+    def start_cache(self, source_token_ids, num_beams=1):
+        """Encode, and prepare the cache that `decode_step` reads and extends.
+
+        Args:
+            source_token_ids: int tensor `(B, S)`.
+            num_beams: int. Hypotheses `M` a sentence.
+
+        Returns:
+            Dict: `"source_padding_mask"` `(B, S)` and `"blocks"`, a list of
+            what `TransformerDecoderBlock.start_cache` returns.
+        """
+        encoder_outputs = self.encode(source_token_ids)
+        return {
+            "source_padding_mask": padding_mask(source_token_ids),
+            "blocks": [
+                block.start_cache(encoder_outputs, num_beams)
+                for block in self.decoder_blocks
+            ],
+        }
+
+    def decode_step(self, token_ids, cache, position):
+        """Logits of the next token, from one token and the cache.
+
+        Args:
+            token_ids: int tensor `(B, M)`: the token at `position` of each of
+                `M` hypotheses a sentence; 0 at the first.
+            cache: what `start_cache` or the step before returned.
+            position: int scalar, absolute, 0 first.
+
+        Returns:
+            Pair of logits `(B, M, V)` and the cache, one position longer.
+        """
+        # Of `M` tokens at the same position, each stands alone in time.
+        batch_size, num_beams = ops.shape(token_ids)
+        hidden = self._embed(
+            self.target_embedding,
+            self.decoder_positions,
+            ops.reshape(token_ids, (-1, 1)),
+            start_position=position,
+        )
+        hidden = ops.reshape(
+            hidden, (batch_size, num_beams, self.config.hidden_dim)
+        )
+        blocks = []
+        for block, block_cache in zip(self.decoder_blocks, cache["blocks"]):
+            hidden, block_cache = block.decode_step(
+                hidden,
+                block_cache,
+                position,
+                source_padding_mask=cache["source_padding_mask"],
+            )
+            blocks.append(block_cache)
+        return self._logits(hidden), {**cache, "blocks": blocks}
+
+    # === Training ===
+
+    def compute_loss(
+        self, x=None, y=None, y_pred=None, sample_weight=None, training=True
+    ):
+        loss = super().compute_loss(
+            x, y, y_pred, sample_weight, training=training
+        )
+        if x is not None and y is not None:
+            # The loss is a mean over the tokens of the batch; weighted by
+            # their number it becomes the mean over the tokens of the epoch.
+            num_target = ops.sum(ops.cast(padding_mask(y), "float32"))
+            num_source = ops.sum(
+                ops.cast(padding_mask(x["source_token_ids"]), "float32")
+            )
+            self.loss_metric.update_state(loss, sample_weight=num_target)
+            self.tokens_metric.update_state(num_source + num_target)
+        return loss
+
+    # === Config ===
+
+    @classmethod
+    def from_preset(cls, name, vocabulary_size, dtype=None, **overrides):
+        """A model with the architecture of a preset.
+
+        Args:
+            name: string. One of `relative_attention.presets()`.
+            vocabulary_size: int. Size `V` of the (joint) vocabulary.
+            dtype: dtype policy of the model.
+            **overrides: fields of `TransformerConfig`.
+
+        Returns:
+            `Transformer`, with random weights.
+
+        Raises:
+            ValueError: if the preset or a field is unknown, or a value wrong.
+        """
+        config = preset_config(
+            name, vocabulary_size=vocabulary_size, **overrides
+        )
+        return cls(config, dtype=dtype)
+
+    def get_config(self):
+        return {
+            **dataclasses.asdict(self.config),
+            "name": self.name,
+            "dtype": keras.dtype_policies.serialize(self.dtype_policy),
+            "trainable": self.trainable,
+        }
+
+    @classmethod
+    def from_config(cls, config):
+        fields = {field.name for field in dataclasses.fields(TransformerConfig)}
+        architecture = {k: v for k, v in config.items() if k in fields}
+        rest = {k: v for k, v in config.items() if k not in fields}
+        return cls(TransformerConfig(**architecture), **rest)

@@ -1,0 +1,137 @@
+"""The numbers that shape a Transformer."""
+
+import dataclasses
+
+POSITION_ENCODINGS = (
+    "relative",
+    "sinusoidal",
+    "learned",
+    "relative+sinusoidal",
+    None,
+)
+SHARED_EMBEDDINGS = ("all", "target", "none")
+
+
+@dataclasses.dataclass(frozen=True)
+class TransformerConfig:
+    """Architecture of a `Transformer`. Every field is checked.
+
+    Attributes:
+        vocabulary_size: Size `V` of the target vocabulary, and of the source
+            vocabulary unless `source_vocabulary_size` says otherwise.
+        num_encoder_layers: Blocks of the encoder.
+        num_decoder_layers: Blocks of the decoder.
+        hidden_dim: Model width `D` (d_x in the paper).
+        intermediate_dim: Width `F` between the two feed-forward products.
+        num_heads: Attention heads `N`.
+        key_dim: Size `H` of a head (d_z in the paper). `None`:
+            `hidden_dim / num_heads`.
+        position_encoding: `"relative"`, `"sinusoidal"`, `"learned"`,
+            `"relative+sinusoidal"`, or `None`, no positions at all. With
+            relative positions there are no absolute ones.
+        max_relative_position: Clipping distance `K`, in tokens.
+        share_relations_across_heads: One relation table a layer (the paper's
+            big model, tensor2tensor) or one for each head (its base model).
+        use_key_relations: Whether there is an a^K (eq. 4).
+        use_value_relations: Whether there is an a^V (eq. 3).
+        normalize_first: Layer normalization before each sublayer and after
+            the last block (pre-norm), or after each residual (post-norm).
+        layer_norm_epsilon: Added to the variance in layer normalization.
+        dropout: Rate on embeddings and on the output of every sublayer.
+        attention_dropout: Rate on attention scores.
+        intermediate_dropout: Rate after the feed-forward ReLU.
+        share_embeddings: `"all"`: source, target and logits are one matrix;
+            `"target"`: target and logits; `"none"`: three matrices.
+        source_vocabulary_size: `None`, or the size of a source vocabulary of
+            its own; then `share_embeddings` must not be `"all"`.
+        max_length: Positions that a learned encoding has embeddings for.
+        implementation: How relations are computed; see
+            `RelativeSelfAttention`.
+    """
+
+    vocabulary_size: int
+    num_encoder_layers: int = 6
+    num_decoder_layers: int = 6
+    hidden_dim: int = 512
+    intermediate_dim: int = 2048
+    num_heads: int = 8
+    key_dim: int | None = None
+    position_encoding: str | None = "relative"
+    max_relative_position: int = 16
+    share_relations_across_heads: bool = True
+    use_key_relations: bool = True
+    use_value_relations: bool = True
+    normalize_first: bool = False
+    layer_norm_epsilon: float = 1e-6
+    dropout: float = 0.1
+    attention_dropout: float = 0.0
+    intermediate_dropout: float = 0.0
+    share_embeddings: str = "all"
+    source_vocabulary_size: int | None = None
+    max_length: int = 1024
+    implementation: str = "auto"
+
+    def __post_init__(self):
+        for name in (
+            "vocabulary_size",
+            "num_encoder_layers",
+            "num_decoder_layers",
+            "hidden_dim",
+            "intermediate_dim",
+            "num_heads",
+            "max_length",
+        ):
+            self._check_int(name, minimum=1)
+        self._check_int("max_relative_position", minimum=0)
+        for name in ("key_dim", "source_vocabulary_size"):
+            if getattr(self, name) is not None:
+                self._check_int(name, minimum=1)
+        for name in ("dropout", "attention_dropout", "intermediate_dropout"):
+            self._check(name, 0 <= getattr(self, name) < 1, "a rate in [0, 1)")
+        self._check("layer_norm_epsilon", self.layer_norm_epsilon > 0, "> 0")
+        self._check_choice("position_encoding", POSITION_ENCODINGS)
+        self._check_choice("share_embeddings", SHARED_EMBEDDINGS)
+        if self.key_dim is None and self.hidden_dim % self.num_heads:
+            raise ValueError(
+                "`hidden_dim` must be a multiple of `num_heads` unless "
+                "`key_dim` is given. Received: "
+                f"hidden_dim={self.hidden_dim}, num_heads={self.num_heads}."
+            )
+        if (
+            self.share_embeddings == "all"
+            and self.source_vocabulary_size not in (None, self.vocabulary_size)
+        ):
+            raise ValueError(
+                '`share_embeddings` must be "target" or "none" where the '
+                "vocabularies differ. Received: share_embeddings='all', "
+                f"source_vocabulary_size={self.source_vocabulary_size}, "
+                f"vocabulary_size={self.vocabulary_size}."
+            )
+
+    @property
+    def is_relative(self):
+        """Whether self-attention has relative positions."""
+        return "relative" in (self.position_encoding or "")
+
+    @property
+    def head_dim(self):
+        """Size `H` of a head."""
+        return self.key_dim or self.hidden_dim // self.num_heads
+
+    def _check_int(self, name, minimum):
+        value = getattr(self, name)
+        is_int = isinstance(value, int) and not isinstance(value, bool)
+        self._check(
+            name, is_int and value >= minimum, f"an int of at least {minimum}"
+        )
+
+    def _check_choice(self, name, choices):
+        known = ", ".join(map(repr, choices))
+        self._check(name, getattr(self, name) in choices, f"one of {known}")
+
+    def _check(self, name, is_right, allowed):
+        if not is_right:
+            raise ValueError(
+                f"`{name}` must be {allowed}. "
+                f"Received: {name}={getattr(self, name)!r}."
+            )
