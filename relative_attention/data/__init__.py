@@ -1,0 +1,8 @@
+"""Text to batches of token ids."""
+
+from relative_attention.data.parallel_corpus import ParallelCorpus
+from relative_attention.data.token_batches import TokenBatches
+from relative_attention.data.token_corpus import TokenCorpus
+from relative_attention.data.vocabulary import Vocabulary
+
+__all__ = ["ParallelCorpus", "TokenBatches", "TokenCorpus", "Vocabulary"]

@@ -1,0 +1,58 @@
+"""Lines of text files, plain or compressed with gzip."""
+
+import gzip
+import os
+import zlib
+
+from relative_attention.errors import InputError
+
+
+def read_lines(path):
+    """Yield the lines of a UTF-8 text file, without their ends.
+
+    Lines end with `\\n` or `\\r\\n` and with nothing else: Unicode's other line
+    breaks are text, as they are to every tool that aligns corpora by line.
+
+    Args:
+        path: string or path. A name that ends in `.gz` is decompressed.
+
+    Raises:
+        InputError: if the file is missing, is not UTF-8 (naming the line), or
+            is cut short or damaged.
+    """
+    opened = gzip.open if str(path).endswith(".gz") else open
+    try:
+        with opened(path, "rb") as file:
+            for number, line in enumerate(file, start=1):
+                try:
+                    text = line.decode("utf-8")
+                except UnicodeDecodeError as error:
+                    raise InputError(
+                        f"{path}, line {number}: not valid UTF-8 (byte "
+                        f"{error.start + 1} of the line is "
+                        f"0x{line[error.start]:02x}). Convert the file, with "
+                        "`iconv -t UTF-8` for example."
+                    ) from error
+                yield text.removesuffix("\n").removesuffix("\r")
+    except FileNotFoundError as error:
+        raise InputError(f"No such file: {path}.") from error
+    except IsADirectoryError as error:
+        raise InputError(f"{path} is a folder, not a text file.") from error
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise InputError(
+            f"{path} cannot be decompressed: it is cut short, damaged or not "
+            f"a gzip file ({error})."
+        ) from error
+
+
+def count_lines(path):
+    """Number of lines of a text file; also checks all of it."""
+    return sum(1 for _ in read_lines(path))
+
+
+def find_text_file(path):
+    """`path` or `path.gz`, whichever exists, or `None`."""
+    for candidate in (str(path), f"{path}.gz"):
+        if os.path.isfile(candidate):
+            return candidate
+    return None

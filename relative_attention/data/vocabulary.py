@@ -1,0 +1,149 @@
+"""Text to token ids and back, by SentencePiece."""
+
+import io
+import pathlib
+
+import sentencepiece
+
+from relative_attention.atomic_files import atomic_file
+from relative_attention.errors import InputError
+
+# Bounds what training of a vocabulary holds in memory; more text than this
+# changes no piece that matters.
+_MAX_TRAINING_LINES = 5_000_000
+
+
+class Vocabulary:
+    """Byte-pair pieces that restore every line exactly.
+
+    Ids: padding 0, end of sentence 1, unknown 2. Text is taken as it is (no
+    normalisation), and what the training text lacked is spelt in bytes, so
+    that `decode(encode(line))` is the line (but for one leading blank) and
+    nothing is ever unknown.
+
+    Args:
+        model: bytes. A serialised SentencePiece model with these ids.
+
+    Raises:
+        InputError: if `model` is none.
+    """
+
+    padding_id = 0
+    end_id = 1
+
+    def __init__(self, model):
+        self.model = bytes(model)
+        self._processor = sentencepiece.SentencePieceProcessor()
+        try:
+            self._processor.load_from_serialized_proto(self.model)
+        except RuntimeError as error:
+            raise InputError(
+                "The vocabulary is not a SentencePiece model, or is damaged."
+            ) from error
+        ids = (self._processor.pad_id(), self._processor.eos_id())
+        if ids != (self.padding_id, self.end_id):
+            raise InputError(
+                "The SentencePiece model must have padding id 0 and end of "
+                f"sentence id 1. Received: {ids[0]} and {ids[1]}. Train it "
+                "with `Vocabulary.train`."
+            )
+
+    @classmethod
+    def train(cls, lines, size):
+        """Learn a vocabulary from text.
+
+        Args:
+            lines: iterable of strings. For a joint vocabulary, of both
+                languages.
+            size: int. Number of pieces, 259 of them special or bytes.
+
+        Returns:
+            `Vocabulary`.
+
+        Raises:
+            InputError: if there is no text, or too little or too varied for
+                the size.
+        """
+        model = io.BytesIO()
+        try:
+            sentencepiece.SentencePieceTrainer.train(
+                sentence_iterator=iter(lines),
+                model_writer=model,
+                model_type="bpe",
+                vocab_size=size,
+                # What makes it lossless.
+                normalization_rule_name="identity",
+                remove_extra_whitespaces=False,
+                character_coverage=1.0,
+                byte_fallback=True,
+                pad_id=cls.padding_id,
+                eos_id=cls.end_id,
+                unk_id=2,
+                bos_id=-1,
+                input_sentence_size=_MAX_TRAINING_LINES,
+                shuffle_input_sentence=True,
+                minloglevel=2,
+            )
+        except RuntimeError as error:
+            raise InputError(
+                f"No vocabulary of {size} pieces can be learnt from this text "
+                f"({_last_line(error)}). Choose another `vocabulary.size`, or "
+                "give more text."
+            ) from error
+        return cls(model.getvalue())
+
+    @classmethod
+    def load(cls, path):
+        """Read a vocabulary that `save` wrote.
+
+        Raises:
+            InputError: if the file is missing or is no vocabulary.
+        """
+        try:
+            return cls(pathlib.Path(path).read_bytes())
+        except OSError as error:
+            raise InputError(f"No vocabulary at {path}: {error}.") from error
+
+    def save(self, path):
+        """Write the SentencePiece model to `path`."""
+        with atomic_file(path) as file:
+            file.write(self.model)
+
+    def __len__(self):
+        return self._processor.get_piece_size()
+
+    def encode(self, lines):
+        """Token ids of each line, without the end of sentence.
+
+        Args:
+            lines: list of strings.
+
+        Returns:
+            List of lists of int.
+        """
+        return self._processor.encode(list(lines))
+
+    def decode(self, token_ids):
+        """Text of each row of ids, up to its end of sentence.
+
+        Args:
+            token_ids: iterable of rows of int; padding is left out.
+
+        Returns:
+            List of strings.
+        """
+        rows = []
+        for row in token_ids:
+            ids = [int(token_id) for token_id in row]
+            if self.end_id in ids:
+                ids = ids[: ids.index(self.end_id)]
+            rows.append([i for i in ids if i != self.padding_id])
+        return self._processor.decode(rows)
+
+    def pieces(self, token_ids):
+        """The pieces of one row of ids, as strings, for pictures."""
+        return [self._processor.id_to_piece(int(i)) for i in token_ids]
+
+
+def _last_line(error):
+    return str(error).strip().split("\n")[-1]
