@@ -1,0 +1,49 @@
+"""Perplexity, a metric."""
+
+import keras
+from keras import ops
+
+from relative_attention.ops.masks import padding_mask
+from relative_attention.training.token_log_likelihood import label_logit
+from relative_attention.training.token_log_likelihood import log_normalizer
+from relative_attention.training.token_log_likelihood import map_row_chunks
+
+
+@keras.saving.register_keras_serializable(package="relative_attention")
+class Perplexity(keras.metrics.Metric):
+    """Exponential of the mean negative log-likelihood of real tokens.
+
+    Without label smoothing, over all tokens whose label is not 0 since the
+    last reset; the exponential of a mean, not a mean of perplexities.
+
+    Args:
+        name: string. Defaults to `"perplexity"`.
+        dtype: dtype of the result.
+
+    Call arguments:
+        y_true: int tensor `(B, T)` of labels, 0 where there is none.
+        y_pred: float tensor `(B, T, V)` of logits.
+    """
+
+    def __init__(self, name="perplexity", dtype=None):
+        super().__init__(name=name, dtype=dtype)
+        self.negative_log_likelihood = keras.metrics.Mean(dtype=dtype)
+
+    def update_state(self, y_true, y_pred, sample_weight=None):
+        labels = ops.reshape(ops.cast(y_true, "int32"), (-1,))
+        losses = map_row_chunks(
+            lambda logits, labels: (
+                log_normalizer(logits) - label_logit(logits, labels)
+            ),
+            ops.reshape(y_pred, (-1, y_pred.shape[-1])),
+            labels,
+        )
+        self.negative_log_likelihood.update_state(
+            losses, sample_weight=padding_mask(labels)
+        )
+
+    def result(self):
+        return ops.exp(self.negative_log_likelihood.result())
+
+    def reset_state(self):
+        self.negative_log_likelihood.reset_state()

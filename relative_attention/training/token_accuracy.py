@@ -1,0 +1,37 @@
+"""Token accuracy, a metric."""
+
+import keras
+from keras import ops
+
+from relative_attention.ops.masks import padding_mask
+from relative_attention.training.token_log_likelihood import label_logit
+from relative_attention.training.token_log_likelihood import largest_logit
+from relative_attention.training.token_log_likelihood import map_row_chunks
+
+
+@keras.saving.register_keras_serializable(package="relative_attention")
+class TokenAccuracy(keras.metrics.Mean):
+    """Share of real tokens whose label has the highest logit, ties included.
+
+    Args:
+        name: string. Defaults to `"accuracy"`.
+        dtype: dtype of the result.
+
+    Call arguments:
+        y_true: int tensor `(B, T)` of labels, 0 where there is none.
+        y_pred: float tensor `(B, T, V)` of logits.
+    """
+
+    def __init__(self, name="accuracy", dtype=None):
+        super().__init__(name=name, dtype=dtype)
+
+    def update_state(self, y_true, y_pred, sample_weight=None):
+        labels = ops.reshape(ops.cast(y_true, "int32"), (-1,))
+        matches = map_row_chunks(
+            lambda logits, labels: (
+                label_logit(logits, labels) >= largest_logit(logits)
+            ),
+            ops.reshape(y_pred, (-1, y_pred.shape[-1])),
+            labels,
+        )
+        super().update_state(matches, sample_weight=padding_mask(labels))

@@ -1,0 +1,62 @@
+"""Log-likelihoods of labels, a few rows of logits at a time.
+
+The loss and the metrics all start from these. Written alike, the graph
+compiler computes what they share once, and the metrics cost next to nothing.
+"""
+
+from keras import ops
+
+# Enough that a block of the logits of a few thousand tokens stays in cache.
+_NUM_CHUNKS = 16
+
+
+def map_row_chunks(function, logits, *columns):
+    """Apply `function` to blocks of rows and join the results.
+
+    Args:
+        function: takes float32 logits `(r, V)` and as many columns `(r,)` as
+            there are in `columns`; returns a tensor with `r` rows.
+        logits: float tensor `(R, V)`.
+        *columns: tensors `(R,)`.
+
+    Returns:
+        Tensor with `R` rows.
+    """
+    num_rows = ops.shape(logits)[0]
+    results = []
+    for index in range(_NUM_CHUNKS):
+        chunk = slice(
+            index * num_rows // _NUM_CHUNKS,
+            (index + 1) * num_rows // _NUM_CHUNKS,
+        )
+        results.append(
+            function(
+                ops.cast(logits[chunk], "float32"),
+                *(column[chunk] for column in columns),
+            )
+        )
+    return ops.concatenate(results)
+
+
+def log_normalizer(logits):
+    """Logarithm of the sum of exponentials: `(r, V)` -> `(r,)`.
+
+    Softmax is one kernel where the textbook way takes four passes; its
+    largest probability is `exp(largest logit - log_normalizer)`.
+    """
+    probabilities = ops.softmax(logits, axis=-1)
+    largest_probability = ops.max(probabilities, axis=-1, initial=0.0)
+    return largest_logit(logits) - ops.log(largest_probability)
+
+
+def largest_logit(logits):
+    """The largest logit of each row: `(r, V)` -> `(r,)`."""
+    # `initial` for blocks without rows, which Keras refuses otherwise.
+    return ops.max(logits, axis=-1, initial=-1e30)
+
+
+def label_logit(logits, labels):
+    """The logit of each row's label: `(r, V)`, `(r,)` -> `(r,)`."""
+    rows = ops.arange(ops.shape(labels)[0], dtype="int32")
+    flat = ops.reshape(logits, (-1,))
+    return ops.take(flat, rows * logits.shape[-1] + labels)

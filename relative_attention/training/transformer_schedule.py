@@ -1,0 +1,68 @@
+"""The learning-rate schedule of the Transformer."""
+
+import keras
+from keras import ops
+
+
+@keras.saving.register_keras_serializable(package="relative_attention")
+class TransformerSchedule(keras.optimizers.schedules.LearningRateSchedule):
+    """Linear warm-up, then the inverse square root of the step.
+
+    ```python
+    def learning_rate(iteration):  # 0 first
+        step = iteration if zero_first_step else iteration + 1
+        return scale * hidden_dim**-0.5 * min(
+            step * warmup_steps**-1.5, step**-0.5
+        )
+    ```
+
+    Args:
+        hidden_dim: int. Model width `D`.
+        warmup_steps: int. Steps until the highest rate. Defaults to `4000`.
+        scale: float. Defaults to `1.0`. tensor2tensor's hyperparameter sets
+            from the second on have `2.0`, with 8,000 steps.
+        zero_first_step: bool. Whether the first update has rate 0, as in
+            tensor2tensor from its third hyperparameter sets on. Defaults to
+            `False`.
+
+    Raises:
+        ValueError: if a size is not positive.
+
+    Reference:
+     - [Vaswani et al., 2017](https://arxiv.org/abs/1706.03762), section 5.3
+    """
+
+    def __init__(
+        self, hidden_dim, warmup_steps=4000, scale=1.0, zero_first_step=False
+    ):
+        for name, value in (
+            ("hidden_dim", hidden_dim),
+            ("warmup_steps", warmup_steps),
+            ("scale", scale),
+        ):
+            if value <= 0:
+                raise ValueError(
+                    f"`{name}` must be positive. Received: {name}={value!r}."
+                )
+        super().__init__()
+        self.hidden_dim = hidden_dim
+        self.warmup_steps = warmup_steps
+        self.scale = scale
+        self.zero_first_step = zero_first_step
+
+    def __call__(self, step):
+        step = ops.cast(step, "float32")
+        if not self.zero_first_step:
+            step = step + 1.0
+        # Step 0 has no inverse root; the warm-up is the smaller one there.
+        decay = ops.rsqrt(ops.maximum(step, 1.0))
+        rate = ops.minimum(step * self.warmup_steps**-1.5, decay)
+        return self.scale * self.hidden_dim**-0.5 * rate
+
+    def get_config(self):
+        return {
+            "hidden_dim": self.hidden_dim,
+            "warmup_steps": self.warmup_steps,
+            "scale": self.scale,
+            "zero_first_step": self.zero_first_step,
+        }
