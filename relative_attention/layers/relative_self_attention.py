@@ -11,9 +11,7 @@ from relative_attention.ops.attention import attention_context
 from relative_attention.ops.attention import attention_logits
 from relative_attention.ops.attention import masked_softmax
 from relative_attention.ops.masks import causal_mask
-from relative_attention.ops.relative_positions import (
-    clipped_relative_positions,
-)
+from relative_attention.ops.relative_positions import clipped_relative_positions
 
 _IMPLEMENTATIONS = ("auto", "transpose")
 

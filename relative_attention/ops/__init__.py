@@ -9,9 +9,7 @@ from relative_attention.ops.masks import padding_mask
 from relative_attention.ops.relative_attention_inner import (
     relative_attention_inner,
 )
-from relative_attention.ops.relative_positions import (
-    clipped_relative_positions,
-)
+from relative_attention.ops.relative_positions import clipped_relative_positions
 
 __all__ = [
     "attention_context",

@@ -3,9 +3,7 @@
 from relative_attention.training.masked_cross_entropy import MaskedCrossEntropy
 from relative_attention.training.perplexity import Perplexity
 from relative_attention.training.token_accuracy import TokenAccuracy
-from relative_attention.training.transformer_schedule import (
-    TransformerSchedule,
-)
+from relative_attention.training.transformer_schedule import TransformerSchedule
 
 __all__ = [
     "MaskedCrossEntropy",

@@ -1,0 +1,29 @@
+# Two commands set up everything they need and run: `make demo`, `make test`.
+PYTHON ?= python3
+VENV ?= .venv
+# The default for what TensorFlow says at start: errors only.
+export TF_CPP_MIN_LOG_LEVEL ?= 2
+
+.PHONY: demo test lint clean
+
+demo: $(VENV)/.demo
+	$(VENV)/bin/relative-attention demo --output runs/demo
+
+test: $(VENV)/.test
+	$(VENV)/bin/python -m pytest
+
+lint: $(VENV)/.lint
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
+
+$(VENV)/bin/pip:
+	$(PYTHON) -m venv $(VENV)
+
+# One stamp for each set of extras; made again when the requirements change.
+$(VENV)/.%: setup.py pyproject.toml | $(VENV)/bin/pip
+	$(VENV)/bin/pip install --quiet --editable '.[$*]'
+	touch $@
+
+clean:
+	rm -rf $(VENV) build *.egg-info

@@ -1,0 +1,77 @@
+"""Metadata of the package; the rest is in pyproject.toml."""
+
+import pathlib
+import runpy
+import shutil
+
+import setuptools
+from setuptools.command.build_py import build_py
+
+ROOT = pathlib.Path(__file__).parent
+VERSION = runpy.run_path(str(ROOT / "relative_attention" / "version.py"))
+
+
+class BuildWithZoo(build_py):
+    """Puts the zoo, which lies outside the package, into the wheel."""
+
+    def run(self):
+        super().run()
+        if self.editable_mode:
+            return
+        for file in sorted((ROOT / "models").glob("*/*")):
+            target = pathlib.Path(
+                self.build_lib,
+                "relative_attention",
+                "zoo",
+                file.parent.name,
+                file.name,
+            )
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(file, target)
+
+
+DEMO = ["Babel>=2.18", "matplotlib>=3.11", "num2words>=0.5.14"]
+TEST = ["pytest>=9.0"]
+LINT = ["mypy>=1.18", "ruff>=0.15", "types-PyYAML"]
+
+setuptools.setup(
+    name="relative-attention",
+    version=VERSION["__version__"],
+    description=(
+        "Keras 3 self-attention with relative position representations, and "
+        "the translation models built on it"
+    ),
+    long_description=(ROOT / "README.md").read_text(encoding="utf-8"),
+    long_description_content_type="text/markdown",
+    license="Apache-2.0",
+    license_files=["LICENSE"],
+    packages=setuptools.find_packages(include=["relative_attention*"]),
+    cmdclass={"build_py": BuildWithZoo},
+    python_requires=">=3.11",
+    # The lower bounds are the versions that the tests ran with.
+    install_requires=[
+        "keras>=3.15",
+        "keras-nlp>=0.26",
+        "numpy>=2.0",
+        "PyYAML>=6.0.3",
+        "sacrebleu>=2.6",
+        "safetensors>=0.6",
+        "sentencepiece>=0.2.1",
+        "tensorboard>=2.20",
+        "tensorflow>=2.21",
+        "tensorflow-text>=2.21",
+    ],
+    extras_require={
+        "demo": DEMO,
+        "plot": ["matplotlib>=3.11"],
+        "test": TEST + DEMO,
+        "lint": LINT,
+    },
+    entry_points={
+        "console_scripts": ["relative-attention=relative_attention.cli:main"]
+    },
+    classifiers=[
+        "Programming Language :: Python :: 3",
+        "Topic :: Scientific/Engineering :: Artificial Intelligence",
+    ],
+)
