@@ -33,11 +33,14 @@ _ROOM_OF = {
     "Perplexity": "training",
     "TokenAccuracy": "training",
     "TransformerSchedule": "training",
+    "average_checkpoints": "training",
     "Translator": "decoding",
     "beam_search": "decoding",
     "corpus_bleu": "evaluation",
     "Recipe": "experiments",
-    "load_model_directory": "experiments",
+    "find_recipe": "experiments",
+    "load_translator": "experiments",
+    "train": "experiments",
 }
 
 __all__ = ["__version__", *_ROOM_OF]

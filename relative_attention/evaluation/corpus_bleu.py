@@ -1,0 +1,51 @@
+"""BLEU, by sacreBLEU."""
+
+import dataclasses
+
+import sacrebleu
+
+
+@dataclasses.dataclass(frozen=True)
+class Bleu:
+    """A BLEU score with all that is needed to compare it.
+
+    Attributes:
+        score: BLEU, 0 to 100.
+        signature: sacreBLEU's signature: its version and every choice made.
+    """
+
+    score: float
+    signature: str
+
+    def __str__(self):
+        return f"BLEU {self.score:.2f} ({self.signature})"
+
+
+def corpus_bleu(hypotheses, references, lowercase=False, tokenize="13a"):
+    """BLEU of translations against one reference each.
+
+    Args:
+        hypotheses: list of strings, detokenised.
+        references: list of strings, as many.
+        lowercase: bool. Whether case is ignored. Defaults to `False`.
+        tokenize: string. sacreBLEU's tokeniser. Defaults to `"13a"`, that of
+            the WMT evaluations.
+
+    Returns:
+        `Bleu`.
+
+    Raises:
+        ValueError: if the numbers of lines differ or there is none.
+
+    Reference:
+     - [Post, 2018](https://arxiv.org/abs/1804.08771)
+    """
+    if len(hypotheses) != len(references) or not references:
+        raise ValueError(
+            "`hypotheses` and `references` must have the same number of "
+            f"lines, at least one. Received: {len(hypotheses)} and "
+            f"{len(references)}."
+        )
+    metric = sacrebleu.metrics.BLEU(lowercase=lowercase, tokenize=tokenize)
+    score = metric.corpus_score(hypotheses, [references])
+    return Bleu(score.score, metric.get_signature().format())

@@ -1,0 +1,63 @@
+"""Which numbers to compute with."""
+
+import keras
+
+from relative_attention.errors import InputError
+
+PRECISIONS = ("auto", "float32", "mixed_bfloat16", "mixed_float16")
+
+# Processors that multiply bfloat16 themselves: a matrix product then takes
+# half the time (AVX-512) or less (AMX).
+_CPU_FLAGS = ("amx_bf16", "avx512_bf16")
+# NVIDIA GPUs do from this compute capability on (Ampere).
+_COMPUTE_CAPABILITY = (8, 0)
+
+
+def choose_precision(precision):
+    """The dtype policy for training, and why.
+
+    Args:
+        precision: string. One of `PRECISIONS`; `"auto"` is `mixed_bfloat16`
+            where the processor multiplies it natively, else `float32`.
+
+    Returns:
+        Pair of strings: the name of a Keras dtype policy, and the reason.
+
+    Raises:
+        InputError: if `precision` is none of them.
+    """
+    if precision not in PRECISIONS:
+        raise InputError(
+            f"`precision` must be one of {', '.join(PRECISIONS)}. "
+            f"Received: {precision!r}."
+        )
+    if precision != "auto":
+        return precision, "the recipe says so"
+    found = _gpu_reason() or _cpu_reason()
+    if found:
+        return "mixed_bfloat16", found
+    return "float32", "this processor does not multiply bfloat16 natively"
+
+
+def _gpu_reason():
+    if keras.backend.backend() != "tensorflow":
+        return None
+    import tensorflow as tf
+
+    for device in tf.config.list_physical_devices("GPU"):
+        details = tf.config.experimental.get_device_details(device)
+        capability = details.get("compute_capability", (0, 0))
+        if capability >= _COMPUTE_CAPABILITY:
+            name = details.get("device_name", "the GPU")
+            return f"{name} multiplies it natively"
+    return None
+
+
+def _cpu_reason():
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
+            flags = next((x for x in file if x.startswith("flags")), "").split()
+    except OSError:
+        return None
+    found = [flag for flag in _CPU_FLAGS if flag in flags]
+    return f"the processor has {found[0]}" if found else None
