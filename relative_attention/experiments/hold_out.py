@@ -1,0 +1,57 @@
+"""A validation text for those who have none."""
+
+import pathlib
+
+import numpy as np
+
+from relative_attention.atomic_files import atomic_directory
+from relative_attention.data import ParallelCorpus
+
+# At most this share of the lines is held out of a small corpus.
+_LARGEST_SHARE = 0.1
+
+
+def hold_out(corpus, num_lines, seed, directory):
+    """Split a corpus into one to train and one to validate on.
+
+    Args:
+        corpus: `ParallelCorpus`.
+        num_lines: int. Lines to hold out; at most a tenth of all.
+        seed: int. Which lines.
+        directory: path of a folder of its own for the four files. Found there
+            already, they are used.
+
+    Returns:
+        Pair of `ParallelCorpus`: for training, for validation.
+
+    Raises:
+        InputError: if the corpus is unusable, see `ParallelCorpus.check`.
+    """
+    directory = pathlib.Path(directory)
+    parts = [
+        ParallelCorpus(
+            str(directory / f"{part}.source"), str(directory / f"{part}.target")
+        )
+        for part in ("train", "validation")
+    ]
+    if directory.is_dir():
+        return parts
+    total = corpus.check()
+    num_lines = max(1, min(num_lines, int(total * _LARGEST_SHARE)))
+    random = np.random.default_rng([seed, total])
+    held_out = np.zeros(total, bool)
+    held_out[random.choice(total, num_lines, replace=False)] = True
+    with atomic_directory(directory) as folder:
+        files = [
+            [
+                open(folder / f"{part}.{side}", "w", encoding="utf-8")
+                for side in ("source", "target")
+            ]
+            for part in ("train", "validation")
+        ]
+        for pair, is_held_out in zip(corpus, held_out):
+            for line, file in zip(pair, files[int(is_held_out)]):
+                file.write(f"{line}\n")
+        for file in [*files[0], *files[1]]:
+            file.close()
+    return parts

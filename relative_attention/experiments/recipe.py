@@ -1,0 +1,361 @@
+"""A recipe: everything that decides what a training run gives."""
+
+import dataclasses
+import difflib
+import pathlib
+import types
+import typing
+
+import yaml
+
+from relative_attention.errors import InputError
+from relative_attention.models import TransformerConfig
+from relative_attention.models import preset_config
+from relative_attention.training import PRECISIONS
+
+
+@dataclasses.dataclass(frozen=True)
+class DataSection:
+    """What is learnt from.
+
+    Attributes:
+        source: Text to translate, plain or `.gz`, a sentence a line.
+        target: Its translation, line by line.
+        validation_source: Text to validate on; without it, some lines are
+            held out of the training text.
+        validation_target: Its translation.
+        test_source: Text that the finished model is scored on.
+        test_target: Its translation.
+        corpus: Name of the folder that holds the files, for finding them.
+        origin: Where to get the corpus, for the error when it is not found.
+        held_out: Lines held out where there is no validation text; at most a
+            tenth of all.
+        max_length: Tokens, the end of sentence included, above which a pair
+            is left out of training.
+    """
+
+    source: str | None = None
+    target: str | None = None
+    validation_source: str | None = None
+    validation_target: str | None = None
+    test_source: str | None = None
+    test_target: str | None = None
+    corpus: str | None = None
+    origin: str | None = None
+    held_out: int = 1000
+    max_length: int = 256
+
+
+@dataclasses.dataclass(frozen=True)
+class VocabularySection:
+    """SentencePiece vocabulary.
+
+    Attributes:
+        size: Number of pieces, 259 of them bytes and special ones.
+        joint: One vocabulary for both languages, or one for each.
+    """
+
+    size: int = 8000
+    joint: bool = True
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainingSection:
+    """How the weights are learnt.
+
+    Attributes:
+        steps: Updates. Either this or `epochs`.
+        epochs: Passes over the corpus.
+        minutes: Stop after the validation that ends beyond this time; `None`
+            for no limit.
+        validate_every: Updates between two validations; `None` for one pass
+            over the corpus.
+        bleu_every: Validations between two that translate the validation
+            text greedily and compute BLEU; `0` for never.
+        batch_tokens: Padded positions of a batch on its longer side.
+        learning_rate_scale: Factor on the Transformer schedule.
+        warmup_steps: Updates until the highest learning rate.
+        label_smoothing: Probability spread over the wrong tokens.
+        precision: `auto`, `float32`, `mixed_bfloat16` or `mixed_float16`.
+        keep_checkpoints: How many of the last checkpoints are kept.
+        average_last: How many of the last checkpoints the finished model is
+            the mean of; `0`: it is the one with the best validation loss.
+        early_stopping: Validations without a better validation loss after
+            which training ends; `0` for never.
+        seed: Of initial weights, dropout and the order of the batches.
+    """
+
+    steps: int | None = None
+    epochs: int | None = None
+    minutes: float | None = None
+    validate_every: int | None = None
+    bleu_every: int = 5
+    batch_tokens: int = 4096
+    learning_rate_scale: float = 1.0
+    warmup_steps: int = 4000
+    label_smoothing: float = 0.1
+    precision: str = "auto"
+    keep_checkpoints: int = 5
+    average_last: int = 0
+    early_stopping: int = 0
+    seed: int = 1
+
+
+@dataclasses.dataclass(frozen=True)
+class DecodingSection:
+    """How the finished model translates; see `Translator`.
+
+    Attributes:
+        num_beams: Live hypotheses a sentence.
+        length_penalty: GNMT's exponent alpha.
+        max_extra_length: Tokens that a translation may be longer than its
+            source.
+        max_source_length: Tokens at which longer sentences are cut.
+    """
+
+    num_beams: int = 4
+    length_penalty: float = 0.6
+    max_extra_length: int = 50
+    max_source_length: int = 512
+
+
+@dataclasses.dataclass(frozen=True)
+class Recipe:
+    """A training run, written down.
+
+    Attributes:
+        name: What the run is called.
+        description: A sentence on what it is for.
+        data: `DataSection`.
+        vocabulary: `VocabularySection`.
+        model: Dict: `preset`, the name of a preset, and any fields of
+            `TransformerConfig` that differ from it.
+        training: `TrainingSection`.
+        decoding: `DecodingSection`.
+    """
+
+    name: str
+    description: str = ""
+    data: DataSection = DataSection()
+    vocabulary: VocabularySection = VocabularySection()
+    model: dict = dataclasses.field(default_factory=dict)
+    training: TrainingSection = TrainingSection()
+    decoding: DecodingSection = DecodingSection()
+
+    @classmethod
+    def load(cls, path):
+        """Read a recipe from a YAML file.
+
+        Args:
+            path: path of the file. Its folder's name is the recipe's, or its
+                own where it is not called `recipe.yaml`.
+
+        Raises:
+            InputError: if it is no recipe: not YAML, an unknown key, a value
+                of another type.
+        """
+        path = pathlib.Path(path)
+        try:
+            text = path.read_text(encoding="utf-8")
+            mapping = yaml.safe_load(text)
+        except (OSError, UnicodeDecodeError) as error:
+            raise InputError(f"No recipe at {path}: {error}.") from error
+        except yaml.YAMLError as error:
+            raise InputError(f"{path} is not YAML: {error}.") from error
+        name = (
+            path.stem if path.stem != "recipe" else path.resolve().parent.name
+        )
+        return cls.from_mapping({"name": name, **_check_mapping(mapping, path)})
+
+    @classmethod
+    def from_mapping(cls, mapping):
+        """A recipe from nested dicts, as YAML gives them.
+
+        Raises:
+            InputError: if a key is unknown or a value of another type.
+        """
+        fields = {}
+        for key, value in mapping.items():
+            if key in _SECTIONS:
+                fields[key] = _section(key, _check_mapping(value, key))
+            elif key == "model":
+                fields[key] = _check_model(_check_mapping(value, key))
+            else:
+                fields[key] = _field(cls, "", key, value)
+        recipe = cls(**fields)
+        recipe._check()
+        return recipe
+
+    def override(self, assignments):
+        """A copy with some values replaced.
+
+        Args:
+            assignments: list of strings `section.key=value`, the value as in
+                YAML.
+
+        Raises:
+            InputError: as `from_mapping`, or if an assignment is none.
+        """
+        mapping = self.to_mapping()
+        for assignment in assignments:
+            key, equals, value = assignment.partition("=")
+            section, dot, name = key.partition(".")
+            if not (equals and dot and name):
+                raise InputError(
+                    "An override must be `section.key=value`, for example "
+                    f"`training.steps=1000`. Received: {assignment!r}."
+                )
+            if not isinstance(mapping.get(section), dict):
+                raise InputError(_unknown("section", section, _ALL_SECTIONS))
+            mapping[section][name] = yaml.safe_load(value)
+        return type(self).from_mapping(mapping)
+
+    def to_mapping(self):
+        """Nested dicts, from which `from_mapping` makes the same recipe."""
+        return dataclasses.asdict(self)
+
+    def save(self, path):
+        """Write the recipe, every value of it, as YAML."""
+        text = yaml.safe_dump(
+            self.to_mapping(), sort_keys=False, allow_unicode=True
+        )
+        pathlib.Path(path).write_text(text, encoding="utf-8")
+
+    def model_config(self, vocabulary_size, source_vocabulary_size=None):
+        """The `TransformerConfig` for vocabularies of these sizes."""
+        overrides = {k: v for k, v in self.model.items() if k != "preset"}
+        if source_vocabulary_size is not None:
+            overrides.setdefault("share_embeddings", "target")
+            overrides["source_vocabulary_size"] = source_vocabulary_size
+        try:
+            return preset_config(
+                self.model["preset"],
+                vocabulary_size=vocabulary_size,
+                **overrides,
+            )
+        except ValueError as error:
+            raise InputError(f"In `model`: {error}") from error
+
+    def _check(self):
+        training = self.training
+        if "preset" not in self.model:
+            raise InputError(
+                "`model.preset` must name a preset. See `relative-attention "
+                "list`."
+            )
+        self.model_config(self.vocabulary.size)
+        if training.steps is None and training.epochs is None:
+            raise InputError(
+                "`training.steps` or `training.epochs` must say how long to "
+                "train. Received: neither."
+            )
+        if training.precision not in PRECISIONS:
+            raise InputError(
+                f"`training.precision` must be one of {', '.join(PRECISIONS)}. "
+                f"Received: {training.precision!r}."
+            )
+        for name, value, least in (
+            ("training.steps", training.steps, 1),
+            ("training.epochs", training.epochs, 1),
+            ("training.validate_every", training.validate_every, 1),
+            ("training.batch_tokens", training.batch_tokens, 1),
+            ("training.warmup_steps", training.warmup_steps, 1),
+            ("training.keep_checkpoints", training.keep_checkpoints, 1),
+            ("training.bleu_every", training.bleu_every, 0),
+            ("training.average_last", training.average_last, 0),
+            ("training.early_stopping", training.early_stopping, 0),
+            ("data.max_length", self.data.max_length, 2),
+            ("data.held_out", self.data.held_out, 1),
+        ):
+            if value is not None and value < least:
+                raise InputError(
+                    f"`{name}` must be at least {least}. Received: {value}."
+                )
+        if training.average_last > training.keep_checkpoints:
+            raise InputError(
+                "`training.average_last` must not exceed "
+                "`training.keep_checkpoints`: older checkpoints are deleted. "
+                f"Received: {training.average_last} and "
+                f"{training.keep_checkpoints}."
+            )
+
+
+_SECTIONS = {
+    "data": DataSection,
+    "vocabulary": VocabularySection,
+    "training": TrainingSection,
+    "decoding": DecodingSection,
+}
+_ALL_SECTIONS = [*_SECTIONS, "model"]
+
+
+def _section(name, mapping):
+    cls = _SECTIONS[name]
+    return cls(
+        **{
+            key: _field(cls, f"{name}.", key, value)
+            for key, value in mapping.items()
+        }
+    )
+
+
+def _field(cls, prefix, key, value):
+    """`value` for the field `key` of a dataclass, if it is of its type."""
+    hints = typing.get_type_hints(cls)
+    if key not in hints:
+        raise InputError(
+            _unknown("key", prefix + key, [prefix + name for name in hints])
+        )
+    hint = hints[key]
+    allowed = (
+        typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
+    )
+    if float in allowed and isinstance(value, (int, str)):
+        # YAML reads 1e-3 as a string, and whole numbers as such.
+        try:
+            value = float(value)
+        except ValueError:
+            pass
+    is_bool = isinstance(value, bool)
+    if not isinstance(value, allowed) or (is_bool and bool not in allowed):
+        names = " or ".join(
+            "null" if t is type(None) else t.__name__ for t in allowed
+        )
+        raise InputError(
+            f"`{prefix}{key}` must be {names}. Received: {value!r}."
+        )
+    return value
+
+
+def _check_model(mapping):
+    known = [
+        "preset",
+        *(
+            field.name
+            for field in dataclasses.fields(TransformerConfig)
+            # These two follow from the data.
+            if field.name not in ("vocabulary_size", "source_vocabulary_size")
+        ),
+    ]
+    for key in mapping:
+        if key not in known:
+            raise InputError(
+                _unknown("key", f"model.{key}", [f"model.{k}" for k in known])
+            )
+    return dict(mapping)
+
+
+def _check_mapping(value, where):
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise InputError(
+            f"`{where}` must hold `key: value` lines. Received: {value!r}."
+        )
+    return value
+
+
+def _unknown(what, name, known):
+    close = difflib.get_close_matches(name, known, n=1)
+    nearest = f" Did you mean {close[0]!r}?" if close else ""
+    return f"Unknown {what} {name!r}.{nearest} Known: {', '.join(known)}."

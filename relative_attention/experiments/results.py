@@ -1,0 +1,71 @@
+"""What came out of a run."""
+
+import datetime
+import json
+
+from relative_attention.atomic_files import atomic_file
+from relative_attention.evaluation import corpus_bleu
+
+_CURVE = ("val_loss", "val_perplexity", "val_accuracy", "val_bleu")
+
+
+def write_results(directory, recipe, origin, history, translator, data):
+    """Score the finished model and write `results.json`.
+
+    Args:
+        directory: `pathlib.Path` of the run.
+        recipe: `Recipe`.
+        origin: dict. `provenance()` of the training, and its precision.
+        history: list of dicts, one for each epoch; see `RunKeeper`.
+        translator: `Translator` of the finished model.
+        data: `PreparedData`.
+
+    Returns:
+        Dict, what was written.
+    """
+    corpora = {"validation": data.validation, "test": data.test}
+    last = history[-1]
+    results = {
+        "recipe": recipe.name,
+        "date": datetime.date.today().isoformat(),
+        **origin,
+        "seed": recipe.training.seed,
+        "parameters": translator.model.count_params(),
+        "steps": last["step"],
+        "minutes": round(last["seconds"] / 60, 1),
+        "tokens_per_second": round(
+            sum(epoch["tokens_per_second"] for epoch in history) / len(history)
+        ),
+        "scores": {
+            name: score_corpus(translator, corpus)
+            for name, corpus in corpora.items()
+            if corpus is not None
+        },
+        "curve": [
+            {
+                "step": epoch["step"],
+                "seconds": round(epoch["seconds"]),
+                **{
+                    name: round(epoch[name], 4)
+                    for name in _CURVE
+                    if name in epoch
+                },
+            }
+            for epoch in history
+        ],
+    }
+    with atomic_file(directory / "results.json", "w") as file:
+        json.dump(results, file, indent=1)
+    return results
+
+
+def score_corpus(translator, corpus):
+    """BLEU of a `ParallelCorpus`, cased and not, with signatures."""
+    sources, references = (list(side) for side in zip(*corpus))
+    hypotheses = translator.translate(sources)
+    scores = {}
+    for name, lowercase in (("bleu", False), ("bleu_lowercased", True)):
+        bleu = corpus_bleu(hypotheses, references, lowercase=lowercase)
+        scores[name] = round(bleu.score, 2)
+        scores[f"{name}_signature"] = bleu.signature
+    return scores
