@@ -23,17 +23,7 @@ def read_lines(path):
     opened = gzip.open if str(path).endswith(".gz") else open
     try:
         with opened(path, "rb") as file:
-            for number, line in enumerate(file, start=1):
-                try:
-                    text = line.decode("utf-8")
-                except UnicodeDecodeError as error:
-                    raise InputError(
-                        f"{path}, line {number}: not valid UTF-8 (byte "
-                        f"{error.start + 1} of the line is "
-                        f"0x{line[error.start]:02x}). Convert the file, with "
-                        "`iconv -t UTF-8` for example."
-                    ) from error
-                yield text.removesuffix("\n").removesuffix("\r")
+            yield from decode_lines(file, path)
     except FileNotFoundError as error:
         raise InputError(f"No such file: {path}.") from error
     except IsADirectoryError as error:
@@ -43,6 +33,29 @@ def read_lines(path):
             f"{path} cannot be decompressed: it is cut short, damaged or not "
             f"a gzip file ({error})."
         ) from error
+
+
+def decode_lines(file, name):
+    """Yield the lines of a file that is open already, like `read_lines`.
+
+    Args:
+        file: binary file, or any iterable of lines in bytes.
+        name: what to call the file in an error.
+
+    Raises:
+        InputError: if a line is not UTF-8.
+    """
+    for number, line in enumerate(file, start=1):
+        try:
+            text = line.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise InputError(
+                f"{name}, line {number}: not valid UTF-8 (byte "
+                f"{error.start + 1} of the line is "
+                f"0x{line[error.start]:02x}). Convert the file, with "
+                "`iconv -t UTF-8` for example."
+            ) from error
+        yield text.removesuffix("\n").removesuffix("\r")
 
 
 def count_lines(path):

@@ -1,6 +1,5 @@
 """From a recipe to a trained model."""
 
-import shutil
 import sys
 
 import keras
@@ -77,7 +76,11 @@ def train(
         minutes=recipe.training.minutes,
     )
     _fit(model, recipe.training, data, keeper)
-    _finish(recipe.training, keeper)
+    if recipe.training.average_last:
+        average_checkpoints(
+            keeper.checkpoints()[-recipe.training.average_last :],
+            output / "model.safetensors",
+        )
     return write_results(
         output,
         recipe,
@@ -171,16 +174,6 @@ def _total_steps(training, steps_a_pass):
         if limit is not None
     ]
     return min(limits)
-
-
-def _finish(training, keeper):
-    """Choose the weights of the finished model."""
-    final = keeper.directory / "model.safetensors"
-    if training.average_last:
-        last = keeper.checkpoints()[-training.average_last :]
-        average_checkpoints(last, final)
-    else:
-        shutil.copyfile(keeper.directory / "best.safetensors", final)
 
 
 def _print_error(line):

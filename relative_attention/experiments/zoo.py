@@ -1,6 +1,7 @@
 """Recipes that come with the package."""
 
 import difflib
+import json
 import pathlib
 
 import relative_attention
@@ -49,3 +50,11 @@ def find_recipe(name):
         f"Unknown recipe {name!r}: neither a file nor one of the zoo."
         f"{nearest} Known: {', '.join(zoo_recipes())}."
     )
+
+
+def zoo_results(name):
+    """What the zoo's `results.json` of a recipe holds, `{}` without one."""
+    path = zoo_directory() / name / "results.json"
+    if not path.is_file():
+        return {}
+    return json.loads(path.read_text(encoding="utf-8"))

@@ -22,10 +22,13 @@ class TransformerDecoderBlock(TransformerBlock):
         inputs: float tensor `(B, T, D)`.
         encoder_outputs: float tensor `(B, S, D)`.
         source_padding_mask: bool tensor `(B, S)`. `True` = real token.
+        return_attention_scores: bool. Also return the scores. Defaults to
+            `False`.
         training: bool. Whether dropout is active.
 
     Returns:
-        Float tensor `(B, T, D)`.
+        Float tensor `(B, T, D)`, or a triple of it, the scores of
+        self-attention `(B, N, T, T)` and of cross-attention `(B, N, T, S)`.
 
     Reference:
      - [Vaswani et al., 2017](https://arxiv.org/abs/1706.03762), section 3.1
@@ -57,21 +60,38 @@ class TransformerDecoderBlock(TransformerBlock):
         inputs,
         encoder_outputs,
         source_padding_mask=None,
+        return_attention_scores=False,
         training=None,
     ):
-        return self._sublayers(
-            inputs,
-            lambda x: self.self_attention(
-                x, use_causal_mask=True, training=training
-            ),
-            lambda x: self.cross_attention(
+        self_scores = cross_scores = None
+
+        def attend_self(x):
+            nonlocal self_scores
+            outputs, self_scores = self.self_attention(
+                x,
+                use_causal_mask=True,
+                return_attention_scores=True,
+                training=training,
+            )
+            return outputs
+
+        def attend_source(x):
+            nonlocal cross_scores
+            outputs, cross_scores = self.cross_attention(
                 x,
                 encoder_outputs,
                 padding_mask=source_padding_mask,
+                return_attention_scores=True,
                 training=training,
-            ),
-            training=training,
+            )
+            return outputs
+
+        outputs = self._sublayers(
+            inputs, attend_self, attend_source, training=training
         )
+        if return_attention_scores:
+            return outputs, self_scores, cross_scores
+        return outputs
 
     def _sublayers(self, inputs, attend_self, attend_source, training=None):
         hidden = self._residual(

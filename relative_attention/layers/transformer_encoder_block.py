@@ -18,10 +18,12 @@ class TransformerEncoderBlock(TransformerBlock):
         inputs: float tensor `(B, T, D)`.
         attention_mask: bool tensor, broadcast to `(B, T, T)`. `True` = may
             attend.
+        return_attention_scores: bool. Also return the scores. Defaults to
+            `False`.
         training: bool. Whether dropout is active.
 
     Returns:
-        Float tensor `(B, T, D)`.
+        Float tensor `(B, T, D)`, or the pair of it and scores `(B, N, T, T)`.
 
     Reference:
      - [Vaswani et al., 2017](https://arxiv.org/abs/1706.03762), section 3.1
@@ -43,21 +45,35 @@ class TransformerEncoderBlock(TransformerBlock):
             "feed_forward_norm", hidden_dim
         )
 
-    def call(self, inputs, attention_mask=None, training=None):
+    def call(
+        self,
+        inputs,
+        attention_mask=None,
+        return_attention_scores=False,
+        training=None,
+    ):
+        scores = None
+
+        def attend(x):
+            nonlocal scores
+            outputs, scores = self.self_attention(
+                x,
+                attention_mask=attention_mask,
+                return_attention_scores=True,
+                training=training,
+            )
+            return outputs
+
         hidden = self._residual(
-            inputs,
-            self.self_attention_norm,
-            lambda x: self.self_attention(
-                x, attention_mask=attention_mask, training=training
-            ),
-            training=training,
+            inputs, self.self_attention_norm, attend, training=training
         )
-        return self._residual(
+        outputs = self._residual(
             hidden,
             self.feed_forward_norm,
             lambda x: self.feed_forward(x, training=training),
             training=training,
         )
+        return (outputs, scores) if return_attention_scores else outputs
 
     def compute_output_shape(self, inputs_shape):
         return inputs_shape

@@ -260,6 +260,49 @@ class Transformer(keras.Model):
             )
         return self._logits(hidden)
 
+    def attention_scores(self, inputs):
+        """What every head attends to, for looking at.
+
+        Args:
+            inputs: as of a call.
+
+        Returns:
+            Dict of lists with a float tensor for each block: `"encoder"`
+            `(B, N, S, S)`, `"decoder"` `(B, N, T, T)` and `"cross"`
+            `(B, N, T, S)`.
+        """
+        source_token_ids = inputs["source_token_ids"]
+        source_padding_mask = padding_mask(source_token_ids)
+        scores = {"encoder": [], "decoder": [], "cross": []}
+        hidden = self._embed(
+            self.source_embedding, self.encoder_positions, source_token_ids
+        )
+        for block in self.encoder_blocks:
+            hidden, encoder_scores = block(
+                hidden,
+                attention_mask=source_padding_mask[:, None, :],
+                return_attention_scores=True,
+            )
+            scores["encoder"].append(encoder_scores)
+        if self.encoder_norm is not None:
+            hidden = self.encoder_norm(hidden)
+        encoder_outputs = hidden
+        hidden = self._embed(
+            self.target_embedding,
+            self.decoder_positions,
+            inputs["target_token_ids"],
+        )
+        for block in self.decoder_blocks:
+            hidden, decoder_scores, cross_scores = block(
+                hidden,
+                encoder_outputs,
+                source_padding_mask=source_padding_mask,
+                return_attention_scores=True,
+            )
+            scores["decoder"].append(decoder_scores)
+            scores["cross"].append(cross_scores)
+        return scores
+
     def _embed(
         self, embedding, positions, token_ids, start_position=0, training=None
     ):

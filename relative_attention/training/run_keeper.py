@@ -19,7 +19,7 @@ class RunKeeper(keras.callbacks.Callback):
     At the end of every epoch it appends the epoch's logs to the history,
     saves a checkpoint `checkpoints/step-00001000`, deletes all but the last
     few, writes the weights with the lowest validation loss so far to
-    `best.safetensors`, and ends the training when the recipe says so. It
+    `model.safetensors`, and ends the training when the recipe says so. It
     comes last in the list of callbacks, to see what the others add to the
     logs.
 
@@ -93,8 +93,10 @@ class RunKeeper(keras.callbacks.Callback):
             {"history": self.history},
         )
         if record["val_loss"] < best:
+            # The model of a run that is cut short, and of one that is not
+            # unless checkpoints are averaged.
             save_weights(
-                self.model.weights, self.directory / "best.safetensors"
+                self.model.weights, self.directory / "model.safetensors"
             )
         with atomic_file(self.directory / "history.json", "w") as file:
             json.dump(self.history, file, indent=1)

@@ -1,0 +1,133 @@
+"""What a model attends to, and what it has learnt of distance."""
+
+import numpy as np
+
+from relative_attention.atomic_files import atomic_file
+from relative_attention.errors import InputError
+
+_MOST_HEADS = 4
+
+
+def model_picture(translator, sentence, path):
+    """Draw the attention of one translation and the relation embeddings.
+
+    Above: which source tokens the last decoder block looks at for each target
+    token (mean over the heads), and the self-attention of the first encoder
+    block, head by head. Below: the learned relation embeddings of that block
+    by distance, w^K and w^V (Shaw et al. 2018, section 3.2), where it has
+    them.
+
+    Args:
+        translator: `Translator`.
+        sentence: string. What to translate.
+        path: path of the PNG file to write.
+
+    Returns:
+        string. The translation.
+
+    Raises:
+        InputError: if `matplotlib` is not installed.
+    """
+    figure_class = _figure_class()
+    (translation,) = translator.translate([sentence])
+    source_ids, target_ids = _ids(translator, sentence, translation)
+    scores = translator.model.attention_scores(
+        {
+            "source_token_ids": source_ids[None],
+            "target_token_ids": np.append(0, target_ids[:-1])[None],
+        }
+    )
+    source = translator.source_vocabulary.pieces(source_ids)
+    target = translator.vocabulary.pieces(target_ids)
+    figure = figure_class(figsize=(12, 10), layout="constrained")
+    top, bottom = figure.subfigures(2, 1, height_ratios=(3, 2))
+    left, right = top.subfigures(1, 2)
+    _draw_alignment(left, np.asarray(scores["cross"][-1])[0], source, target)
+    _draw_heads(right, np.asarray(scores["encoder"][0])[0], source)
+    _draw_relations(bottom, translator.model.encoder_blocks[0].self_attention)
+    with atomic_file(path) as file:
+        figure.savefig(file, format="png", dpi=110)
+    return translation
+
+
+def _figure_class():
+    # A Figure of its own needs no screen and leaves pyplot's state alone.
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise InputError(
+            "Pictures need `matplotlib`. Install it with "
+            "`pip install 'relative-attention[plot]'`."
+        ) from error
+    return Figure
+
+
+def _ids(translator, *texts):
+    vocabularies = (translator.source_vocabulary, translator.vocabulary)
+    return [
+        np.array(vocabulary.encode([text])[0] + [vocabulary.end_id], np.int32)
+        for vocabulary, text in zip(vocabularies, texts)
+    ]
+
+
+def _draw_alignment(figure, scores, source, target):
+    axes = figure.subplots()
+    axes.imshow(scores.mean(axis=0), cmap="Blues", vmin=0, aspect="auto")
+    axes.set_title("Decoder to source, last block, mean of heads")
+    axes.set_xticks(range(len(source)), source, rotation=90)
+    axes.set_yticks(range(len(target)), target)
+
+
+def _draw_heads(figure, scores, source):
+    figure.suptitle("Self-attention, first encoder block")
+    heads = scores[:_MOST_HEADS]
+    columns = 2 if len(heads) > 1 else 1
+    grid = figure.subplots(-(-len(heads) // columns), columns, squeeze=False)
+    for head, axes in enumerate(grid.flat):
+        if head >= len(heads):
+            axes.set_axis_off()
+            continue
+        axes.imshow(heads[head], cmap="Blues", vmin=0, aspect="auto")
+        axes.set_title(f"head {head + 1}", fontsize="small")
+        axes.set_xticks(range(len(source)), source, rotation=90)
+        axes.set_yticks(range(len(source)), source)
+        axes.tick_params(labelsize="x-small")
+
+
+def _draw_relations(figure, layer):
+    tables = {
+        "w$^K$, added to keys": layer.key_relation_embeddings,
+        "w$^V$, added to values": layer.value_relation_embeddings,
+    }
+    tables = {k: np.asarray(v) for k, v in tables.items() if v is not None}
+    if not tables:
+        figure.suptitle("No relation embeddings: positions are absolute")
+        return
+    figure.suptitle(
+        "Relation embeddings by distance (key position - query position), "
+        "first encoder block"
+    )
+    limit = layer.max_relative_position
+    for axes, (title, table) in zip(
+        figure.subplots(1, len(tables), squeeze=False).flat, tables.items()
+    ):
+        # Tables of their own for each head are shown one under the other.
+        rows = np.concatenate(list(_by_head(table)), axis=1)
+        most = np.abs(rows).max()
+        image = axes.imshow(
+            rows.T,
+            cmap="RdBu",
+            vmin=-most,
+            vmax=most,
+            aspect="auto",
+            extent=(-limit - 0.5, limit + 0.5, rows.shape[1], 0),
+        )
+        axes.set_title(title)
+        axes.set_xlabel("distance in tokens")
+        axes.set_ylabel("dimension")
+        figure.colorbar(image, ax=axes)
+
+
+def _by_head(table):
+    """`(2K + 1, H)` or `(N, 2K + 1, H)` as `(N, 2K + 1, H)`."""
+    return table if table.ndim == 3 else table[None]
