@@ -20,6 +20,8 @@ def atomic_file(path, mode="wb"):
     descriptor, temporary = tempfile.mkstemp(
         dir=path.parent, prefix=f".{path.name}-"
     )
+    # Temporary files are for their owner's eyes; what is kept is as usual.
+    os.chmod(temporary, 0o666 & ~_umask())
     try:
         with open(descriptor, mode, encoding=encoding) as file:
             yield file
@@ -40,10 +42,14 @@ def atomic_directory(path):
     before is replaced.
     """
     path = pathlib.Path(path)
+    if path.exists() and not path.is_dir():
+        raise NotADirectoryError(f"{path} is a file, not a folder")
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = pathlib.Path(
         tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}-")
     )
+    aside = temporary.with_name(temporary.name + "-old")
+    temporary.chmod(0o777 & ~_umask())
     try:
         yield temporary
         for file in temporary.rglob("*"):
@@ -52,11 +58,19 @@ def atomic_directory(path):
                     os.fsync(written.fileno())
         # A folder cannot be renamed over another; the old one steps aside, so
         # that at no moment is there half of either.
-        aside = temporary.with_name(temporary.name + "-old")
         if path.exists():
             os.rename(path, aside)
         os.rename(temporary, path)
         shutil.rmtree(aside, ignore_errors=True)
     except BaseException:
+        if aside.exists() and not path.exists():
+            os.rename(aside, path)
         shutil.rmtree(temporary, ignore_errors=True)
         raise
+
+
+def _umask():
+    """The permissions that this process takes from new files."""
+    umask = os.umask(0)
+    os.umask(umask)
+    return umask

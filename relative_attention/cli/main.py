@@ -15,7 +15,7 @@ def main(arguments=None):
     0: done. 1: something given is wrong, and a line on standard error says
     what. 130: interrupted.
     """
-    options = _parser().parse_args(arguments)
+    options = _parse(arguments)
     # TensorFlow reports at start what concerns its makers.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     try:
@@ -33,6 +33,21 @@ def main(arguments=None):
         print(f"\nInterrupted.{hint}", file=sys.stderr)
         return 130
     return 0
+
+
+def _parse(arguments):
+    parser = _parser()
+    options, rest = parser.parse_known_args(arguments)
+    # argparse takes a list of positional arguments in one piece only; here
+    # options may stand between the recipe and what overrides it.
+    if rest and (
+        not hasattr(options, "overrides")
+        or any(argument.startswith("-") for argument in rest)
+    ):
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    if rest:
+        options.overrides = [*options.overrides, *rest]
+    return options
 
 
 def _fail(message):

@@ -33,6 +33,8 @@ def read_lines(path):
             f"{path} cannot be decompressed: it is cut short, damaged or not "
             f"a gzip file ({error})."
         ) from error
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error}.") from error
 
 
 def decode_lines(file, name):

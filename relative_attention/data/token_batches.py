@@ -1,5 +1,7 @@
 """Batches of similar length, each of about the same number of tokens."""
 
+import bisect
+
 import numpy as np
 
 # How far apart, in tokens, the source-target differences of neighbours in a
@@ -107,18 +109,18 @@ class TokenBatches:
 
 
 def _cut(sorted_lengths, batch_tokens):
-    """Bounds of batches in the ordered corpus."""
+    """Bounds of batches in the ordered corpus, each as large as fits."""
     bounds = [0]
     while bounds[-1] < len(sorted_lengths):
         start = bounds[-1]
-        size = batch_tokens // sorted_lengths[start]
-        while True:
-            size = max(1, min(size, len(sorted_lengths) - start))
-            longest = sorted_lengths[start + size - 1]
-            if size == 1 or size * longest <= batch_tokens:
-                break
-            size = min(size - 1, batch_tokens // longest)
-        bounds.append(start + size)
+        # Positions of a batch that ends with each of the next pairs; the
+        # lengths only grow, so they can be searched.
+        more = bisect.bisect_right(
+            range(1, len(sorted_lengths) - start),
+            batch_tokens,
+            key=lambda k, start=start: (k + 1) * sorted_lengths[start + k],
+        )
+        bounds.append(start + 1 + more)
     return bounds
 
 

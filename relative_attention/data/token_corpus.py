@@ -76,19 +76,21 @@ class TokenCorpus:
             directory: path of a folder of its own for the arrays. What it
                 holds is used if it was made from the same files (path, size,
                 time of change), vocabularies and limit; else it is replaced.
+                A folder with anything else in it is refused.
 
         Returns:
             `TokenCorpus`.
 
         Raises:
-            InputError: if the corpus is unusable; see
-                `ParallelCorpus.check`.
+            InputError: if the corpus is unusable, see `ParallelCorpus.check`,
+                or `directory` holds something else.
         """
         directory = pathlib.Path(directory)
         origin = _origin(
             corpus, source_vocabulary, target_vocabulary, max_length
         )
         if _read_json(directory / "origin.json") != origin:
+            _check_replaceable(directory)
             corpus.check()
             with atomic_directory(directory) as folder:
                 _encode(
@@ -120,6 +122,15 @@ class TokenCorpus:
         return tokens
 
 
+def _check_replaceable(directory):
+    is_cache = (directory / "origin.json").exists()
+    if directory.exists() and not is_cache and any(directory.iterdir()):
+        raise InputError(
+            f"`directory` must be a folder for token ids alone: {directory} "
+            "holds other files, which would be deleted. Choose another."
+        )
+
+
 def _origin(corpus, source_vocabulary, target_vocabulary, max_length):
     """What the ids were made from; as JSON gives it back."""
     files = []
@@ -128,6 +139,8 @@ def _origin(corpus, source_vocabulary, target_vocabulary, max_length):
             stat = os.stat(path)
         except FileNotFoundError as error:
             raise InputError(f"No such file: {path}.") from error
+        except OSError as error:
+            raise InputError(f"{path} cannot be read: {error}.") from error
         files.append([os.path.abspath(path), stat.st_size, stat.st_mtime_ns])
     return {
         "files": files,

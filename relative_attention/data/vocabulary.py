@@ -18,8 +18,9 @@ class Vocabulary:
 
     Ids: padding 0, end of sentence 1, unknown 2. Text is taken as it is (no
     normalisation), and what the training text lacked is spelt in bytes, so
-    that `decode(encode(line))` is the line (but for one leading blank) and
-    nothing is ever unknown.
+    that `decode(encode(line))` is the line and nothing is ever unknown. One
+    character is lost: U+2581, SentencePiece's mark for a blank, comes back as
+    a blank.
 
     Args:
         model: bytes. A serialised SentencePiece model with these ids.
@@ -138,7 +139,8 @@ class Vocabulary:
             if self.end_id in ids:
                 ids = ids[: ids.index(self.end_id)]
             rows.append([i for i in ids if i != self.padding_id])
-        return self._processor.decode(rows)
+        # SentencePiece makes a string, not a list, of no rows.
+        return self._processor.decode(rows) if rows else []
 
     def pieces(self, token_ids):
         """The pieces of one row of ids, as strings, for pictures."""

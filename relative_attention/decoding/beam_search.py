@@ -23,11 +23,12 @@ def beam_search(
     A hypothesis of `len` tokens, the end of sentence included, scores
     `log P / ((5 + len) / 6)^length_penalty` (Wu et al. 2016, eq. 14). At each
     step the `2 * num_beams` best continuations of the `num_beams` live
-    hypotheses are looked at: those that end join the finished ones, the best
-    `num_beams` of the others live on. A sentence is done when no live
-    hypothesis can still overtake its worst result, or at its longest length,
-    its own source length plus `max_extra_length`. What a sentence gets does
-    not depend on the others in the batch.
+    hypotheses (the best one, with one beam) are looked at: those that end
+    join the finished ones, the best `num_beams` of the others live on. A
+    sentence is done when no live hypothesis can still overtake its worst
+    result, or at its longest length, its own source length plus
+    `max_extra_length`. What a sentence gets does not depend on the others in
+    the batch.
 
     # Differs from tensor2tensor: there the length limit, and with several
     # results the end of the search, depend on the whole batch.
@@ -51,7 +52,8 @@ def beam_search(
         ending with id 1 and padded with id 0, and `"scores"`, float32
         `(B, num_results)`. A sentence none of whose hypotheses ended gets
         its live ones, which lack the id 1, and their log-probabilities,
-        unpenalised.
+        unpenalised; where some ended, but fewer than `num_results`, the rest
+        are rows of zeros with the score -1e7.
 
     Raises:
         ValueError: if a number is out of range.
@@ -237,8 +239,12 @@ def _select_alive(candidates, num_beams):
 
 def _select_finished(state, candidates, penalty, num_beams):
     """The best of what had ended before and what ends now."""
-    is_end = ops.equal(candidates["token_ids"], _END_ID)
-    scores = ops.where(is_end, candidates["log_probs"] / penalty, _IMPOSSIBLE)
+    # What continues an impossible hypothesis stays impossible.
+    ends = ops.logical_and(
+        ops.equal(candidates["token_ids"], _END_ID),
+        candidates["log_probs"] > _IMPOSSIBLE / 2,
+    )
+    scores = ops.where(ends, candidates["log_probs"] / penalty, _IMPOSSIBLE)
     scores, chosen = ops.top_k(
         ops.concatenate([state["finished_scores"], scores], axis=1), num_beams
     )

@@ -1,5 +1,6 @@
 """Where and with what a result came about."""
 
+import datetime
 import importlib.metadata
 import os
 import pathlib
@@ -10,10 +11,22 @@ import relative_attention
 
 _PACKAGES = ("keras", "tensorflow", "numpy", "sentencepiece", "sacrebleu")
 
+# Instructions that make matrix products fast, in bfloat16 above all.
+_NOTABLE_FLAGS = (
+    "avx2",
+    "avx512f",
+    "avx512_bf16",
+    "amx_bf16",
+    "asimd",
+    "bf16",
+    "sve",
+)
+
 
 def provenance():
-    """Commit, versions and hardware, a dict for JSON."""
+    """Hardware, versions, commit and date, a dict for JSON."""
     return {
+        "date": datetime.date.today().isoformat(),
         "relative_attention": relative_attention.__version__,
         "commit": _commit(),
         "hardware": _hardware(),
@@ -22,13 +35,34 @@ def provenance():
     }
 
 
+def provenance_sentence(origin):
+    """The same in one line, to stand under a table."""
+    versions = [
+        f"{name} {origin[name]}"
+        for name in ("python", *_PACKAGES)
+        if origin.get(name)
+    ]
+    return "; ".join(
+        [
+            origin["hardware"],
+            ", ".join(versions),
+            f"commit {origin['commit'] or 'unknown'}",
+            origin["date"],
+        ]
+    )
+
+
 def _commit():
-    """The checkout's commit, `None` outside of one; `+` if it was changed."""
+    """The checkout's commit, `None` outside of one.
+
+    It ends with `+` where the package or the zoo had been changed since.
+    """
     root = pathlib.Path(relative_attention.__file__).parents[1]
     if not (root / ".git").exists():
         return None
     commit = _git(root, "rev-parse", "HEAD")
-    return f"{commit}+" if _git(root, "diff", "HEAD", "--stat") else commit
+    changed = _git(root, "diff", "HEAD", "--stat", "--", "relative_attention")
+    return f"{commit}+" if changed else commit
 
 
 def _git(root, *arguments):
@@ -52,18 +86,32 @@ def _hardware():
         )
         for device in tf.config.list_physical_devices("GPU")
     ]
-    return ", ".join([f"{_cpu_name()}, {os.cpu_count()} cores", *gpus])
+    name, flags = _processor()
+    notable = " ".join(flag for flag in _NOTABLE_FLAGS if flag in flags)
+    cpu = f"{name}, {_cores()} cores ({notable or 'no notable instructions'})"
+    return ", ".join([cpu, *gpus])
 
 
-def _cpu_name():
+def _processor():
+    """Name of the processor and the set of its flags."""
+    fields = {}
     try:
-        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
-            for line in file:
-                if line.startswith("model name"):
-                    return line.partition(":")[2].strip()
+        for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
+            key, _, value = line.partition(":")
+            fields.setdefault(key.strip(), value.strip())
     except OSError:
         pass
-    return platform.processor() or platform.machine()
+    name = fields.get("model name") or platform.processor() or "unknown"
+    flags = fields.get("flags") or fields.get("Features") or ""
+    return name, set(flags.split())
+
+
+def _cores():
+    """Cores that this process may use."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # Not on macOS.
+        return os.cpu_count()
 
 
 def _version(package):

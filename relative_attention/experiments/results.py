@@ -1,6 +1,5 @@
 """What came out of a run."""
 
-import datetime
 import json
 
 from relative_attention.atomic_files import atomic_file
@@ -27,7 +26,6 @@ def write_results(directory, recipe, origin, history, translator, data):
     last = history[-1]
     results = {
         "recipe": recipe.name,
-        "date": datetime.date.today().isoformat(),
         **origin,
         "seed": recipe.training.seed,
         "parameters": translator.model.count_params(),

@@ -62,8 +62,16 @@ def masked_softmax(logits, mask=None):
     dtype = logits.dtype
     logits = ops.cast(logits, "float32")
     if mask is None:
-        return ops.cast(ops.softmax(logits, axis=-1), dtype)
-    scores = ops.softmax(logits + ops.where(mask, 0.0, _MASKED_LOGIT), axis=-1)
+        return ops.cast(_softmax(logits), dtype)
+    scores = _softmax(logits + ops.where(mask, 0.0, _MASKED_LOGIT))
     # Without this a fully masked row would attend to every key alike.
     any_key = ops.any(mask, axis=-1, keepdims=True)
     return ops.cast(scores * ops.cast(any_key, "float32"), dtype)
+
+
+def _softmax(logits):
+    # Keras warns of a softmax over one key; at the first step of decoding
+    # there is but one.
+    if logits.shape[-1] == 1:
+        return ops.ones_like(logits)
+    return ops.softmax(logits, axis=-1)
