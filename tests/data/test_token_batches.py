@@ -1,0 +1,319 @@
+"""Batches: every pair once, within the budget, the same for the same seed."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from relative_attention import ParallelCorpus
+from relative_attention import TokenBatches
+from relative_attention import TokenCorpus
+from relative_attention import Vocabulary
+
+VOCABULARY_SIZE = 53
+BUDGET = 97
+
+
+def token_corpus(source_lengths, target_lengths, seed=0):
+    """Random ids of sentences of these lengths, ends not counted."""
+    rng = np.random.default_rng(seed)
+    sides = {}
+    for side, lengths in (
+        ("source", source_lengths),
+        ("target", target_lengths),
+    ):
+        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        ids = rng.integers(2, VOCABULARY_SIZE, offsets[-1], dtype=np.uint16)
+        sides |= {f"{side}_ids": ids, f"{side}_offsets": offsets}
+    return TokenCorpus(
+        **sides,
+        line_numbers=np.arange(len(source_lengths)) + 1,
+        num_empty=0,
+        num_too_long=0,
+    )
+
+
+@pytest.fixture(scope="module")
+def corpus():
+    rng = np.random.default_rng(7)
+    source = rng.integers(1, 40, 331)
+    target = np.maximum(1, source + rng.integers(-5, 8, 331))
+    return token_corpus(source, target)
+
+
+def epoch_of(batches, epoch):
+    return [indices.tolist() for indices in batches.indices(epoch)]
+
+
+def sentence(ids, offsets, index):
+    return ids[offsets[index] : offsets[index + 1]].tolist()
+
+
+def arrays(batch):
+    """The three arrays of a batch, of numpy or of tensors."""
+    inputs, labels = batch
+    return [
+        np.asarray(array)
+        for array in (
+            inputs["source_token_ids"],
+            inputs["target_token_ids"],
+            labels,
+        )
+    ]
+
+
+def assert_same_batches(batches, others):
+    batches, others = list(batches), list(others)
+    assert len(batches) == len(others)
+    for batch, other in zip(batches, others):
+        for array, expected in zip(arrays(batch), arrays(other)):
+            np.testing.assert_array_equal(array, expected)
+
+
+# === Which pairs stand together ===
+
+
+@pytest.mark.parametrize("epoch", [0, 1, 17, None])
+def test_every_pair_comes_once_an_epoch(epoch, corpus):
+    batches = TokenBatches(corpus, BUDGET, seed=3)
+    together = sorted(itertools.chain(*epoch_of(batches, epoch)))
+    assert together == list(range(len(corpus)))
+
+
+@pytest.mark.parametrize("budget", [1, 13, BUDGET, 1_000, 10**6])
+@pytest.mark.parametrize("epoch", [0, 5, None])
+def test_budget_is_kept_unless_a_batch_is_one_pair(budget, epoch, corpus):
+    longest = np.maximum(corpus.source_lengths, corpus.target_lengths)
+    for indices in TokenBatches(corpus, budget).indices(epoch):
+        assert len(indices) > 0
+        assert len(indices) == 1 or len(indices) * max(longest[indices]) <= (
+            budget
+        )
+
+
+def test_budget_is_used_when_pairs_are_alike():
+    corpus = token_corpus([9] * 35, [6] * 35)
+    sizes = [len(indices) for indices in TokenBatches(corpus, 70).indices(0)]
+    assert sizes == [7] * 5
+
+
+def test_a_batch_is_as_large_as_it_can_be(corpus):
+    batches = TokenBatches(corpus, BUDGET)
+    longest = np.maximum(corpus.source_lengths, corpus.target_lengths)
+    in_order = epoch_of(batches, None)
+    for indices, following in zip(in_order, in_order[1:]):
+        # One pair more, the next by length, would break the budget.
+        assert (len(indices) + 1) * longest[following[0]] > BUDGET
+
+
+def test_a_pair_longer_than_the_budget_is_a_batch_of_its_own():
+    corpus = token_corpus([3, 50, 3, 3, 60], [2, 2, 2, 2, 2])
+    batches = epoch_of(TokenBatches(corpus, 20), 0)
+    assert sorted(map(sorted, batches)) == [[0, 2, 3], [1], [4]]
+
+
+def test_one_pair_is_enough():
+    batches = TokenBatches(token_corpus([3], [4]), 20)
+    assert len(batches) == 1
+    assert epoch_of(batches, 0) == epoch_of(batches, None) == [[0]]
+
+
+@pytest.mark.parametrize("epoch", [0, 1, 2, 30, None])
+def test_every_epoch_has_the_same_number_of_batches(epoch, corpus):
+    batches = TokenBatches(corpus, BUDGET, seed=1)
+    assert len(epoch_of(batches, epoch)) == len(batches) > 1
+
+
+def test_epoch_is_the_same_when_seed_and_epoch_are(corpus):
+    batches = TokenBatches(corpus, BUDGET, seed=5)
+    wanted = epoch_of(batches, 2)
+    epoch_of(batches, 0)
+    assert epoch_of(batches, 2) == wanted
+    assert epoch_of(TokenBatches(corpus, BUDGET, seed=5), 2) == wanted
+
+
+def groups(batches):
+    return {frozenset(indices) for indices in batches}
+
+
+@pytest.mark.parametrize(
+    "seed, epoch",
+    [
+        pytest.param(5, 1, id="epoch"),
+        pytest.param(6, 0, id="seed"),
+        # The seed is not merely added to the epoch.
+        pytest.param(4, 1, id="seed_and_epoch"),
+    ],
+)
+def test_batches_and_their_order_change(seed, epoch, corpus):
+    first = epoch_of(TokenBatches(corpus, BUDGET, seed=5), 0)
+    other = epoch_of(TokenBatches(corpus, BUDGET, seed=seed), epoch)
+    # Other pairs stand together, and long and short come in another order.
+    assert groups(first) != groups(other)
+    longest = np.maximum(corpus.source_lengths, corpus.target_lengths)
+    assert [longest[batch].max() for batch in first] != [
+        longest[batch].max() for batch in other
+    ]
+
+
+def test_lengths_come_in_no_order_when_training(corpus):
+    longest = np.maximum(corpus.source_lengths, corpus.target_lengths)
+    means = [longest[i].mean() for i in TokenBatches(corpus, BUDGET).indices(0)]
+    correlation = np.corrcoef(np.arange(len(means)), means)[0, 1]
+    assert abs(correlation) < 0.5
+    in_order = [
+        longest[i].mean() for i in TokenBatches(corpus, BUDGET).indices()
+    ]
+    assert in_order == sorted(in_order)
+
+
+# === What a batch holds ===
+
+
+def test_batch_holds_the_ids_of_its_pairs(corpus):
+    batches = TokenBatches(corpus, BUDGET)
+    for indices in batches.indices(0):
+        source, inputs, labels = arrays(batches.batch(indices))
+        for row, index in enumerate(indices):
+            source_ids = sentence(
+                corpus.source_ids, corpus.source_offsets, index
+            )
+            target_ids = sentence(
+                corpus.target_ids, corpus.target_offsets, index
+            )
+            for array, wanted in (
+                (source, [*source_ids, 1]),
+                (labels, [*target_ids, 1]),
+                (inputs, [0, *target_ids]),
+            ):
+                padding = [0] * (array.shape[1] - len(wanted))
+                assert array[row].tolist() == wanted + padding
+
+
+def test_batch_is_as_wide_as_its_longest_sentence(corpus):
+    batches = TokenBatches(corpus, BUDGET)
+    for indices in batches.indices(0):
+        source, inputs, labels = arrays(batches.batch(indices))
+        assert source.shape == (
+            len(indices),
+            corpus.source_lengths[indices].max(),
+        )
+        assert labels.shape == inputs.shape
+        assert labels.shape[1] == corpus.target_lengths[indices].max()
+        assert {array.dtype for array in (source, inputs, labels)} == {
+            np.dtype(np.int32)
+        }
+
+
+def test_targets_are_labels_shifted_right_without_the_end(corpus):
+    batches = TokenBatches(corpus, BUDGET)
+    for indices in batches.indices(0):
+        _, inputs, labels = arrays(batches.batch(indices))
+        assert not inputs[:, 0].any()
+        assert not (inputs == 1).any()
+        # There is an input where there is a label that is not the first.
+        np.testing.assert_array_equal(inputs[:, 1:] > 0, labels[:, 1:] > 0)
+
+
+# === Datasets ===
+
+
+def take(dataset, count):
+    return list(dataset.take(count).as_numpy_iterator())
+
+
+def test_training_goes_on_from_epoch_to_epoch(corpus):
+    batches = TokenBatches(corpus, BUDGET, seed=2)
+    expected = [
+        batches.batch(indices)
+        for epoch in range(3)
+        for indices in batches.indices(epoch)
+    ]
+    assert_same_batches(take(batches.train_dataset(), len(expected)), expected)
+
+
+@pytest.mark.parametrize("where", ["first", "middle", "last", "next", "later"])
+def test_training_goes_on_where_it_was_left(where, corpus):
+    batches = TokenBatches(corpus, BUDGET, seed=2)
+    length = len(batches)
+    first_step = {
+        "first": 1,
+        "middle": length // 2,
+        "last": length - 1,
+        "next": length,
+        "later": 2 * length + 3,
+    }[where]
+    # As many as reach beyond the end of an epoch.
+    expected = take(batches.train_dataset().skip(first_step), length + 2)
+    resumed = take(batches.train_dataset(first_step=first_step), length + 2)
+    assert_same_batches(resumed, expected)
+
+
+def test_dataset_begins_again_when_iterated_again(corpus):
+    dataset = TokenBatches(corpus, BUDGET).train_dataset(first_step=3)
+    assert_same_batches(take(dataset, 5), take(dataset, 5))
+
+
+def test_evaluation_sees_every_pair_once(corpus):
+    batches = TokenBatches(corpus, BUDGET)
+    dataset = batches.evaluation_dataset()
+    assert int(dataset.cardinality()) == len(batches)
+    for _ in range(2):
+        rows = [
+            (tuple(source[source > 0]), tuple(target[target > 0]))
+            for sources, _, labels in map(arrays, dataset)
+            for source, target in zip(sources, labels)
+        ]
+        expected = [
+            (
+                (*sentence(corpus.source_ids, corpus.source_offsets, i), 1),
+                (*sentence(corpus.target_ids, corpus.target_offsets, i), 1),
+            )
+            for i in range(len(corpus))
+        ]
+        assert sorted(rows) == sorted(expected)
+
+
+def test_dataset_has_the_shapes_that_the_model_takes(corpus):
+    batches = TokenBatches(corpus, BUDGET)
+    for dataset in (batches.train_dataset(), batches.evaluation_dataset()):
+        inputs, labels = dataset.element_spec
+        assert set(inputs) == {"source_token_ids", "target_token_ids"}
+        for spec in (*inputs.values(), labels):
+            assert spec.shape.as_list() == [None, None]
+            assert spec.dtype.name == "int32"
+
+
+# === Real lengths ===
+
+
+@pytest.mark.large
+def test_batches_are_full_when_text_is_real(multi30k, tmp_path):
+    budget = 2_048
+    lines = {name: multi30k(f"train.{name}") for name in ("en", "de")}
+    for name, text in lines.items():
+        (tmp_path / name).write_text("".join(f"{t}\n" for t in text), "utf-8")
+    vocabulary = Vocabulary.train(lines["en"] + lines["de"], 8_000)
+    corpus = TokenCorpus.prepare(
+        ParallelCorpus(str(tmp_path / "en"), str(tmp_path / "de")),
+        vocabulary,
+        vocabulary,
+        100,
+        tmp_path / "cache",
+    )
+    assert len(corpus) == 29_000
+    batches = TokenBatches(corpus, budget)
+    num_tokens = num_positions = num_batches = 0
+    for indices in batches.indices(0):
+        for lengths in (corpus.source_lengths, corpus.target_lengths):
+            num_tokens += lengths[indices].sum()
+            num_positions += len(indices) * lengths[indices].max()
+        num_batches += 1
+    # Little of what the model computes is padding, and little of what it
+    # could compute at a time is left.
+    assert num_tokens / num_positions > 0.9
+    longest = np.maximum(corpus.source_lengths, corpus.target_lengths)
+    assert longest.sum() / (num_batches * budget) > 0.9
+    # And almost no batch comes again in the next epoch.
+    first, second = (groups(epoch_of(batches, epoch)) for epoch in (0, 1))
+    assert len(first & second) < 0.05 * len(first)

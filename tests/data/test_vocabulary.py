@@ -1,0 +1,280 @@
+"""Text to ids and back without loss."""
+
+import io
+
+import numpy as np
+import pytest
+import sentencepiece
+
+from relative_attention import InputError
+from relative_attention import Vocabulary
+from relative_attention.data.lines import read_lines
+
+TEXT = [
+    "A man in an orange hat is starring at something.",
+    "Ein Mann mit einem orangefarbenen Hut, der etwas anstarrt.",
+    "Five people wearing winter jackets stand in the snow.",
+    "Fünf Leute in Winterjacken stehen im Schnee.",
+] * 3
+
+HARD_LINES = {
+    "tab": "one\ttwo\t\tthree",
+    "leading_tab": "\tone",
+    "double_blanks": "one  two   three",
+    "leading_blank": " one",
+    "leading_blanks": "   one",
+    "trailing_blanks": "one  ",
+    "only_blanks": "   ",
+    "empty": "",
+    "combining_accent": "e\u0301 u\u0308 n\u0303",
+    "composed_accent": "é ü ñ",
+    "unseen_cjk": "一个男人骑自行车。",
+    "emoji": "🙂👩\u200d👩\u200d👧🏽🇩🇪",
+    "no_break_space": "10\u00a0000\u202f€ \u00a0",
+    "wide_blank": "one\u3000two",
+    "zero_width": "\ufeffone\u200btwo\u00ad",
+    "other_line_ends": "one\u2028two\u0085three\x0cfour\x0b\r",
+    "ligature_and_wide_forms": "ﬁ ½ ² ｆｕｌｌ Å",
+    "control": "\x00\x01\x1f\x7f",
+    "looks_special": "<pad> </s> <unk> <s> <0x41> ⁇",
+    "right_to_left": "\u202bשלום\u202c مرحبا",
+    "beyond_the_first_plane": "𝔘𐍈𠜎\U0010fffd",
+    "replacement_character": "a\ufffdb",
+    "long_word": "x" * 5000,
+}
+
+
+@pytest.fixture(scope="module")
+def vocabulary():
+    return Vocabulary.train(TEXT, 340)
+
+
+def special_ids(model):
+    processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+    return processor.pad_id(), processor.eos_id(), processor.unk_id()
+
+
+# === Round trip ===
+
+
+@pytest.mark.parametrize(
+    "line", HARD_LINES.values(), ids=list(HARD_LINES.keys())
+)
+def test_line_comes_back_when_hard(line, vocabulary):
+    (row,) = vocabulary.encode([line])
+    assert vocabulary.decode([row]) == [line]
+    assert all(2 < token_id < len(vocabulary) for token_id in row)
+
+
+def test_mark_for_a_blank_comes_back_as_a_blank(vocabulary):
+    line = "one\u2581two"
+    assert vocabulary.decode(vocabulary.encode([line])) == ["one two"]
+
+
+def test_lines_come_back_when_real(multi30k):
+    vocabulary = Vocabulary.train(multi30k("val.de"), 1000)
+    lines = multi30k("test_2016_flickr.de")
+    assert len(lines) == 1000
+    assert vocabulary.decode(vocabulary.encode(lines)) == lines
+
+
+def test_lines_come_back_when_of_a_foreign_language(multi30k):
+    vocabulary = Vocabulary.train(multi30k("val.en"), 1000)
+    lines = multi30k("test_2016_flickr.fr")
+    assert vocabulary.decode(vocabulary.encode(lines)) == lines
+
+
+def test_rows_are_those_of_single_lines(vocabulary):
+    lines = [*TEXT, *HARD_LINES.values()]
+    assert vocabulary.encode(lines) == [
+        vocabulary.encode([line])[0] for line in lines
+    ]
+
+
+def test_known_text_takes_few_pieces(vocabulary):
+    (row,) = vocabulary.encode(TEXT[:1])
+    assert len(row) < len(TEXT[0]) / 2
+
+
+def test_text_is_taken_as_it_is_when_unicode_has_two_forms(vocabulary):
+    composed, combining = vocabulary.encode(["é", "e\u0301"])
+    assert composed != combining
+
+
+def test_pieces_spell_the_line(vocabulary):
+    (row,) = vocabulary.encode(["A man in a hat"])
+    pieces = vocabulary.pieces(row)
+    assert len(pieces) == len(row)
+    assert "".join(pieces).replace("\u2581", " ").strip() == "A man in a hat"
+
+
+# === Ids ===
+
+
+def test_ids_are_padding_0_end_1_unknown_2(vocabulary):
+    assert (vocabulary.padding_id, vocabulary.end_id) == (0, 1)
+    assert special_ids(vocabulary.model) == (0, 1, 2)
+
+
+def test_size_is_the_one_asked_for(vocabulary):
+    assert len(vocabulary) == 340
+
+
+def test_training_twice_gives_the_same_vocabulary(vocabulary):
+    assert Vocabulary.train(iter(TEXT), 340).model == vocabulary.model
+
+
+def test_ids_and_text_are_those_of_tensorflow_text(vocabulary):
+    import tensorflow as tf
+    import tensorflow_text
+
+    tokenizer = tensorflow_text.SentencepieceTokenizer(vocabulary.model)
+    lines = [*TEXT, *HARD_LINES.values()]
+    rows = vocabulary.encode(lines)
+    assert tokenizer.tokenize(lines).to_list() == rows
+    # Differs: `detokenize` loses the blanks that a line begins with.
+    texts = tokenizer.detokenize(tf.ragged.constant(rows, tf.int32))
+    assert [text.decode() for text in texts.numpy()] == [
+        line.lstrip(" ") for line in lines
+    ]
+
+
+# === Decoding ===
+
+
+def test_decode_stops_at_the_end(vocabulary):
+    first, second = vocabulary.encode(["one", "two"])
+    assert vocabulary.decode([[*first, 1, *second, 1]]) == ["one"]
+
+
+def test_decode_ignores_padding_wherever_it_is(vocabulary):
+    (row,) = vocabulary.encode(["one two"])
+    assert (
+        vocabulary.decode(
+            [[0, *row[:1], 0, *row[1:], 0, 0], [*row, 1, 0, 0], row]
+        )
+        == ["one two"] * 3
+    )
+
+
+def test_decode_takes_arrays(vocabulary):
+    rows = np.zeros((2, 20), np.int32)
+    for number, row in enumerate(vocabulary.encode(["one", "two three"])):
+        rows[number, : len(row) + 1] = [*row, 1]
+    assert vocabulary.decode(rows) == ["one", "two three"]
+    assert vocabulary.decode(rows.astype(np.uint16)) == ["one", "two three"]
+
+
+@pytest.mark.parametrize(
+    "rows, texts",
+    [
+        pytest.param([], [], id="no_row"),
+        pytest.param([[]], [""], id="empty_row"),
+        pytest.param([[1]], [""], id="end_alone"),
+        pytest.param([[0, 0]], [""], id="padding_alone"),
+        pytest.param([[], [], [1, 5]], ["", "", ""], id="all_empty"),
+    ],
+)
+def test_decode_gives_a_text_a_row_when_there_is_none(rows, texts, vocabulary):
+    assert vocabulary.decode(rows) == texts
+
+
+def test_encode_gives_a_row_a_line_when_there_is_none(vocabulary):
+    assert vocabulary.encode([]) == []
+    assert vocabulary.encode(["", ""]) == [[], []]
+
+
+# === Files ===
+
+
+def test_vocabulary_is_the_same_when_loaded(vocabulary, tmp_path):
+    vocabulary.save(tmp_path / "new folder" / "vocabulary.model")
+    loaded = Vocabulary.load(tmp_path / "new folder" / "vocabulary.model")
+    assert loaded.model == vocabulary.model
+    assert len(loaded) == len(vocabulary)
+    assert loaded.encode(TEXT) == vocabulary.encode(TEXT)
+
+
+def test_saved_file_is_a_sentencepiece_model(vocabulary, tmp_path):
+    path = tmp_path / "vocabulary.model"
+    vocabulary.save(path)
+    processor = sentencepiece.SentencePieceProcessor(model_file=str(path))
+    assert processor.encode(TEXT) == vocabulary.encode(TEXT)
+
+
+def test_error_when_file_is_missing(tmp_path):
+    with pytest.raises(InputError, match="No vocabulary at") as raised:
+        Vocabulary.load(tmp_path / "missing.model")
+    assert str(tmp_path / "missing.model") in str(raised.value)
+
+
+def test_error_when_path_is_a_folder(tmp_path):
+    with pytest.raises(InputError, match="No vocabulary at"):
+        Vocabulary.load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        pytest.param(lambda model: b"", id="empty"),
+        pytest.param(lambda model: b"no model\n" * 50, id="text"),
+        pytest.param(lambda model: model[: len(model) // 2], id="half"),
+        pytest.param(lambda model: model[:-5], id="cut"),
+    ],
+)
+def test_error_when_file_is_damaged(damage, vocabulary, tmp_path):
+    path = tmp_path / "vocabulary.model"
+    path.write_bytes(damage(vocabulary.model))
+    with pytest.raises(InputError, match="damaged"):
+        Vocabulary.load(path)
+
+
+@pytest.mark.parametrize(
+    "pad_id, eos_id, unk_id, received",
+    [
+        pytest.param(-1, 2, 0, "-1 and 2", id="sentencepiece_defaults"),
+        pytest.param(1, 0, 2, "1 and 0", id="exchanged"),
+        pytest.param(-1, 1, 0, "-1 and 1", id="no_padding"),
+        pytest.param(0, -1, 2, "0 and -1", id="no_end"),
+    ],
+)
+def test_error_when_the_model_has_other_ids(pad_id, eos_id, unk_id, received):
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(TEXT),
+        model_writer=model,
+        vocab_size=60,
+        model_type="bpe",
+        pad_id=pad_id,
+        eos_id=eos_id,
+        unk_id=unk_id,
+        bos_id=-1,
+        minloglevel=2,
+    )
+    with pytest.raises(InputError) as raised:
+        Vocabulary(model.getvalue())
+    assert f"Received: {received}" in str(raised.value)
+    assert "Vocabulary.train" in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "lines, size",
+    [
+        pytest.param(TEXT, 100_000, id="too_large_for_the_text"),
+        pytest.param(TEXT, 260, id="too_small_for_the_characters"),
+        pytest.param(TEXT, 0, id="zero"),
+        pytest.param(TEXT, -5, id="negative"),
+        pytest.param([], 300, id="no_text"),
+        pytest.param(["", ""], 300, id="empty_lines"),
+    ],
+)
+def test_error_when_the_size_does_not_suit_the_text(lines, size):
+    with pytest.raises(InputError) as raised:
+        Vocabulary.train(lines, size)
+    assert f"No vocabulary of {size} pieces" in str(raised.value)
+    assert "`vocabulary.size`" in str(raised.value)
+
+
+def test_error_of_the_text_passes_through(tmp_path):
+    with pytest.raises(InputError, match="No such file"):
+        Vocabulary.train(read_lines(tmp_path / "missing"), 340)

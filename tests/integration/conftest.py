@@ -1,0 +1,74 @@
+"""A corpus of a few hundred pairs and a model trained on it for a moment."""
+
+import pathlib
+
+import pytest
+import yaml
+
+import relative_attention as ra
+from relative_attention.data.spoken_numbers import write_spoken_numbers
+
+RECIPE = {
+    "name": "small",
+    "data": {
+        "source": "train.en",
+        "target": "train.de",
+        "validation_source": "validation.en",
+        "validation_target": "validation.de",
+        "test_source": "test.en",
+        "test_target": "test.de",
+    },
+    "vocabulary": {"size": 400},
+    "model": {
+        "preset": "transformer_tiny_relative",
+        "num_encoder_layers": 1,
+        "num_decoder_layers": 1,
+        "hidden_dim": 16,
+        "intermediate_dim": 32,
+        "num_heads": 2,
+        "max_relative_position": 3,
+    },
+    "training": {
+        "steps": 12,
+        "validate_every": 4,
+        "bleu_every": 2,
+        "batch_tokens": 512,
+        "warmup_steps": 10,
+        "precision": "float32",
+    },
+    "decoding": {"max_extra_length": 5},
+}
+
+
+@pytest.fixture(scope="session")
+def corpus(tmp_path_factory):
+    """Folder with train, validation and test in English and German."""
+    folder = tmp_path_factory.mktemp("corpus")
+    write_spoken_numbers(
+        folder, train_pairs=300, validation_pairs=30, test_pairs=20
+    )
+    return folder
+
+
+@pytest.fixture
+def recipe():
+    return ra.Recipe.from_mapping(RECIPE)
+
+
+@pytest.fixture
+def recipe_file(tmp_path):
+    path = tmp_path / "small.yaml"
+    path.write_text(yaml.safe_dump(RECIPE))
+    return path
+
+
+@pytest.fixture(scope="session")
+def trained(corpus, tmp_path_factory):
+    """Folder of a finished run; not to be changed."""
+    output = tmp_path_factory.mktemp("trained") / "run"
+    ra.train(ra.Recipe.from_mapping(RECIPE), output, data_directory=corpus)
+    return output
+
+
+def read_lines(path):
+    return pathlib.Path(path).read_text(encoding="utf-8").split("\n")[:-1]
