@@ -114,16 +114,8 @@ def build_model(recipe, data, precision):
         ),
         loss=MaskedCrossEntropy(training.label_smoothing),
         metrics=[Perplexity(), TokenAccuracy()],
-        jit_compile=_jit_compile(),
     )
     return model
-
-
-def _jit_compile():
-    """XLA compiles anew for every length of a batch: too slow on a CPU."""
-    import tensorflow as tf
-
-    return "auto" if tf.config.list_physical_devices("GPU") else False
 
 
 def _fit(model, training, data, keeper):

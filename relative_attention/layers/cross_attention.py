@@ -94,3 +94,20 @@ class CrossAttention(MultiHeadLayer):
 
     def compute_output_shape(self, inputs_shape, encoder_outputs_shape):
         return inputs_shape
+
+    def compute_output_spec(
+        self,
+        inputs,
+        encoder_outputs,
+        padding_mask=None,
+        return_attention_scores=False,
+        training=None,
+    ):
+        outputs = keras.KerasTensor(inputs.shape, dtype=self.compute_dtype)
+        if not return_attention_scores:
+            return outputs
+        b, t, _ = inputs.shape
+        return outputs, keras.KerasTensor(
+            (b, self.num_heads, t, encoder_outputs.shape[1]),
+            dtype=self.compute_dtype,
+        )

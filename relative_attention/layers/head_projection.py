@@ -66,6 +66,7 @@ def project_to_heads(inputs, projections):
         outputs, (batch_size, length, len(kernels), num_heads, head_dim)
     )
     if projections[0].bias is not None:
-        biases = ops.stack([p.bias for p in projections])
-        outputs = outputs + ops.cast(biases, outputs.dtype)
+        outputs = outputs + ops.stack(
+            [ops.cast(p.bias, outputs.dtype) for p in projections]
+        )
     return ops.unstack(ops.transpose(outputs, (2, 0, 3, 1, 4)), axis=0)

@@ -16,7 +16,7 @@ class LayerNormalization(keras.layers.LayerNormalization):
 
     def __init__(self, epsilon=1e-6, **kwargs):
         super().__init__(epsilon=epsilon, **kwargs)
-        if self.axis != -1 or not (self.scale and self.center):
+        if self.axis not in (-1, [-1]) or not (self.scale and self.center):
             raise ValueError(
                 "`axis` must be -1 and `scale` and `center` must be True; "
                 "use `keras.layers.LayerNormalization` for anything else. "
@@ -25,4 +25,7 @@ class LayerNormalization(keras.layers.LayerNormalization):
             )
 
     def call(self, inputs):
-        return layer_normalization(inputs, self.gamma, self.beta, self.epsilon)
+        outputs = layer_normalization(
+            inputs, self.gamma, self.beta, self.epsilon
+        )
+        return keras.ops.cast(outputs, self.compute_dtype)

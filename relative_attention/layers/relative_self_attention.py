@@ -338,6 +338,24 @@ class RelativeSelfAttention(MultiHeadLayer):
     def compute_output_shape(self, inputs_shape):
         return inputs_shape
 
+    def compute_output_spec(
+        self,
+        inputs,
+        attention_mask=None,
+        use_causal_mask=False,
+        return_attention_scores=False,
+        training=None,
+        mask=None,
+        inputs_mask=None,
+    ):
+        outputs = keras.KerasTensor(inputs.shape, dtype=self.compute_dtype)
+        if not return_attention_scores:
+            return outputs
+        b, t, _ = inputs.shape
+        return outputs, keras.KerasTensor(
+            (b, self.num_heads, t, t), dtype=self.compute_dtype
+        )
+
     def get_config(self):
         return {
             **super().get_config(),

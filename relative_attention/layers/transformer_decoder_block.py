@@ -42,15 +42,18 @@ class TransformerDecoderBlock(TransformerBlock):
 
     def build(self, inputs_shape, encoder_outputs_shape):
         hidden_dim = inputs_shape[-1]
-        self.self_attention.build(inputs_shape)
+        if not self.self_attention.built:
+            self.self_attention.build(inputs_shape)
         self.self_attention_norm = self._layer_norm(
             "self_attention_norm", hidden_dim
         )
-        self.cross_attention.build(inputs_shape, encoder_outputs_shape)
+        if not self.cross_attention.built:
+            self.cross_attention.build(inputs_shape, encoder_outputs_shape)
         self.cross_attention_norm = self._layer_norm(
             "cross_attention_norm", hidden_dim
         )
-        self.feed_forward.build(inputs_shape)
+        if not self.feed_forward.built:
+            self.feed_forward.build(inputs_shape)
         self.feed_forward_norm = self._layer_norm(
             "feed_forward_norm", hidden_dim
         )
@@ -161,6 +164,31 @@ class TransformerDecoderBlock(TransformerBlock):
 
     def compute_output_shape(self, inputs_shape, encoder_outputs_shape):
         return inputs_shape
+
+    def compute_output_spec(
+        self,
+        inputs,
+        encoder_outputs,
+        source_padding_mask=None,
+        return_attention_scores=False,
+        training=None,
+    ):
+        outputs = keras.KerasTensor(inputs.shape, dtype=self.compute_dtype)
+        if not return_attention_scores:
+            return outputs
+        b, t, _ = inputs.shape
+        s = encoder_outputs.shape[1]
+        return (
+            outputs,
+            keras.KerasTensor(
+                (b, self.self_attention.num_heads, t, t),
+                dtype=self.compute_dtype,
+            ),
+            keras.KerasTensor(
+                (b, self.cross_attention.num_heads, t, s),
+                dtype=self.compute_dtype,
+            ),
+        )
 
     def get_config(self):
         serialize = keras.saving.serialize_keras_object

@@ -36,11 +36,13 @@ class TransformerEncoderBlock(TransformerBlock):
 
     def build(self, inputs_shape):
         hidden_dim = inputs_shape[-1]
-        self.self_attention.build(inputs_shape)
+        if not self.self_attention.built:
+            self.self_attention.build(inputs_shape)
         self.self_attention_norm = self._layer_norm(
             "self_attention_norm", hidden_dim
         )
-        self.feed_forward.build(inputs_shape)
+        if not self.feed_forward.built:
+            self.feed_forward.build(inputs_shape)
         self.feed_forward_norm = self._layer_norm(
             "feed_forward_norm", hidden_dim
         )
@@ -77,6 +79,21 @@ class TransformerEncoderBlock(TransformerBlock):
 
     def compute_output_shape(self, inputs_shape):
         return inputs_shape
+
+    def compute_output_spec(
+        self,
+        inputs,
+        attention_mask=None,
+        return_attention_scores=False,
+        training=None,
+    ):
+        outputs = keras.KerasTensor(inputs.shape, dtype=self.compute_dtype)
+        if not return_attention_scores:
+            return outputs
+        b, t, _ = inputs.shape
+        return outputs, keras.KerasTensor(
+            (b, self.self_attention.num_heads, t, t), dtype=self.compute_dtype
+        )
 
     def get_config(self):
         serialize = keras.saving.serialize_keras_object

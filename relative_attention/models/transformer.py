@@ -5,24 +5,9 @@ import dataclasses
 import keras
 from keras import ops
 
-from relative_attention.layers.cross_attention import CrossAttention
-from relative_attention.layers.dropout import Dropout
-from relative_attention.layers.feed_forward import FeedForward
-from relative_attention.layers.layer_normalization import LayerNormalization
-from relative_attention.layers.learned_positions import LearnedPositions
-from relative_attention.layers.relative_self_attention import (
-    RelativeSelfAttention,
-)
-from relative_attention.layers.sinusoidal_positions import SinusoidalPositions
-from relative_attention.layers.token_embedding import TokenEmbedding
-from relative_attention.layers.transformer_decoder_block import (
-    TransformerDecoderBlock,
-)
-from relative_attention.layers.transformer_encoder_block import (
-    TransformerEncoderBlock,
-)
 from relative_attention.models.presets import preset_config
 from relative_attention.models.transformer_config import TransformerConfig
+from relative_attention.models.transformer_layers import TransformerLayers
 from relative_attention.ops.masks import padding_mask
 
 
@@ -70,123 +55,28 @@ class Transformer(keras.Model):
     def __init__(self, config, **kwargs):
         super().__init__(**kwargs)
         self.config = config
+        layers = TransformerLayers(config, self.dtype_policy)
         self.source_embedding, self.target_embedding, self.output_embedding = (
-            self._embeddings()
+            layers.embeddings()
         )
-        self.encoder_positions = self._positions("encoder_positions")
-        self.decoder_positions = self._positions("decoder_positions")
-        self.embedding_dropout = Dropout(
-            config.dropout, dtype=self.dtype_policy
-        )
+        self.encoder_positions = layers.positions("encoder_positions")
+        self.decoder_positions = layers.positions("decoder_positions")
+        self.embedding_dropout = layers.dropout()
         self.encoder_blocks = [
-            TransformerEncoderBlock(
-                self._self_attention(),
-                self._feed_forward(),
-                name=f"encoder_block_{index}",
-                **self._block_arguments(),
-            )
+            layers.encoder_block(f"encoder_block_{index}")
             for index in range(config.num_encoder_layers)
         ]
         self.decoder_blocks = [
-            TransformerDecoderBlock(
-                self._self_attention(),
-                CrossAttention(
-                    config.num_heads,
-                    config.head_dim,
-                    dropout=config.attention_dropout,
-                    dtype=self.dtype_policy,
-                    name="cross_attention",
-                ),
-                self._feed_forward(),
-                name=f"decoder_block_{index}",
-                **self._block_arguments(),
-            )
+            layers.decoder_block(f"decoder_block_{index}")
             for index in range(config.num_decoder_layers)
         ]
-        self.encoder_norm = self._final_norm("encoder_norm")
-        self.decoder_norm = self._final_norm("decoder_norm")
+        self.encoder_norm = layers.final_norm("encoder_norm")
+        self.decoder_norm = layers.final_norm("decoder_norm")
         self.loss_metric = keras.metrics.Mean(name="loss")
         self.tokens_metric = keras.metrics.Sum(name="tokens")
         # Every size is known, so the weights are there at once: to count, to
         # load, and to be created inside a distribution strategy's scope.
         self.build()
-
-    # === Wiring ===
-
-    def _embeddings(self):
-        config = self.config
-
-        def embedding(name, vocabulary_size):
-            return TokenEmbedding(
-                vocabulary_size,
-                config.hidden_dim,
-                dtype=self.dtype_policy,
-                name=name,
-            )
-
-        if config.share_embeddings == "all":
-            shared = embedding("embedding", config.vocabulary_size)
-            return shared, shared, shared
-        source = embedding(
-            "source_embedding",
-            config.source_vocabulary_size or config.vocabulary_size,
-        )
-        target = embedding("target_embedding", config.vocabulary_size)
-        if config.share_embeddings == "target":
-            return source, target, target
-        output = embedding("output_embedding", config.vocabulary_size)
-        return source, target, output
-
-    def _positions(self, name):
-        encoding = self.config.position_encoding or ""
-        arguments = {"dtype": self.dtype_policy, "name": name}
-        if "sinusoidal" in encoding:
-            return SinusoidalPositions(**arguments)
-        if encoding == "learned":
-            return LearnedPositions(self.config.max_length, **arguments)
-        return None
-
-    def _self_attention(self):
-        config = self.config
-        return RelativeSelfAttention(
-            config.num_heads,
-            config.head_dim,
-            config.max_relative_position,
-            use_key_relations=config.is_relative and config.use_key_relations,
-            use_value_relations=(
-                config.is_relative and config.use_value_relations
-            ),
-            share_relations_across_heads=config.share_relations_across_heads,
-            dropout=config.attention_dropout,
-            implementation=config.implementation,
-            dtype=self.dtype_policy,
-            name="self_attention",
-        )
-
-    def _feed_forward(self):
-        return FeedForward(
-            self.config.intermediate_dim,
-            dropout=self.config.intermediate_dropout,
-            dtype=self.dtype_policy,
-            name="feed_forward",
-        )
-
-    def _block_arguments(self):
-        return {
-            "dropout": self.config.dropout,
-            "normalize_first": self.config.normalize_first,
-            "layer_norm_epsilon": self.config.layer_norm_epsilon,
-            "dtype": self.dtype_policy,
-        }
-
-    def _final_norm(self, name):
-        if not self.config.normalize_first:
-            return None
-        return LayerNormalization(
-            epsilon=self.config.layer_norm_epsilon,
-            dtype=self.dtype_policy,
-            name=name,
-        )
 
     def build(self, input_shape=None):
         shape = (None, None, self.config.hidden_dim)
@@ -222,8 +112,14 @@ class Transformer(keras.Model):
             training=training,
         )
 
-    def encode(self, source_token_ids, training=None):
-        """Encoder outputs `(B, S, D)` of source ids `(B, S)`."""
+    def encode(
+        self, source_token_ids, return_attention_scores=False, training=None
+    ):
+        """Encoder outputs `(B, S, D)` of source ids `(B, S)`.
+
+        With `return_attention_scores`, the pair of them and a list of scores
+        `(B, N, S, S)`, one for each block.
+        """
         mask = padding_mask(source_token_ids)[:, None, :]
         hidden = self._embed(
             self.source_embedding,
@@ -231,34 +127,54 @@ class Transformer(keras.Model):
             source_token_ids,
             training=training,
         )
+        scores = []
         for block in self.encoder_blocks:
-            hidden = block(hidden, attention_mask=mask, training=training)
-        return (
-            hidden if self.encoder_norm is None else self.encoder_norm(hidden)
-        )
+            hidden, block_scores = block(
+                hidden,
+                attention_mask=mask,
+                return_attention_scores=True,
+                training=training,
+            )
+            scores.append(block_scores)
+        if self.encoder_norm is not None:
+            hidden = self.encoder_norm(hidden)
+        return (hidden, scores) if return_attention_scores else hidden
 
     def decode(
         self,
         target_token_ids,
         encoder_outputs,
         source_padding_mask,
+        return_attention_scores=False,
         training=None,
     ):
-        """Logits `(B, T, V)` of target ids `(B, T)`, which start with 0."""
+        """Logits `(B, T, V)` of target ids `(B, T)`, which start with 0.
+
+        With `return_attention_scores`, a triple of them and two lists of
+        scores, one for each block: of self-attention `(B, N, T, T)`, and of
+        attention to the source `(B, N, T, S)`.
+        """
         hidden = self._embed(
             self.target_embedding,
             self.decoder_positions,
             target_token_ids,
             training=training,
         )
+        self_scores, cross_scores = [], []
         for block in self.decoder_blocks:
-            hidden = block(
+            hidden, block_self_scores, block_cross_scores = block(
                 hidden,
                 encoder_outputs,
                 source_padding_mask=source_padding_mask,
+                return_attention_scores=True,
                 training=training,
             )
-        return self._logits(hidden)
+            self_scores.append(block_self_scores)
+            cross_scores.append(block_cross_scores)
+        logits = self._logits(hidden)
+        if return_attention_scores:
+            return logits, self_scores, cross_scores
+        return logits
 
     def attention_scores(self, inputs):
         """What every head attends to, for looking at.
@@ -272,36 +188,20 @@ class Transformer(keras.Model):
             `(B, N, T, S)`.
         """
         source_token_ids = inputs["source_token_ids"]
-        source_padding_mask = padding_mask(source_token_ids)
-        scores = {"encoder": [], "decoder": [], "cross": []}
-        hidden = self._embed(
-            self.source_embedding, self.encoder_positions, source_token_ids
+        encoder_outputs, encoder_scores = self.encode(
+            source_token_ids, return_attention_scores=True
         )
-        for block in self.encoder_blocks:
-            hidden, encoder_scores = block(
-                hidden,
-                attention_mask=source_padding_mask[:, None, :],
-                return_attention_scores=True,
-            )
-            scores["encoder"].append(encoder_scores)
-        if self.encoder_norm is not None:
-            hidden = self.encoder_norm(hidden)
-        encoder_outputs = hidden
-        hidden = self._embed(
-            self.target_embedding,
-            self.decoder_positions,
+        _, self_scores, cross_scores = self.decode(
             inputs["target_token_ids"],
+            encoder_outputs,
+            padding_mask(source_token_ids),
+            return_attention_scores=True,
         )
-        for block in self.decoder_blocks:
-            hidden, decoder_scores, cross_scores = block(
-                hidden,
-                encoder_outputs,
-                source_padding_mask=source_padding_mask,
-                return_attention_scores=True,
-            )
-            scores["decoder"].append(decoder_scores)
-            scores["cross"].append(cross_scores)
-        return scores
+        return {
+            "encoder": encoder_scores,
+            "decoder": self_scores,
+            "cross": cross_scores,
+        }
 
     def _embed(
         self, embedding, positions, token_ids, start_position=0, training=None
@@ -373,6 +273,26 @@ class Transformer(keras.Model):
         return self._logits(hidden), {**cache, "blocks": blocks}
 
     # === Training ===
+
+    def compile(self, *args, jit_compile="auto", **kwargs):
+        """As `keras.Model.compile`, but "auto" is no XLA on a CPU.
+
+        Under TensorFlow, XLA compiles anew for every length of a batch, and
+        on a CPU gains nothing by it; `jit_compile=True` asks for it all the
+        same.
+        """
+        if (
+            jit_compile == "auto"
+            and keras.backend.backend() == "tensorflow"
+            and not keras.distribution.list_devices("gpu")
+        ):
+            jit_compile = False
+        super().compile(*args, jit_compile=jit_compile, **kwargs)
+
+    def compile_from_config(self, config):
+        # Keras leaves this to whoever overrides `compile`.
+        self.compile(**keras.saving.deserialize_keras_object(config))
+        self.optimizer.build(self.trainable_variables)
 
     def compute_loss(
         self, x=None, y=None, y_pred=None, sample_weight=None, training=True

@@ -71,7 +71,7 @@ def masked_softmax(logits, mask=None):
 
 def _softmax(logits):
     # Keras warns of a softmax over one key; at the first step of decoding
-    # there is but one.
+    # there is but one. Its score is 1, its gradient 0 and not missing.
     if logits.shape[-1] == 1:
-        return ops.ones_like(logits)
+        return ops.exp(logits - logits)
     return ops.softmax(logits, axis=-1)

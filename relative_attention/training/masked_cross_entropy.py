@@ -5,10 +5,10 @@ import math
 import keras
 from keras import ops
 
-from relative_attention.ops.masks import padding_mask
 from relative_attention.training.token_log_likelihood import label_logit
 from relative_attention.training.token_log_likelihood import log_normalizer
 from relative_attention.training.token_log_likelihood import map_row_chunks
+from relative_attention.training.token_log_likelihood import token_weights
 
 
 @keras.saving.register_keras_serializable(package="relative_attention")
@@ -68,12 +68,7 @@ class MaskedCrossEntropy(keras.losses.Loss):
                 f"Received: y_true.shape={tuple(y_true.shape)}, "
                 f"y_pred.shape={tuple(y_pred.shape)}."
             )
-        weights = ops.cast(padding_mask(y_true), "float32")
-        if sample_weight is not None:
-            sample_weight = ops.cast(sample_weight, "float32")
-            if len(sample_weight.shape) == 1:
-                sample_weight = sample_weight[:, None]
-            weights = weights * sample_weight
+        weights = token_weights(y_true, sample_weight)
         total = ops.sum(weights)
         # No token at all: the sum is 0, and so is the mean.
         weights = weights / ops.where(total == 0, 1.0, total)

@@ -3,10 +3,10 @@
 import keras
 from keras import ops
 
-from relative_attention.ops.masks import padding_mask
 from relative_attention.training.token_log_likelihood import label_logit
 from relative_attention.training.token_log_likelihood import log_normalizer
 from relative_attention.training.token_log_likelihood import map_row_chunks
+from relative_attention.training.token_log_likelihood import token_weights
 
 
 @keras.saving.register_keras_serializable(package="relative_attention")
@@ -23,6 +23,7 @@ class Perplexity(keras.metrics.Metric):
     Call arguments:
         y_true: int tensor `(B, T)` of labels, 0 where there is none.
         y_pred: float tensor `(B, T, V)` of logits.
+        sample_weight: optional float tensor `(B,)` or `(B, T)`.
     """
 
     def __init__(self, name="perplexity", dtype=None):
@@ -30,6 +31,7 @@ class Perplexity(keras.metrics.Metric):
         self.negative_log_likelihood = keras.metrics.Mean(dtype=dtype)
 
     def update_state(self, y_true, y_pred, sample_weight=None):
+        weights = token_weights(y_true, sample_weight)
         labels = ops.reshape(ops.cast(y_true, "int32"), (-1,))
         losses = map_row_chunks(
             lambda logits, labels: (
@@ -39,7 +41,7 @@ class Perplexity(keras.metrics.Metric):
             labels,
         )
         self.negative_log_likelihood.update_state(
-            losses, sample_weight=padding_mask(labels)
+            losses, sample_weight=ops.reshape(weights, (-1,))
         )
 
     def result(self):

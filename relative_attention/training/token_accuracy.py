@@ -3,10 +3,10 @@
 import keras
 from keras import ops
 
-from relative_attention.ops.masks import padding_mask
 from relative_attention.training.token_log_likelihood import label_logit
 from relative_attention.training.token_log_likelihood import largest_logit
 from relative_attention.training.token_log_likelihood import map_row_chunks
+from relative_attention.training.token_log_likelihood import token_weights
 
 
 @keras.saving.register_keras_serializable(package="relative_attention")
@@ -20,12 +20,14 @@ class TokenAccuracy(keras.metrics.Mean):
     Call arguments:
         y_true: int tensor `(B, T)` of labels, 0 where there is none.
         y_pred: float tensor `(B, T, V)` of logits.
+        sample_weight: optional float tensor `(B,)` or `(B, T)`.
     """
 
     def __init__(self, name="accuracy", dtype=None):
         super().__init__(name=name, dtype=dtype)
 
     def update_state(self, y_true, y_pred, sample_weight=None):
+        weights = token_weights(y_true, sample_weight)
         labels = ops.reshape(ops.cast(y_true, "int32"), (-1,))
         matches = map_row_chunks(
             lambda logits, labels: (
@@ -34,4 +36,4 @@ class TokenAccuracy(keras.metrics.Mean):
             ops.reshape(y_pred, (-1, y_pred.shape[-1])),
             labels,
         )
-        super().update_state(matches, sample_weight=padding_mask(labels))
+        super().update_state(matches, sample_weight=ops.reshape(weights, (-1,)))

@@ -6,6 +6,8 @@ compiler computes what they share once, and the metrics cost next to nothing.
 
 from keras import ops
 
+from relative_attention.ops.masks import padding_mask
+
 # Enough that a block of the logits of a few thousand tokens stays in cache.
 _NUM_CHUNKS = 16
 
@@ -60,3 +62,22 @@ def label_logit(logits, labels):
     rows = ops.arange(ops.shape(labels)[0], dtype="int32")
     flat = ops.reshape(logits, (-1,))
     return ops.take(flat, rows * logits.shape[-1] + labels)
+
+
+def token_weights(labels, sample_weight=None):
+    """Weight of each token: 0 where the label is 0, else 1.
+
+    Args:
+        labels: int tensor `(B, T)`.
+        sample_weight: float tensor `(B,)` or `(B, T)` to multiply by.
+
+    Returns:
+        float32 tensor `(B, T)`.
+    """
+    weights = ops.cast(padding_mask(labels), "float32")
+    if sample_weight is None:
+        return weights
+    sample_weight = ops.cast(sample_weight, "float32")
+    if len(sample_weight.shape) == 1:
+        sample_weight = sample_weight[:, None]
+    return weights * sample_weight

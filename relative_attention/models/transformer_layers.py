@@ -1,0 +1,136 @@
+"""The layers that a config asks for."""
+
+from relative_attention.layers.cross_attention import CrossAttention
+from relative_attention.layers.dropout import Dropout
+from relative_attention.layers.feed_forward import FeedForward
+from relative_attention.layers.layer_normalization import LayerNormalization
+from relative_attention.layers.learned_positions import LearnedPositions
+from relative_attention.layers.relative_self_attention import (
+    RelativeSelfAttention,
+)
+from relative_attention.layers.sinusoidal_positions import SinusoidalPositions
+from relative_attention.layers.token_embedding import TokenEmbedding
+from relative_attention.layers.transformer_decoder_block import (
+    TransformerDecoderBlock,
+)
+from relative_attention.layers.transformer_encoder_block import (
+    TransformerEncoderBlock,
+)
+
+
+class TransformerLayers:
+    """Makes the layers of a `Transformer`; every call makes new ones.
+
+    Args:
+        config: `TransformerConfig`.
+        dtype: dtype policy of the layers.
+    """
+
+    def __init__(self, config, dtype):
+        self.config = config
+        self.dtype = dtype
+
+    def embeddings(self):
+        """Source, target and output embedding; those shared are the same."""
+        config = self.config
+        if config.share_embeddings == "all":
+            shared = self._embedding("embedding", config.vocabulary_size)
+            return shared, shared, shared
+        source = self._embedding(
+            "source_embedding",
+            config.source_vocabulary_size or config.vocabulary_size,
+        )
+        target = self._embedding("target_embedding", config.vocabulary_size)
+        if config.share_embeddings == "target":
+            return source, target, target
+        output = self._embedding("output_embedding", config.vocabulary_size)
+        return source, target, output
+
+    def _embedding(self, name, vocabulary_size):
+        return TokenEmbedding(
+            vocabulary_size,
+            self.config.hidden_dim,
+            dtype=self.dtype,
+            name=name,
+        )
+
+    def positions(self, name):
+        """The absolute positions, or `None`."""
+        encoding = self.config.position_encoding or ""
+        if "sinusoidal" in encoding:
+            return SinusoidalPositions(dtype=self.dtype, name=name)
+        if encoding == "learned":
+            return LearnedPositions(
+                self.config.max_length, dtype=self.dtype, name=name
+            )
+        return None
+
+    def dropout(self):
+        """The dropout on embeddings."""
+        return Dropout(self.config.dropout, dtype=self.dtype)
+
+    def encoder_block(self, name):
+        return TransformerEncoderBlock(
+            self._self_attention(),
+            self._feed_forward(),
+            name=name,
+            **self._block_arguments(),
+        )
+
+    def decoder_block(self, name):
+        return TransformerDecoderBlock(
+            self._self_attention(),
+            CrossAttention(
+                self.config.num_heads,
+                self.config.head_dim,
+                dropout=self.config.attention_dropout,
+                dtype=self.dtype,
+                name="cross_attention",
+            ),
+            self._feed_forward(),
+            name=name,
+            **self._block_arguments(),
+        )
+
+    def final_norm(self, name):
+        """The normalization after the last block, `None` with post-norm."""
+        if not self.config.normalize_first:
+            return None
+        return LayerNormalization(
+            epsilon=self.config.layer_norm_epsilon,
+            dtype=self.dtype,
+            name=name,
+        )
+
+    def _self_attention(self):
+        config = self.config
+        return RelativeSelfAttention(
+            config.num_heads,
+            config.head_dim,
+            config.max_relative_position,
+            use_key_relations=config.is_relative and config.use_key_relations,
+            use_value_relations=(
+                config.is_relative and config.use_value_relations
+            ),
+            share_relations_across_heads=config.share_relations_across_heads,
+            dropout=config.attention_dropout,
+            implementation=config.implementation,
+            dtype=self.dtype,
+            name="self_attention",
+        )
+
+    def _feed_forward(self):
+        return FeedForward(
+            self.config.intermediate_dim,
+            dropout=self.config.intermediate_dropout,
+            dtype=self.dtype,
+            name="feed_forward",
+        )
+
+    def _block_arguments(self):
+        return {
+            "dropout": self.config.dropout,
+            "normalize_first": self.config.normalize_first,
+            "layer_norm_epsilon": self.config.layer_norm_epsilon,
+            "dtype": self.dtype,
+        }
