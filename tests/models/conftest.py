@@ -1,0 +1,56 @@
+"""A small Transformer and a batch for it."""
+
+import keras
+import numpy as np
+import pytest
+
+from relative_attention.models import Transformer
+from relative_attention.models import TransformerConfig
+
+SIZES = {
+    "vocabulary_size": 23,
+    "num_encoder_layers": 2,
+    "num_decoder_layers": 1,
+    "hidden_dim": 12,
+    "intermediate_dim": 17,
+    "num_heads": 3,
+    "max_relative_position": 2,
+    "max_length": 19,
+    "dropout": 0.0,
+}
+
+
+@pytest.fixture(autouse=True)
+def seed():
+    """The same initial values whenever a test runs, and in any order."""
+    keras.utils.set_random_seed(1803)
+
+
+@pytest.fixture
+def build_model(rng):
+    """A model of which no weight has kept its initial value."""
+
+    def build(dtype=None, **fields):
+        model = Transformer(
+            TransformerConfig(**{**SIZES, **fields}), dtype=dtype
+        )
+        for weight in model.trainable_weights:
+            noise = 0.3 * rng.normal(size=weight.shape)
+            weight.assign(np.array(weight) + noise)
+        return model
+
+    return build
+
+
+@pytest.fixture
+def batch(rng):
+    """Two sentences, the first padded on both sides of the translation."""
+    source = rng.integers(2, 23, size=(2, 7)).astype("int32")
+    target = rng.integers(2, 23, size=(2, 5)).astype("int32")
+    source[0, 4:] = [1, 0, 0]
+    source[1, -1] = 1
+    labels = target.copy()
+    labels[0, 3:] = [1, 0]
+    labels[1, -1] = 1
+    target = np.pad(labels[:, :-1], ((0, 0), (1, 0)))
+    return {"source_token_ids": source, "target_token_ids": target}, labels

@@ -1,0 +1,299 @@
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from relative_attention.training import MaskedCrossEntropy
+
+B, T, V = 3, 5, 11
+SMOOTHINGS = pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.35])
+
+
+@pytest.fixture
+def logits(rng):
+    return (3 * rng.normal(size=(B, T, V))).astype("float32")
+
+
+@pytest.fixture
+def labels(rng):
+    labels = rng.integers(1, V, size=(B, T)).astype("int32")
+    labels[0, 3:] = 0
+    labels[1, 1] = 0
+    return labels
+
+
+def token_losses(labels, logits, smoothing):
+    """tensor2tensor's loss of each token, less its constant, in float64."""
+    logits = logits.astype("float64")
+    vocabulary_size = logits.shape[-1]
+    low = smoothing / (vocabulary_size - 1)
+    log_probabilities = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+    losses = np.zeros(labels.shape)
+    for b, t in np.ndindex(labels.shape):
+        for token in range(vocabulary_size):
+            is_label = token == labels[b, t]
+            p = 1 - smoothing if is_label else low
+            losses[b, t] -= p * log_probabilities[b, t, token]
+            # tensor2tensor adds 1e-20 for smoothing 0, where p log p is 0.
+            losses[b, t] += p * np.log(p + 1e-20)
+    return losses
+
+
+def reference(labels, logits, smoothing, weights=None):
+    weights = (labels != 0) * (1.0 if weights is None else weights)
+    losses = token_losses(labels, logits, smoothing)
+    return (losses * weights).sum() / weights.sum()
+
+
+@SMOOTHINGS
+def test_loss_is_the_formula(labels, logits, smoothing):
+    loss = MaskedCrossEntropy(smoothing)(labels, logits)
+    assert loss.shape == ()
+    assert keras.backend.standardize_dtype(loss.dtype) == "float32"
+    np.testing.assert_allclose(
+        loss, reference(labels, logits, smoothing), rtol=1e-5
+    )
+
+
+def test_label_smoothing_is_a_tenth_unless_given(labels, logits):
+    np.testing.assert_array_equal(
+        MaskedCrossEntropy()(labels, logits),
+        MaskedCrossEntropy(label_smoothing=0.1)(labels, logits),
+    )
+
+
+@SMOOTHINGS
+@pytest.mark.parametrize("num_rows", [1, 7, 31, 64])
+def test_loss_is_the_formula_for_any_number_of_rows(rng, smoothing, num_rows):
+    # The rows are taken in blocks, some of them empty when there are few.
+    logits = rng.normal(size=(1, num_rows, V)).astype("float32")
+    labels = rng.integers(0, V, size=(1, num_rows))
+    labels[0, 0] = 3
+    np.testing.assert_allclose(
+        MaskedCrossEntropy(smoothing)(labels, logits),
+        reference(labels, logits, smoothing),
+        rtol=1e-5,
+    )
+
+
+@SMOOTHINGS
+def test_gradient_is_that_of_the_smoothed_distribution(
+    labels, logits, gradients, smoothing
+):
+    # 1.7 stands for what is computed from the loss, a loss scale say.
+    (result,) = gradients(
+        lambda logits: 1.7 * MaskedCrossEntropy(smoothing)(labels, logits),
+        [logits],
+    )
+    exponentials = np.exp(logits.astype("float64"))
+    targets = np.full((B, T, V), smoothing / (V - 1))
+    for b, t in np.ndindex(B, T):
+        targets[b, t, labels[b, t]] = 1 - smoothing
+    real = (labels != 0)[..., None]
+    expected = exponentials / exponentials.sum(-1, keepdims=True) - targets
+    np.testing.assert_allclose(
+        result, 1.7 * expected * real / real.sum(), rtol=1e-5, atol=1e-7
+    )
+
+
+@SMOOTHINGS
+def test_gradient_is_the_autodiff_of_kerass_loss(
+    labels, logits, gradients, smoothing
+):
+    # Keras spreads the rest over all V ids, the label too.
+    keras_smoothing = smoothing * V / (V - 1)
+    weights = (labels != 0).astype("float32")
+
+    def keras_loss(logits):
+        losses = ops.categorical_crossentropy(
+            ops.one_hot(labels, V) * (1 - keras_smoothing)
+            + keras_smoothing / V,
+            logits,
+            from_logits=True,
+        )
+        return ops.sum(losses * weights) / weights.sum()
+
+    (result,) = gradients(
+        lambda logits: MaskedCrossEntropy(smoothing)(labels, logits), [logits]
+    )
+    (expected,) = gradients(keras_loss, [logits])
+    np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-7)
+
+
+def test_loss_without_smoothing_is_kerass(labels, logits):
+    losses = keras.losses.SparseCategoricalCrossentropy(
+        from_logits=True, reduction=None
+    )(labels, logits)
+    np.testing.assert_allclose(
+        MaskedCrossEntropy(0.0)(labels, logits),
+        np.array(losses)[labels != 0].mean(),
+        rtol=1e-5,
+    )
+
+
+@SMOOTHINGS
+def test_least_loss_is_zero(labels, smoothing):
+    probabilities = np.full((B, T, V), max(smoothing, 1e-9) / (V - 1))
+    np.put_along_axis(
+        probabilities, labels[..., None], 1 - max(smoothing, 1e-9), axis=-1
+    )
+    logits = (np.log(probabilities) + 2).astype("float32")
+    loss = MaskedCrossEntropy(smoothing)(labels, logits)
+    np.testing.assert_allclose(loss, 0, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "base_s1",
+        "base_s2",
+        "relative_s1",
+        "relative_s2",
+        "relative_unshared_s1",
+        "v1_relative_s1",
+        "v1_s1",
+    ],
+)
+@pytest.mark.parametrize("mode, smoothing", [("train", 0.1), ("eval", 0.0)])
+def test_loss_is_tensor2tensors(golden, name, mode, smoothing):
+    golden = golden(f"C_{name}")
+    labels = golden["targets"]
+    loss = MaskedCrossEntropy(smoothing)(labels, golden["logits"])
+    np.testing.assert_allclose(loss, golden[f"{mode}_loss"], rtol=1e-5)
+    num_tokens = (labels != 0).sum()
+    assert num_tokens == golden[f"{mode}_loss_denominator"]
+    np.testing.assert_allclose(
+        loss * num_tokens, golden[f"{mode}_loss_numerator"], rtol=1e-5
+    )
+
+
+def test_padding_has_no_loss_and_no_gradient(rng, labels, logits, gradients):
+    loss = MaskedCrossEntropy()
+    changed = np.where(
+        (labels == 0)[..., None], 50 * rng.normal(size=(B, T, V)), logits
+    ).astype("float32")
+    np.testing.assert_array_equal(loss(labels, changed), loss(labels, logits))
+    (gradient,) = gradients(lambda logits: loss(labels, logits), [changed])
+    assert not gradient[labels == 0].any()
+    assert gradient[labels != 0].all()
+
+
+def test_loss_of_nothing_but_padding_is_zero(logits, gradients):
+    labels = np.zeros((B, T), "int32")
+    loss = MaskedCrossEntropy()
+    assert float(loss(labels, logits)) == 0
+    (gradient,) = gradients(lambda logits: loss(labels, logits), [logits])
+    assert not gradient.any()
+
+
+@pytest.mark.parametrize("shape", [(B,), (B, T)], ids=str)
+def test_sample_weights_weigh_and_divide(rng, labels, logits, gradients, shape):
+    weights = (0.5 + rng.random(shape)).astype("float32")
+    broadcast = weights if len(shape) == 2 else weights[:, None]
+    loss = MaskedCrossEntropy()
+    np.testing.assert_allclose(
+        loss(labels, logits, sample_weight=weights),
+        reference(labels, logits, 0.1, broadcast),
+        rtol=1e-5,
+    )
+    weights[0] = 0
+    np.testing.assert_allclose(
+        loss(labels, logits, sample_weight=weights),
+        loss(labels[1:], logits[1:], sample_weight=weights[1:]),
+        rtol=1e-5,
+    )
+    (gradient,) = gradients(
+        lambda logits: loss(labels, logits, sample_weight=weights), [logits]
+    )
+    assert not gradient[0].any()
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_half_precision_logits_are_computed_in_float32(
+    labels, logits, gradients, dtype
+):
+    loss = MaskedCrossEntropy()
+    half = ops.cast(logits, dtype)
+    # The same numbers in float32: only they are rounded, not the loss.
+    rounded = np.array(ops.cast(half, "float32"))
+    result = loss(labels, half)
+    assert keras.backend.standardize_dtype(result.dtype) == "float32"
+    np.testing.assert_allclose(
+        result, reference(labels, rounded, 0.1), rtol=1e-5
+    )
+    (gradient,) = gradients(lambda logits: loss(labels, logits), [half])
+    (expected,) = gradients(lambda logits: loss(labels, logits), [rounded])
+    assert gradient.dtype == np.array(half).dtype
+    np.testing.assert_allclose(
+        gradient.astype("float32"), expected, rtol=1e-2, atol=1e-6
+    )
+
+
+def test_large_logits_stay_finite(labels, gradients):
+    logits = np.zeros((B, T, V), "float32")
+    logits[..., 3] = 1e4
+    loss = MaskedCrossEntropy()
+    labels = np.where(labels == 3, 4, labels)
+    value = float(loss(labels, logits))
+    # The label is another: all but its own low share lies 1e4 below.
+    low = 0.1 / (V - 1)
+    expected = (1 - low) * 1e4 + 0.9 * np.log(0.9) + 0.1 * np.log(low)
+    np.testing.assert_allclose(value, expected, rtol=1e-5)
+    (gradient,) = gradients(lambda logits: loss(labels, logits), [logits])
+    assert np.isfinite(gradient).all()
+
+
+def test_graph_takes_any_shape(rng):
+    import tensorflow as tf
+
+    loss = MaskedCrossEntropy()
+    graph = tf.function(
+        lambda labels, logits: loss(labels, logits),
+        input_signature=[
+            tf.TensorSpec((None, None), tf.int32),
+            tf.TensorSpec((None, None, V), tf.float32),
+        ],
+    )
+    for num_sentences, length in ((1, 1), (2, 3), (13, 7)):
+        logits = rng.normal(size=(num_sentences, length, V))
+        labels = rng.integers(1, V, size=(num_sentences, length))
+        np.testing.assert_allclose(
+            graph(labels.astype("int32"), logits.astype("float32")),
+            reference(labels, logits, 0.1),
+            rtol=1e-5,
+        )
+
+
+@pytest.mark.parametrize("smoothing", [-0.1, 1, 1.5])
+def test_smoothing_out_of_range_is_refused(smoothing):
+    with pytest.raises(ValueError) as error:
+        MaskedCrossEntropy(smoothing)
+    assert str(error.value) == (
+        "`label_smoothing` must be in [0, 1). Received: "
+        f"label_smoothing={smoothing!r}."
+    )
+
+
+@pytest.mark.parametrize(
+    "labels_shape, logits_shape",
+    [((B, T), (B, V)), ((B,), (B, T, V)), ((B, T, 1), (B, T, V))],
+)
+def test_wrong_shape_is_refused(labels_shape, logits_shape):
+    with pytest.raises(ValueError) as error:
+        MaskedCrossEntropy()(
+            np.ones(labels_shape, "int32"), np.ones(logits_shape, "float32")
+        )
+    assert str(error.value) == (
+        "`y_true` must have shape (B, T) and `y_pred` (B, T, V). Received: "
+        f"y_true.shape={labels_shape}, y_pred.shape={logits_shape}."
+    )
+
+
+def test_config_survives_serialization(labels, logits):
+    loss = MaskedCrossEntropy(0.3, name="smooth")
+    config = keras.losses.serialize(loss)
+    clone = keras.losses.deserialize(config)
+    assert isinstance(clone, MaskedCrossEntropy)
+    assert clone.get_config() == loss.get_config()
+    assert clone.name == "smooth"
+    np.testing.assert_array_equal(clone(labels, logits), loss(labels, logits))

@@ -1,0 +1,99 @@
+import keras
+import numpy as np
+import pytest
+
+from relative_attention.training import TransformerSchedule
+
+
+@pytest.mark.parametrize("hidden_dim", [512, 1024])
+@pytest.mark.parametrize(
+    "hparams",
+    [
+        "transformer_base_v1",
+        "transformer_base_v2",
+        "transformer_base_v3",
+        "transformer_base",
+        "transformer_big",
+        "transformer_relative",
+        "transformer_relative_big",
+        "transformer_relative_tiny",
+        "transformer_base_single_gpu",
+        "transformer_big_single_gpu",
+    ],
+)
+def test_rates_are_tensor2tensors(golden, hparams, hidden_dim):
+    golden = golden("E_learning_rate")
+    (info,) = (
+        case
+        for case in golden.info["cases"]
+        if (case["hparams"], case["hidden_size"]) == (hparams, hidden_dim)
+    )
+    if info["schedule"] == "legacy":
+        # Its rate is multiplied by 5000 * 0.002.
+        scale, zero_first_step = info["learning_rate"] * 10, False
+    else:
+        scale, zero_first_step = info["constant"], True
+        if "rsqrt_hidden_size" not in info["schedule"]:
+            scale *= hidden_dim**0.5
+    schedule = TransformerSchedule(
+        hidden_dim,
+        warmup_steps=info["warmup"],
+        scale=scale,
+        zero_first_step=zero_first_step,
+    )
+    np.testing.assert_allclose(
+        [schedule(step) for step in golden["steps"]],
+        golden[f"{hparams}/hidden{hidden_dim}"],
+        rtol=1e-5,
+    )
+
+
+@pytest.mark.parametrize("zero_first_step", [False, True])
+def test_rates_are_the_formula(zero_first_step):
+    schedule = TransformerSchedule(
+        7, warmup_steps=11, scale=3.0, zero_first_step=zero_first_step
+    )
+    for iteration in [*range(30), 10**6]:
+        step = iteration if zero_first_step else iteration + 1
+        warm_up, decay = step * 11**-1.5, max(step, 1e-9) ** -0.5
+        np.testing.assert_allclose(
+            schedule(iteration), 3 * 7**-0.5 * min(warm_up, decay), rtol=1e-5
+        )
+
+
+def test_first_rate_is_zero_only_when_asked():
+    assert float(TransformerSchedule(7, zero_first_step=True)(0)) == 0
+    assert float(TransformerSchedule(7)(0)) > 0
+
+
+def test_optimizer_takes_the_first_rate_first():
+    schedule = TransformerSchedule(4, warmup_steps=3)
+    optimizer = keras.optimizers.SGD(schedule)
+    variable = keras.Variable([0.0])
+    total = 0.0
+    for iteration in range(5):
+        optimizer.apply([keras.ops.ones(1)], [variable])
+        total -= float(schedule(iteration))
+        np.testing.assert_allclose(variable, [total], rtol=1e-6)
+
+
+def test_config_survives_serialization():
+    schedule = TransformerSchedule(
+        7, warmup_steps=11, scale=3.0, zero_first_step=True
+    )
+    config = keras.optimizers.schedules.serialize(schedule)
+    clone = keras.optimizers.schedules.deserialize(config)
+    assert isinstance(clone, TransformerSchedule)
+    assert clone.get_config() == schedule.get_config()
+    for iteration in range(15):
+        assert float(clone(iteration)) == float(schedule(iteration))
+
+
+@pytest.mark.parametrize("argument", ["hidden_dim", "warmup_steps", "scale"])
+@pytest.mark.parametrize("value", [0, -2])
+def test_size_that_is_not_positive_is_refused(argument, value):
+    with pytest.raises(ValueError) as error:
+        TransformerSchedule(**{"hidden_dim": 7, argument: value})
+    assert str(error.value) == (
+        f"`{argument}` must be positive. Received: {argument}={value}."
+    )
