@@ -1,0 +1,55 @@
+import builtins
+
+import pytest
+
+import relative_attention as ra
+from relative_attention.plot import model_picture
+
+
+def test_picture_is_a_png_and_the_translation_is_returned(trained, tmp_path):
+    translator = ra.load_translator(trained)
+    path = tmp_path / "picture.png"
+    translation = model_picture(translator, "he paid ten euros.", path)
+    assert path.read_bytes().startswith(b"\x89PNG\r\n")
+    assert translator.translate(["he paid ten euros."]) == [translation]
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        {"position_encoding": "sinusoidal"},
+        {"share_relations_across_heads": False},
+        {"use_value_relations": False, "num_heads": 1},
+    ],
+    ids=str,
+)
+def test_picture_is_drawn_for_other_models(overrides, trained, tmp_path):
+    translator = ra.load_translator(trained)
+    model = ra.Transformer.from_preset(
+        "transformer_tiny_relative",
+        vocabulary_size=len(translator.vocabulary),
+        num_encoder_layers=1,
+        num_decoder_layers=1,
+        hidden_dim=16,
+        **overrides,
+    )
+    path = tmp_path / "picture.png"
+    model_picture(
+        ra.Translator(model, translator.vocabulary, max_extra_length=3),
+        "he paid ten euros.",
+        path,
+    )
+    assert path.stat().st_size > 1000
+
+
+def test_missing_matplotlib_says_how_to_get_it(trained, tmp_path, monkeypatch):
+    real_import = builtins.__import__
+
+    def without_matplotlib(name, *arguments, **keywords):
+        if name.startswith("matplotlib"):
+            raise ImportError(name)
+        return real_import(name, *arguments, **keywords)
+
+    monkeypatch.setattr(builtins, "__import__", without_matplotlib)
+    with pytest.raises(ra.InputError, match=r"relative-attention\[plot\]"):
+        model_picture(None, "yes", tmp_path / "picture.png")
