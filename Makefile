@@ -1,8 +1,6 @@
 # Two commands set up everything they need and run: `make demo`, `make test`.
 PYTHON ?= python3
 VENV ?= .venv
-# The default for what TensorFlow says at start: errors only.
-export TF_CPP_MIN_LOG_LEVEL ?= 2
 
 .PHONY: demo test lint clean
 

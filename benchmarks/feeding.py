@@ -29,6 +29,7 @@ import report
 import workload
 
 import relative_attention as ra
+from relative_attention.quiet_tensorflow import load_tensorflow_quietly
 
 _BAR = 1.05
 _SOURCES = ("pipeline", "same batches in memory", "one batch repeated")
@@ -223,7 +224,7 @@ def main():
     options = parse_arguments()
     try:
         corpus = workload.find_corpus(options.data)
-        workload.load_tensorflow_quietly()
+        load_tensorflow_quietly()
         if options.preset not in ra.presets():
             raise ra.InputError(
                 f"Unknown preset {options.preset!r}. Known: "

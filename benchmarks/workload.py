@@ -3,11 +3,8 @@
 TensorFlow is imported only where a model is made.
 """
 
-import contextlib
 import os
 import pathlib
-import sys
-import tempfile
 
 import relative_attention as ra
 
@@ -83,36 +80,6 @@ def compiled_model(preset, vocabulary_size, dtype):
         jit_compile=False,
     )
     return model
-
-
-def load_tensorflow_quietly():
-    """Import TensorFlow without what it says of itself.
-
-    Some of that comes before `TF_CPP_MIN_LOG_LEVEL` is read (TensorFlow 2.21).
-    """
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    with _hidden_unless_failing():
-        import tensorflow as tf
-
-        tf.config.list_physical_devices()
-
-
-@contextlib.contextmanager
-def _hidden_unless_failing():
-    """Hold standard error back, that of C++ too; show it after an error."""
-    kept = os.dup(2)
-    with tempfile.TemporaryFile() as hidden:
-        os.dup2(hidden.fileno(), 2)
-        try:
-            yield
-        except BaseException:
-            hidden.seek(0)
-            os.write(kept, hidden.read())
-            raise
-        finally:
-            sys.stderr.flush()
-            os.dup2(kept, 2)
-            os.close(kept)
 
 
 def _find_text(folder, name):

@@ -6,6 +6,7 @@ import sys
 
 from relative_attention.cli import commands
 from relative_attention.errors import InputError
+from relative_attention.quiet_tensorflow import load_tensorflow_quietly
 from relative_attention.version import __version__
 
 
@@ -16,9 +17,8 @@ def main(arguments=None):
     what. 130: interrupted.
     """
     options = _parse(arguments)
-    # TensorFlow reports at start what concerns its makers.
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     try:
+        load_tensorflow_quietly()
         options.run(options)
     except InputError as error:
         return _fail(str(error))
