@@ -76,6 +76,20 @@ def evaluate(options):
     print(corpus_bleu(hypotheses, references, lowercase=options.lowercase))
 
 
+def plot(options):
+    from relative_attention.experiments import load_translator
+    from relative_attention.experiments.results import load_results
+    from relative_attention.plot import model_picture
+    from relative_attention.plot import training_curve
+
+    output = pathlib.Path(options.output or options.model_directory)
+    results = load_results(options.model_directory)
+    translator = load_translator(options.model_directory)
+    training_curve(results["curve"], output / "curve.png")
+    print(model_picture(translator, options.sentence, output / "attention.png"))
+    print(f"{output / 'curve.png'}\n{output / 'attention.png'}")
+
+
 def list_recipes(options):
     from relative_attention.experiments.zoo import find_recipe
     from relative_attention.experiments.zoo import zoo_recipes

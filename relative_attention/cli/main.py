@@ -72,6 +72,7 @@ def _parser():
         _add_train,
         _add_translate,
         _add_evaluate,
+        _add_plot,
         _add_list,
     ):
         add(subparsers)
@@ -188,6 +189,25 @@ def _add_decoding(parser):
         type=float,
         metavar="A",
         help="default: the recipe's",
+    )
+
+
+def _add_plot(subparsers):
+    parser = _add(
+        subparsers,
+        "plot",
+        commands.plot,
+        "draw a model's training curve, attention and relation embeddings",
+        "relative-attention plot runs/my_model --sentence 'A man sleeps.'",
+    )
+    parser.add_argument("model_directory", help="what `train` filled")
+    parser.add_argument(
+        "--sentence", required=True, help="what to translate for the picture"
+    )
+    parser.add_argument(
+        "--output",
+        metavar="DIR",
+        help="where curve.png and attention.png go (default: MODEL_DIRECTORY)",
     )
 
 

@@ -1,8 +1,10 @@
 """What came out of a run."""
 
 import json
+import pathlib
 
 from relative_attention.atomic_files import atomic_file
+from relative_attention.errors import InputError
 from relative_attention.evaluation import corpus_bleu
 
 _CURVE = ("val_loss", "val_perplexity", "val_accuracy", "val_bleu")
@@ -55,6 +57,23 @@ def write_results(directory, recipe, origin, history, translator, data):
     with atomic_file(directory / "results.json", "w") as file:
         json.dump(results, file, indent=1)
     return results
+
+
+def load_results(directory):
+    """What `write_results` wrote.
+
+    Raises:
+        InputError: if there is no `results.json`, or it is damaged.
+    """
+    path = pathlib.Path(directory) / "results.json"
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(
+            f"No results of a finished run at {path}: {error}."
+        ) from error
+    except ValueError as error:
+        raise InputError(f"{path} is damaged: {error}.") from error
 
 
 def score_corpus(translator, corpus):

@@ -1,12 +1,12 @@
 """Recipes that come with the package."""
 
 import difflib
-import json
 import pathlib
 
 import relative_attention
 from relative_attention.errors import InputError
 from relative_attention.experiments.recipe import Recipe
+from relative_attention.experiments.results import load_results
 
 _PACKAGE = pathlib.Path(relative_attention.__file__).parent
 
@@ -54,7 +54,7 @@ def find_recipe(name):
 
 def zoo_results(name):
     """What the zoo's `results.json` of a recipe holds, `{}` without one."""
-    path = zoo_directory() / name / "results.json"
-    if not path.is_file():
+    directory = zoo_directory() / name
+    if not (directory / "results.json").is_file():
         return {}
-    return json.loads(path.read_text(encoding="utf-8"))
+    return load_results(directory)

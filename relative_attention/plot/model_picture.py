@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from relative_attention.atomic_files import atomic_file
-from relative_attention.errors import InputError
+from relative_attention.plot.figure import make_figure
+from relative_attention.plot.figure import save_figure
 
 _MOST_HEADS = 4
 
@@ -28,7 +28,7 @@ def model_picture(translator, sentence, path):
     Raises:
         InputError: if `matplotlib` is not installed.
     """
-    figure_class = _figure_class()
+    figure = make_figure((12, 10))
     (translation,) = translator.translate([sentence])
     source_ids, target_ids = _ids(translator, sentence, translation)
     scores = translator.model.attention_scores(
@@ -39,27 +39,13 @@ def model_picture(translator, sentence, path):
     )
     source = translator.source_vocabulary.pieces(source_ids)
     target = translator.vocabulary.pieces(target_ids)
-    figure = figure_class(figsize=(12, 10), layout="constrained")
     top, bottom = figure.subfigures(2, 1, height_ratios=(3, 2))
     left, right = top.subfigures(1, 2)
     _draw_alignment(left, np.asarray(scores["cross"][-1])[0], source, target)
     _draw_heads(right, np.asarray(scores["encoder"][0])[0], source)
     _draw_relations(bottom, translator.model.encoder_blocks[0].self_attention)
-    with atomic_file(path) as file:
-        figure.savefig(file, format="png", dpi=110)
+    save_figure(figure, path)
     return translation
-
-
-def _figure_class():
-    # A Figure of its own needs no screen and leaves pyplot's state alone.
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise InputError(
-            "Pictures need `matplotlib`. Install it with "
-            "`pip install 'relative-attention[plot]'`."
-        ) from error
-    return Figure
 
 
 def _ids(translator, *texts):

@@ -217,7 +217,7 @@ def test_interrupt_exits_with_130_and_says_how_to_go_on(
 
 
 @pytest.mark.parametrize(
-    "command", ["demo", "train", "translate", "evaluate", "list"]
+    "command", ["demo", "train", "translate", "evaluate", "plot", "list"]
 )
 def test_help_shows_an_example(command, capsys):
     with pytest.raises(SystemExit) as raised:
@@ -227,3 +227,13 @@ def test_help_shows_an_example(command, capsys):
         f"relative-attention {command}"
         in capsys.readouterr().out.split("example:")[1]
     )
+
+
+def test_plot_draws_curve_and_attention(run, trained, tmp_path):
+    status, out, _ = run(
+        "plot", trained, "--sentence", "yes", "--output", tmp_path
+    )
+    assert status == 0
+    for name in ("curve.png", "attention.png"):
+        assert str(tmp_path / name) in out
+        assert (tmp_path / name).read_bytes().startswith(b"\x89PNG")
