@@ -31,7 +31,7 @@ class BuildWithZoo(build_py):
 
 
 DEMO = ["Babel>=2.18", "matplotlib>=3.11", "num2words>=0.5.14"]
-TEST = ["pytest>=9.0"]
+TEST = ["pytest>=9.0", "setuptools>=77"]
 LINT = ["mypy>=1.18", "ruff>=0.15", "types-PyYAML"]
 
 setuptools.setup(

@@ -254,23 +254,23 @@ class Recipe:
                 f"`training.precision` must be one of {', '.join(PRECISIONS)}. "
                 f"Received: {training.precision!r}."
             )
-        for name, value, least in (
-            ("training.steps", training.steps, 1),
-            ("training.epochs", training.epochs, 1),
-            ("training.validate_every", training.validate_every, 1),
-            ("training.batch_tokens", training.batch_tokens, 1),
-            ("training.warmup_steps", training.warmup_steps, 1),
-            ("training.keep_checkpoints", training.keep_checkpoints, 1),
-            ("training.bleu_every", training.bleu_every, 0),
-            ("training.average_last", training.average_last, 0),
-            ("training.early_stopping", training.early_stopping, 0),
-            ("data.max_length", self.data.max_length, 2),
-            ("data.held_out", self.data.held_out, 1),
-        ):
+        for name, least in _LEAST.items():
+            section, key = name.split(".")
+            value = getattr(getattr(self, section), key)
             if value is not None and value < least:
                 raise InputError(
                     f"`{name}` must be at least {least}. Received: {value}."
                 )
+        if training.learning_rate_scale <= 0:
+            raise InputError(
+                "`training.learning_rate_scale` must be positive. Received: "
+                f"{training.learning_rate_scale}."
+            )
+        if not 0 <= training.label_smoothing < 1:
+            raise InputError(
+                "`training.label_smoothing` must be in [0, 1). Received: "
+                f"{training.label_smoothing}."
+            )
         if training.average_last > training.keep_checkpoints:
             raise InputError(
                 "`training.average_last` must not exceed "
@@ -280,6 +280,26 @@ class Recipe:
             )
 
 
+# The least value of each number that has one.
+_LEAST = {
+    "data.held_out": 1,
+    "data.max_length": 2,
+    "vocabulary.size": 1,
+    "training.steps": 1,
+    "training.epochs": 1,
+    "training.minutes": 0,
+    "training.validate_every": 1,
+    "training.bleu_every": 0,
+    "training.batch_tokens": 1,
+    "training.warmup_steps": 1,
+    "training.keep_checkpoints": 1,
+    "training.average_last": 0,
+    "training.early_stopping": 0,
+    "decoding.num_beams": 1,
+    "decoding.length_penalty": 0,
+    "decoding.max_extra_length": 0,
+    "decoding.max_source_length": 2,
+}
 _SECTIONS = {
     "data": DataSection,
     "vocabulary": VocabularySection,

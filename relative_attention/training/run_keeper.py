@@ -19,9 +19,9 @@ class RunKeeper(keras.callbacks.Callback):
     At the end of every epoch it appends the epoch's logs to the history,
     saves a checkpoint `checkpoints/step-00001000`, deletes all but the last
     few, writes the weights with the lowest validation loss so far to
-    `model.safetensors`, and ends the training when the recipe says so. It
-    comes last in the list of callbacks, to see what the others add to the
-    logs.
+    `best.safetensors` and `model.safetensors`, and ends the training when the
+    recipe says so. It comes last in the list of callbacks, to see what the
+    others add to the logs.
 
     Args:
         directory: path of the run.
@@ -93,11 +93,9 @@ class RunKeeper(keras.callbacks.Callback):
             {"history": self.history},
         )
         if record["val_loss"] < best:
-            # The model of a run that is cut short, and of one that is not
-            # unless checkpoints are averaged.
-            save_weights(
-                self.model.weights, self.directory / "model.safetensors"
-            )
+            # A run that is cut short leaves a model, too.
+            for name in ("best.safetensors", "model.safetensors"):
+                save_weights(self.model.weights, self.directory / name)
         with atomic_file(self.directory / "history.json", "w") as file:
             json.dump(self.history, file, indent=1)
         for checkpoint in self.checkpoints()[: -self.keep_checkpoints]:

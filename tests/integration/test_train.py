@@ -59,6 +59,9 @@ def test_finished_model_is_the_one_with_the_best_validation_loss(trained):
     history = json.loads((trained / "history.json").read_text())
     best = min(history, key=lambda epoch: epoch["val_loss"])["step"]
     arrays = load_arrays(trained / "model.safetensors")
+    assert (trained / "best.safetensors").read_bytes() == (
+        trained / "model.safetensors"
+    ).read_bytes()
     expected = load_arrays(
         trained / "checkpoints" / f"step-{best:08}" / "model.safetensors"
     )

@@ -45,6 +45,7 @@ def test_tensor2tensors_average_is_the_same(golden, tmp_path):
         save_arrays(_of(arrays, step), paths[-1])
     ra.average_checkpoints(paths, tmp_path / "mean.safetensors")
     result = load_arrays(tmp_path / "mean.safetensors")
+    assert len(steps) == 3 and len(result) == 5
     for name, expected in _of(arrays, "averaged").items():
         np.testing.assert_allclose(result[name], expected, atol=1e-6)
 

@@ -1,0 +1,32 @@
+"""What an installation without the checkout has."""
+
+import os
+import pathlib
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).parents[2]
+
+
+def test_recipes_are_in_the_package_that_is_built(tmp_path):
+    build = ["setup.py", "--quiet", "build_py", "--build-lib", tmp_path]
+    subprocess.run([sys.executable, *build], cwd=ROOT, check=True)
+    names = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "from relative_attention.experiments.zoo import zoo_directory\n"
+            "from relative_attention.experiments.zoo import zoo_recipes\n"
+            "print(zoo_directory(), *zoo_recipes())",
+        ],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split()
+    assert names[0] == str(tmp_path / "relative_attention" / "zoo")
+    in_checkout = {
+        path.parent.name for path in ROOT.glob("models/*/recipe.yaml")
+    }
+    assert set(names[1:]) == in_checkout
