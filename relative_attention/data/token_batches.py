@@ -1,6 +1,7 @@
 """Batches of similar length, each of about the same number of tokens."""
 
 import bisect
+import functools
 
 import numpy as np
 
@@ -86,26 +87,27 @@ class TokenBatches:
         Args:
             first_step: int. Batches to leave out, as seen already.
         """
-        epoch, skip = divmod(first_step, len(self))
+        import tensorflow as tf
 
-        def batches():
-            current, left_out = epoch, skip
-            while True:
-                for number, indices in enumerate(self.indices(current)):
-                    if number >= left_out:
-                        yield self.batch(indices)
-                current, left_out = current + 1, 0
+        @functools.lru_cache(maxsize=2)
+        def epoch_indices(epoch):
+            return list(self.indices(epoch))
 
-        return _dataset(batches)
+        def batch(step):
+            epoch, number = divmod(int(step), len(self))
+            return self.batch(epoch_indices(epoch)[number])
+
+        return _dataset(tf.data.Dataset.range(first_step, tf.int64.max), batch)
 
     def evaluation_dataset(self):
         """`tf.data.Dataset` of every pair once."""
         import tensorflow as tf
 
-        dataset = _dataset(
-            lambda: (self.batch(indices) for indices in self.indices())
+        indices = list(self.indices())
+        return _dataset(
+            tf.data.Dataset.range(len(self)),
+            lambda number: self.batch(indices[number]),
         )
-        return dataset.apply(tf.data.experimental.assert_cardinality(len(self)))
 
 
 def _cut(sorted_lengths, batch_tokens):
@@ -136,14 +138,23 @@ def _pad(ids, offsets, indices):
     return rows
 
 
-def _dataset(batches):
+def _dataset(numbers, batch):
+    """The batches that `batch` makes of a data set of numbers.
+
+    Not `from_generator`: it has the C library give memory back to the system
+    all the time (M_TRIM_THRESHOLD), and every step of training take it again.
+    """
     import tensorflow as tf
 
-    ids = tf.TensorSpec((None, None), tf.int32)
-    return tf.data.Dataset.from_generator(
-        batches,
-        output_signature=(
-            {"source_token_ids": ids, "target_token_ids": ids},
-            ids,
-        ),
-    ).prefetch(tf.data.AUTOTUNE)
+    def load(number):
+        inputs, labels = batch(number)
+        return *inputs.values(), labels
+
+    def to_batch(number):
+        arrays = tf.numpy_function(load, [number], [tf.int32] * 3)
+        for array in arrays:
+            array.set_shape((None, None))
+        source, target, labels = arrays
+        return {"source_token_ids": source, "target_token_ids": target}, labels
+
+    return numbers.map(to_batch).prefetch(tf.data.AUTOTUNE)
