@@ -4,7 +4,6 @@ import sys
 
 import keras
 
-from relative_attention.errors import InputError
 from relative_attention.experiments.find_corpus import find_corpus
 from relative_attention.experiments.model_directory import load_translator
 from relative_attention.experiments.model_directory import save_config
@@ -119,20 +118,35 @@ def build_model(recipe, data, precision):
 
 
 def _fit(model, training, data, keeper):
+    steps_a_pass = len(data.train_batches)
+    total = _total_steps(training, steps_a_pass)
+    callbacks = _callbacks(training, data, keeper, total)
     done = keeper.restore(model)
-    steps_an_epoch = training.validate_every or len(data.train_batches)
-    total = _total_steps(training, len(data.train_batches))
-    epochs = -(-total // steps_an_epoch)
-    if done % steps_an_epoch:
-        raise InputError(
-            f"The checkpoint is at step {done}, which is no multiple of the "
-            f"{steps_an_epoch} steps between two validations: the corpus has "
-            "changed since. Train anew."
+    while done < total and not keeper.is_over():
+        # All but the first and the last of what `fit` calls an epoch end
+        # with the validation that is due; a run may stop, and go on, between
+        # two of them.
+        due = training.validate_every or steps_a_pass
+        steps = min(due - done % due, total - done)
+        num_epochs = (total - done) // due if steps == due else 1
+        first_epoch = len(keeper.history)
+        model.fit(
+            data.train_batches.train_dataset(first_step=done),
+            steps_per_epoch=steps,
+            initial_epoch=first_epoch,
+            epochs=first_epoch + num_epochs,
+            validation_data=data.validation_batches.evaluation_dataset(),
+            callbacks=callbacks,
+            # The data set shuffles itself.
+            shuffle=False,
+            verbose=0,
         )
-    if done >= total or keeper.is_over():
-        return
+        done = keeper.history[-1]["step"]
+
+
+def _callbacks(training, data, keeper, total_steps):
     callbacks = [
-        ProgressLine(epochs * steps_an_epoch),
+        ProgressLine(total_steps),
         keras.callbacks.TensorBoard(
             log_dir=str(keeper.directory / "logs"),
             write_graph=False,
@@ -143,17 +157,7 @@ def _fit(model, training, data, keeper):
     if training.bleu_every:
         # First, so that the others see its figure.
         callbacks.insert(0, ValidationBleu(data, training.bleu_every))
-    model.fit(
-        data.train_batches.train_dataset(first_step=done),
-        steps_per_epoch=steps_an_epoch,
-        epochs=epochs,
-        initial_epoch=done // steps_an_epoch,
-        validation_data=data.validation_batches.evaluation_dataset(),
-        callbacks=callbacks,
-        # The data set shuffles itself.
-        shuffle=False,
-        verbose=0,
-    )
+    return callbacks
 
 
 def _total_steps(training, steps_a_pass):

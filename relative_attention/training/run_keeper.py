@@ -41,7 +41,6 @@ class RunKeeper(keras.callbacks.Callback):
         self.early_stopping = early_stopping
         self.minutes = minutes
         self.history = []
-        self._seconds_before = 0.0
 
     def checkpoints(self):
         """Folders of the checkpoints, the oldest first."""
@@ -58,7 +57,6 @@ class RunKeeper(keras.callbacks.Callback):
             return 0
         state = load_checkpoint(model, checkpoints[-1])
         self.history = state["history"]
-        self._seconds_before = self.history[-1]["seconds"]
         return self.history[-1]["step"]
 
     def is_over(self):
@@ -75,6 +73,9 @@ class RunKeeper(keras.callbacks.Callback):
 
     def on_train_begin(self, logs=None):
         self._start = time.perf_counter()
+        self._seconds_before = (
+            self.history[-1]["seconds"] if self.history else 0.0
+        )
 
     def on_epoch_end(self, epoch, logs=None):
         step = int(self.model.optimizer.iterations)
@@ -86,16 +87,17 @@ class RunKeeper(keras.callbacks.Callback):
             **{name: float(value) for name, value in (logs or {}).items()},
         }
         best = min((e["val_loss"] for e in self.history), default=float("inf"))
+        if record["val_loss"] < best:
+            # A run that is cut short leaves a model, too. Before the
+            # checkpoint: a run killed in between would not see it again.
+            for name in ("best.safetensors", "model.safetensors"):
+                save_weights(self.model.weights, self.directory / name)
         self.history.append(record)
         save_checkpoint(
             self.model,
             self.directory / "checkpoints" / f"step-{step:08}",
             {"history": self.history},
         )
-        if record["val_loss"] < best:
-            # A run that is cut short leaves a model, too.
-            for name in ("best.safetensors", "model.safetensors"):
-                save_weights(self.model.weights, self.directory / name)
         with atomic_file(self.directory / "history.json", "w") as file:
             json.dump(self.history, file, indent=1)
         for checkpoint in self.checkpoints()[: -self.keep_checkpoints]:
