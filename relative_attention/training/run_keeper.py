@@ -29,7 +29,8 @@ class RunKeeper(keras.callbacks.Callback):
         early_stopping: int. Epochs without a lower validation loss after
             which training ends; `0` for never. Defaults to `0`.
         minutes: float. Time after which the epoch that ends is the last,
-            over all parts of a run that was resumed. Defaults to `None`, no limit.
+            over all parts of a run that was resumed. Defaults to `None`, no
+            limit.
     """
 
     def __init__(
