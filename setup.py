@@ -31,8 +31,8 @@ class BuildWithZoo(build_py):
 
 
 DEMO = ["Babel>=2.18", "matplotlib>=3.11", "num2words>=0.5.14"]
-TEST = ["pytest>=9.0", "setuptools>=77"]
-LINT = ["mypy>=1.18", "ruff>=0.15", "types-PyYAML"]
+TEST = ["pytest>=9.2", "setuptools>=77"]
+LINT = ["mypy>=2.4", "ruff>=0.17.5", "types-PyYAML"]
 
 setuptools.setup(
     name="relative-attention",
@@ -51,13 +51,13 @@ setuptools.setup(
     # The lower bounds are the versions that the tests ran with.
     install_requires=[
         "keras>=3.15",
-        "keras-nlp>=0.26",
-        "numpy>=2.0",
+        "keras-nlp>=0.32",
+        "numpy>=2.4",
         "PyYAML>=6.0.3",
         "sacrebleu>=2.6",
-        "safetensors>=0.6",
-        "sentencepiece>=0.2.1",
-        "tensorboard>=2.20",
+        "safetensors>=0.8",
+        "sentencepiece>=0.2.3",
+        "tensorboard>=2.21",
         "tensorflow>=2.21",
         "tensorflow-text>=2.21",
     ],
