@@ -3,6 +3,9 @@
 import keras
 from keras import ops
 
+from relative_attention.layers.attention_output_spec import (
+    attention_output_spec,
+)
 from relative_attention.layers.head_projection import project_to_heads
 from relative_attention.layers.multi_head_layer import MultiHeadLayer
 from relative_attention.ops.attention import attention_context
@@ -103,11 +106,10 @@ class CrossAttention(MultiHeadLayer):
         return_attention_scores=False,
         training=None,
     ):
-        outputs = keras.KerasTensor(inputs.shape, dtype=self.compute_dtype)
-        if not return_attention_scores:
-            return outputs
         b, t, _ = inputs.shape
-        return outputs, keras.KerasTensor(
-            (b, self.num_heads, t, encoder_outputs.shape[1]),
-            dtype=self.compute_dtype,
+        return attention_output_spec(
+            inputs,
+            self.compute_dtype,
+            [(b, self.num_heads, t, encoder_outputs.shape[1])],
+            return_attention_scores,
         )

@@ -4,6 +4,9 @@ import keras
 from keras import initializers
 from keras import ops
 
+from relative_attention.layers.attention_output_spec import (
+    attention_output_spec,
+)
 from relative_attention.layers.head_projection import project_to_heads
 from relative_attention.layers.multi_head_layer import MultiHeadLayer
 from relative_attention.layers.per_head_initializer import PerHeadInitializer
@@ -348,12 +351,12 @@ class RelativeSelfAttention(MultiHeadLayer):
         mask=None,
         inputs_mask=None,
     ):
-        outputs = keras.KerasTensor(inputs.shape, dtype=self.compute_dtype)
-        if not return_attention_scores:
-            return outputs
         b, t, _ = inputs.shape
-        return outputs, keras.KerasTensor(
-            (b, self.num_heads, t, t), dtype=self.compute_dtype
+        return attention_output_spec(
+            inputs,
+            self.compute_dtype,
+            [(b, self.num_heads, t, t)],
+            return_attention_scores,
         )
 
     def get_config(self):

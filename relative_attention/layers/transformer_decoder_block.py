@@ -3,6 +3,9 @@
 import keras
 from keras import ops
 
+from relative_attention.layers.attention_output_spec import (
+    attention_output_spec,
+)
 from relative_attention.layers.transformer_block import TransformerBlock
 
 
@@ -173,21 +176,20 @@ class TransformerDecoderBlock(TransformerBlock):
         return_attention_scores=False,
         training=None,
     ):
-        outputs = keras.KerasTensor(inputs.shape, dtype=self.compute_dtype)
-        if not return_attention_scores:
-            return outputs
         b, t, _ = inputs.shape
-        s = encoder_outputs.shape[1]
-        return (
-            outputs,
-            keras.KerasTensor(
+        return attention_output_spec(
+            inputs,
+            self.compute_dtype,
+            [
                 (b, self.self_attention.num_heads, t, t),
-                dtype=self.compute_dtype,
-            ),
-            keras.KerasTensor(
-                (b, self.cross_attention.num_heads, t, s),
-                dtype=self.compute_dtype,
-            ),
+                (
+                    b,
+                    self.cross_attention.num_heads,
+                    t,
+                    encoder_outputs.shape[1],
+                ),
+            ],
+            return_attention_scores,
         )
 
     def get_config(self):

@@ -2,6 +2,9 @@
 
 import keras
 
+from relative_attention.layers.attention_output_spec import (
+    attention_output_spec,
+)
 from relative_attention.layers.transformer_block import TransformerBlock
 
 
@@ -87,12 +90,12 @@ class TransformerEncoderBlock(TransformerBlock):
         return_attention_scores=False,
         training=None,
     ):
-        outputs = keras.KerasTensor(inputs.shape, dtype=self.compute_dtype)
-        if not return_attention_scores:
-            return outputs
         b, t, _ = inputs.shape
-        return outputs, keras.KerasTensor(
-            (b, self.self_attention.num_heads, t, t), dtype=self.compute_dtype
+        return attention_output_spec(
+            inputs,
+            self.compute_dtype,
+            [(b, self.self_attention.num_heads, t, t)],
+            return_attention_scores,
         )
 
     def get_config(self):
