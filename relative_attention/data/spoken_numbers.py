@@ -112,13 +112,13 @@ def write_spoken_numbers(
         dict. The `ParallelCorpus` of `"train"`, `"validation"` and `"test"`.
 
     Raises:
-        ValueError: if `languages` is not two of the three, or a number of
-            pairs is not positive or more than there are.
-        InputError: if `num2words` or `Babel` is not installed.
+        InputError: if `languages` is not two of the three, a number of pairs
+            is not positive or more than there are, or `num2words` or `Babel`
+            is not installed.
     """
     known = set(LANGUAGES)
     if len(languages) != 2 or len(known.intersection(languages)) != 2:
-        raise ValueError(
+        raise InputError(
             f"`languages` must be two different ones of {', '.join(LANGUAGES)}."
             f" Received: languages={languages!r}."
         )
@@ -145,7 +145,7 @@ def _check_size(part, size, values):
         for kind, sentences in _SENTENCES.items()
     )
     if not isinstance(size, int) or not 0 < size <= most:
-        raise ValueError(
+        raise InputError(
             f"`{part}_pairs` must be an int from 1 to {most}. "
             f"Received: {part}_pairs={size!r}."
         )

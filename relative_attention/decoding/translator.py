@@ -47,7 +47,7 @@ class Translator:
             Defaults to `8192`.
 
     Raises:
-        ValueError: if a limit is not positive.
+        ValueError: if a number is too small.
 
     Example:
     >>> translator = Translator(model, vocabulary)
@@ -68,6 +68,8 @@ class Translator:
     ):
         for name, value, least in (
             ("num_beams", num_beams, 1),
+            ("length_penalty", length_penalty, 0),
+            ("max_extra_length", max_extra_length, 0),
             ("max_source_length", max_source_length, 2),
             ("batch_tokens", batch_tokens, 1),
         ):

@@ -261,11 +261,12 @@ class Recipe:
                 raise InputError(
                     f"`{name}` must be at least {least}. Received: {value}."
                 )
-        if training.learning_rate_scale <= 0:
-            raise InputError(
-                "`training.learning_rate_scale` must be positive. Received: "
-                f"{training.learning_rate_scale}."
-            )
+        for name in ("learning_rate_scale", "minutes"):
+            value = getattr(training, name)
+            if value is not None and value <= 0:
+                raise InputError(
+                    f"`training.{name}` must be positive. Received: {value}."
+                )
         if not 0 <= training.label_smoothing < 1:
             raise InputError(
                 "`training.label_smoothing` must be in [0, 1). Received: "
@@ -287,7 +288,6 @@ _LEAST = {
     "vocabulary.size": 1,
     "training.steps": 1,
     "training.epochs": 1,
-    "training.minutes": 0,
     "training.validate_every": 1,
     "training.bleu_every": 0,
     "training.batch_tokens": 1,

@@ -130,7 +130,12 @@ def test_single_string_is_refused(model):
 
 @pytest.mark.parametrize(
     "arguments",
-    [{"num_beams": 0}, {"max_source_length": 1}, {"batch_tokens": 0}],
+    [
+        {"num_beams": 0},
+        {"length_penalty": -1},
+        {"max_source_length": 1},
+        {"batch_tokens": 0},
+    ],
     ids=str,
 )
 def test_limit_out_of_range_is_refused(arguments, model):

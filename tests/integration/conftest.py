@@ -1,7 +1,5 @@
 """A corpus of a few hundred pairs and a model trained on it for a moment."""
 
-import pathlib
-
 import pytest
 import yaml
 
@@ -68,7 +66,3 @@ def trained(corpus, tmp_path_factory):
     output = tmp_path_factory.mktemp("trained") / "run"
     ra.train(ra.Recipe.from_mapping(RECIPE), output, data_directory=corpus)
     return output
-
-
-def read_lines(path):
-    return pathlib.Path(path).read_text(encoding="utf-8").split("\n")[:-1]

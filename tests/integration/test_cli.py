@@ -237,3 +237,25 @@ def test_plot_draws_curve_and_attention(run, trained, tmp_path):
     for name in ("curve.png", "attention.png"):
         assert str(tmp_path / name) in out
         assert (tmp_path / name).read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["demo", "--languages", "en", "en"], "`languages` must be two"),
+        (["translate", "MODEL", "--num-beams", "0"], "`num_beams` must be"),
+        (
+            ["translate", "MODEL", "--length-penalty", "-1"],
+            "`length_penalty` must be",
+        ),
+    ],
+    ids=["languages", "num_beams", "length_penalty"],
+)
+def test_wrong_option_is_named(arguments, message, run, trained, tmp_path):
+    if "demo" in arguments:
+        arguments = [*arguments, "--output", tmp_path]
+    else:
+        arguments = [trained if a == "MODEL" else a for a in arguments]
+    status, _, err = run(*arguments, stdin=b"yes\n")
+    assert status == 1
+    assert message in err and "Traceback" not in err
