@@ -5,10 +5,19 @@ from relative_attention.layers.dropout import Dropout
 from relative_attention.layers.feed_forward import FeedForward
 from relative_attention.layers.layer_normalization import LayerNormalization
 from relative_attention.layers.learned_positions import LearnedPositions
+from relative_attention.layers.relation_aware_self_attention import (
+    RelationAwareSelfAttention,
+)
+from relative_attention.layers.relative_global_attention import (
+    RelativeGlobalAttention,
+)
 from relative_attention.layers.relative_self_attention import (
     RelativeSelfAttention,
 )
 from relative_attention.layers.sinusoidal_positions import SinusoidalPositions
+from relative_attention.layers.target_space_embedding import (
+    TargetSpaceEmbedding,
+)
 from relative_attention.layers.token_embedding import TokenEmbedding
 from relative_attention.layers.transformer_decoder_block import (
     TransformerDecoderBlock,
@@ -23,8 +32,11 @@ __all__ = [
     "FeedForward",
     "LayerNormalization",
     "LearnedPositions",
+    "RelationAwareSelfAttention",
+    "RelativeGlobalAttention",
     "RelativeSelfAttention",
     "SinusoidalPositions",
+    "TargetSpaceEmbedding",
     "TokenEmbedding",
     "TransformerDecoderBlock",
     "TransformerEncoderBlock",

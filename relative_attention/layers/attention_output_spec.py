@@ -3,14 +3,14 @@
 import keras
 
 
-def attention_output_spec(inputs, dtype, score_shapes, return_scores):
-    """Outputs shaped like `inputs`, followed by scores where asked for.
+def attention_output_spec(shape, dtype, score_shapes, return_scores):
+    """Outputs, followed by scores where asked for.
 
     Keras would make it from `compute_output_shape`, which is not told whether
     scores are to be returned.
 
     Args:
-        inputs: `keras.KerasTensor` `(B, T, D)`.
+        shape: shape of the outputs `(B, T, D)`.
         dtype: string. Of outputs and scores.
         score_shapes: list of shapes.
         return_scores: bool.
@@ -18,7 +18,7 @@ def attention_output_spec(inputs, dtype, score_shapes, return_scores):
     Returns:
         `keras.KerasTensor`, or a tuple of it and one for each shape.
     """
-    outputs = keras.KerasTensor(inputs.shape, dtype=dtype)
+    outputs = keras.KerasTensor(shape, dtype=dtype)
     if not return_scores:
         return outputs
     scores = [keras.KerasTensor(shape, dtype=dtype) for shape in score_shapes]

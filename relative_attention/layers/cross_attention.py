@@ -33,6 +33,7 @@ class CrossAttention(MultiHeadLayer):
         dropout: float. Rate in `[0, 1)` on attention scores. Defaults to
             `0.0`.
         use_bias: bool. Whether projections have biases. Defaults to `False`.
+        output_shape: int. Size of the outputs. Defaults to that of `inputs`.
         kernel_initializer, bias_initializer, kernel_regularizer,
         bias_regularizer, kernel_constraint, bias_constraint, seed, **kwargs:
             as in `RelativeSelfAttention`.
@@ -96,7 +97,7 @@ class CrossAttention(MultiHeadLayer):
         return self._merge_heads(context), scores
 
     def compute_output_shape(self, inputs_shape, encoder_outputs_shape):
-        return inputs_shape
+        return self._outputs_shape(inputs_shape)
 
     def compute_output_spec(
         self,
@@ -108,7 +109,7 @@ class CrossAttention(MultiHeadLayer):
     ):
         b, t, _ = inputs.shape
         return attention_output_spec(
-            inputs,
+            self._outputs_shape(inputs.shape),
             self.compute_dtype,
             [(b, self.num_heads, t, encoder_outputs.shape[1])],
             return_attention_scores,

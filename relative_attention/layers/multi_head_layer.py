@@ -29,6 +29,7 @@ class MultiHeadLayer(keras.layers.Layer):
         value_dim=None,
         dropout=0.0,
         use_bias=False,
+        output_shape=None,
         kernel_initializer="glorot_uniform",
         bias_initializer="zeros",
         kernel_regularizer=None,
@@ -39,16 +40,11 @@ class MultiHeadLayer(keras.layers.Layer):
         **kwargs,
     ):
         value_dim = key_dim if value_dim is None else value_dim
-        for name, size in (
-            ("num_heads", num_heads),
-            ("key_dim", key_dim),
-            ("value_dim", value_dim),
-        ):
-            if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-                raise ValueError(
-                    f"`{name}` must be a positive int. "
-                    f"Received: {name}={size!r}."
-                )
+        check_positive_ints(
+            num_heads=num_heads, key_dim=key_dim, value_dim=value_dim
+        )
+        if output_shape is not None:
+            check_positive_ints(output_shape=output_shape)
         if not 0 <= dropout < 1:
             raise ValueError(
                 "`dropout` must be a rate in [0, 1). "
@@ -60,6 +56,7 @@ class MultiHeadLayer(keras.layers.Layer):
         self.value_dim = value_dim
         self.dropout = dropout
         self.use_bias = use_bias
+        self.output_dim = output_shape
         self.kernel_initializer = initializers.get(kernel_initializer)
         self.bias_initializer = initializers.get(bias_initializer)
         self.kernel_regularizer = regularizers.get(kernel_regularizer)
@@ -80,6 +77,7 @@ class MultiHeadLayer(keras.layers.Layer):
             "value_dim": self.value_dim,
             "dropout": self.dropout,
             "use_bias": self.use_bias,
+            "output_shape": self.output_dim,
             "kernel_initializer": initializers.serialize(
                 self.kernel_initializer
             ),
@@ -99,7 +97,7 @@ class MultiHeadLayer(keras.layers.Layer):
         self.value_dense = self._head_dense("value", source_dim, self.value_dim)
         self.output_dense = HeadProjection(
             "btnh,nhd->btd",
-            output_shape=(None, query_dim),
+            output_shape=(None, self.output_dim or query_dim),
             bias_axes="d" if self.use_bias else None,
             name="output",
             **self._dense_arguments(num_input_axes=2),
@@ -135,3 +133,15 @@ class MultiHeadLayer(keras.layers.Layer):
     def _merge_heads(self, context):
         """Context vectors `(B, N, T, H_v)` to outputs `(B, T, D)`."""
         return self.output_dense(ops.transpose(context, (0, 2, 1, 3)))
+
+    def _outputs_shape(self, inputs_shape):
+        return (*inputs_shape[:-1], self.output_dim or inputs_shape[-1])
+
+
+def check_positive_ints(**sizes):
+    """Raise `ValueError` for the first argument that is no positive int."""
+    for name, size in sizes.items():
+        if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+            raise ValueError(
+                f"`{name}` must be a positive int. Received: {name}={size!r}."
+            )

@@ -1,26 +1,19 @@
 """Self-attention with relative position representations."""
 
 import keras
-from keras import initializers
 from keras import ops
 
-from relative_attention.layers.attention_output_spec import (
-    attention_output_spec,
-)
-from relative_attention.layers.head_projection import project_to_heads
-from relative_attention.layers.multi_head_layer import MultiHeadLayer
-from relative_attention.layers.per_head_initializer import PerHeadInitializer
+from relative_attention.layers.self_attention_layer import SelfAttentionLayer
 from relative_attention.ops.attention import attention_context
 from relative_attention.ops.attention import attention_logits
 from relative_attention.ops.attention import masked_softmax
-from relative_attention.ops.masks import causal_mask
 from relative_attention.ops.relative_positions import clipped_relative_positions
 
 _IMPLEMENTATIONS = ("auto", "transpose")
 
 
 @keras.saving.register_keras_serializable(package="relative_attention")
-class RelativeSelfAttention(MultiHeadLayer):
+class RelativeSelfAttention(SelfAttentionLayer):
     """Multi-head self-attention that knows how far apart two tokens are.
 
     Position `i` attends to position `j` through an edge representation chosen
@@ -62,6 +55,8 @@ class RelativeSelfAttention(MultiHeadLayer):
             gives the same numbers. `"transpose"` is tensor2tensor's
             (`relative_attention_inner`), `"auto"` the fastest for the shapes,
             at present always `"transpose"`. Defaults to `"auto"`.
+        output_shape: int. Size of the outputs. Defaults to `D`, that of
+            `inputs`.
         kernel_initializer: initializer of the projections, drawn as matrices
             `(D, N * H)`. Defaults to `"glorot_uniform"`, tensor2tensor's.
         bias_initializer: initializer of the biases. Defaults to `"zeros"`.
@@ -115,6 +110,7 @@ class RelativeSelfAttention(MultiHeadLayer):
         dropout=0.0,
         use_bias=False,
         implementation="auto",
+        output_shape=None,
         kernel_initializer="glorot_uniform",
         bias_initializer="zeros",
         relation_initializer="glorot_uniform",
@@ -146,53 +142,29 @@ class RelativeSelfAttention(MultiHeadLayer):
             num_heads,
             key_dim,
             value_dim=value_dim,
+            use_key_relations=use_key_relations,
+            use_value_relations=use_value_relations,
+            share_relations_across_heads=share_relations_across_heads,
             dropout=dropout,
             use_bias=use_bias,
+            output_shape=output_shape,
             kernel_initializer=kernel_initializer,
             bias_initializer=bias_initializer,
+            relation_initializer=relation_initializer,
             kernel_regularizer=kernel_regularizer,
             bias_regularizer=bias_regularizer,
+            relation_regularizer=relation_regularizer,
             kernel_constraint=kernel_constraint,
             bias_constraint=bias_constraint,
+            relation_constraint=relation_constraint,
             seed=seed,
             **kwargs,
         )
         self.max_relative_position = max_relative_position
-        self.use_key_relations = use_key_relations
-        self.use_value_relations = use_value_relations
-        self.share_relations_across_heads = share_relations_across_heads
         self.implementation = implementation
-        self.relation_initializer = initializers.get(relation_initializer)
-        self.relation_regularizer = keras.regularizers.get(relation_regularizer)
-        self.relation_constraint = keras.constraints.get(relation_constraint)
 
-    def build(self, inputs_shape):
-        hidden_dim = inputs_shape[-1]
-        self._build_projections(hidden_dim, hidden_dim)
-        self.key_relation_embeddings = None
-        self.value_relation_embeddings = None
-        if self.use_key_relations:
-            self.key_relation_embeddings = self._relation_embeddings(
-                "key_relation_embeddings", self.key_dim
-            )
-        if self.use_value_relations:
-            self.value_relation_embeddings = self._relation_embeddings(
-                "value_relation_embeddings", self.value_dim
-            )
-
-    def _relation_embeddings(self, name, dim):
-        shape = (2 * self.max_relative_position + 1, dim)
-        initializer = self.relation_initializer.clone()
-        if not self.share_relations_across_heads:
-            shape = (self.num_heads, *shape)
-            initializer = PerHeadInitializer(initializer)
-        return self.add_weight(
-            name=name,
-            shape=shape,
-            initializer=initializer,
-            regularizer=self.relation_regularizer,
-            constraint=self.relation_constraint,
-        )
+    def _num_relations(self):
+        return 2 * self.max_relative_position + 1
 
     def call(
         self,
@@ -204,17 +176,13 @@ class RelativeSelfAttention(MultiHeadLayer):
         mask=None,
         inputs_mask=None,
     ):
-        query, key, value = self._project(inputs)
         positions = ops.arange(ops.shape(inputs)[1], dtype="int32")
         # Keras fills in `mask` when `inputs` is the only tensor argument and
         # `inputs_mask` when there are more.
         padding_mask = mask if mask is not None else inputs_mask
-        outputs, scores = self._attend(
-            query,
-            key,
-            value,
-            query_positions=positions,
-            key_positions=positions,
+        outputs, scores = self._self_attention(
+            inputs,
+            (positions, positions),
             mask=self._merge_masks(
                 inputs, attention_mask, padding_mask, use_causal_mask
             ),
@@ -240,14 +208,14 @@ class RelativeSelfAttention(MultiHeadLayer):
             "key": ops.concatenate([cache["key"], key], axis=2),
             "value": ops.concatenate([cache["value"], value], axis=2),
         }
-        outputs, _ = self._attend(
+        key_positions = ops.arange(ops.shape(cache["key"])[2], dtype="int32")
+        context, _ = self._attend(
             query,
             cache["key"],
             cache["value"],
-            query_positions=ops.reshape(position, (1,)),
-            key_positions=ops.arange(ops.shape(cache["key"])[2], dtype="int32"),
+            (ops.reshape(position, (1,)), key_positions),
         )
-        return outputs, cache
+        return self._merge_heads(context), cache
 
     def start_cache(self, batch_size):
         """The empty cache of `batch_size` sequences, for `decode_step`."""
@@ -258,62 +226,12 @@ class RelativeSelfAttention(MultiHeadLayer):
             for name, dim in (("key", self.key_dim), ("value", self.value_dim))
         }
 
-    def _project(self, inputs):
-        query, key, value = project_to_heads(
-            inputs, [self.query_dense, self.key_dense, self.value_dense]
-        )
-        # Scaling the query scales both terms of eq. 5.
-        return query * self.key_dim**-0.5, key, value
-
-    def _merge_masks(
-        self, inputs, attention_mask, padding_mask, use_causal_mask
-    ):
-        """All masks in one, broadcast to `(B, N, T, T)`, or `None`."""
-        masks = []
-        if attention_mask is not None:
-            attention_mask = ops.cast(attention_mask, "bool")
-            self._check_attention_mask(inputs.shape, attention_mask.shape)
-            while len(attention_mask.shape) < 3:
-                attention_mask = attention_mask[None]
-            masks.append(attention_mask[:, None])
-        if padding_mask is not None:
-            masks.append(ops.cast(padding_mask, "bool")[:, None, None, :])
-        if use_causal_mask:
-            positions = ops.arange(ops.shape(inputs)[1], dtype="int32")
-            masks.append(causal_mask(positions, positions)[None, None])
-        merged = None
-        for mask in masks:
-            merged = mask if merged is None else ops.logical_and(merged, mask)
-        return merged
-
-    def _check_attention_mask(self, inputs_shape, mask_shape):
-        batch_size, length, _ = inputs_shape
-        expected = (batch_size, length, length)
-        fits = len(mask_shape) <= 3 and all(
-            size is None or wanted is None or size in (1, wanted)
-            for size, wanted in zip(mask_shape[::-1], expected[::-1])
-        )
-        if not fits:
-            raise ValueError(
-                f"`attention_mask` must broadcast to {expected}. Received "
-                f"shape: {tuple(mask_shape)}. To hide padded keys, pass "
-                "`padding_mask[:, None, :]`."
-            )
-
-    def _attend(
-        self,
-        query,
-        key,
-        value,
-        query_positions,
-        key_positions,
-        mask=None,
-        training=None,
-    ):
+    def _attend(self, query, key, value, edges, mask=None, training=None):
+        """As in `SelfAttentionLayer`; `edges`: query and key positions."""
         key_relations = value_relations = None
         if self.use_key_relations or self.use_value_relations:
             relative_positions = clipped_relative_positions(
-                query_positions, key_positions, self.max_relative_position
+                *edges, self.max_relative_position
             )
         if self.use_key_relations:
             key_relations = self._gather_relations(
@@ -330,7 +248,7 @@ class RelativeSelfAttention(MultiHeadLayer):
             value,
             value_relations,
         )
-        return self._merge_heads(context), scores
+        return context, scores
 
     @staticmethod
     def _gather_relations(embeddings, relative_positions, dtype):
@@ -339,7 +257,7 @@ class RelativeSelfAttention(MultiHeadLayer):
         return ops.cast(rows, dtype)
 
     def compute_output_shape(self, inputs_shape):
-        return inputs_shape
+        return self._outputs_shape(inputs_shape)
 
     def compute_output_spec(
         self,
@@ -351,29 +269,11 @@ class RelativeSelfAttention(MultiHeadLayer):
         mask=None,
         inputs_mask=None,
     ):
-        b, t, _ = inputs.shape
-        return attention_output_spec(
-            inputs,
-            self.compute_dtype,
-            [(b, self.num_heads, t, t)],
-            return_attention_scores,
-        )
+        return self._output_spec(inputs, return_attention_scores)
 
     def get_config(self):
         return {
             **super().get_config(),
             "max_relative_position": self.max_relative_position,
-            "use_key_relations": self.use_key_relations,
-            "use_value_relations": self.use_value_relations,
-            "share_relations_across_heads": self.share_relations_across_heads,
             "implementation": self.implementation,
-            "relation_initializer": initializers.serialize(
-                self.relation_initializer
-            ),
-            "relation_regularizer": keras.regularizers.serialize(
-                self.relation_regularizer
-            ),
-            "relation_constraint": keras.constraints.serialize(
-                self.relation_constraint
-            ),
         }

@@ -178,7 +178,7 @@ class TransformerDecoderBlock(TransformerBlock):
     ):
         b, t, _ = inputs.shape
         return attention_output_spec(
-            inputs,
+            inputs.shape,
             self.compute_dtype,
             [
                 (b, self.self_attention.num_heads, t, t),

@@ -92,7 +92,7 @@ class TransformerEncoderBlock(TransformerBlock):
     ):
         b, t, _ = inputs.shape
         return attention_output_spec(
-            inputs,
+            inputs.shape,
             self.compute_dtype,
             [(b, self.self_attention.num_heads, t, t)],
             return_attention_scores,

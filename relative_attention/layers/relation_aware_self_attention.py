@@ -1,0 +1,200 @@
+"""Self-attention over a graph whose edges carry labels."""
+
+import keras
+from keras import ops
+
+from relative_attention.layers.multi_head_layer import check_positive_ints
+from relative_attention.layers.self_attention_layer import SelfAttentionLayer
+from relative_attention.ops.attention import attention_context
+from relative_attention.ops.attention import attention_logits
+from relative_attention.ops.attention import masked_softmax
+from relative_attention.ops.labelled_edges import label_context
+from relative_attention.ops.labelled_edges import label_logits
+
+
+@keras.saving.register_keras_serializable(package="relative_attention")
+class RelationAwareSelfAttention(SelfAttentionLayer):
+    """Multi-head self-attention between the nodes of a labelled graph.
+
+    Node `i` attends to node `j` through an edge representation chosen by the
+    label of the edge from `i` to `j` (Shaw et al. 2018, section 3.1). It is
+    added to the key (eq. 4) and to the value (eq. 3). The labels may be
+    anything: syntactic relations, links of a database schema, clipped
+    distances; with those it equals `RelativeSelfAttention`. Nodes that may
+    not attend to one another at all are a matter of `attention_mask`.
+
+    Weights are those of `RelativeSelfAttention`, with relation tables
+    `(R, H)` and `(R, H_v)`, or `(N, R, H)` and `(N, R, H_v)`, a row for each
+    label. Masks work as there.
+
+    Args:
+        num_heads: int. Number of attention heads `N`.
+        key_dim: int. Size `H` of each head's queries and keys (d_z in the
+            paper).
+        num_relations: int. Number of labels `R`.
+        no_relation: int. A label for pairs without an edge: nothing is added
+            to their key and value. It may be none of the `R`, `-1` say; then
+            no row of the tables lies idle. Defaults to `None`, every pair has
+            an edge.
+        value_dim, use_key_relations, use_value_relations,
+        share_relations_across_heads, dropout, use_bias, output_shape,
+        kernel_initializer, bias_initializer, relation_initializer,
+        kernel_regularizer, bias_regularizer, relation_regularizer,
+        kernel_constraint, bias_constraint, relation_constraint, seed,
+        **kwargs: as in `RelativeSelfAttention`.
+
+    Call arguments:
+        inputs: float tensor `(B, T, D)`, the nodes.
+        relations: int tensor `(T, T)`, or `(B, T, T)` for a graph each: the
+            label, in `[0, R)` or `no_relation`, of the edge from each query
+            (row) to each key (column). With padded nodes, any label will do
+            for theirs.
+        attention_mask: bool tensor, broadcast to `(B, T, T)`. `True` = may
+            attend.
+        use_causal_mask: bool. Whether a node attends only to itself and those
+            before it. Defaults to `False`.
+        return_attention_scores: bool. Also return the scores, before dropout.
+            Defaults to `False`.
+        training: bool. Whether dropout is active.
+
+    Returns:
+        Float tensor `(B, T, D)`, or the pair of it and scores `(B, N, T, T)`.
+
+    Raises:
+        ValueError: if a size is not positive, a mask does not broadcast, or
+            `relations` has another shape or (seen where its values are known,
+            so not inside a compiled function) another label.
+
+    Example:
+    >>> layer = RelationAwareSelfAttention(2, key_dim=8, num_relations=3)
+    >>> nodes = keras.ops.zeros((1, 3, 16))
+    >>> relations = np.array([[0, 1, 2], [1, 0, 1], [2, 2, 0]])
+    >>> keras.ops.shape(layer(nodes, relations))
+    (1, 3, 16)
+
+    Reference:
+     - [Shaw et al., 2018](https://arxiv.org/abs/1803.02155), section 3.1
+    """
+
+    def __init__(
+        self, num_heads, key_dim, num_relations, no_relation=None, **kwargs
+    ):
+        check_positive_ints(num_relations=num_relations)
+        if no_relation is not None and (
+            isinstance(no_relation, bool) or not isinstance(no_relation, int)
+        ):
+            raise ValueError(
+                "`no_relation` must be an int, the label of pairs without an "
+                f"edge, or None. Received: no_relation={no_relation!r}."
+            )
+        super().__init__(num_heads, key_dim, **kwargs)
+        self.num_relations = num_relations
+        self.no_relation = no_relation
+
+    def _num_relations(self):
+        return self.num_relations
+
+    def call(
+        self,
+        inputs,
+        relations,
+        attention_mask=None,
+        use_causal_mask=False,
+        return_attention_scores=False,
+        training=None,
+        inputs_mask=None,
+    ):
+        self._check_relations(inputs.shape, relations)
+        outputs, scores = self._self_attention(
+            inputs,
+            self._edges(relations),
+            mask=self._merge_masks(
+                inputs, attention_mask, inputs_mask, use_causal_mask
+            ),
+            training=training,
+        )
+        return (outputs, scores) if return_attention_scores else outputs
+
+    def _edges(self, relations):
+        """Labels as one-hot vectors, `(..., T, T, R)`."""
+        relations = ops.cast(relations, "int32")
+        if self.no_relation is not None:
+            # No unit vector belongs to -1.
+            relations = ops.where(
+                ops.equal(relations, self.no_relation), -1, relations
+            )
+        return ops.one_hot(
+            relations, self.num_relations, dtype=self.compute_dtype
+        )
+
+    def _attend(self, query, key, value, edges, mask=None, training=None):
+        """As in `SelfAttentionLayer`; `edges` are one-hot labels."""
+        logits = attention_logits(query, key)
+        if self.use_key_relations:
+            table = ops.cast(self.key_relation_embeddings, query.dtype)
+            logits = logits + label_logits(query, table, edges)
+        scores = masked_softmax(logits, mask)
+        kept = self.dropout_layer(scores, training=training)
+        context = attention_context(kept, value)
+        if self.use_value_relations:
+            table = ops.cast(self.value_relation_embeddings, value.dtype)
+            context = context + label_context(kept, table, edges)
+        return context, scores
+
+    def _check_relations(self, inputs_shape, relations):
+        batch_size, length, _ = inputs_shape
+        shape = tuple(relations.shape)
+        allowed = (batch_size, length, length)[-len(shape) :]
+        if len(shape) not in (2, 3) or any(
+            size is not None and wanted is not None and size != wanted
+            for size, wanted in zip(shape, allowed)
+        ):
+            raise ValueError(
+                f"`relations` must have shape {(length, length)}, the same "
+                f"graph for all, or {(batch_size, length, length)}. Received "
+                f"shape: {shape}."
+            )
+        labels = _known_values(relations)
+        if labels is None:
+            return
+        wrong = (labels < 0) | (labels >= self.num_relations)
+        if self.no_relation is not None:
+            wrong &= labels != self.no_relation
+        if wrong.any():
+            raise ValueError(
+                f"`relations` must hold labels from 0 to "
+                f"{self.num_relations - 1}, or `no_relation` "
+                f"({self.no_relation}). Received: {labels[wrong][0]}. Raise "
+                "`num_relations`, or name a `no_relation`."
+            )
+
+    def compute_output_shape(self, inputs_shape, relations_shape):
+        return self._outputs_shape(inputs_shape)
+
+    def compute_output_spec(
+        self,
+        inputs,
+        relations,
+        attention_mask=None,
+        use_causal_mask=False,
+        return_attention_scores=False,
+        training=None,
+        inputs_mask=None,
+    ):
+        self._check_relations(inputs.shape, relations)
+        return self._output_spec(inputs, return_attention_scores)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "num_relations": self.num_relations,
+            "no_relation": self.no_relation,
+        }
+
+
+def _known_values(tensor):
+    """A tensor as an array, `None` where it stands for values to come."""
+    try:
+        return ops.convert_to_numpy(tensor)
+    except Exception:  # Each backend raises an error of its own.
+        return None

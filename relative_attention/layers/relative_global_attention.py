@@ -1,0 +1,183 @@
+"""The Music Transformer's self-attention."""
+
+import keras
+from keras import ops
+
+from relative_attention.layers.multi_head_layer import check_positive_ints
+from relative_attention.layers.self_attention_layer import SelfAttentionLayer
+from relative_attention.ops.attention import attention_context
+from relative_attention.ops.attention import attention_logits
+from relative_attention.ops.attention import masked_softmax
+from relative_attention.ops.skew import skew
+from relative_attention.ops.skew import unskew
+
+
+@keras.saving.register_keras_serializable(package="relative_attention")
+class RelativeGlobalAttention(SelfAttentionLayer):
+    """Relative self-attention that does not clip: far tokens have no edge.
+
+    The Music Transformer's (Huang et al. 2018), tensor2tensor's
+    `dot_product_relative_v2` (`causal=True`) and
+    `dot_product_unmasked_relative_v2`. Where `RelativeSelfAttention` gives
+    all tokens beyond its reach one shared embedding, here distances of
+    `max_relative_position` and more add nothing. Relations are computed by
+    skewing: no tensor of edges `(T, T, H)` is made.
+
+    Weights are those of `RelativeSelfAttention`, but the relation tables have
+    `2M - 1` rows, or `M` with `causal`; row `r` belongs to the distance
+    `r - (M - 1)`. Masks work as there.
+
+    Args:
+        num_heads: int. Number of attention heads `N`.
+        key_dim: int. Size `H` of each head's queries and keys.
+        max_relative_position: int. `M`, the first distance without an
+            embedding, in tokens.
+        causal: bool. Whether a query attends only to its own and earlier
+            positions, always. Defaults to `False`.
+        use_value_relations: bool. Whether values have relations too. Defaults
+            to `False`, as in the paper and in tensor2tensor.
+        share_relations_across_heads: bool. Defaults to `False`, as in
+            tensor2tensor.
+        relation_initializer: initializer of one relation table. Defaults to
+            tensor2tensor's, normal with standard deviation `H^-0.5`.
+        value_dim, use_key_relations, dropout, use_bias, output_shape,
+        kernel_initializer, bias_initializer, kernel_regularizer,
+        bias_regularizer, relation_regularizer, kernel_constraint,
+        bias_constraint, relation_constraint, seed, **kwargs: as in
+            `RelativeSelfAttention`.
+
+    Call arguments:
+        inputs: float tensor `(B, T, D)`.
+        attention_mask: bool tensor, broadcast to `(B, T, T)`. `True` = may
+            attend.
+        use_causal_mask: bool. As `causal`, for this call. Defaults to
+            `False`.
+        return_attention_scores: bool. Also return the scores, before dropout.
+            Defaults to `False`.
+        training: bool. Whether dropout is active.
+
+    Returns:
+        Float tensor `(B, T, D)`, or the pair of it and scores `(B, N, T, T)`.
+
+    Raises:
+        ValueError: if a size is not positive or `attention_mask` does not
+            broadcast.
+
+    Example:
+    >>> layer = RelativeGlobalAttention(
+    ...     8, key_dim=64, max_relative_position=512, causal=True
+    ... )
+    >>> keras.ops.shape(layer(keras.ops.zeros((2, 10, 512))))
+    (2, 10, 512)
+
+    Reference:
+     - [Huang et al., 2018](https://arxiv.org/abs/1809.04281), section 3.4
+    """
+
+    def __init__(
+        self,
+        num_heads,
+        key_dim,
+        max_relative_position,
+        causal=False,
+        use_value_relations=False,
+        share_relations_across_heads=False,
+        relation_initializer=None,
+        **kwargs,
+    ):
+        check_positive_ints(
+            key_dim=key_dim, max_relative_position=max_relative_position
+        )
+        if relation_initializer is None:
+            relation_initializer = keras.initializers.RandomNormal(
+                stddev=key_dim**-0.5
+            )
+        super().__init__(
+            num_heads,
+            key_dim,
+            use_value_relations=use_value_relations,
+            share_relations_across_heads=share_relations_across_heads,
+            relation_initializer=relation_initializer,
+            **kwargs,
+        )
+        self.max_relative_position = max_relative_position
+        self.causal = causal
+
+    def _num_relations(self):
+        num_past = self.max_relative_position
+        return num_past if self.causal else 2 * num_past - 1
+
+    def call(
+        self,
+        inputs,
+        attention_mask=None,
+        use_causal_mask=False,
+        return_attention_scores=False,
+        training=None,
+        mask=None,
+        inputs_mask=None,
+    ):
+        length = ops.shape(inputs)[1]
+        padding_mask = mask if mask is not None else inputs_mask
+        outputs, scores = self._self_attention(
+            inputs,
+            ops.arange(1 - length, 1 if self.causal else length, dtype="int32"),
+            mask=self._merge_masks(
+                inputs,
+                attention_mask,
+                padding_mask,
+                use_causal_mask or self.causal,
+            ),
+            training=training,
+        )
+        return (outputs, scores) if return_attention_scores else outputs
+
+    def _attend(self, query, key, value, edges, mask=None, training=None):
+        """As in `SelfAttentionLayer`; `edges`: every distance, ascending."""
+        logits = attention_logits(query, key)
+        if self.use_key_relations:
+            rows = self._rows(self.key_relation_embeddings, edges, query.dtype)
+            logits = logits + skew(
+                ops.matmul(query, ops.swapaxes(rows, -1, -2))
+            )
+        scores = masked_softmax(logits, mask)
+        kept = self.dropout_layer(scores, training=training)
+        context = attention_context(kept, value)
+        if self.use_value_relations:
+            rows = self._rows(
+                self.value_relation_embeddings, edges, value.dtype
+            )
+            reach = 0 if self.causal else ops.shape(value)[2] - 1
+            context = context + ops.matmul(unskew(kept, reach), rows)
+        return context, scores
+
+    def _rows(self, embeddings, distances, dtype):
+        """Embeddings by distance, `(..., distances, H)`; zero beyond reach."""
+        last = self.max_relative_position - 1
+        rows = ops.take(
+            embeddings, ops.clip(distances, -last, last) + last, axis=-2
+        )
+        is_near = ops.cast(ops.abs(distances) <= last, dtype)
+        return ops.cast(rows, dtype) * is_near[:, None]
+
+    def compute_output_shape(self, inputs_shape):
+        return self._outputs_shape(inputs_shape)
+
+    def compute_output_spec(
+        self,
+        inputs,
+        attention_mask=None,
+        use_causal_mask=False,
+        return_attention_scores=False,
+        training=None,
+        mask=None,
+        inputs_mask=None,
+    ):
+        return self._output_spec(inputs, return_attention_scores)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "max_relative_position": self.max_relative_position,
+            "causal": self.causal,
+        }

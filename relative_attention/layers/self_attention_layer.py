@@ -1,0 +1,162 @@
+"""What every self-attention with relation embeddings has in common."""
+
+import keras
+from keras import initializers
+from keras import ops
+
+from relative_attention.layers.attention_output_spec import (
+    attention_output_spec,
+)
+from relative_attention.layers.head_projection import project_to_heads
+from relative_attention.layers.multi_head_layer import MultiHeadLayer
+from relative_attention.layers.per_head_initializer import PerHeadInitializer
+from relative_attention.ops.masks import causal_mask
+
+
+class SelfAttentionLayer(MultiHeadLayer):
+    """Projections, masks and relation tables; subclasses choose the rows.
+
+    A subclass says how many rows a table has (`_num_relations`) and how
+    queries, keys and values become context and scores (`_attend`).
+    """
+
+    def __init__(
+        self,
+        num_heads,
+        key_dim,
+        use_key_relations=True,
+        use_value_relations=True,
+        share_relations_across_heads=True,
+        relation_initializer="glorot_uniform",
+        relation_regularizer=None,
+        relation_constraint=None,
+        **kwargs,
+    ):
+        super().__init__(num_heads, key_dim, **kwargs)
+        self.use_key_relations = use_key_relations
+        self.use_value_relations = use_value_relations
+        self.share_relations_across_heads = share_relations_across_heads
+        self.relation_initializer = initializers.get(relation_initializer)
+        self.relation_regularizer = keras.regularizers.get(relation_regularizer)
+        self.relation_constraint = keras.constraints.get(relation_constraint)
+
+    def build(self, inputs_shape, *other_shapes):
+        hidden_dim = inputs_shape[-1]
+        self._build_projections(hidden_dim, hidden_dim)
+        self.key_relation_embeddings = None
+        self.value_relation_embeddings = None
+        if self.use_key_relations:
+            self.key_relation_embeddings = self._relation_embeddings(
+                "key_relation_embeddings", self.key_dim
+            )
+        if self.use_value_relations:
+            self.value_relation_embeddings = self._relation_embeddings(
+                "value_relation_embeddings", self.value_dim
+            )
+
+    def _relation_embeddings(self, name, dim):
+        shape = (self._num_relations(), dim)
+        initializer = self.relation_initializer.clone()
+        if not self.share_relations_across_heads:
+            shape = (self.num_heads, *shape)
+            initializer = PerHeadInitializer(initializer)
+        return self.add_weight(
+            name=name,
+            shape=shape,
+            initializer=initializer,
+            regularizer=self.relation_regularizer,
+            constraint=self.relation_constraint,
+        )
+
+    def _num_relations(self):
+        """Rows `R` of a relation table."""
+        raise NotImplementedError
+
+    def _attend(self, query, key, value, edges, mask=None, training=None):
+        """Context `(B, N, T, H_v)` and scores `(B, N, T, S)`.
+
+        Args:
+            query: float tensor `(B, N, T, H)`, scaled.
+            key: float tensor `(B, N, S, H)`.
+            value: float tensor `(B, N, S, H_v)`.
+            edges: what tells the relation of each query to each key.
+            mask: bool tensor, broadcast to `(B, N, T, S)`, or `None`.
+            training: bool. Whether dropout is active.
+        """
+        raise NotImplementedError
+
+    def _self_attention(self, inputs, edges, mask=None, training=None):
+        """Outputs `(B, T, D)` and scores `(B, N, T, T)`."""
+        query, key, value = self._project(inputs)
+        context, scores = self._attend(
+            query, key, value, edges, mask=mask, training=training
+        )
+        return self._merge_heads(context), scores
+
+    def _project(self, inputs):
+        query, key, value = project_to_heads(
+            inputs, [self.query_dense, self.key_dense, self.value_dense]
+        )
+        # Scaling the query scales both terms of eq. 5.
+        return query * self.key_dim**-0.5, key, value
+
+    def _merge_masks(
+        self, inputs, attention_mask, padding_mask, use_causal_mask
+    ):
+        """All masks in one, broadcast to `(B, N, T, T)`, or `None`."""
+        masks = []
+        if attention_mask is not None:
+            attention_mask = ops.cast(attention_mask, "bool")
+            self._check_attention_mask(inputs.shape, attention_mask.shape)
+            while len(attention_mask.shape) < 3:
+                attention_mask = attention_mask[None]
+            masks.append(attention_mask[:, None])
+        if padding_mask is not None:
+            masks.append(ops.cast(padding_mask, "bool")[:, None, None, :])
+        if use_causal_mask:
+            positions = ops.arange(ops.shape(inputs)[1], dtype="int32")
+            masks.append(causal_mask(positions, positions)[None, None])
+        merged = None
+        for mask in masks:
+            merged = mask if merged is None else ops.logical_and(merged, mask)
+        return merged
+
+    def _check_attention_mask(self, inputs_shape, mask_shape):
+        batch_size, length, _ = inputs_shape
+        expected = (batch_size, length, length)
+        fits = len(mask_shape) <= 3 and all(
+            size is None or wanted is None or size in (1, wanted)
+            for size, wanted in zip(mask_shape[::-1], expected[::-1])
+        )
+        if not fits:
+            raise ValueError(
+                f"`attention_mask` must broadcast to {expected}. Received "
+                f"shape: {tuple(mask_shape)}. To hide padded keys, pass "
+                "`padding_mask[:, None, :]`."
+            )
+
+    def _output_spec(self, inputs, return_attention_scores):
+        b, t, _ = inputs.shape
+        return attention_output_spec(
+            self._outputs_shape(inputs.shape),
+            self.compute_dtype,
+            [(b, self.num_heads, t, t)],
+            return_attention_scores,
+        )
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "use_key_relations": self.use_key_relations,
+            "use_value_relations": self.use_value_relations,
+            "share_relations_across_heads": self.share_relations_across_heads,
+            "relation_initializer": initializers.serialize(
+                self.relation_initializer
+            ),
+            "relation_regularizer": keras.regularizers.serialize(
+                self.relation_regularizer
+            ),
+            "relation_constraint": keras.constraints.serialize(
+                self.relation_constraint
+            ),
+        }

@@ -1,0 +1,45 @@
+"""tensor2tensor's sign to the encoder of what is to be made of the text."""
+
+import math
+
+import keras
+from keras import ops
+
+# Rows of tensor2tensor's table, of which a translation problem uses one; they
+# decide how large its initial values are.
+_NUM_SPACES = 32
+
+
+@keras.saving.register_keras_serializable(package="relative_attention")
+class TargetSpaceEmbedding(keras.layers.Layer):
+    """One learned vector, added to every position of the source.
+
+    In tensor2tensor every problem has the id of a target space (0, generic,
+    for translation), and the embedding of that id, unscaled, is added to the
+    source embeddings before positions are. A model of one problem needs that
+    one row, `embedding` `(D,)`. It is in no paper.
+
+    Args:
+        **kwargs: arguments of `keras.layers.Layer`.
+
+    Call arguments:
+        inputs: float tensor `(B, S, D)`, the embedded source.
+
+    Returns:
+        Float tensor `(B, S, D)`.
+    """
+
+    def build(self, inputs_shape):
+        hidden_dim = inputs_shape[-1]
+        limit = math.sqrt(6 / (_NUM_SPACES + hidden_dim))
+        self.embedding = self.add_weight(
+            name="embedding",
+            shape=(hidden_dim,),
+            initializer=keras.initializers.RandomUniform(-limit, limit),
+        )
+
+    def call(self, inputs):
+        return inputs + ops.cast(self.embedding, inputs.dtype)
+
+    def compute_output_shape(self, inputs_shape):
+        return inputs_shape

@@ -1,0 +1,52 @@
+"""From distances to keys and back, without a tensor of edges."""
+
+from keras import ops
+
+
+def skew(by_distance):
+    """Move what belongs to a distance to the key at that distance.
+
+    The trick of Huang et al. (2018), section 3.4.1, for any reach `F` into
+    the future: pad, flatten, cut, reshape. Nothing is gathered and nothing of
+    the size `(T, T, H)` is made.
+
+    Args:
+        by_distance: tensor `(B, N, T, T + F)`. Column `c` belongs to the
+            distance `c - (T - 1)`, so the last to `F`.
+
+    Returns:
+        Tensor `(B, N, T, T)` with `[i, j]` from distance `j - i`; where
+        `j - i > F` it holds nothing of use.
+    """
+    batch_size, num_heads, length, width = ops.shape(by_distance)
+    # Each row one longer: in the flat order, key 0 of row `i` then stands
+    # `width` after key 0 of the row before.
+    flat = ops.reshape(
+        ops.pad(by_distance, ((0, 0), (0, 0), (0, 0), (0, 1))),
+        (batch_size, num_heads, length * (width + 1)),
+    )
+    start = length - 1
+    flat = flat[:, :, start : start + length * width]
+    by_key = ops.reshape(flat, (batch_size, num_heads, length, width))
+    return by_key[:, :, :, :length]
+
+
+def unskew(by_key, reach):
+    """The inverse of `skew`.
+
+    Args:
+        by_key: tensor `(B, N, T, T)`, zero where `j - i > reach`.
+        reach: int `F`, the greatest distance.
+
+    Returns:
+        Tensor `(B, N, T, T + F)`, zero for distances to no key.
+    """
+    batch_size, num_heads, length, _ = ops.shape(by_key)
+    width = length + reach
+    flat = ops.reshape(
+        ops.pad(by_key, ((0, 0), (0, 0), (0, 0), (0, reach))),
+        (batch_size, num_heads, length * width),
+    )
+    flat = ops.pad(flat, ((0, 0), (0, 0), (length - 1, 1)))
+    by_distance = ops.reshape(flat, (batch_size, num_heads, length, width + 1))
+    return by_distance[:, :, :, :width]
