@@ -34,14 +34,15 @@ _BIG = dataclasses.replace(
     dropout=0.3,
 )
 
-# tensor2tensor's transformer_base (its third version): pre-norm, and dropout
-# inside attention and feed-forward layers too.
+# tensor2tensor's transformer_base (its third version): pre-norm, dropout inside
+# attention and feed-forward layers too, and a target-space embedding.
 _T2T_BASE = dataclasses.replace(
     _BASE,
     intermediate_dim=2048,
     normalize_first=True,
     attention_dropout=0.1,
     intermediate_dropout=0.1,
+    use_target_space_embedding=True,
 )
 _T2T_BIG = dataclasses.replace(
     _T2T_BASE,

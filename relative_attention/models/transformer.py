@@ -59,6 +59,7 @@ class Transformer(keras.Model):
         self.source_embedding, self.target_embedding, self.output_embedding = (
             layers.embeddings()
         )
+        self.target_space_embedding = layers.target_space()
         self.encoder_positions = layers.positions("encoder_positions")
         self.decoder_positions = layers.positions("decoder_positions")
         self.embedding_dropout = layers.dropout()
@@ -88,6 +89,7 @@ class Transformer(keras.Model):
             if not embedding.built:
                 embedding.build((None, None))
         for layer in (
+            self.target_space_embedding,
             self.encoder_positions,
             self.decoder_positions,
             self.encoder_norm,
@@ -125,6 +127,7 @@ class Transformer(keras.Model):
             self.source_embedding,
             self.encoder_positions,
             source_token_ids,
+            space=self.target_space_embedding,
             training=training,
         )
         scores = []
@@ -204,9 +207,17 @@ class Transformer(keras.Model):
         }
 
     def _embed(
-        self, embedding, positions, token_ids, start_position=0, training=None
+        self,
+        embedding,
+        positions,
+        token_ids,
+        space=None,
+        start_position=0,
+        training=None,
     ):
         hidden = embedding(token_ids)
+        if space is not None:
+            hidden = space(hidden)
         if positions is not None:
             hidden = positions(hidden, start_position=start_position)
         return self.embedding_dropout(hidden, training=training)

@@ -9,7 +9,7 @@ POSITION_ENCODINGS = (
     "relative+sinusoidal",
     None,
 )
-SHARED_EMBEDDINGS = ("all", "target", "none")
+SHARED_EMBEDDINGS = ("all", "target", "source_target", "none")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,6 +26,7 @@ class TransformerConfig:
         num_heads: Attention heads `N`.
         key_dim: Size `H` of a head (d_z in the paper). `None`:
             `hidden_dim / num_heads`.
+        value_dim: Size `H_v` of a head's values. `None`: as `key_dim`.
         position_encoding: `"relative"`, `"sinusoidal"`, `"learned"`,
             `"relative+sinusoidal"`, or `None`, no positions at all. With
             relative positions there are no absolute ones.
@@ -41,9 +42,12 @@ class TransformerConfig:
         attention_dropout: Rate on attention scores.
         intermediate_dropout: Rate after the feed-forward ReLU.
         share_embeddings: `"all"`: source, target and logits are one matrix;
-            `"target"`: target and logits; `"none"`: three matrices.
+            `"target"`: target and logits; `"source_target"`: source and
+            target; `"none"`: three matrices.
         source_vocabulary_size: `None`, or the size of a source vocabulary of
-            its own; then `share_embeddings` must not be `"all"`.
+            its own; then `share_embeddings` must be `"target"` or `"none"`.
+        use_target_space_embedding: Whether a learned vector is added to the
+            source embeddings, as in tensor2tensor.
         max_length: Positions that a learned encoding has embeddings for.
         implementation: How relations are computed; see
             `RelativeSelfAttention`.
@@ -56,6 +60,7 @@ class TransformerConfig:
     intermediate_dim: int = 2048
     num_heads: int = 8
     key_dim: int | None = None
+    value_dim: int | None = None
     position_encoding: str | None = "relative"
     max_relative_position: int = 16
     share_relations_across_heads: bool = True
@@ -68,6 +73,7 @@ class TransformerConfig:
     intermediate_dropout: float = 0.0
     share_embeddings: str = "all"
     source_vocabulary_size: int | None = None
+    use_target_space_embedding: bool = False
     max_length: int = 1024
     implementation: str = "auto"
 
@@ -83,7 +89,7 @@ class TransformerConfig:
         ):
             self._check_int(name, minimum=1)
         self._check_int("max_relative_position", minimum=0)
-        for name in ("key_dim", "source_vocabulary_size"):
+        for name in ("key_dim", "value_dim", "source_vocabulary_size"):
             if getattr(self, name) is not None:
                 self._check_int(name, minimum=1)
         for name in ("dropout", "attention_dropout", "intermediate_dropout"):
@@ -97,13 +103,14 @@ class TransformerConfig:
                 "`key_dim` is given. Received: "
                 f"hidden_dim={self.hidden_dim}, num_heads={self.num_heads}."
             )
-        if (
-            self.share_embeddings == "all"
-            and self.source_vocabulary_size not in (None, self.vocabulary_size)
-        ):
+        if self.share_embeddings in (
+            "all",
+            "source_target",
+        ) and self.source_vocabulary_size not in (None, self.vocabulary_size):
             raise ValueError(
                 '`share_embeddings` must be "target" or "none" where the '
-                "vocabularies differ. Received: share_embeddings='all', "
+                "vocabularies differ. Received: "
+                f"share_embeddings={self.share_embeddings!r}, "
                 f"source_vocabulary_size={self.source_vocabulary_size}, "
                 f"vocabulary_size={self.vocabulary_size}."
             )

@@ -9,6 +9,9 @@ from relative_attention.layers.relative_self_attention import (
     RelativeSelfAttention,
 )
 from relative_attention.layers.sinusoidal_positions import SinusoidalPositions
+from relative_attention.layers.target_space_embedding import (
+    TargetSpaceEmbedding,
+)
 from relative_attention.layers.token_embedding import TokenEmbedding
 from relative_attention.layers.transformer_decoder_block import (
     TransformerDecoderBlock,
@@ -36,6 +39,10 @@ class TransformerLayers:
         if config.share_embeddings == "all":
             shared = self._embedding("embedding", config.vocabulary_size)
             return shared, shared, shared
+        if config.share_embeddings == "source_target":
+            shared = self._embedding("embedding", config.vocabulary_size)
+            output = self._embedding("output_embedding", config.vocabulary_size)
+            return shared, shared, output
         source = self._embedding(
             "source_embedding",
             config.source_vocabulary_size or config.vocabulary_size,
@@ -52,6 +59,14 @@ class TransformerLayers:
             self.config.hidden_dim,
             dtype=self.dtype,
             name=name,
+        )
+
+    def target_space(self):
+        """The embedding of the target space, or `None`."""
+        if not self.config.use_target_space_embedding:
+            return None
+        return TargetSpaceEmbedding(
+            dtype=self.dtype, name="target_space_embedding"
         )
 
     def positions(self, name):
@@ -83,6 +98,7 @@ class TransformerLayers:
             CrossAttention(
                 self.config.num_heads,
                 self.config.head_dim,
+                value_dim=self.config.value_dim,
                 dropout=self.config.attention_dropout,
                 dtype=self.dtype,
                 name="cross_attention",
@@ -108,6 +124,7 @@ class TransformerLayers:
             config.num_heads,
             config.head_dim,
             config.max_relative_position,
+            value_dim=config.value_dim,
             use_key_relations=config.is_relative and config.use_key_relations,
             use_value_relations=(
                 config.is_relative and config.use_value_relations

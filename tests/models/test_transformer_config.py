@@ -9,7 +9,7 @@ CHOICES = {
         "one of 'relative', 'sinusoidal', 'learned', 'relative+sinusoidal', "
         "None"
     ),
-    "share_embeddings": "one of 'all', 'target', 'none'",
+    "share_embeddings": "one of 'all', 'target', 'source_target', 'none'",
 }
 
 
