@@ -8,6 +8,8 @@ from relative_attention.decoding.while_loop import while_loop
 _END_ID = 1
 # Log-probability of what is impossible; finite, so that sums stay numbers.
 _IMPOSSIBLE = -1e7
+# More tokens than any translation has, and far below the largest int32.
+_NO_LIMIT = 2**30
 
 
 def beam_search(
@@ -17,6 +19,7 @@ def beam_search(
     length_penalty=0.6,
     max_extra_length=50,
     num_results=1,
+    max_length=None,
 ):
     """The most probable translations that a beam search finds.
 
@@ -27,8 +30,8 @@ def beam_search(
     join the finished ones, the best `num_beams` of the others live on. A
     sentence is done when no live hypothesis can still overtake its worst
     result, or at its longest length, its own source length plus
-    `max_extra_length`. What a sentence gets does not depend on the others in
-    the batch.
+    `max_extra_length`, or `max_length`. What a sentence gets does not depend
+    on the others in the batch.
 
     # Differs from tensor2tensor: there the length limit, and with several
     # results the end of the search, depend on the whole batch.
@@ -43,9 +46,12 @@ def beam_search(
         length_penalty: float. Exponent alpha; `0.0` compares log-probability
             alone. Defaults to `0.6`.
         max_extra_length: int. How much longer than its source a translation
-            may be, in tokens. Defaults to `50`.
+            may be, in tokens; below zero, how much shorter it must be.
+            Defaults to `50`.
         num_results: int. Translations a sentence, at most `num_beams`.
             Defaults to `1`.
+        max_length: int. The longest translation of any source, in tokens.
+            Defaults to `None`, no limit but `max_extra_length`.
 
     Returns:
         Dict of `"token_ids"`, int32 `(B, num_results, T)`, best first, each
@@ -64,20 +70,23 @@ def beam_search(
     for name, value, allowed in (
         ("num_beams", num_beams, num_beams >= 1),
         ("num_results", num_results, 1 <= num_results <= num_beams),
-        ("max_extra_length", max_extra_length, max_extra_length >= 0),
+        ("max_length", max_length, max_length is None or max_length >= 0),
         ("length_penalty", length_penalty, length_penalty >= 0),
     ):
         if not allowed:
             raise ValueError(
                 "`num_beams` must be at least 1, `num_results` between 1 and "
-                "`num_beams`, `max_extra_length` and `length_penalty` not "
-                f"negative. Received: {name}={value}."
+                "`num_beams`, `max_length` and `length_penalty` not negative. "
+                f"Received: {name}={value}."
             )
     search = _compiled_search(model, num_beams, num_results)
     return search(
         ops.convert_to_tensor(source_token_ids, "int32"),
         ops.convert_to_tensor(length_penalty, "float32"),
         ops.convert_to_tensor(max_extra_length, "int32"),
+        ops.convert_to_tensor(
+            _NO_LIMIT if max_length is None else max_length, "int32"
+        ),
     )
 
 
@@ -87,13 +96,14 @@ def _compiled_search(model, num_beams, num_results):
     Kept with the model, so that it goes when the model goes.
     """
 
-    def search(source_token_ids, length_penalty, max_extra_length):
+    def search(source_token_ids, length_penalty, max_extra_length, max_length):
         return _search(
             model,
             source_token_ids,
             num_beams,
             length_penalty,
             max_extra_length,
+            max_length,
             num_results,
         )
 
@@ -110,6 +120,7 @@ def _compiled_search(model, num_beams, num_results):
                 tf.TensorSpec((None, None), tf.int32),
                 tf.TensorSpec((), tf.float32),
                 tf.TensorSpec((), tf.int32),
+                tf.TensorSpec((), tf.int32),
             ],
             autograph=False,
         )
@@ -122,6 +133,7 @@ def _search(
     num_beams,
     length_penalty,
     max_extra_length,
+    max_length,
     num_results,
 ):
     # The first dimensions of every tensor below are (B, M): sentences, beams.
@@ -130,7 +142,9 @@ def _search(
     source_lengths = ops.sum(
         ops.cast(ops.not_equal(source_token_ids, 0), "int32"), axis=1
     )
-    limits = source_lengths + max_extra_length
+    limits = ops.maximum(
+        ops.minimum(source_lengths + max_extra_length, max_length), 0
+    )
     best_penalties = _penalty(limits, length_penalty)
 
     def is_not_done(state):

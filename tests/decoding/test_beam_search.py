@@ -611,6 +611,32 @@ def test_limit_is_that_of_each_sentence(max_extra_length):
         assert np.count_nonzero(row) <= limit
 
 
+@pytest.mark.parametrize("max_length", [0, 2, 5])
+def test_max_length_limits_every_sentence(max_length):
+    endless = Chain({0: {2: 1.0}, 2: {2: 1.0}})
+    token_ids, _ = search(
+        endless,
+        padded([[7, 7, 7, 1], [1]]),
+        num_beams=2,
+        max_extra_length=3,
+        max_length=max_length,
+    )
+    lengths = np.count_nonzero(token_ids[:, 0], axis=-1)
+    np.testing.assert_array_equal(lengths, np.minimum([7, 4], max_length))
+
+
+def test_translation_can_be_made_shorter_than_its_source():
+    endless = Chain({0: {2: 1.0}, 2: {2: 1.0}})
+    token_ids, _ = search(
+        endless,
+        padded([[7, 7, 7, 1], [1]]),
+        num_beams=2,
+        max_extra_length=-2,
+    )
+    assert np.count_nonzero(token_ids[0, 0]) == 2
+    assert not token_ids[1].any()
+
+
 def test_end_at_the_limit_counts():
     chain = Chain({0: {2: 1.0}, 2: {3: 1.0}, 3: {4: 1.0}, 4: {1: 1.0}})
     (token_ids,), (scores,) = search(
@@ -662,9 +688,7 @@ def test_row_ends_once_or_is_empty_when_results_are_missing(vocabulary_size):
             "num_results=3",
             id="more_results_than_beams",
         ),
-        pytest.param(
-            {"max_extra_length": -1}, "max_extra_length=-1", id="length"
-        ),
+        pytest.param({"max_length": -1}, "max_length=-1", id="length"),
         pytest.param(
             {"length_penalty": -0.5}, "length_penalty=-0.5", id="penalty"
         ),
@@ -678,7 +702,7 @@ def test_error_says_what_is_out_of_range(arguments, received):
     for name in (
         "num_beams",
         "num_results",
-        "max_extra_length",
+        "max_length",
         "length_penalty",
     ):
         assert f"`{name}`" in message

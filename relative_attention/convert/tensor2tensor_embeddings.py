@@ -1,0 +1,123 @@
+"""The embedding matrices of a tensor2tensor checkpoint."""
+
+import dataclasses
+import re
+
+from relative_attention.errors import InputError
+
+_SHARD = re.compile(
+    r"(?P<scope>(?P<model>.+)/symbol_modality_(?P<rows>\d+)_(?P<dim>\d+)"
+    r"/(?P<use>shared|input_emb|target_emb|softmax))/weights_(?P<index>\d+)"
+)
+
+# Which matrices there are decides what is shared.
+_SHARING = {
+    ("shared",): "all",
+    ("shared", "softmax"): "source_target",
+    ("input_emb", "softmax", "target_emb"): "none",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class EmbeddingShards:
+    """A matrix that lies in the checkpoint in horizontal shards.
+
+    Attributes:
+        scope: Name of the variables, without `/weights_INDEX`.
+        num_rows: Rows of all, the size of the vocabulary.
+        num_columns: Columns.
+        names: Names of the variables, in the order of the rows.
+    """
+
+    scope: str
+    num_rows: int
+    num_columns: int
+    names: tuple
+
+
+@dataclasses.dataclass(frozen=True)
+class Embeddings:
+    """The embeddings of a checkpoint.
+
+    Attributes:
+        model_scope: Scope of the whole model, `"transformer"` as a rule.
+        sharing: A value of `TransformerConfig.share_embeddings`.
+        source, target, output: `EmbeddingShards`; the same object where
+            shared.
+    """
+
+    model_scope: str
+    sharing: str
+    source: EmbeddingShards
+    target: EmbeddingShards
+    output: EmbeddingShards
+
+
+def find_embeddings(shapes):
+    """Find the embeddings among the variables of a checkpoint.
+
+    Args:
+        shapes: dict of variable name -> shape.
+
+    Returns:
+        `Embeddings`.
+
+    Raises:
+        InputError: if there are none, a shard is missing or has the wrong
+            shape, or they make up no model of this package.
+    """
+    shards = {}
+    for name, shape in shapes.items():
+        # The slots of the optimizer have the names of their variables.
+        match = _SHARD.fullmatch(name)
+        if match and not name.startswith("training/"):
+            index = int(match["index"])
+            shards.setdefault(match["use"], {})[index] = (match, shape)
+    by_use = {use: _join(parts) for use, parts in shards.items()}
+    uses = tuple(sorted(by_use))
+    if uses not in _SHARING:
+        known = "; ".join(" + ".join(known) for known in _SHARING)
+        raise InputError(
+            "The checkpoint must hold the symbol embeddings of tensor2tensor's "
+            f"Transformer under .../symbol_modality_VOCABULARY_HIDDEN/: {known}"
+            f". Received: {' + '.join(uses) or 'none'}."
+        )
+    first_match, _ = next(iter(next(iter(shards.values())).values()))
+    shared = by_use.get("shared")
+    return Embeddings(
+        model_scope=first_match["model"],
+        sharing=_SHARING[uses],
+        source=shared or by_use["input_emb"],
+        target=shared or by_use["target_emb"],
+        output=by_use.get("softmax") or shared,
+    )
+
+
+def _join(parts):
+    """The shards of one matrix, `index -> (match, shape)`, in order."""
+    match, _ = next(iter(parts.values()))
+    scope, num_rows, dim = match["scope"], int(match["rows"]), int(match["dim"])
+    for index in range(max(parts) + 1):
+        if index not in parts:
+            raise InputError(
+                f"The checkpoint lacks the variable {scope}/weights_{index}."
+            )
+    for match, shape in parts.values():
+        if match["scope"] != scope:
+            raise InputError(
+                f"The checkpoint holds embeddings of two sizes, {scope} and "
+                f"{match['scope']}; one model has one."
+            )
+        if len(shape) != 2 or shape[1] != dim:
+            raise InputError(
+                f"The variable {match[0]} must have {dim} columns, as its name "
+                f"says. Received shape: {shape}."
+            )
+    found = sum(shape[0] for _, shape in parts.values())
+    if found != num_rows:
+        raise InputError(
+            f"The shards {scope}/weights_0 to weights_{max(parts)} have "
+            f"{found} rows, not the {num_rows} of the name: shards are missing."
+        )
+    names = tuple(parts[index][0][0] for index in sorted(parts))
+    return EmbeddingShards(scope, num_rows, dim, names)

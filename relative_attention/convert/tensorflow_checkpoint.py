@@ -1,0 +1,113 @@
+"""The variables of a TensorFlow 1 checkpoint."""
+
+import pathlib
+import re
+
+import numpy as np
+
+from relative_attention.errors import InputError
+
+_INDEX = ".index"
+
+
+class TensorFlowCheckpoint:
+    """Reads a checkpoint as TensorFlow 1's `Saver` writes it (V2 format).
+
+    Nothing of the graph is needed: `PREFIX.index` and `PREFIX.data-*` are.
+
+    Args:
+        path: its prefix (`model.ckpt-250000`), or a folder that holds one
+            checkpoint or a file `checkpoint` that names the latest.
+
+    Attributes:
+        prefix: string, the prefix.
+        shapes: dict of name -> shape, a tuple, of each variable.
+
+    Raises:
+        InputError: if there is no such checkpoint, or it is damaged.
+    """
+
+    def __init__(self, path):
+        import tensorflow as tf
+
+        self.prefix = str(_find_prefix(pathlib.Path(path)))
+        try:
+            self._reader = tf.train.load_checkpoint(self.prefix)
+            self.shapes = {
+                name: tuple(shape)
+                for name, shape in (
+                    self._reader.get_variable_to_shape_map().items()
+                )
+            }
+        except (tf.errors.OpError, ValueError, IndexError) as error:
+            raise _damaged(self.prefix + _INDEX, error) from error
+
+    def read(self, name):
+        """One variable, a NumPy array; `bfloat16` becomes `float32`.
+
+        Raises:
+            InputError: if the data is missing or cut short.
+        """
+        import tensorflow as tf
+
+        try:
+            array = self._reader.get_tensor(name)
+        # What TensorFlow's reader raises where a file ends too early differs
+        # from one way of ending to the next.
+        except (tf.errors.OpError, ValueError, IndexError) as error:
+            raise _damaged(f"{self.prefix}.data-*", error) from error
+        return np.asarray(array, np.float32)
+
+
+def _find_prefix(path):
+    if path.is_dir():
+        return _latest(path)
+    if path.name.endswith(_INDEX):
+        path = path.with_name(path.name[: -len(_INDEX)])
+    if path.with_name(path.name + _INDEX).is_file():
+        return path
+    found = _prefixes(path.parent)
+    there = (
+        f"{path.parent} holds {', '.join(found)}."
+        if found
+        else f"{path.parent} holds none."
+    )
+    raise InputError(
+        f"No checkpoint {path}: it would have a file {path.name}{_INDEX}. "
+        f"{there}"
+    )
+
+
+def _latest(directory):
+    found = _prefixes(directory)
+    state = directory / "checkpoint"
+    if state.is_file():
+        text = state.read_text(encoding="utf-8", errors="replace")
+        named = re.search(r'^model_checkpoint_path: "(.+)"$', text, re.M)
+        if named and pathlib.Path(named[1]).name in found:
+            return directory / pathlib.Path(named[1]).name
+    if len(found) == 1:
+        return directory / found[0]
+    if not found:
+        raise InputError(
+            f"{directory} holds no checkpoint: no file ends in {_INDEX}."
+        )
+    raise InputError(
+        f"{directory} holds several checkpoints and does not say which is the "
+        f"latest. Name one: {', '.join(found)}."
+    )
+
+
+def _prefixes(directory):
+    if not directory.is_dir():
+        return []
+    return sorted(
+        path.name[: -len(_INDEX)] for path in directory.glob(f"*{_INDEX}")
+    )
+
+
+def _damaged(path, error):
+    return InputError(
+        f"{path} cannot be read: it is missing, cut short or damaged "
+        f"({str(error).strip()}). Copy the checkpoint again, all its files."
+    )
