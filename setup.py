@@ -31,7 +31,13 @@ class BuildWithZoo(build_py):
 
 
 DEMO = ["Babel>=2.18", "matplotlib>=3.11", "num2words>=0.5.14"]
-TEST = ["pytest>=9.2", "setuptools>=77"]
+TEST = [
+    "ipykernel>=7.4",
+    "nbclient>=0.11",
+    "nbformat>=5.11",
+    "pytest>=9.2",
+    "setuptools>=77",
+]
 LINT = ["mypy>=2.4", "ruff>=0.17.5", "types-PyYAML"]
 
 setuptools.setup(
