@@ -11,6 +11,8 @@ import yaml
 from relative_attention.errors import InputError
 from relative_attention.models import TransformerConfig
 from relative_attention.models import preset_config
+from relative_attention.models import preset_training
+from relative_attention.models import presets
 from relative_attention.training import PRECISIONS
 
 
@@ -63,6 +65,10 @@ class VocabularySection:
 class TrainingSection:
     """How the weights are learnt.
 
+    What a recipe leaves out of `learning_rate_scale`, `warmup_steps`,
+    `zero_first_step`, `adam_beta_2` and `label_smoothing` is that of its
+    preset (`preset_training`); the defaults here are the paper's.
+
     Attributes:
         steps: Updates. Either this or `epochs`.
         epochs: Passes over the corpus.
@@ -75,6 +81,9 @@ class TrainingSection:
         batch_tokens: Padded positions of a batch on its longer side.
         learning_rate_scale: Factor on the Transformer schedule.
         warmup_steps: Updates until the highest learning rate.
+        zero_first_step: Whether the first update has the rate 0, as in
+            tensor2tensor since its third version.
+        adam_beta_2: Decay of Adam's mean of squared gradients.
         label_smoothing: Probability spread over the wrong tokens.
         precision: `auto`, `float32`, `mixed_bfloat16` or `mixed_float16`.
         keep_checkpoints: How many of the last checkpoints are kept.
@@ -93,6 +102,8 @@ class TrainingSection:
     batch_tokens: int = 4096
     learning_rate_scale: float = 1.0
     warmup_steps: int = 4000
+    zero_first_step: bool = False
+    adam_beta_2: float = 0.98
     label_smoothing: float = 0.1
     precision: str = "auto"
     keep_checkpoints: int = 5
@@ -175,7 +186,7 @@ class Recipe:
             InputError: if a key is unknown or a value of another type.
         """
         fields = {}
-        for key, value in mapping.items():
+        for key, value in _with_preset_training(mapping).items():
             if key in _SECTIONS:
                 fields[key] = _section(key, _check_mapping(value, key))
             elif key == "model":
@@ -267,11 +278,12 @@ class Recipe:
                 raise InputError(
                     f"`training.{name}` must be positive. Received: {value}."
                 )
-        if not 0 <= training.label_smoothing < 1:
-            raise InputError(
-                "`training.label_smoothing` must be in [0, 1). Received: "
-                f"{training.label_smoothing}."
-            )
+        for name in ("label_smoothing", "adam_beta_2"):
+            value = getattr(training, name)
+            if not 0 <= value < 1:
+                raise InputError(
+                    f"`training.{name}` must be in [0, 1). Received: {value}."
+                )
         if training.average_last > training.keep_checkpoints:
             raise InputError(
                 "`training.average_last` must not exceed "
@@ -345,6 +357,19 @@ def _field(cls, prefix, key, value):
             f"`{prefix}{key}` must be {names}. Received: {value!r}."
         )
     return value
+
+
+def _with_preset_training(mapping):
+    """The recipe, with its preset's training where it says nothing else."""
+    model, training = mapping.get("model"), mapping.get("training")
+    preset = model.get("preset") if isinstance(model, dict) else None
+    # What is wrong here is an error later, with the rest of the recipe.
+    if preset not in presets() or not isinstance(training, dict | None):
+        return mapping
+    return {
+        **mapping,
+        "training": {**preset_training(preset), **(training or {})},
+    }
 
 
 def _check_model(mapping):

@@ -63,7 +63,7 @@ def train(
     report(f"precision: {precision} ({reason})")
     keras.utils.set_random_seed(recipe.training.seed)
     model = build_model(recipe, data, precision)
-    save_config(model.config, output)
+    save_config(model.config, recipe.decoding, output)
     report(
         f"model: {model.count_params():,} parameters; "
         f"{len(data.train_batches):,} batches a pass over the corpus"
@@ -93,8 +93,8 @@ def train(
 def build_model(recipe, data, precision):
     """The compiled `Transformer` of a recipe.
 
-    Adam has beta 0.9 and 0.98 and epsilon 1e-9, as in section 4.1 of Shaw et
-    al. (2018).
+    Adam has beta 1 0.9 and epsilon 1e-9, as in section 4.1 of Shaw et al.
+    (2018) and in tensor2tensor.
     """
     training = recipe.training
     source_size = None if data.is_joint else len(data.source_vocabulary)
@@ -106,9 +106,10 @@ def build_model(recipe, data, precision):
                 config.hidden_dim,
                 warmup_steps=training.warmup_steps,
                 scale=training.learning_rate_scale,
+                zero_first_step=training.zero_first_step,
             ),
             beta_1=0.9,
-            beta_2=0.98,
+            beta_2=training.adam_beta_2,
             epsilon=1e-9,
         ),
         loss=MaskedCrossEntropy(training.label_smoothing),

@@ -1,8 +1,15 @@
 """The Transformer and its presets."""
 
 from relative_attention.models.presets import preset_config
+from relative_attention.models.presets import preset_training
 from relative_attention.models.presets import presets
 from relative_attention.models.transformer import Transformer
 from relative_attention.models.transformer_config import TransformerConfig
 
-__all__ = ["Transformer", "TransformerConfig", "preset_config", "presets"]
+__all__ = [
+    "Transformer",
+    "TransformerConfig",
+    "preset_config",
+    "preset_training",
+    "presets",
+]

@@ -113,6 +113,26 @@ _PRESETS = {
 }
 
 
+# How the weights are learnt, by the keys of a recipe's `training`. Section 4.1
+# of Shaw et al. (2018), which follows Vaswani et al. (2017).
+_PAPER_TRAINING = {
+    "learning_rate_scale": 1.0,
+    "warmup_steps": 4000,
+    "zero_first_step": False,
+    "adam_beta_2": 0.98,
+    "label_smoothing": 0.1,
+}
+
+# tensor2tensor's since its third version.
+_T2T_TRAINING = {
+    "learning_rate_scale": 2.0,
+    "warmup_steps": 8000,
+    "zero_first_step": True,
+    "adam_beta_2": 0.997,
+    "label_smoothing": 0.1,
+}
+
+
 def presets():
     """Names of the presets, a list of strings."""
     return list(_PRESETS)
@@ -132,11 +152,7 @@ def preset_config(name, **overrides):
     Raises:
         ValueError: if the name or a field is unknown, or a value wrong.
     """
-    if name not in _PRESETS:
-        raise ValueError(
-            f"Unknown preset {name!r}.{_did_you_mean(name, _PRESETS)} "
-            f"Known: {', '.join(_PRESETS)}."
-        )
+    _check_name(name)
     fields = [field.name for field in dataclasses.fields(TransformerConfig)]
     for key in overrides:
         if key not in fields:
@@ -145,6 +161,35 @@ def preset_config(name, **overrides):
                 f"{_did_you_mean(key, fields)} Known: {', '.join(fields)}."
             )
     return dataclasses.replace(_PRESETS[name], **overrides)
+
+
+def preset_training(name):
+    """How the authors of a preset learnt its weights.
+
+    Args:
+        name: string. One of `presets()`. Those of this package's own have the
+            paper's numbers.
+
+    Returns:
+        Dict, by the keys of a recipe's `training`: `learning_rate_scale`,
+        `warmup_steps` and `zero_first_step` of `TransformerSchedule`,
+        `adam_beta_2` (beta 1 is 0.9 and epsilon 1e-9 in all), and
+        `label_smoothing` of `MaskedCrossEntropy`.
+
+    Raises:
+        ValueError: if the name is unknown.
+    """
+    _check_name(name)
+    is_t2t = name.startswith("t2t_")
+    return dict(_T2T_TRAINING if is_t2t else _PAPER_TRAINING)
+
+
+def _check_name(name):
+    if name not in _PRESETS:
+        raise ValueError(
+            f"Unknown preset {name!r}.{_did_you_mean(name, _PRESETS)} "
+            f"Known: {', '.join(_PRESETS)}."
+        )
 
 
 def _did_you_mean(word, known):

@@ -140,3 +140,18 @@ def test_half_a_pair_is_refused(recipe):
     section = dataclasses.replace(recipe.data, target=None)
     with pytest.raises(ra.InputError, match="`data.target` must both name"):
         find_corpus(section)
+
+
+def test_training_is_the_presets_where_the_recipe_is_silent():
+    recipe = ra.Recipe.from_mapping(
+        {
+            "name": "mine",
+            "model": {"preset": "t2t_transformer_relative"},
+            "training": {"steps": 1, "warmup_steps": 16000},
+        }
+    )
+    expected = ra.preset_training("t2t_transformer_relative")
+    expected["warmup_steps"] = 16000
+    for key, value in expected.items():
+        assert getattr(recipe.training, key) == value
+    assert ra.Recipe.from_mapping(recipe.to_mapping()) == recipe

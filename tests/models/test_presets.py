@@ -114,6 +114,8 @@ def test_preset_has_the_numbers_of_tensor2tensor(golden, hparams, name):
     assert (hparams["layer_preprocess_sequence"] == "n") == (
         config.normalize_first
     )
+    assert hparams["use_target_space_embedding"]
+    assert config.use_target_space_embedding
     assert hparams["shared_embedding_and_softmax_weights"]
     assert config.share_embeddings == "all"
     is_relative = hparams["self_attention_type"] == "dot_product_relative"
@@ -169,3 +171,45 @@ def test_overrides_are_checked_and_applied():
     table = model.decoder_blocks[1].self_attention.key_relation_embeddings
     assert tuple(table.shape) == (7, 32)
     assert tuple(model.source_embedding.embeddings.shape) == (11, 128)
+
+
+@pytest.mark.parametrize(
+    "hparams, name",
+    [
+        ("transformer_base", "t2t_transformer_base"),
+        ("transformer_big", "t2t_transformer_big"),
+        ("transformer_relative", "t2t_transformer_relative"),
+        ("transformer_relative_big", "t2t_transformer_relative_big"),
+        # The set of the paper's time, of whose numbers Shaw et al. speak.
+        ("transformer_base_v1", "transformer_base_relative"),
+        ("transformer_base_v1", "transformer_big_relative"),
+    ],
+)
+def test_training_of_preset_is_that_of_tensor2tensor(golden, hparams, name):
+    hparams = golden(f"E_hparams/{hparams}").info
+    training = ra.preset_training(name)
+    assert training["warmup_steps"] == hparams["learning_rate_warmup_steps"]
+    assert training["adam_beta_2"] == hparams["optimizer_adam_beta2"]
+    assert training["label_smoothing"] == hparams["label_smoothing"]
+    is_legacy = hparams["learning_rate_schedule"] == "legacy"
+    assert training["zero_first_step"] != is_legacy
+    scale = hparams["learning_rate_constant"]
+    if is_legacy:
+        # tensor2tensor's legacy schedule multiplies by these two.
+        scale = hparams["learning_rate"] * 0.002 * 5000
+    assert training["learning_rate_scale"] == scale
+    assert hparams["optimizer_adam_beta1"] == 0.9
+    assert hparams["optimizer_adam_epsilon"] == 1e-9
+
+
+def test_training_of_the_paper():
+    for name in ("transformer_base_relative", "transformer_big_relative"):
+        assert ra.preset_training(name) == {
+            "learning_rate_scale": 1.0,
+            "warmup_steps": 4000,
+            "zero_first_step": False,
+            "adam_beta_2": 0.98,
+            "label_smoothing": 0.1,
+        }
+    with pytest.raises(ValueError, match="Did you mean 'transformer_base'"):
+        ra.preset_training("transformer_bas")

@@ -1,0 +1,54 @@
+"""The cards of the zoo say what the models are."""
+
+import pathlib
+import re
+
+import pytest
+
+import relative_attention as ra
+from relative_attention import experiments
+from relative_attention.models import preset_config
+
+MODELS = pathlib.Path(__file__).parents[2] / "models"
+VOCABULARY_SIZE = 32768
+ROWS = {
+    name: rest
+    for name, *rest in re.findall(
+        r"^\| `(\w+)` \| (.+) \| (\d+) \| (\d+) \| (\d+) \| (.+) \| (.+) \|$",
+        (MODELS / "README.md").read_text("utf-8"),
+        re.MULTILINE,
+    )
+}
+
+
+def test_every_preset_has_a_row():
+    assert sorted(ROWS) == sorted(ra.presets())
+
+
+@pytest.mark.large
+@pytest.mark.parametrize("name", ROWS)
+def test_row_of_preset_is_right(name):
+    positions, hidden, feed_forward, heads, dropout, parameters = ROWS[name]
+    config = preset_config(name, vocabulary_size=VOCABULARY_SIZE)
+    assert positions == describe_positions(config)
+    assert int(hidden) == config.hidden_dim
+    assert int(feed_forward) == config.intermediate_dim
+    assert int(heads) == config.num_heads
+    assert float(dropout) == config.dropout
+    assert parameters == f"{ra.Transformer(config).count_params():,}"
+
+
+def describe_positions(config):
+    if not config.is_relative:
+        return config.position_encoding
+    shared = config.share_relations_across_heads
+    per_head = "" if shared else " and head"
+    return f"K = {config.max_relative_position}, a table per layer{per_head}"
+
+
+@pytest.mark.parametrize("name", experiments.zoo_recipes())
+def test_card_counts_the_parameters_of_its_recipe(name):
+    recipe = experiments.find_recipe(name)
+    model = ra.Transformer(recipe.model_config(recipe.vocabulary.size))
+    card = (MODELS / name / "README.md").read_text("utf-8")
+    assert f"{model.count_params():,}" in card
