@@ -1,8 +1,17 @@
 """Text to batches of token ids."""
 
+from relative_attention.data.length_buckets import length_buckets
 from relative_attention.data.parallel_corpus import ParallelCorpus
+from relative_attention.data.subword_vocabulary import SubwordVocabulary
 from relative_attention.data.token_batches import TokenBatches
 from relative_attention.data.token_corpus import TokenCorpus
 from relative_attention.data.vocabulary import Vocabulary
 
-__all__ = ["ParallelCorpus", "TokenBatches", "TokenCorpus", "Vocabulary"]
+__all__ = [
+    "ParallelCorpus",
+    "SubwordVocabulary",
+    "TokenBatches",
+    "TokenCorpus",
+    "Vocabulary",
+    "length_buckets",
+]

@@ -6,6 +6,7 @@ import pathlib
 import sentencepiece
 
 from relative_attention.atomic_files import atomic_file
+from relative_attention.data.token_rows import ids_of_text
 from relative_attention.errors import InputError
 
 # Bounds what training of a vocabulary holds in memory; more text than this
@@ -133,12 +134,9 @@ class Vocabulary:
         Returns:
             List of strings.
         """
-        rows = []
-        for row in token_ids:
-            ids = [int(token_id) for token_id in row]
-            if self.end_id in ids:
-                ids = ids[: ids.index(self.end_id)]
-            rows.append([i for i in ids if i != self.padding_id])
+        rows = [
+            ids_of_text(row, self.end_id, self.padding_id) for row in token_ids
+        ]
         # SentencePiece makes a string, not a list, of no rows.
         return self._processor.decode(rows) if rows else []
 
