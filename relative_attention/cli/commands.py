@@ -90,6 +90,26 @@ def plot(options):
     print(f"{output / 'curve.png'}\n{output / 'attention.png'}")
 
 
+def convert_tensor2tensor(options):
+    from relative_attention.experiments import convert_tensor2tensor
+
+    def print_summary(line):
+        # The names of the variables are many; they are in conversion.txt.
+        if not line.startswith(" "):
+            print(line)
+
+    convert_tensor2tensor(
+        options.checkpoint,
+        options.hparams,
+        options.output,
+        vocabulary=options.vocabulary,
+        source_vocabulary=options.source_vocabulary,
+        target_space_id=options.target_space_id,
+        report=print_summary,
+    )
+    print(f"model: {options.output} (every variable: conversion.txt there)")
+
+
 def list_recipes(options):
     from relative_attention.experiments.zoo import find_recipe
     from relative_attention.experiments.zoo import zoo_recipes
@@ -103,7 +123,21 @@ def list_recipes(options):
             print(f"    {part}: BLEU {scores['bleu']}")
     print("presets (`model.preset`):")
     for name in presets():
-        print(f"  {name}")
+        if options.parameters is None:
+            print(f"  {name}")
+        else:
+            count = _count_parameters(name, options.parameters)
+            print(f"  {name} {count:,}")
+
+
+def _count_parameters(preset, vocabulary_size):
+    from relative_attention.models import Transformer
+
+    try:
+        model = Transformer.from_preset(preset, vocabulary_size)
+    except ValueError as error:
+        raise InputError(str(error)) from error
+    return model.count_params()
 
 
 def _translator(options):

@@ -73,6 +73,7 @@ def _parser():
         _add_translate,
         _add_evaluate,
         _add_plot,
+        _add_convert,
         _add_list,
     ):
         add(subparsers)
@@ -211,11 +212,70 @@ def _add_plot(subparsers):
     )
 
 
+def _add_convert(subparsers):
+    parser = subparsers.add_parser(
+        "convert",
+        help="bring a model of another system here",
+        description="Bring a model of another system here.",
+    )
+    systems = parser.add_subparsers(
+        dest="system", required=True, metavar="SYSTEM"
+    )
+    _add_convert_tensor2tensor(systems)
+
+
+def _add_convert_tensor2tensor(subparsers):
+    parser = _add(
+        subparsers,
+        "tensor2tensor",
+        commands.convert_tensor2tensor,
+        "convert a checkpoint of tensor2tensor's Transformer",
+        "relative-attention convert tensor2tensor model.ckpt-250000 "
+        "--hparams hparams.json --vocabulary vocab.translate.32768.subwords "
+        "--output runs/converted",
+    )
+    parser.add_argument(
+        "checkpoint", help="its prefix (model.ckpt-250000), or its folder"
+    )
+    parser.add_argument(
+        "--hparams",
+        metavar="F",
+        required=True,
+        help="the hparams.json that tensor2tensor wrote beside it",
+    )
+    parser.add_argument("--output", metavar="DIR", required=True)
+    parser.add_argument(
+        "--vocabulary",
+        metavar="F",
+        help="the *.subwords file of the target, or of both languages; "
+        "without it the model cannot translate strings",
+    )
+    parser.add_argument(
+        "--source-vocabulary",
+        metavar="F",
+        help="the *.subwords file of the source, where it has its own",
+    )
+    parser.add_argument(
+        "--target-space-id",
+        metavar="N",
+        type=int,
+        default=0,
+        help="the problem's target space (default: 0)",
+    )
+
+
 def _add_list(subparsers):
-    _add(
+    parser = _add(
         subparsers,
         "list",
         commands.list_recipes,
         "list recipes, with their results, and presets",
-        "relative-attention list",
+        "relative-attention list --parameters 32768",
+    )
+    parser.add_argument(
+        "--parameters",
+        metavar="V",
+        type=int,
+        help="also count each preset's parameters with a joint vocabulary of "
+        "V pieces (builds every model; a minute)",
     )

@@ -10,7 +10,7 @@ _REQUIRED = ("hidden_size", "filter_size", "num_heads", "num_hidden_layers")
 
 # What changes the function that a model computes and has one value (or two)
 # that this package knows; the first is tensor2tensor's default.
-_SUPPORTED = {
+_SUPPORTED: dict[str, tuple] = {
     "self_attention_type": ("dot_product", "dot_product_relative"),
     "pos": ("timing", "none", "", None),
     "ffn_layer": ("dense_relu_dense",),

@@ -1,9 +1,19 @@
 """Recipes, training runs and trained models."""
 
+from relative_attention.experiments.convert_tensor2tensor import (
+    convert_tensor2tensor,
+)
 from relative_attention.experiments.model_directory import load_translator
 from relative_attention.experiments.recipe import Recipe
 from relative_attention.experiments.train import train
 from relative_attention.experiments.zoo import find_recipe
 from relative_attention.experiments.zoo import zoo_recipes
 
-__all__ = ["Recipe", "find_recipe", "load_translator", "train", "zoo_recipes"]
+__all__ = [
+    "Recipe",
+    "convert_tensor2tensor",
+    "find_recipe",
+    "load_translator",
+    "train",
+    "zoo_recipes",
+]

@@ -5,22 +5,34 @@ import json
 import pathlib
 
 from relative_attention.atomic_files import atomic_file
+from relative_attention.data import SubwordVocabulary
 from relative_attention.data import Vocabulary
 from relative_attention.decoding import Translator
 from relative_attention.errors import InputError
-from relative_attention.experiments.recipe import Recipe
+from relative_attention.experiments.recipe import DecodingSection
 from relative_attention.models import Transformer
 from relative_attention.models import TransformerConfig
 from relative_attention.models.weights import load_weights
 
-_FORMAT = 1
+_FORMAT = 2
+_VOCABULARIES = {".model": Vocabulary, ".subwords": SubwordVocabulary}
 
 
-def save_config(config, directory):
-    """Write the architecture of a model, as `config.json`."""
+def save_config(config, decoding, directory):
+    """Write the architecture and how to translate with it, `config.json`.
+
+    Args:
+        config: `TransformerConfig`.
+        decoding: `DecodingSection`.
+        directory: path of the folder.
+    """
     with atomic_file(pathlib.Path(directory) / "config.json", "w") as file:
         json.dump(
-            {"format": _FORMAT, "model": dataclasses.asdict(config)},
+            {
+                "format": _FORMAT,
+                "model": dataclasses.asdict(config),
+                "decoding": dataclasses.asdict(decoding),
+            },
             file,
             indent=1,
         )
@@ -30,14 +42,14 @@ def load_translator(directory, dtype="float32", **decoding):
     """Load a trained model, ready to translate.
 
     Args:
-        directory: path of a folder that training filled: `config.json`,
-            `model.safetensors`, `vocabulary.model` (or
-            `source_vocabulary.model` and `target_vocabulary.model`) and
-            `recipe.yaml`.
+        directory: path of a folder that training or a conversion filled:
+            `config.json`, `model.safetensors` and `vocabulary.model` or
+            `vocabulary.subwords` (or two, `source_vocabulary` and
+            `target_vocabulary`).
         dtype: dtype policy of the model. Defaults to `"float32"`, whatever it
             was trained in.
-        **decoding: arguments of `Translator` that are to differ from the
-            recipe's.
+        **decoding: arguments of `Translator` that are to differ from those of
+            the recipe.
 
     Returns:
         `Translator`; its `model` is the `Transformer`.
@@ -48,28 +60,32 @@ def load_translator(directory, dtype="float32", **decoding):
     directory = pathlib.Path(directory)
     if not directory.is_dir():
         raise InputError(f"No model directory at {directory}.")
-    config = load_config(directory)
+    config, settings = load_config(directory)
     source_vocabulary, target_vocabulary = load_vocabularies(directory)
-    if len(target_vocabulary) != config.vocabulary_size:
-        raise InputError(
-            f"The vocabulary in {directory} has {len(target_vocabulary)} "
-            f"pieces, the model {config.vocabulary_size}: they do not belong "
-            "together."
-        )
-    recipe = Recipe.load(directory / "recipe.yaml")
+    for vocabulary, size in (
+        (source_vocabulary, config.source_vocabulary_size),
+        (target_vocabulary, config.vocabulary_size),
+    ):
+        if size is not None and len(vocabulary) != size:
+            raise InputError(
+                f"A vocabulary in {directory} has {len(vocabulary)} pieces, "
+                f"the model {size}: they do not belong together."
+            )
     model = Transformer(config, dtype=dtype)
     load_weights(model.weights, directory / "model.safetensors")
-    settings = {**dataclasses.asdict(recipe.decoding), **decoding}
     return Translator(
         model,
         target_vocabulary,
         source_vocabulary=source_vocabulary,
-        **settings,
+        **{**dataclasses.asdict(settings), **decoding},
     )
 
 
 def load_config(directory):
-    """The `TransformerConfig` of a model directory.
+    """What `save_config` wrote.
+
+    Returns:
+        Pair of `TransformerConfig` and `DecodingSection`.
 
     Raises:
         InputError: if `config.json` is missing, damaged or of another format.
@@ -89,19 +105,43 @@ def load_config(directory):
             f"reads format {_FORMAT}."
         )
     try:
-        return TransformerConfig(**content["model"])
+        return (
+            TransformerConfig(**content["model"]),
+            DecodingSection(**content["decoding"]),
+        )
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(f"{path} is wrong: {error}") from error
 
 
 def load_vocabularies(directory):
-    """Source and target `Vocabulary`, the same object where it is joint."""
+    """Source and target vocabulary, the same object where it is joint.
+
+    Each is a `Vocabulary` or, brought from tensor2tensor, a
+    `SubwordVocabulary`.
+
+    Raises:
+        InputError: if there is none.
+    """
     directory = pathlib.Path(directory)
-    joint = directory / "vocabulary.model"
-    if joint.is_file():
-        vocabulary = Vocabulary.load(joint)
-        return vocabulary, vocabulary
-    return (
-        Vocabulary.load(directory / "source_vocabulary.model"),
-        Vocabulary.load(directory / "target_vocabulary.model"),
+    joint = _find_vocabulary(directory, "vocabulary")
+    if joint is not None:
+        return joint, joint
+    vocabularies = tuple(
+        _find_vocabulary(directory, f"{side}_vocabulary")
+        for side in ("source", "target")
     )
+    if None in vocabularies:
+        raise InputError(
+            f"{directory} holds no vocabulary (vocabulary.model, "
+            "vocabulary.subwords, or one of each side): it cannot translate "
+            "strings. Train it here, or convert it with its vocabulary."
+        )
+    return vocabularies
+
+
+def _find_vocabulary(directory, name):
+    for suffix, kind in _VOCABULARIES.items():
+        path = (directory / name).with_suffix(suffix)
+        if path.is_file():
+            return kind.load(path)
+    return None
