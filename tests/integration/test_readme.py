@@ -7,16 +7,24 @@ ROOT = pathlib.Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
+EXAMPLES = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+
+
 def test_first_example_runs(capsys):
-    (example, *_) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-    exec(example, {})
+    exec(EXAMPLES[0], {})
     out = capsys.readouterr().out
     assert out.startswith("(2, 10, 512) (2, 8, 10, 10)\n")
     assert out.endswith(" parameters\n")
 
 
+def test_weights_of_multi_head_attention_can_be_brought_along(capsys):
+    (example,) = (text for text in EXAMPLES if "MultiHeadAttention" in text)
+    exec(example, {})
+    assert capsys.readouterr().out == "True\n"
+
+
 def test_every_link_to_a_file_is_right():
-    for card in [ROOT / "README.md", *ROOT.glob("models/*/README.md")]:
+    for card in [ROOT / "README.md", *ROOT.glob("models/**/README.md")]:
         links = re.findall(r"\]\(([^)#]+)\)", card.read_text("utf-8"))
         for link in links:
             if not link.startswith("http"):
