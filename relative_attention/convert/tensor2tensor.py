@@ -166,6 +166,13 @@ def _describe(shapes, embeddings, scope):
             first in shapes,
             "normalize_first",
         ),
+        "shared_embedding_and_softmax_weights": (
+            # Vocabularies of two sizes are never shared, whatever it says.
+            embeddings.sharing == "all"
+            if embeddings.source.num_rows == embeddings.target.num_rows
+            else None,
+            None,
+        ),
         "use_target_space_embedding": (
             f"{scope}/target_space_embedding/kernel" in shapes,
             None,

@@ -68,7 +68,10 @@ def _embeddings(hparams, source_size, target_size):
         )
     if hparams.get("shared_embedding_and_softmax_weights", True):
         return (("shared", source_size),)
-    return (("shared", source_size), ("softmax", target_size))
+    if hparams.get("shared_embedding"):
+        return (("shared", source_size), ("softmax", target_size))
+    uses = ("input_emb", "target_emb", "softmax")
+    return tuple((use, source_size) for use in uses)
 
 
 def save_checkpoint(prefix, arrays):

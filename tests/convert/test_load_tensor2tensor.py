@@ -47,6 +47,13 @@ def logits_of(model):
         ),
         (
             {"shared_embedding_and_softmax_weights": False},
+            {"share_embeddings": "none"},
+        ),
+        (
+            {
+                "shared_embedding_and_softmax_weights": False,
+                "shared_embedding": True,
+            },
             {"share_embeddings": "source_target"},
         ),
         (
@@ -203,6 +210,10 @@ def test_damaged_checkpoint_is_an_error(
             "is False, there True",
         ),
         ({"use_target_space_embedding": False}, "is False, there True"),
+        (
+            {"shared_embedding_and_softmax_weights": False},
+            "is False, there True",
+        ),
     ],
 )
 def test_contradictory_hparams_are_named(
