@@ -91,6 +91,9 @@ class RelationAwareSelfAttention(SelfAttentionLayer):
         self.num_relations = num_relations
         self.no_relation = no_relation
 
+    def build(self, inputs_shape, relations_shape=None):
+        super().build(inputs_shape)
+
     def _num_relations(self):
         return self.num_relations
 

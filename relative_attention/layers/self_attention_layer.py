@@ -40,7 +40,7 @@ class SelfAttentionLayer(MultiHeadLayer):
         self.relation_regularizer = keras.regularizers.get(relation_regularizer)
         self.relation_constraint = keras.constraints.get(relation_constraint)
 
-    def build(self, inputs_shape, *other_shapes):
+    def build(self, inputs_shape):
         hidden_dim = inputs_shape[-1]
         self._build_projections(hidden_dim, hidden_dim)
         self.key_relation_embeddings = None

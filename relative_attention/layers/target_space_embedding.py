@@ -29,6 +29,10 @@ class TargetSpaceEmbedding(keras.layers.Layer):
         Float tensor `(B, S, D)`.
     """
 
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.supports_masking = True
+
     def build(self, inputs_shape):
         hidden_dim = inputs_shape[-1]
         limit = math.sqrt(6 / (_NUM_SPACES + hidden_dim))
