@@ -2,17 +2,53 @@
 
 import json
 import pathlib
+import runpy
 
+import keras
 import numpy as np
 import pytest
 
 GOLDEN = pathlib.Path(__file__).parents[1].parent / "shared" / "golden"
 
 
+def pytest_addoption(parser):
+    parser.addoption(
+        "--first-case",
+        action="store_true",
+        help="of every test run only the first case of its parameters",
+    )
+
+
+def pytest_collection_modifyitems(config, items):
+    if not config.getoption("first_case"):
+        return
+    first = {}
+    for item in items:
+        first.setdefault(item.nodeid.split("[")[0], item)
+    kept = list(first.values())
+    config.hook.pytest_deselected(
+        items=[item for item in items if item not in kept]
+    )
+    items[:] = kept
+
+
+def pytest_runtest_setup(item):
+    """Skip what is marked as for other backends than the one it runs on."""
+    marker = item.get_closest_marker("only_on")
+    if marker is None or keras.backend.backend() in marker.args:
+        return
+    reason = marker.kwargs["reason"]
+    pytest.skip(f"only on {' and '.join(marker.args)}: {reason}")
+
+
 class Golden(dict):
-    """Arrays that tensor2tensor computed; `info` says what they are."""
+    """Arrays that tensor2tensor computed; `info` says what they are.
+
+    `checkpoint` is the folder of the model's checkpoint, if it has one.
+    """
 
     def __init__(self, name):
+        self.checkpoint = GOLDEN / "ckpt" / name
         self.info = json.loads((GOLDEN / f"{name}.json").read_text("utf-8"))
         arrays = GOLDEN / f"{name}.npz"
         super().__init__(np.load(arrays) if arrays.exists() else {})
@@ -32,22 +68,23 @@ def rng():
 
 @pytest.fixture
 def gradients():
-    """Gradients of a scalar with respect to arrays, then variables.
+    """`gradients(function, arrays, variables)`, see `backend_gradients.py`."""
+    file = pathlib.Path(__file__).with_name("backend_gradients.py")
+    return runpy.run_path(str(file))["gradients"]
 
-    `gradients(function, arrays, variables)`: the function takes one tensor
-    for each array.
-    """
-    import tensorflow as tf
 
-    def compute(function, arrays=(), variables=()):
-        tensors = [tf.convert_to_tensor(array) for array in arrays]
-        sources = tensors + [variable.value for variable in variables]
-        with tf.GradientTape() as tape:
-            tape.watch(tensors)
-            scalar = function(*tensors)
-        return [
-            tf.convert_to_tensor(gradient).numpy()
-            for gradient in tape.gradient(scalar, sources)
-        ]
+@pytest.fixture(autouse=True)
+def torch_tensors_are_arrays(monkeypatch):
+    """NumPy reads tensors that have a gradient, as on the other backends."""
+    if keras.backend.backend() != "torch":
+        return
+    import torch
 
-    return compute
+    as_array = torch.Tensor.__array__
+    monkeypatch.setattr(
+        torch.Tensor,
+        "__array__",
+        lambda tensor, *args, **kwargs: as_array(
+            tensor.detach(), *args, **kwargs
+        ),
+    )

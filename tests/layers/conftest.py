@@ -65,7 +65,8 @@ def run_layer_test(tmp_path):
         loaded = keras.saving.load_model(path)
         _assert_close(loaded(inputs), expected, rtol=0)
 
-        for dtype in ("float16", "bfloat16"):
+        # Processors without bfloat16 round every partial sum to its 8 bits.
+        for dtype, tolerance in (("float16", 1e-2), ("bfloat16", 4e-2)):
             half_config = {**config, "dtype": f"mixed_{dtype}"}
             half = _with_policy(type(layer), half_config)
             half_outputs = half(*inputs, **arguments)
@@ -82,8 +83,9 @@ def run_layer_test(tmp_path):
                 keras.tree.flatten(half_outputs), keras.tree.flatten(expected)
             ):
                 result = np.array(keras.ops.cast(result, "float32"))
+                wanted = np.array(wanted)
                 largest = max(1, np.abs(wanted).max())
-                assert np.abs(result - wanted).max() < 1e-2 * largest
+                assert np.abs(result - wanted).max() < tolerance * largest
 
         if num_weights:
             model.compile(keras.optimizers.SGD(1.0), "mse", run_eagerly=True)

@@ -1,0 +1,62 @@
+"""Gradients on whichever backend Keras runs on.
+
+Pytest imports by path, so that tests cannot import one another: the fixture
+`gradients` in `conftest.py` loads this file, and so does `backend_numbers.py`,
+which runs without pytest.
+"""
+
+import keras
+
+
+def gradients(function, arrays=(), variables=()):
+    """Gradients of a scalar with respect to arrays, then variables.
+
+    Args:
+        function: takes one tensor for each array, returns a scalar tensor.
+        arrays: list of float arrays.
+        variables: list of Keras variables.
+
+    Returns:
+        List of NumPy arrays.
+    """
+    compute = {
+        "tensorflow": _with_tensorflow,
+        "jax": _with_jax,
+        "torch": _with_torch,
+    }[keras.backend.backend()]
+    tensors = [keras.ops.convert_to_tensor(array) for array in arrays]
+    return [
+        keras.ops.convert_to_numpy(gradient)
+        for gradient in compute(function, tensors, list(variables))
+    ]
+
+
+def _with_tensorflow(function, tensors, variables):
+    import tensorflow as tf
+
+    sources = tensors + [variable.value for variable in variables]
+    with tf.GradientTape() as tape:
+        tape.watch(tensors)
+        scalar = function(*tensors)
+    # Those of embeddings come as rows and their indices.
+    return map(tf.convert_to_tensor, tape.gradient(scalar, sources))
+
+
+def _with_jax(function, tensors, variables):
+    import jax
+
+    def scalar(tensors, values):
+        with keras.StatelessScope(state_mapping=list(zip(variables, values))):
+            return function(*tensors)
+
+    values = [variable.value for variable in variables]
+    of_tensors, of_variables = jax.grad(scalar, argnums=(0, 1))(tensors, values)
+    return of_tensors + of_variables
+
+
+def _with_torch(function, tensors, variables):
+    import torch
+
+    tensors = [tensor.detach().requires_grad_() for tensor in tensors]
+    sources = tensors + [variable.value for variable in variables]
+    return torch.autograd.grad(function(*tensors), sources)
