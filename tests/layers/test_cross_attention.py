@@ -40,14 +40,17 @@ def assert_same(result, expected):
 
 @pytest.mark.parametrize("padded", [False, True], ids=["full", "padded"])
 @pytest.mark.parametrize("use_bias", [False, True], ids=["plain", "bias"])
-@pytest.mark.parametrize("value_dim", [H, 17])
+@pytest.mark.parametrize("value_dim, output_shape", [(H, None), (17, 19)])
 def test_layer_is_multi_head_attention(
-    inputs, build_layer, padding_mask, value_dim, use_bias, padded
+    inputs, build_layer, padding_mask, value_dim, output_shape, use_bias, padded
 ):
-    layer = build_layer(value_dim=value_dim, use_bias=use_bias)
-    keras_layer = keras.layers.MultiHeadAttention(
-        N, H, value_dim=value_dim, use_bias=use_bias
-    )
+    arguments = {
+        "value_dim": value_dim,
+        "output_shape": output_shape,
+        "use_bias": use_bias,
+    }
+    layer = build_layer(**arguments)
+    keras_layer = keras.layers.MultiHeadAttention(N, H, **arguments)
     queries, source = inputs
     keras_layer.build(queries.shape, source.shape)
     for name in ("query_dense", "key_dense", "value_dense", "output_dense"):
@@ -67,7 +70,7 @@ def test_layer_is_multi_head_attention(
         return_attention_scores=True,
     )
     for result, wanted in zip(results, expected):
-        np.testing.assert_allclose(result, wanted, rtol=1e-6, atol=1e-6)
+        np.testing.assert_allclose(result, wanted, rtol=1e-5, atol=1e-5)
 
 
 def test_outputs_and_gradients_are_tensor2tensors(golden, gradients):
@@ -80,7 +83,10 @@ def test_outputs_and_gradients_are_tensor2tensors(golden, gradients):
         if key.startswith("case8/")
     }
     layer = CrossAttention(
-        info["num_heads"], info["total_key_depth"] // info["num_heads"]
+        info["num_heads"],
+        info["total_key_depth"] // info["num_heads"],
+        value_dim=info["total_value_depth"] // info["num_heads"],
+        output_shape=info["output_depth"],
     )
     queries, source = data["query_antecedent"], data["memory_antecedent"]
     layer.build(queries.shape, source.shape)
@@ -106,8 +112,10 @@ def test_outputs_and_gradients_are_tensor2tensors(golden, gradients):
 
     results = gradients(
         lambda queries, source: ops.sum(
-            layer(queries, source, padding_mask=padding_mask)
-            * data["grad_projection"]
+            ops.multiply(
+                layer(queries, source, padding_mask=padding_mask),
+                data["grad_projection"],
+            )
         ),
         [queries, source],
         list(kernels.values()),
@@ -188,6 +196,7 @@ def test_layer_behaves_as_a_keras_layer(
         value_dim=17,
         dropout=0.25,
         use_bias=use_bias,
+        output_shape=19,
         bias_initializer="ones",
         bias_regularizer="l2",
         seed=3,
@@ -197,4 +206,22 @@ def test_layer_behaves_as_a_keras_layer(
         inputs,
         num_weights=8 if use_bias else 4,
         return_attention_scores=return_scores,
+    )
+
+
+def test_outputs_may_have_another_width(inputs):
+    layer = CrossAttention(N, H, output_shape=19)
+    assert layer(*inputs).shape == (B, T, 19)
+    shapes = (None, None, D), (None, None, D_SOURCE)
+    assert layer.compute_output_shape(*shapes) == (None, None, 19)
+    assert layer.get_config()["output_shape"] == 19
+
+
+@pytest.mark.parametrize("output_shape", [0, 1.5, (19,)])
+def test_wrong_output_shape_is_refused(output_shape):
+    with pytest.raises(ValueError) as error:
+        CrossAttention(N, H, output_shape=output_shape)
+    assert str(error.value) == (
+        "`output_shape` must be a positive int. "
+        f"Received: output_shape={output_shape!r}."
     )

@@ -45,7 +45,7 @@ def test_layer_is_einsum_dense(
     assert outputs.shape == expected.shape
     np.testing.assert_allclose(outputs, expected, rtol=1e-5, atol=1e-5)
 
-    upstream = normal(rng, *expected.shape)
+    upstream = ops.array(normal(rng, *expected.shape))
     results, wanted = (
         gradients(
             lambda inputs, layer=layer: ops.sum(layer(inputs) * upstream),

@@ -145,9 +145,9 @@ def test_outputs_are_those_of_the_paper_with_masks(
     assert_same(scores, expected_scores)
 
 
-@pytest.mark.parametrize("case", range(8))
+@pytest.mark.parametrize("case", [*range(8), 9])
 def test_outputs_and_gradients_are_tensor2tensors(golden, gradients, case):
-    # Cases 8 and 9 have a memory, or an output of another width.
+    # Case 8 has a memory; 9 has values and outputs of other widths.
     golden = golden("A4_multihead_attention")
     info = golden.info["cases"][case]
     data = {
@@ -162,8 +162,10 @@ def test_outputs_and_gradients_are_tensor2tensors(golden, gradients, case):
         num_heads,
         head_dim,
         info["max_relative_position"] or 0,
+        value_dim=info["total_value_depth"] // num_heads,
         use_key_relations=is_relative,
         use_value_relations=is_relative,
+        output_shape=info["output_depth"],
     )
     inputs = data["query_antecedent"]
     layer.build(inputs.shape)
@@ -193,7 +195,7 @@ def test_outputs_and_gradients_are_tensor2tensors(golden, gradients, case):
 
     inputs_gradient, *results = gradients(
         lambda inputs: ops.sum(
-            layer(inputs, **arguments) * data["grad_projection"]
+            ops.multiply(layer(inputs, **arguments), data["grad_projection"])
         ),
         [inputs],
         list(weights.values()),
@@ -209,23 +211,28 @@ def test_outputs_and_gradients_are_tensor2tensors(golden, gradients, case):
 
 @pytest.mark.parametrize("mask", ["none", "causal", "padding", "both"])
 @pytest.mark.parametrize("use_bias", [False, True], ids=["plain", "bias"])
-@pytest.mark.parametrize("value_dim", [H, 13])
+@pytest.mark.parametrize("value_dim, output_shape", [(H, None), (13, 17)])
 @HEADS
 def test_layer_with_zero_tables_is_multi_head_attention(
-    inputs, build_layer, share, value_dim, use_bias, mask
+    inputs, build_layer, share, value_dim, output_shape, use_bias, mask
 ):
     layer = build_layer(
         share_relations_across_heads=share,
         value_dim=value_dim,
+        output_shape=output_shape,
         use_bias=use_bias,
     )
     for table in (
         layer.key_relation_embeddings,
         layer.value_relation_embeddings,
     ):
-        table.assign(ops.zeros_like(table))
+        table.assign(np.zeros(table.shape))
     keras_layer = keras.layers.MultiHeadAttention(
-        N, H, value_dim=value_dim, use_bias=use_bias
+        N,
+        H,
+        value_dim=value_dim,
+        output_shape=output_shape,
+        use_bias=use_bias,
     )
     keras_layer.build(inputs.shape, inputs.shape)
     copy_weights(layer, keras_layer)
@@ -239,7 +246,47 @@ def test_layer_with_zero_tables_is_multi_head_attention(
         inputs, inputs, return_attention_scores=True, **arguments
     )
     for result, wanted in zip(results, expected):
-        np.testing.assert_allclose(result, wanted, rtol=1e-6, atol=1e-6)
+        np.testing.assert_allclose(result, wanted, rtol=1e-5, atol=1e-5)
+
+
+def test_layer_takes_the_arguments_of_multi_head_attention(inputs):
+    arguments = {
+        "num_heads": N,
+        "key_dim": H,
+        "value_dim": 13,
+        "dropout": 0.25,
+        "use_bias": True,
+        "output_shape": 17,
+        "kernel_initializer": keras.initializers.Constant(0.25),
+        "bias_initializer": keras.initializers.Constant(0.5),
+        "kernel_regularizer": "l2",
+        "bias_regularizer": "l1",
+        "kernel_constraint": "non_neg",
+        "bias_constraint": "max_norm",
+        "seed": 3,
+        "name": "attention",
+    }
+    layer = RelativeSelfAttention(
+        max_relative_position=K, relation_initializer="zeros", **arguments
+    )
+    keras_layer = keras.layers.MultiHeadAttention(**arguments)
+    call_arguments = {
+        "attention_mask": np.tri(T, dtype=bool)[None],
+        "use_causal_mask": True,
+        "training": False,
+    }
+    assert_same(
+        layer(inputs, **call_arguments),
+        keras_layer(inputs, inputs, **call_arguments),
+    )
+    assert_same(sum(layer.losses), sum(keras_layer.losses))
+    for name in ("query_dense", "key_dense", "value_dense", "output_dense"):
+        for weight, other in zip(
+            getattr(layer, name).weights,
+            getattr(keras_layer, name).weights,
+            strict=True,
+        ):
+            assert type(weight.constraint) is type(other.constraint)
 
 
 # === Properties of relative positions ===
@@ -254,7 +301,8 @@ def test_layer_with_limit_zero_is_permutation_equivariant(
     assert_same(layer(inputs[:, order]), np.array(layer(inputs))[:, order])
     # With a limit of one, order matters.
     layer = build_layer(1, share_relations_across_heads=share)
-    difference = layer(inputs[:, order]) - np.array(layer(inputs))[:, order]
+    shuffled, outputs = map(np.array, (layer(inputs[:, order]), layer(inputs)))
+    difference = shuffled - outputs[:, order]
     assert np.abs(difference).max() > 1e-2
 
 
@@ -442,6 +490,8 @@ def test_decode_steps_are_one_causal_pass(
         ("key_dim", -1, "a positive int"),
         ("key_dim", True, "a positive int"),
         ("value_dim", 0, "a positive int"),
+        ("output_shape", 0, "a positive int"),
+        ("output_shape", (17,), "a positive int"),
         (
             "max_relative_position",
             -4,
@@ -622,6 +672,20 @@ def test_layer_behaves_as_a_keras_layer(
         relation_constraint="max_norm",
         kernel_regularizer="l1",
     )
+    run_layer_test(
+        layer,
+        [inputs],
+        num_weights=6,
+        return_attention_scores=return_scores,
+    )
+
+
+@pytest.mark.parametrize("return_scores", [False, True])
+def test_outputs_may_have_another_width(inputs, run_layer_test, return_scores):
+    layer = RelativeSelfAttention(N, H, K, output_shape=17)
+    assert layer(inputs).shape == (B, T, 17)
+    assert layer.compute_output_shape((None, None, D)) == (None, None, 17)
+    assert layer.get_config()["output_shape"] == 17
     run_layer_test(
         layer,
         [inputs],

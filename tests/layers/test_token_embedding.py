@@ -53,7 +53,9 @@ def test_initial_values_are_normal_of_deviation_one_over_root_width():
 def test_both_uses_train_the_one_matrix(layer, gradients, rng):
     upstream = rng.normal(size=(B, T, V)).astype("float32")
     (gradient,) = gradients(
-        lambda: keras.ops.sum(layer.logits(layer(IDS)) * upstream),
+        lambda: keras.ops.sum(
+            keras.ops.multiply(layer.logits(layer(IDS)), upstream)
+        ),
         variables=[layer.embeddings],
     )
     table = np.array(layer.embeddings, "float64")

@@ -66,9 +66,9 @@ def test_block_composes_its_sublayers(
         (block.feed_forward_norm, block.feed_forward),
     ):
         if normalize_first:
-            x = x + sublayer(normalize(x, norm).astype("float32"))
+            x = x + np.array(sublayer(normalize(x, norm).astype("float32")))
         else:
-            x = normalize(x + sublayer(x.astype("float32")), norm)
+            x = normalize(x + np.array(sublayer(x.astype("float32"))), norm)
     np.testing.assert_allclose(
         block(targets, source, source_padding_mask=mask),
         x,
@@ -94,7 +94,7 @@ def test_decode_steps_are_one_pass(rng, inputs, padding_mask, normalize_first):
     for position in range(T):
         before = keras.tree.map_structure(np.array, cache)
         outputs, extended = block.decode_step(
-            targets[:, :, position],
+            keras.ops.array(targets[:, :, position]),
             cache,
             position,
             source_padding_mask=padding_mask,
@@ -133,7 +133,7 @@ def test_scores_are_those_of_both_attentions(rng, inputs, padding_mask):
         targets, use_causal_mask=True, return_attention_scores=True
     )
     np.testing.assert_array_equal(self_scores, expected)
-    hidden = block.self_attention_norm(targets + hidden)
+    hidden = block.self_attention_norm(targets + np.array(hidden))
     _, expected = block.cross_attention(
         hidden,
         source,

@@ -50,9 +50,9 @@ def test_block_composes_its_sublayers(rng, inputs, normalize_first, masked):
         (block.feed_forward_norm, block.feed_forward),
     ):
         if normalize_first:
-            x = x + sublayer(normalize(x, norm).astype("float32"))
+            x = x + np.array(sublayer(normalize(x, norm).astype("float32")))
         else:
-            x = normalize(x + sublayer(x.astype("float32")), norm)
+            x = normalize(x + np.array(sublayer(x.astype("float32"))), norm)
     np.testing.assert_allclose(
         block(inputs, attention_mask=mask), x, rtol=1e-5, atol=1e-5
     )

@@ -31,6 +31,7 @@ def build_model(info):
             max_relative_position=overrides.get("max_relative_position", 0),
             normalize_first=not is_v1,
             dropout=0.0,
+            use_target_space_embedding=True,
         )
     )
 
@@ -122,17 +123,6 @@ def joined_shards(golden, kind, scope):
     )
 
 
-def add_target_space(model, row):
-    """tensor2tensor adds this row to every input of the encoder."""
-    positions = model.encoder_positions
-
-    def add(hidden, start_position=0):
-        hidden = hidden + row
-        return hidden if positions is None else positions(hidden)
-
-    model.encoder_positions = add
-
-
 @pytest.fixture
 def load(golden):
     def load(name):
@@ -143,12 +133,14 @@ def load(golden):
             weight.assign(data[f"vars/{key}"].reshape(weight.shape))
         for scope, layer in embedding_scopes(model).items():
             layer.embeddings.assign(joined_shards(data, "vars", scope))
+        spaces = data[f"vars/{PREFIX}target_space_embedding/kernel"]
+        model.target_space_embedding.embedding.assign(
+            spaces[data.info["problem"]["target_space_id"]]
+        )
         # Every weight of ours has one of theirs.
-        assert len(model.trainable_weights) == len(weights) + len(
+        assert len(model.trainable_weights) == 1 + len(weights) + len(
             embedding_scopes(model)
         )
-        spaces = data[f"vars/{PREFIX}target_space_embedding/kernel"]
-        add_target_space(model, spaces[data.info["problem"]["target_space_id"]])
         inputs = {
             "source_token_ids": data["inputs"],
             "target_token_ids": np.pad(
