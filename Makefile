@@ -2,13 +2,22 @@
 PYTHON ?= python3
 VENV ?= .venv
 
-.PHONY: demo test lint clean
+.PHONY: demo test test-backends lint clean
 
 demo: $(VENV)/.demo
 	$(VENV)/bin/relative-attention demo --output runs/demo
 
 test: $(VENV)/.test
 	$(VENV)/bin/python -m pytest
+
+# What runs on every backend of Keras; one case of each test, as JAX compiles
+# each shape of each operation.
+test-backends: $(VENV)/.test $(VENV)/.backends
+	for backend in jax torch; do \
+		KERAS_BACKEND=$$backend $(VENV)/bin/python -m pytest --first-case \
+			tests/ops tests/layers tests/models || exit; \
+	done
+	$(VENV)/bin/python -m pytest tests/test_backends.py
 
 lint: $(VENV)/.lint
 	$(VENV)/bin/ruff check .

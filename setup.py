@@ -38,6 +38,8 @@ TEST = [
     "pytest>=9.2",
     "setuptools>=77",
 ]
+# One PyTorch, since the newest comes with gigabytes of CUDA.
+BACKENDS = ["jax>=0.10.2", "torch==2.13.0"]
 LINT = ["mypy>=2.4", "ruff>=0.17.5", "types-PyYAML"]
 
 setuptools.setup(
@@ -71,6 +73,7 @@ setuptools.setup(
         "demo": DEMO,
         "plot": ["matplotlib>=3.11"],
         "test": TEST + DEMO,
+        "backends": BACKENDS,
         "lint": LINT,
     },
     entry_points={

@@ -1,0 +1,156 @@
+"""Writes what every kind of layer and a small model compute on one backend.
+
+`KERAS_BACKEND=jax python backend_numbers.py numbers.npz`, for
+`test_backends.py`, since one process knows one backend. Inputs and weights
+come from NumPy and are the same on each.
+"""
+
+import pathlib
+import runpy
+import sys
+
+import keras
+import numpy as np
+from keras import ops
+
+import relative_attention as ra
+
+B, T, S, D, N, H, K, V = 2, 7, 5, 12, 3, 4, 2, 23
+CONFIG = {
+    "vocabulary_size": V,
+    "num_encoder_layers": 2,
+    "num_decoder_layers": 2,
+    "hidden_dim": D,
+    "intermediate_dim": 17,
+    "num_heads": N,
+    "max_relative_position": K,
+    "dropout": 0.0,
+}
+
+gradients = runpy.run_path(
+    str(pathlib.Path(__file__).with_name("backend_gradients.py"))
+)["gradients"]
+
+
+def normal(rng, *shape):
+    return rng.normal(size=shape).astype("float32")
+
+
+def fill(layer, rng):
+    for weight in layer.trainable_weights:
+        weight.assign(normal(rng, *weight.shape) / 2)
+
+
+def of_layers(rng):
+    """Outputs, scores and all gradients of each attention layer."""
+    inputs, source = normal(rng, B, T, D), normal(rng, B, S, D)
+    relations = rng.integers(-1, 4, size=(B, T, T)).astype("int32")
+    mask = rng.random((B, T, T)) < 0.8
+    relative = {"num_heads": N, "key_dim": H, "max_relative_position": K}
+    cases = {
+        "relative": (ra.RelativeSelfAttention(**relative), (), mask),
+        "relative_per_head": (
+            ra.RelativeSelfAttention(
+                share_relations_across_heads=False, use_bias=True, **relative
+            ),
+            (),
+            mask,
+        ),
+        "global": (
+            ra.RelativeGlobalAttention(use_value_relations=True, **relative),
+            (),
+            mask,
+        ),
+        "relation_aware": (
+            ra.RelationAwareSelfAttention(N, H, 4, no_relation=-1),
+            (relations,),
+            mask,
+        ),
+        "cross": (ra.CrossAttention(N, H), (source,), None),
+    }
+    for name, (layer, others, mask) in cases.items():
+        layer.build(inputs.shape, *(other.shape for other in others[:1]))
+        fill(layer, rng)
+        options = {} if mask is None else {"attention_mask": mask}
+        outputs, scores = layer(
+            inputs, *others, return_attention_scores=True, **options
+        )
+        yield f"{name}/outputs", outputs
+        yield f"{name}/scores", scores
+        upstream = ops.array(normal(rng, *outputs.shape))
+        results = gradients(
+            lambda inputs, layer=layer, others=others, options=options: ops.sum(
+                layer(inputs, *others, **options) * upstream  # noqa: B023
+            ),
+            [inputs],
+            layer.trainable_weights,
+        )
+        for index, gradient in enumerate(results):
+            yield f"{name}/gradient_{index}", gradient
+
+
+def of_model(rng, position_encoding):
+    """Logits, loss, gradients, decode steps, search and one training step."""
+    model = ra.Transformer(
+        ra.TransformerConfig(position_encoding=position_encoding, **CONFIG)
+    )
+    fill(model, rng)
+    source = rng.integers(2, V, size=(B, S)).astype("int32")
+    labels = rng.integers(2, V, size=(B, T)).astype("int32")
+    source[0, 3:], source[1, -1] = [1, 0], 1
+    labels[0, 4:], labels[1, -1] = [1, 0, 0], 1
+    inputs = {
+        "source_token_ids": source,
+        "target_token_ids": np.pad(labels[:, :-1], ((0, 0), (1, 0))),
+    }
+    loss = ra.MaskedCrossEntropy(label_smoothing=0.1)
+    yield "logits", model(inputs)
+    yield "loss", loss(labels, model(inputs))
+    results = gradients(
+        lambda: loss(labels, model(inputs)), variables=model.trainable_weights
+    )
+    for index, gradient in enumerate(results):
+        yield f"gradient_{index}", gradient
+
+    cache = model.start_cache(source)
+    for position in range(T):
+        logits, cache = model.decode_step(
+            inputs["target_token_ids"][:, position, None], cache, position
+        )
+        yield f"step_{position}", logits
+    for name, beams in (
+        ("greedy", {"num_beams": 1}),
+        ("beam", {"num_beams": 4, "num_results": 3}),
+    ):
+        results = ra.beam_search(model, source, max_length=6, **beams)
+        yield f"{name}/token_ids", results["token_ids"]
+        yield f"{name}/scores", results["scores"]
+
+    # Adam's first step would turn gradients that are rounding errors into
+    # whole steps.
+    model.compile(keras.optimizers.SGD(0.1), loss)
+    history = model.fit(inputs, labels, batch_size=B, verbose=0).history
+    yield "fit/loss", history["loss"]
+    for index, weight in enumerate(model.trainable_weights):
+        yield f"fit/weight_{index}", weight
+
+
+def main(path):
+    rng = np.random.default_rng(2018)
+    numbers = dict(of_layers(rng))
+    for encoding in ("relative", "sinusoidal"):
+        for name, value in of_model(rng, encoding):
+            numbers[f"{encoding}_transformer/{name}"] = value
+    np.savez(
+        path,
+        **{
+            name: np.array(value)
+            if isinstance(value, list)
+            else ops.convert_to_numpy(value)
+            for name, value in numbers.items()
+        },
+    )
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
