@@ -1,0 +1,15 @@
+"""`relative-attention convert`."""
+
+from relative_attention.cli import convert_tensor2tensor
+
+
+def add_parser(subparsers):
+    parser = subparsers.add_parser(
+        "convert",
+        help="bring a model of another system here",
+        description="Bring a model of another system here.",
+    )
+    systems = parser.add_subparsers(
+        dest="system", required=True, metavar="SYSTEM"
+    )
+    convert_tensor2tensor.add_parser(systems)

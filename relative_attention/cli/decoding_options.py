@@ -1,0 +1,29 @@
+"""How to translate, where the recipe is not to say."""
+
+from relative_attention.errors import InputError
+
+
+def add_decoding_options(parser):
+    parser.add_argument(
+        "--num-beams", type=int, metavar="N", help="default: the recipe's"
+    )
+    parser.add_argument(
+        "--length-penalty",
+        type=float,
+        metavar="A",
+        help="default: the recipe's",
+    )
+
+
+def translator_of(options):
+    from relative_attention.experiments import load_translator
+
+    given = {
+        name: getattr(options, name)
+        for name in ("num_beams", "length_penalty")
+        if getattr(options, name) is not None
+    }
+    try:
+        return load_translator(options.model_directory, **given)
+    except ValueError as error:
+        raise InputError(str(error)) from error
