@@ -110,7 +110,7 @@ class RelationAwareSelfAttention(SelfAttentionLayer):
         self._check_relations(inputs.shape, relations)
         outputs, scores = self._self_attention(
             inputs,
-            self._edges(relations),
+            self._one_hot(relations),
             mask=self._merge_masks(
                 inputs, attention_mask, inputs_mask, use_causal_mask
             ),
@@ -118,7 +118,7 @@ class RelationAwareSelfAttention(SelfAttentionLayer):
         )
         return (outputs, scores) if return_attention_scores else outputs
 
-    def _edges(self, relations):
+    def _one_hot(self, relations):
         """Labels as one-hot vectors, `(..., T, T, R)`."""
         relations = ops.cast(relations, "int32")
         if self.no_relation is not None:

@@ -107,30 +107,16 @@ class RelativeGlobalAttention(SelfAttentionLayer):
         num_past = self.max_relative_position
         return num_past if self.causal else 2 * num_past - 1
 
-    def call(
-        self,
-        inputs,
-        attention_mask=None,
-        use_causal_mask=False,
-        return_attention_scores=False,
-        training=None,
-        mask=None,
-        inputs_mask=None,
+    def _edges(self, length):
+        last = 0 if self.causal else length - 1
+        return ops.arange(1 - length, last + 1, dtype="int32")
+
+    def _merge_masks(
+        self, inputs, attention_mask, padding_mask, use_causal_mask
     ):
-        length = ops.shape(inputs)[1]
-        padding_mask = mask if mask is not None else inputs_mask
-        outputs, scores = self._self_attention(
-            inputs,
-            ops.arange(1 - length, 1 if self.causal else length, dtype="int32"),
-            mask=self._merge_masks(
-                inputs,
-                attention_mask,
-                padding_mask,
-                use_causal_mask or self.causal,
-            ),
-            training=training,
+        return super()._merge_masks(
+            inputs, attention_mask, padding_mask, use_causal_mask or self.causal
         )
-        return (outputs, scores) if return_attention_scores else outputs
 
     def _attend(self, query, key, value, edges, mask=None, training=None):
         """As in `SelfAttentionLayer`; `edges`: every distance, ascending."""
@@ -159,21 +145,6 @@ class RelativeGlobalAttention(SelfAttentionLayer):
         )
         is_near = ops.cast(ops.abs(distances) <= last, dtype)
         return ops.cast(rows, dtype) * is_near[:, None]
-
-    def compute_output_shape(self, inputs_shape):
-        return self._outputs_shape(inputs_shape)
-
-    def compute_output_spec(
-        self,
-        inputs,
-        attention_mask=None,
-        use_causal_mask=False,
-        return_attention_scores=False,
-        training=None,
-        mask=None,
-        inputs_mask=None,
-    ):
-        return self._output_spec(inputs, return_attention_scores)
 
     def get_config(self):
         return {

@@ -166,29 +166,9 @@ class RelativeSelfAttention(SelfAttentionLayer):
     def _num_relations(self):
         return 2 * self.max_relative_position + 1
 
-    def call(
-        self,
-        inputs,
-        attention_mask=None,
-        use_causal_mask=False,
-        return_attention_scores=False,
-        training=None,
-        mask=None,
-        inputs_mask=None,
-    ):
-        positions = ops.arange(ops.shape(inputs)[1], dtype="int32")
-        # Keras fills in `mask` when `inputs` is the only tensor argument and
-        # `inputs_mask` when there are more.
-        padding_mask = mask if mask is not None else inputs_mask
-        outputs, scores = self._self_attention(
-            inputs,
-            (positions, positions),
-            mask=self._merge_masks(
-                inputs, attention_mask, padding_mask, use_causal_mask
-            ),
-            training=training,
-        )
-        return (outputs, scores) if return_attention_scores else outputs
+    def _edges(self, length):
+        positions = ops.arange(length, dtype="int32")
+        return positions, positions
 
     def decode_step(self, inputs, cache, position):
         """Attend from one position to it and to those in the cache.
@@ -255,21 +235,6 @@ class RelativeSelfAttention(SelfAttentionLayer):
         """Table rows by edge: `(T, S, H)`, or `(N, T, S, H)` per head."""
         rows = ops.take(embeddings, relative_positions, axis=-2)
         return ops.cast(rows, dtype)
-
-    def compute_output_shape(self, inputs_shape):
-        return self._outputs_shape(inputs_shape)
-
-    def compute_output_spec(
-        self,
-        inputs,
-        attention_mask=None,
-        use_causal_mask=False,
-        return_attention_scores=False,
-        training=None,
-        mask=None,
-        inputs_mask=None,
-    ):
-        return self._output_spec(inputs, return_attention_scores)
 
     def get_config(self):
         return {

@@ -16,8 +16,10 @@ from relative_attention.ops.masks import causal_mask
 class SelfAttentionLayer(MultiHeadLayer):
     """Projections, masks and relation tables; subclasses choose the rows.
 
-    A subclass says how many rows a table has (`_num_relations`) and how
-    queries, keys and values become context and scores (`_attend`).
+    A subclass says how many rows a table has (`_num_relations`), what tells
+    the relations of a sequence (`_edges`, or a `call` of its own where that
+    is an input), and how queries, keys and values become context and scores
+    (`_attend`).
     """
 
     def __init__(
@@ -70,6 +72,33 @@ class SelfAttentionLayer(MultiHeadLayer):
 
     def _num_relations(self):
         """Rows `R` of a relation table."""
+        raise NotImplementedError
+
+    def call(
+        self,
+        inputs,
+        attention_mask=None,
+        use_causal_mask=False,
+        return_attention_scores=False,
+        training=None,
+        mask=None,
+        inputs_mask=None,
+    ):
+        # Keras fills in `mask` when `inputs` is the only tensor argument and
+        # `inputs_mask` when there are more.
+        padding_mask = mask if mask is not None else inputs_mask
+        outputs, scores = self._self_attention(
+            inputs,
+            self._edges(ops.shape(inputs)[1]),
+            mask=self._merge_masks(
+                inputs, attention_mask, padding_mask, use_causal_mask
+            ),
+            training=training,
+        )
+        return (outputs, scores) if return_attention_scores else outputs
+
+    def _edges(self, length):
+        """What tells the relations within a sequence, for `_attend`."""
         raise NotImplementedError
 
     def _attend(self, query, key, value, edges, mask=None, training=None):
@@ -134,6 +163,21 @@ class SelfAttentionLayer(MultiHeadLayer):
                 f"shape: {tuple(mask_shape)}. To hide padded keys, pass "
                 "`padding_mask[:, None, :]`."
             )
+
+    def compute_output_shape(self, inputs_shape):
+        return self._outputs_shape(inputs_shape)
+
+    def compute_output_spec(
+        self,
+        inputs,
+        attention_mask=None,
+        use_causal_mask=False,
+        return_attention_scores=False,
+        training=None,
+        mask=None,
+        inputs_mask=None,
+    ):
+        return self._output_spec(inputs, return_attention_scores)
 
     def _output_spec(self, inputs, return_attention_scores):
         b, t, _ = inputs.shape
