@@ -1,15 +1,20 @@
 """Beam search with GNMT's length penalty."""
 
-import keras
 from keras import ops
 
+from relative_attention.decoding.alignment import alignment
+from relative_attention.decoding.constraints import END_ID
+from relative_attention.decoding.constraints import IMPOSSIBLE
+from relative_attention.decoding.constraints import Constraints
+from relative_attention.decoding.constraints import constraint_tensors
+from relative_attention.decoding.live_sentences import decode_live
+from relative_attention.decoding.live_sentences import drop_done
+from relative_attention.decoding.live_sentences import of_all
+from relative_attention.decoding.live_sentences import of_live
+from relative_attention.decoding.live_sentences import start_live
+from relative_attention.decoding.run_compiled import run_compiled
+from relative_attention.decoding.top_k import top_k
 from relative_attention.decoding.while_loop import while_loop
-
-_END_ID = 1
-# Log-probability of what is impossible; finite, so that sums stay numbers.
-_IMPOSSIBLE = -1e7
-# More tokens than any translation has, and far below the largest int32.
-_NO_LIMIT = 2**30
 
 
 def beam_search(
@@ -20,6 +25,9 @@ def beam_search(
     max_extra_length=50,
     num_results=1,
     max_length=None,
+    min_length=0,
+    target_prefix=None,
+    return_attention=False,
 ):
     """The most probable translations that a beam search finds.
 
@@ -37,8 +45,8 @@ def beam_search(
     # results the end of the search, depend on the whole batch.
 
     Args:
-        model: `Transformer`, or anything with its `start_cache` and
-            `decode_step`.
+        model: `Transformer`, or anything with its `start_cache`,
+            `decode_step` and `merge_cache`.
         source_token_ids: int tensor `(B, S)`, each row ending with id 1 and
             padded with id 0.
         num_beams: int. Live hypotheses a sentence; `1` is greedy search.
@@ -52,6 +60,15 @@ def beam_search(
             Defaults to `1`.
         max_length: int. The longest translation of any source, in tokens.
             Defaults to `None`, no limit but `max_extra_length`.
+        min_length: int. The shortest translation, in tokens, the end of
+            sentence included; the longest length goes before. Defaults to
+            `0`.
+        target_prefix: int array `(B, P)`, padded with id 0: the tokens that
+            each translation begins with. They count in its score, and it may
+            be one longer than they are whatever the limit. Defaults to
+            `None`, no such tokens.
+        return_attention: bool. Also return what the translations attend to.
+            Defaults to `False`.
 
     Returns:
         Dict of `"token_ids"`, int32 `(B, num_results, T)`, best first, each
@@ -59,10 +76,14 @@ def beam_search(
         `(B, num_results)`. A sentence none of whose hypotheses ended gets
         its live ones, which lack the id 1, and their log-probabilities,
         unpenalised; where some ended, but fewer than `num_results`, the rest
-        are rows of zeros with the score -1e7.
+        are rows of zeros with the score -1e7. With `return_attention` also
+        `"attention"`, float32 `(B, num_results, L, N, T, S)`: the
+        cross-attention scores by decoder block and head, from each token to
+        the source.
 
     Raises:
-        ValueError: if a number is out of range.
+        ValueError: if a number is out of range, or `target_prefix` has
+            another number of rows or holds an id 1, or an id after an id 0.
 
     Reference:
      - [Wu et al., 2016](https://arxiv.org/abs/1609.08144), section 7
@@ -70,96 +91,71 @@ def beam_search(
     for name, value, allowed in (
         ("num_beams", num_beams, num_beams >= 1),
         ("num_results", num_results, 1 <= num_results <= num_beams),
-        ("max_length", max_length, max_length is None or max_length >= 0),
         ("length_penalty", length_penalty, length_penalty >= 0),
     ):
         if not allowed:
             raise ValueError(
                 "`num_beams` must be at least 1, `num_results` between 1 and "
-                "`num_beams`, `max_length` and `length_penalty` not negative. "
+                "`num_beams`, and `length_penalty` not negative. "
                 f"Received: {name}={value}."
             )
-    search = _compiled_search(model, num_beams, num_results)
-    return search(
-        ops.convert_to_tensor(source_token_ids, "int32"),
-        ops.convert_to_tensor(length_penalty, "float32"),
-        ops.convert_to_tensor(max_extra_length, "int32"),
-        ops.convert_to_tensor(
-            _NO_LIMIT if max_length is None else max_length, "int32"
-        ),
+    tensors = constraint_tensors(
+        source_token_ids,
+        max_extra_length=max_extra_length,
+        max_length=max_length,
+        min_length=min_length,
+        target_prefix=target_prefix,
     )
+    tensors["length_penalty"] = ops.convert_to_tensor(length_penalty, "float32")
+    results = run_compiled(
+        search, model, tensors, num_beams=num_beams, num_results=num_results
+    )
+    if return_attention:
+        results["attention"] = alignment(
+            model, tensors["source_token_ids"], results["token_ids"]
+        )
+    return results
 
 
-def _compiled_search(model, num_beams, num_results):
-    """The search as one TensorFlow graph, traced once a model.
+def search(model, tensors, num_beams, num_results):
+    """`beam_search` on tensors, for use within a graph.
 
-    Kept with the model, so that it goes when the model goes.
+    Args:
+        model, num_beams, num_results: see `beam_search`.
+        tensors: dict of what `constraint_tensors` gives, and a float scalar
+            `"length_penalty"`.
     """
-
-    def search(source_token_ids, length_penalty, max_extra_length, max_length):
-        return _search(
-            model,
-            source_token_ids,
-            num_beams,
-            length_penalty,
-            max_extra_length,
-            max_length,
-            num_results,
-        )
-
-    if keras.backend.backend() != "tensorflow":
-        return search
-    import tensorflow as tf
-
-    searches = model.__dict__.setdefault("_beam_searches", {})
-    key = (num_beams, num_results)
-    if key not in searches:
-        searches[key] = tf.function(
-            search,
-            input_signature=[
-                tf.TensorSpec((None, None), tf.int32),
-                tf.TensorSpec((), tf.float32),
-                tf.TensorSpec((), tf.int32),
-                tf.TensorSpec((), tf.int32),
-            ],
-            autograph=False,
-        )
-    return searches[key]
-
-
-def _search(
-    model,
-    source_token_ids,
-    num_beams,
-    length_penalty,
-    max_extra_length,
-    max_length,
-    num_results,
-):
     # The first dimensions of every tensor below are (B, M): sentences, beams.
     num_candidates = 1 if num_beams == 1 else 2 * num_beams
-    source = model.start_cache(source_token_ids, num_beams)
-    source_lengths = ops.sum(
-        ops.cast(ops.not_equal(source_token_ids, 0), "int32"), axis=1
-    )
-    limits = ops.maximum(
-        ops.minimum(source_lengths + max_extra_length, max_length), 0
-    )
-    best_penalties = _penalty(limits, length_penalty)
+    constraints = dict(tensors)
+    length_penalty = constraints.pop("length_penalty")
+    constraints = Constraints(**constraints)
+    best_penalties = _penalty(constraints.limits, length_penalty)
 
     def is_not_done(state):
         return ops.logical_not(ops.all(state["is_done"]))
 
     def step(state):
-        length = state["position"] + 1
-        logits, cache = model.decode_step(
+        position = state["position"]
+        ancestors = None
+        if num_beams > 1:
+            ancestors = _with_own_places(state["ancestors"])
+        logits, live = decode_live(
+            model,
+            state["live"],
             state["last_token_ids"],
-            {**source, "blocks": state["blocks"]},
-            state["position"],
+            position,
+            ancestors,
         )
         candidates = _best_continuations(
-            state["log_probs"], logits, num_candidates
+            of_live(live, state["log_probs"]),
+            logits,
+            constraints.forbid(logits, position, live),
+            num_candidates,
         )
+        candidates = {
+            name: of_all(live, value) for name, value in candidates.items()
+        }
         candidates["sequences"] = ops.concatenate(
             [
                 _take_beams(state["token_ids"], candidates["parents"]),
@@ -169,23 +165,31 @@ def _search(
         )
         alive = _select_alive(candidates, num_beams)
         finished = _select_finished(
-            state, candidates, _penalty(length, length_penalty), num_beams
+            state, candidates, _penalty(position + 1, length_penalty), num_beams
         )
         # The best that a live hypothesis can still become: its probability
         # only falls, and no divisor is greater than that of the limit.
         bound = ops.max(alive["log_probs"], axis=1) / best_penalties
         worst_result = finished["finished_scores"][:, num_results - 1]
-        is_done = ops.logical_or(worst_result >= bound, length >= limits)
+        is_done = (
+            state["is_done"]
+            | (worst_result >= bound)
+            | (position + 1 >= constraints.limits)
+        )
         chosen = _keep_done({**alive, **finished}, state)
+        if num_beams > 1:
+            chosen["ancestors"] = _take_beams(ancestors, alive["parents"])
         return {
             **chosen,
             "last_token_ids": alive["token_ids"][:, :, -1],
-            "blocks": _reorder(cache["blocks"], alive["parents"]),
-            "position": length,
-            "is_done": ops.logical_or(state["is_done"], is_done),
+            "live": drop_done(live, is_done),
+            "position": position + 1,
+            "is_done": is_done,
         }
 
-    state = _start(source_token_ids, source["blocks"], num_beams, limits)
+    state = _start(
+        model, tensors["source_token_ids"], num_beams, constraints.limits
+    )
     return _results(while_loop(is_not_done, step, state), num_results)
 
 
@@ -194,45 +198,68 @@ def _penalty(length, length_penalty):
     return ops.power((5.0 + length) / 6.0, length_penalty)
 
 
-def _start(source_token_ids, blocks, num_beams, limits):
-    batch_size = ops.shape(source_token_ids)[0]
-    beams = (batch_size, num_beams)
+def _start(model, source_token_ids, num_beams, limits):
+    beams = (ops.shape(source_token_ids)[0], num_beams)
     # All beams are equal at first: only one may have continuations.
     first_beam = ops.arange(num_beams) == 0
-    return {
+    state = {
         "position": ops.zeros((), "int32"),
-        "last_token_ids": ops.zeros(beams, "int32"),
+        "last_token_ids": ops.full(
+            beams, getattr(model, "start_token_id", 0), "int32"
+        ),
         "token_ids": ops.zeros((*beams, 0), "int32"),
         "log_probs": ops.zeros(beams)
-        + ops.where(first_beam, 0.0, _IMPOSSIBLE)[None],
+        + ops.where(first_beam, 0.0, IMPOSSIBLE)[None],
         "finished_token_ids": ops.zeros((*beams, 0), "int32"),
-        "finished_scores": ops.full(beams, _IMPOSSIBLE),
-        "blocks": blocks,
+        "finished_scores": ops.full(beams, IMPOSSIBLE),
+        "live": start_live(model, source_token_ids),
         "is_done": limits <= 0,
     }
+    if num_beams > 1:
+        state["ancestors"] = ops.zeros((*beams, 0), "int32")
+    return state
 
 
-def _best_continuations(log_probs, logits, num_candidates):
+def _with_own_places(ancestors):
+    """`(B, M, p)` -> `(B, M, p + 1)`: at the last, each beam's own place."""
+    batch_size, num_beams, _ = ops.shape(ancestors)
+    places = ops.arange(num_beams, dtype="int32")[None, :, None]
+    return ops.concatenate(
+        [ancestors, ops.broadcast_to(places, (batch_size, num_beams, 1))],
+        axis=2,
+    )
+
+
+def _best_continuations(log_probs, logits, allowed, num_candidates):
     """The best tokens of all beams of a sentence, best first.
+
+    Args:
+        log_probs: float tensor `(A, M)`.
+        logits: float tensor `(A, M, V)`.
+        allowed: the logits, with those of tokens not allowed far below.
+        num_candidates: int `C`.
 
     Returns:
         Dict of `"token_ids"`, `"parents"` (the beam continued) and
-        `"log_probs"` (of the whole hypothesis), each `(B, num_candidates)`.
+        `"log_probs"` (of the whole hypothesis), each `(A, C)`.
     """
-    logits = ops.cast(logits, "float32")
     num_beams, vocabulary_size = logits.shape[1:]
     # The best of a sentence are among the best of each of its beams, and
     # those need no normalised copy of all the logits.
     per_beam = min(num_candidates, vocabulary_size)
-    best_logits, token_ids = ops.top_k(logits, per_beam)
-    normalizer = ops.logsumexp(logits, axis=-1, keepdims=True)
+    best_logits, token_ids, largest = top_k(allowed, per_beam)
+    if allowed is not logits:
+        largest = ops.max(logits, axis=-1, keepdims=True)
+    normalizer = largest + ops.log(
+        ops.sum(ops.exp(logits - largest), axis=-1, keepdims=True)
+    )
     totals = log_probs[..., None] + best_logits - normalizer
     log_probs, indices = ops.top_k(
         ops.reshape(totals, (-1, num_beams * per_beam)), num_candidates
     )
     token_ids = ops.reshape(token_ids, (-1, num_beams * per_beam))
     return {
-        "token_ids": ops.cast(_take_beams(token_ids, indices), "int32"),
+        "token_ids": _take_beams(token_ids, indices),
         "parents": ops.cast(indices // per_beam, "int32"),
         "log_probs": log_probs,
     }
@@ -240,9 +267,9 @@ def _best_continuations(log_probs, logits, num_candidates):
 
 def _select_alive(candidates, num_beams):
     """The best candidates that do not end."""
-    is_end = ops.equal(candidates["token_ids"], _END_ID)
+    is_end = ops.equal(candidates["token_ids"], END_ID)
     log_probs, chosen = ops.top_k(
-        ops.where(is_end, _IMPOSSIBLE, candidates["log_probs"]), num_beams
+        ops.where(is_end, IMPOSSIBLE, candidates["log_probs"]), num_beams
     )
     return {
         "log_probs": log_probs,
@@ -255,10 +282,10 @@ def _select_finished(state, candidates, penalty, num_beams):
     """The best of what had ended before and what ends now."""
     # What continues an impossible hypothesis stays impossible.
     ends = ops.logical_and(
-        ops.equal(candidates["token_ids"], _END_ID),
-        candidates["log_probs"] > _IMPOSSIBLE / 2,
+        ops.equal(candidates["token_ids"], END_ID),
+        candidates["log_probs"] > IMPOSSIBLE / 2,
     )
-    scores = ops.where(ends, candidates["log_probs"] / penalty, _IMPOSSIBLE)
+    scores = ops.where(ends, candidates["log_probs"] / penalty, IMPOSSIBLE)
     scores, chosen = ops.top_k(
         ops.concatenate([state["finished_scores"], scores], axis=1), num_beams
     )
@@ -285,23 +312,8 @@ def _keep_done(chosen, state):
     return chosen
 
 
-def _reorder(blocks, parents):
-    """Give each live hypothesis the cache of the one it continues."""
-    rows = ops.reshape(_flat_rows(parents, parents.shape[1]), (-1,))
-    return [
-        {
-            **block,
-            "self_attention": {
-                name: ops.take(cached, rows, axis=0)
-                for name, cached in block["self_attention"].items()
-            },
-        }
-        for block in blocks
-    ]
-
-
 def _results(state, num_results):
-    has_finished = state["finished_scores"][:, 0] > _IMPOSSIBLE / 2
+    has_finished = state["finished_scores"][:, 0] > IMPOSSIBLE / 2
     token_ids = ops.where(
         has_finished[:, None, None],
         state["finished_token_ids"],

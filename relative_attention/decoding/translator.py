@@ -1,26 +1,14 @@
 """Sentences in, sentences out."""
 
-import dataclasses
+import functools
 
 import numpy as np
 
 from relative_attention.decoding.beam_search import beam_search
-
-
-@dataclasses.dataclass(frozen=True)
-class Translation:
-    """A translation and how sure the model is of it.
-
-    Attributes:
-        text: The translation, detokenised.
-        score: Its score in the beam search (see `beam_search`); `0.0` for an
-            empty sentence, which is not searched for.
-        was_cut: Whether the source was longer than the limit and was cut.
-    """
-
-    text: str
-    score: float
-    was_cut: bool
+from relative_attention.decoding.constraints import END_ID
+from relative_attention.decoding.constraints import IMPOSSIBLE
+from relative_attention.decoding.sample import sample
+from relative_attention.decoding.translation import Translation
 
 
 class Translator:
@@ -41,6 +29,10 @@ class Translator:
         length_penalty: float. See `beam_search`. Defaults to `0.6`.
         max_extra_length: int. How many tokens longer than its source a
             translation may be. Defaults to `50`.
+        max_length: int. The longest translation, in tokens. Defaults to
+            `None`, no limit but `max_extra_length`.
+        min_length: int. The shortest, the end of sentence included. Defaults
+            to `0`.
         max_source_length: int. Tokens, the end of sentence included, at which
             longer sentences are cut. Defaults to `512`.
         batch_tokens: int. Most source positions, over all beams, of a batch.
@@ -65,6 +57,8 @@ class Translator:
         max_extra_length=50,
         max_source_length=512,
         batch_tokens=8192,
+        max_length=None,
+        min_length=0,
     ):
         for name, value, least in (
             ("num_beams", num_beams, 1),
@@ -72,8 +66,10 @@ class Translator:
             ("max_extra_length", max_extra_length, 0),
             ("max_source_length", max_source_length, 2),
             ("batch_tokens", batch_tokens, 1),
+            ("max_length", max_length, 0),
+            ("min_length", min_length, 0),
         ):
-            if value < least:
+            if value is not None and value < least:
                 raise ValueError(
                     f"`{name}` must be at least {least}. "
                     f"Received: {name}={value}."
@@ -86,59 +82,141 @@ class Translator:
         self.max_extra_length = max_extra_length
         self.max_source_length = max_source_length
         self.batch_tokens = batch_tokens
+        self.max_length = max_length
+        self.min_length = min_length
 
-    def translate(self, sentences):
+    def translate(self, sentences, num_results=None, target_prefixes=None):
         """The translation of each sentence, a list of strings.
 
         Args:
-            sentences: list of strings, each a line of text.
-        """
-        return [translation.text for translation in self.search(sentences)]
+            sentences, num_results, target_prefixes: see `search`.
 
-    def search(self, sentences, report=None):
-        """Like `translate`, with scores and what was cut.
+        Returns:
+            List of strings; with `num_results` a list of lists of them, best
+            first.
+        """
+        found = self.search(sentences, num_results, target_prefixes)
+        if num_results is None:
+            return [translation.text for translation in found]
+        return [[result.text for result in results] for results in found]
+
+    def search(
+        self,
+        sentences,
+        num_results=None,
+        target_prefixes=None,
+        return_attention=False,
+        report=None,
+    ):
+        """Like `translate`, with scores, ids and what was cut.
 
         Args:
-            sentences: list of strings.
+            sentences: list of strings, each a line of text.
+            num_results: int. The best translations of a sentence to return,
+                at most `num_beams`. Defaults to `None`, the best one.
+            target_prefixes: list of strings, what the translation of each
+                sentence begins with. Defaults to `None`, all are free.
+            return_attention: bool. Also return what each translation attends
+                to. Defaults to `False`.
             report: called after each batch with the number of sentences
                 translated so far.
 
         Returns:
-            List of `Translation`, one for each sentence, in their order.
+            List of `Translation`, one for each sentence, in their order; with
+            `num_results` a list of lists of them, best first. There are fewer
+            where fewer were found, and one for an empty sentence.
 
         Raises:
             TypeError: if `sentences` is a single string.
+            ValueError: if a number is out of range, or there is not a prefix
+                for each sentence.
         """
-        if isinstance(sentences, str):
-            raise TypeError(
-                "`sentences` must be a list of strings. Received a string; "
-                f"pass [{sentences!r}]."
-            )
+        decode = functools.partial(
+            beam_search,
+            num_beams=self.num_beams,
+            length_penalty=self.length_penalty,
+            num_results=1 if num_results is None else num_results,
+            return_attention=return_attention,
+        )
+        found = self._decode(
+            sentences, decode, self.num_beams, target_prefixes, report
+        )
+        return found if num_results else [results[0] for results in found]
+
+    def sample(
+        self,
+        sentences,
+        num_results=None,
+        temperature=1.0,
+        top_k=None,
+        top_p=None,
+        seed=None,
+        target_prefixes=None,
+        return_attention=False,
+        report=None,
+    ):
+        """Translations drawn at random, see `relative_attention.sample`.
+
+        Args:
+            temperature, top_k, top_p, seed: see `relative_attention.sample`.
+            sentences, num_results, target_prefixes, return_attention, report:
+                see `search`; here `num_results` has no limit.
+
+        Returns, Raises: see `search`.
+        """
+        num_draws = 1 if num_results is None else num_results
+        decode = functools.partial(
+            sample,
+            num_results=num_draws,
+            temperature=temperature,
+            top_k=top_k,
+            top_p=top_p,
+            seed=seed,
+            return_attention=return_attention,
+        )
+        found = self._decode(
+            sentences, decode, num_draws, target_prefixes, report
+        )
+        return found if num_results else [results[0] for results in found]
+
+    def _decode(self, sentences, decode, num_beams, target_prefixes, report):
+        """Lists of `Translation`, of each sentence, by `decode`."""
+        _check(sentences, target_prefixes)
         rows = self.source_vocabulary.encode(sentences)
+        prefixes = [()] * len(rows)
+        if target_prefixes is not None:
+            prefixes = self.vocabulary.encode(target_prefixes)
         limit = self.max_source_length - 1
-        translations = [
-            Translation("", 0.0, was_cut=len(row) > limit) for row in rows
+        found = [
+            [Translation("", 0.0, was_cut=len(row) > limit)] for row in rows
         ]
-        num_done = sum(not sentence.strip() for sentence in sentences)
         searched = [
             index
             for index, sentence in enumerate(sentences)
             if sentence.strip()
         ]
-        for batch in self._batches(rows, searched):
-            texts, scores = self._search_batch(
-                [rows[index][:limit] for index in batch]
+        num_done = len(sentences) - len(searched)
+        for batch in self._batches(rows, searched, num_beams):
+            results = self._decode_batch(
+                [
+                    (*rows[index][:limit], self.source_vocabulary.end_id)
+                    for index in batch
+                ],
+                [prefixes[index] for index in batch],
+                decode,
             )
-            for index, text, score in zip(batch, texts, scores):
-                translations[index] = dataclasses.replace(
-                    translations[index], text=text, score=float(score)
-                )
+            for index, translations in zip(batch, results):
+                was_cut = len(rows[index]) > limit
+                found[index] = [
+                    Translation(was_cut=was_cut, **translation)
+                    for translation in translations
+                ]
             num_done += len(batch)
             if report is not None:
                 report(num_done)
-        return translations
+        return found
 
-    def _batches(self, rows, searched):
+    def _batches(self, rows, searched, num_beams):
         """Indices of sentences of like length, the longest first.
 
         The longest come first so that a batch too large for the memory is
@@ -150,28 +228,74 @@ class Translator:
             length = min(
                 len(rows[longest_first[start]]) + 1, self.max_source_length
             )
-            size = max(1, self.batch_tokens // (length * self.num_beams))
+            size = max(1, self.batch_tokens // (length * num_beams))
             yield longest_first[start : start + size]
             start += size
 
-    def _search_batch(self, rows):
-        length = max(map(len, rows)) + 1
-        source = np.zeros((len(rows), length), np.int32)
-        for number, row in enumerate(rows):
-            source[number, : len(row)] = row
-            source[number, len(row)] = self.source_vocabulary.end_id
-        results = beam_search(
+    def _decode_batch(self, rows, prefixes, decode):
+        """For each row its results, dicts of what a `Translation` holds."""
+        results = decode(
             self.model,
-            source,
-            num_beams=self.num_beams,
-            length_penalty=self.length_penalty,
+            _padded(rows),
             max_extra_length=self.max_extra_length,
+            max_length=self.max_length,
+            min_length=self.min_length,
+            target_prefix=_padded(prefixes) if any(prefixes) else None,
         )
-        token_ids = np.asarray(results["token_ids"])[:, 0]
-        scores = np.asarray(results["scores"])[:, 0]
-        # A translation is a line: whoever reads it counts lines.
-        texts = [
-            " ".join(text.split("\n"))
-            for text in self.vocabulary.decode(token_ids)
-        ]
-        return texts, scores
+        token_ids = np.asarray(results["token_ids"])
+        scores = np.asarray(results["scores"]).tolist()
+        attention = results.get("attention")
+        texts = self.vocabulary.decode(
+            token_ids.reshape(-1, token_ids.shape[2])
+        )
+        num_results = token_ids.shape[1]
+        translations = []
+        for number, row in enumerate(rows):
+            translations.append([])
+            for rank in range(num_results):
+                if rank and scores[number][rank] == IMPOSSIBLE:
+                    break
+                ids = _until_end(token_ids[number, rank])
+                translation = {
+                    # A translation is a line: whoever reads it counts lines.
+                    "text": texts[number * num_results + rank].replace(
+                        "\n", " "
+                    ),
+                    "score": scores[number][rank],
+                    "source_token_ids": tuple(row),
+                    "token_ids": ids,
+                }
+                if attention is not None:
+                    translation["attention"] = np.asarray(
+                        attention[number, rank, :, :, : len(ids), : len(row)]
+                    )
+                translations[-1].append(translation)
+        return translations
+
+
+def _check(sentences, target_prefixes):
+    if isinstance(sentences, str):
+        raise TypeError(
+            "`sentences` must be a list of strings. Received a string; "
+            f"pass [{sentences!r}]."
+        )
+    if target_prefixes is not None and len(target_prefixes) != len(sentences):
+        raise ValueError(
+            "`target_prefixes` must have a string, if an empty one, for each "
+            f"sentence. Received: {len(target_prefixes)} for "
+            f"{len(sentences)} sentences."
+        )
+
+
+def _padded(rows):
+    padded = np.zeros((len(rows), max(map(len, rows))), np.int32)
+    for number, row in enumerate(rows):
+        padded[number, : len(row)] = row
+    return padded
+
+
+def _until_end(token_ids):
+    ids = token_ids.tolist()
+    if END_ID in ids:
+        return tuple(ids[: ids.index(END_ID) + 1])
+    return tuple(ids)

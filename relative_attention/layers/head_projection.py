@@ -38,25 +38,28 @@ class HeadProjection(keras.layers.EinsumDense):
         return len(set(kernel_axes) - set(input_axes))
 
 
-def project_to_heads(inputs, projections):
+def project_to_heads(inputs, projections, as_one=True):
     """Project `inputs` by several `HeadProjection`s in one matrix product.
 
     One product is faster than three, and so is one gradient with respect to
-    `inputs`.
+    `inputs`. Of few rows it is slower: the kernels must be put side by side.
 
     Args:
         inputs: float tensor `(B, T, D)`.
         projections: built `HeadProjection`s with kernels `(D, N, H)`, the
             same `N` in all. Where `H` differs, each is computed on its own.
+        as_one: bool. Whether it is to be one product. Defaults to `True`.
 
     Returns:
         List of float tensors `(B, N, T, H)`, one for each projection.
     """
+    if not as_one or len(projections) == 1:
+        return _project_apart(inputs, projections)
     batch_size, length, hidden_dim = ops.shape(inputs)
     kernels = [ops.cast(p.kernel, inputs.dtype) for p in projections]
     _, num_heads, head_dim = kernels[0].shape
     if any(kernel.shape[-1] != head_dim for kernel in kernels):
-        return [ops.transpose(p(inputs), (0, 2, 1, 3)) for p in projections]
+        return _project_apart(inputs, projections)
     kernel = ops.reshape(
         ops.stack(kernels, axis=1),  # (D, projections, N, H)
         (hidden_dim, -1),
@@ -70,3 +73,7 @@ def project_to_heads(inputs, projections):
             [ops.cast(p.bias, outputs.dtype) for p in projections]
         )
     return ops.unstack(ops.transpose(outputs, (2, 0, 3, 1, 4)), axis=0)
+
+
+def _project_apart(inputs, projections):
+    return [ops.transpose(p(inputs), (0, 2, 1, 3)) for p in projections]

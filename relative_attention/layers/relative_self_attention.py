@@ -170,40 +170,106 @@ class RelativeSelfAttention(SelfAttentionLayer):
         positions = ops.arange(length, dtype="int32")
         return positions, positions
 
-    def decode_step(self, inputs, cache, position):
+    def decode_step(self, inputs, cache, position, ancestors=None):
         """Attend from one position to it and to those in the cache.
 
+        The cache holds what every hypothesis of a sentence wrote at each
+        position, and is never reordered: which of it belongs to whom,
+        `ancestors` says. So a step copies nothing but the last few positions,
+        and the hypotheses of a sentence, queries of the same keys, share one
+        matrix product.
+
         Args:
-            inputs: float tensor `(B, 1, D)`, the token at `position`.
-            cache: dict of `"key"` `(B, N, position, H)` and `"value"`
-                `(B, N, position, H_v)`, from `start_cache` or the step
-                before.
+            inputs: float tensor `(B, M, D)`, the token at `position` of each
+                of `M` hypotheses a sentence.
+            cache: what `start_cache`, `merge_cache` or the step before
+                returned.
             position: int scalar, absolute, 0 first.
+            ancestors: int tensor `(B, M, position + 1)`: in which of the `M`
+                places each hypothesis, or what it continues, stood at each
+                position; its own place at the last. Defaults to `None`, its
+                own at all.
 
         Returns:
-            Pair of outputs `(B, 1, D)` and the cache, one position longer.
+            Pair of outputs `(B, M, D)` and the cache, one position longer.
         """
-        query, key, value = self._project(inputs)
+        query, key, value = self._project(inputs, as_one=False)
         cache = {
-            "key": ops.concatenate([cache["key"], key], axis=2),
-            "value": ops.concatenate([cache["value"], value], axis=2),
+            **cache,
+            "recent_key": ops.concatenate([cache["recent_key"], key], axis=2),
+            "recent_value": ops.concatenate(
+                [cache["recent_value"], value], axis=2
+            ),
         }
-        key_positions = ops.arange(ops.shape(cache["key"])[2], dtype="int32")
-        context, _ = self._attend(
-            query,
-            cache["key"],
-            cache["value"],
-            (ops.reshape(position, (1,)), key_positions),
+        num_places = inputs.shape[1]
+        positions = ops.arange(position + 1, dtype="int32")
+        edges = clipped_relative_positions(
+            ops.reshape(position, (1,)), positions, self.max_relative_position
+        )[0]
+        logits = ops.concatenate(
+            [
+                attention_logits(query, cache["key"]),
+                attention_logits(query, cache["recent_key"]),
+            ],
+            axis=-1,
         )
+        if self.use_key_relations:
+            rows = self._gather_relations(
+                self.key_relation_embeddings, edges, query.dtype
+            )
+            relations = ops.matmul(query, ops.swapaxes(rows, -1, -2))
+            logits = logits + ops.repeat(relations, num_places, axis=-1)
+        scores = masked_softmax(
+            logits, _lineage(ancestors, num_places, position + 1)
+        )
+        num_merged = ops.shape(cache["key"])[2]
+        context = attention_context(
+            scores[..., :num_merged], cache["value"]
+        ) + attention_context(scores[..., num_merged:], cache["recent_value"])
+        if self.use_value_relations:
+            rows = self._gather_relations(
+                self.value_relation_embeddings, edges, value.dtype
+            )
+            by_position = ops.reshape(
+                scores, (*ops.shape(query)[:3], -1, num_places)
+            )
+            context = context + ops.matmul(ops.sum(by_position, -1), rows)
         return self._merge_heads(context), cache
 
     def start_cache(self, batch_size):
-        """The empty cache of `batch_size` sequences, for `decode_step`."""
+        """The empty cache of `batch_size` sentences, for `decode_step`.
+
+        Returns:
+            Dict of `"key"` `(B, N, p * M, H)`, `"value"` `(B, N, p * M, H_v)`
+            and, of the positions since the cache was merged, `"recent_key"`
+            and `"recent_value"`; the places of a position stand side by side.
+        """
         return {
             name: ops.zeros(
                 (batch_size, self.num_heads, 0, dim), self.compute_dtype
             )
-            for name, dim in (("key", self.key_dim), ("value", self.value_dim))
+            for name, dim in (
+                ("key", self.key_dim),
+                ("value", self.value_dim),
+                ("recent_key", self.key_dim),
+                ("recent_value", self.value_dim),
+            )
+        }
+
+    @staticmethod
+    def merge_cache(cache):
+        """Put what is recent to the rest.
+
+        Each step copies what is recent, so there should not be much of it;
+        this copies all. Done every 32 steps or so, both cost little.
+        """
+        merged = {
+            name: ops.concatenate([cache[name], cache[f"recent_{name}"]], 2)
+            for name in ("key", "value")
+        }
+        return merged | {
+            f"recent_{name}": cache[f"recent_{name}"][:, :, :0]
+            for name in merged
         }
 
     def _attend(self, query, key, value, edges, mask=None, training=None):
@@ -242,3 +308,17 @@ class RelativeSelfAttention(SelfAttentionLayer):
             "max_relative_position": self.max_relative_position,
             "implementation": self.implementation,
         }
+
+
+def _lineage(ancestors, num_places, num_positions):
+    """Which keys are of a hypothesis: `(B or 1, 1, M, num_positions * M)`."""
+    if num_places == 1:
+        return None
+    places = ops.arange(num_places, dtype="int32")
+    if ancestors is None:
+        ancestors = ops.broadcast_to(
+            places[None, :, None], (1, num_places, num_positions)
+        )
+    is_ancestor = ops.equal(ancestors[..., None], places)
+    batch_size = ops.shape(is_ancestor)[0]
+    return ops.reshape(is_ancestor, (batch_size, 1, num_places, -1))

@@ -122,9 +122,9 @@ class SelfAttentionLayer(MultiHeadLayer):
         )
         return self._merge_heads(context), scores
 
-    def _project(self, inputs):
+    def _project(self, inputs, as_one=True):
         query, key, value = project_to_heads(
-            inputs, [self.query_dense, self.key_dense, self.value_dense]
+            inputs, [self.query_dense, self.key_dense, self.value_dense], as_one
         )
         # Scaling the query scales both terms of eq. 5.
         return query * self.key_dim**-0.5, key, value

@@ -113,27 +113,37 @@ class TransformerDecoderBlock(TransformerBlock):
             training=training,
         )
 
-    def start_cache(self, encoder_outputs, num_beams):
+    def start_cache(self, encoder_outputs):
         """The cache before the first position, for `decode_step`.
 
         Args:
             encoder_outputs: float tensor `(B, S, D)`.
-            num_beams: int. Hypotheses `M` a sentence.
 
         Returns:
-            Dict: `"self_attention"`, one empty cache for each of the `B * M`
-            hypotheses, and `"source"`, keys and values of each of the `B`
-            sentences, which its hypotheses share.
+            Dict: `"self_attention"`, see `RelativeSelfAttention.start_cache`,
+            and `"source"`, keys and values of the source. The hypotheses of
+            a sentence share both.
         """
-        batch_size = ops.shape(encoder_outputs)[0]
         return {
             "self_attention": self.self_attention.start_cache(
-                batch_size * num_beams
+                ops.shape(encoder_outputs)[0]
             ),
             "source": self.cross_attention.project_source(encoder_outputs),
         }
 
-    def decode_step(self, inputs, cache, position, source_padding_mask=None):
+    def merge_cache(self, cache):
+        """See `RelativeSelfAttention.merge_cache`."""
+        merged = self.self_attention.merge_cache(cache["self_attention"])
+        return {**cache, "self_attention": merged}
+
+    def decode_step(
+        self,
+        inputs,
+        cache,
+        position,
+        ancestors=None,
+        source_padding_mask=None,
+    ):
         """One position further.
 
         Args:
@@ -141,20 +151,20 @@ class TransformerDecoderBlock(TransformerBlock):
                 of `M` hypotheses a sentence.
             cache: what `start_cache` or the step before returned.
             position: int scalar, absolute, 0 first.
+            ancestors: int tensor `(B, M, position + 1)`, see
+                `RelativeSelfAttention.decode_step`.
             source_padding_mask: bool tensor `(B, S)`. `True` = real token.
 
         Returns:
             Pair of outputs `(B, M, D)` and the cache, one position longer.
         """
-        shape = ops.shape(inputs)
         cache = dict(cache)
 
         def attend_self(x):
-            hypotheses = ops.reshape(x, (-1, 1, shape[-1]))
             outputs, cache["self_attention"] = self.self_attention.decode_step(
-                hypotheses, cache["self_attention"], position
+                x, cache["self_attention"], position, ancestors
             )
-            return ops.reshape(outputs, shape)
+            return outputs
 
         def attend_source(x):
             # The hypotheses of a sentence are so many queries of it.

@@ -16,7 +16,8 @@ class Transformer(keras.Model):
     """Encoder and decoder for translation, by token ids.
 
     Ids: padding 0, end of sentence 1. An id 0 embeds to the zero vector. The
-    decoder's inputs are the target ids shifted right, so they start with 0:
+    decoder's inputs are the target ids shifted right; they start with
+    `start_token_id`, which is 0 unless the config has another:
 
         source_token_ids  [12, 7, 31,  1,  0]
         target_token_ids  [ 0,  9, 22, 14]      what the decoder is given
@@ -100,7 +101,19 @@ class Transformer(keras.Model):
                 layer.build(shape)
         for block in self.decoder_blocks:
             block.build(shape, shape)
+        self.output_bias = None
+        if self.config.output_bias:
+            self.output_bias = self.add_weight(
+                name="output_bias",
+                shape=(self.config.vocabulary_size,),
+                initializer="zeros",
+            )
         self.built = True
+
+    @property
+    def start_token_id(self):
+        """The id that the decoder's inputs start with."""
+        return self.config.start_token_id
 
     # === Equations ===
 
@@ -151,7 +164,9 @@ class Transformer(keras.Model):
         return_attention_scores=False,
         training=None,
     ):
-        """Logits `(B, T, V)` of target ids `(B, T)`, which start with 0.
+        """Logits `(B, T, V)` of target ids `(B, T)`.
+
+        The ids start with `start_token_id`.
 
         With `return_attention_scores`, a triple of them and two lists of
         scores, one for each block: of self-attention `(B, N, T, T)`, and of
@@ -219,50 +234,69 @@ class Transformer(keras.Model):
         if space is not None:
             hidden = space(hidden)
         if positions is not None:
-            hidden = positions(hidden, start_position=start_position)
+            hidden = positions(
+                hidden,
+                start_position=start_position + self.config.first_position,
+            )
         return self.embedding_dropout(hidden, training=training)
 
     def _logits(self, hidden):
         if self.decoder_norm is not None:
             hidden = self.decoder_norm(hidden)
-        return self.output_embedding.logits(hidden)
+        logits = self.output_embedding.logits(hidden)
+        if self.output_bias is not None:
+            logits = logits + ops.cast(self.output_bias, logits.dtype)
+        return logits
 
     # === Decoding, a position at a time ===
 
-    def start_cache(self, source_token_ids, num_beams=1):
+    def start_cache(self, source_token_ids):
         """Encode, and prepare the cache that `decode_step` reads and extends.
 
         Args:
             source_token_ids: int tensor `(B, S)`.
-            num_beams: int. Hypotheses `M` a sentence.
 
         Returns:
             Dict: `"source_padding_mask"` `(B, S)` and `"blocks"`, a list of
-            what `TransformerDecoderBlock.start_cache` returns.
+            what `TransformerDecoderBlock.start_cache` returns. The first axis
+            of every tensor is that of the sentences.
         """
         encoder_outputs = self.encode(source_token_ids)
         return {
             "source_padding_mask": padding_mask(source_token_ids),
             "blocks": [
-                block.start_cache(encoder_outputs, num_beams)
+                block.start_cache(encoder_outputs)
                 for block in self.decoder_blocks
             ],
         }
 
-    def decode_step(self, token_ids, cache, position):
+    def merge_cache(self, cache):
+        """See `RelativeSelfAttention.merge_cache`."""
+        blocks = [
+            block.merge_cache(block_cache)
+            for block, block_cache in zip(self.decoder_blocks, cache["blocks"])
+        ]
+        return {**cache, "blocks": blocks}
+
+    def decode_step(self, token_ids, cache, position, ancestors=None):
         """Logits of the next token, from one token and the cache.
 
         Args:
             token_ids: int tensor `(B, M)`: the token at `position` of each of
-                `M` hypotheses a sentence; 0 at the first.
-            cache: what `start_cache` or the step before returned.
+                `M` hypotheses a sentence; `start_token_id` at the first.
+            cache: what `start_cache`, `merge_cache` or the step before
+                returned.
             position: int scalar, absolute, 0 first.
+            ancestors: int tensor `(B, M, position + 1)`: in which of the `M`
+                places each hypothesis, or what it continues, stood at each
+                position. Defaults to `None`, in its own at all. See
+                `RelativeSelfAttention.decode_step`.
 
         Returns:
             Pair of logits `(B, M, V)` and the cache, one position longer.
         """
         # Of `M` tokens at the same position, each stands alone in time.
-        batch_size, num_beams = ops.shape(token_ids)
+        batch_size, num_places = ops.shape(token_ids)
         hidden = self._embed(
             self.target_embedding,
             self.decoder_positions,
@@ -270,7 +304,7 @@ class Transformer(keras.Model):
             start_position=position,
         )
         hidden = ops.reshape(
-            hidden, (batch_size, num_beams, self.config.hidden_dim)
+            hidden, (batch_size, num_places, self.config.hidden_dim)
         )
         blocks = []
         for block, block_cache in zip(self.decoder_blocks, cache["blocks"]):
@@ -278,6 +312,7 @@ class Transformer(keras.Model):
                 hidden,
                 block_cache,
                 position,
+                ancestors=ancestors,
                 source_padding_mask=cache["source_padding_mask"],
             )
             blocks.append(block_cache)

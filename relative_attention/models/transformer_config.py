@@ -46,6 +46,14 @@ class TransformerConfig:
             target; `"none"`: three matrices.
         source_vocabulary_size: `None`, or the size of a source vocabulary of
             its own; then `share_embeddings` must be `"target"` or `"none"`.
+        attention_bias: Whether the projections of every attention have
+            biases, as in OpenNMT-tf.
+        output_bias: Whether the logits have a bias, as in OpenNMT-tf.
+        start_token_id: What the decoder's inputs start with: `0`, the zero
+            vector, as in tensor2tensor, or the id of a token, as in
+            OpenNMT-tf.
+        first_position: The number that a sinusoidal or learned encoding
+            gives to the first token: `0`, or `1` as in OpenNMT-tf.
         use_target_space_embedding: Whether a learned vector is added to the
             source embeddings, as in tensor2tensor.
         max_length: Positions that a learned encoding has embeddings for.
@@ -73,6 +81,10 @@ class TransformerConfig:
     intermediate_dropout: float = 0.0
     share_embeddings: str = "all"
     source_vocabulary_size: int | None = None
+    attention_bias: bool = False
+    output_bias: bool = False
+    start_token_id: int = 0
+    first_position: int = 0
     use_target_space_embedding: bool = False
     max_length: int = 1024
     implementation: str = "auto"
@@ -88,7 +100,17 @@ class TransformerConfig:
             "max_length",
         ):
             self._check_int(name, minimum=1)
-        self._check_int("max_relative_position", minimum=0)
+        for name in (
+            "max_relative_position",
+            "start_token_id",
+            "first_position",
+        ):
+            self._check_int(name, minimum=0)
+        self._check(
+            "start_token_id",
+            self.start_token_id < self.vocabulary_size,
+            f"an id of the target vocabulary, below {self.vocabulary_size}",
+        )
         for name in ("key_dim", "value_dim", "source_vocabulary_size"):
             if getattr(self, name) is not None:
                 self._check_int(name, minimum=1)

@@ -64,7 +64,10 @@ def edge_product(x, z, transpose):
         (length, batch_size * num_heads, width),
     )
     product = _product(by_position, z, transpose)  # (T, B * N, .)
-    product = ops.reshape(product, (length, batch_size, num_heads, -1))
+    # Said in full, since of an empty batch no size can be inferred.
+    product = ops.reshape(
+        product, (length, batch_size, num_heads, ops.shape(product)[-1])
+    )
     return ops.transpose(product, (1, 2, 0, 3))
 
 

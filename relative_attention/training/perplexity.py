@@ -3,10 +3,10 @@
 import keras
 from keras import ops
 
-from relative_attention.training.token_log_likelihood import label_logit
-from relative_attention.training.token_log_likelihood import log_normalizer
-from relative_attention.training.token_log_likelihood import map_row_chunks
-from relative_attention.training.token_log_likelihood import token_weights
+from relative_attention.ops.token_log_likelihood import label_logit
+from relative_attention.ops.token_log_likelihood import log_normalizer
+from relative_attention.ops.token_log_likelihood import map_row_chunks
+from relative_attention.ops.token_log_likelihood import token_weights
 
 
 @keras.saving.register_keras_serializable(package="relative_attention")

@@ -474,9 +474,51 @@ def test_decode_steps_are_one_causal_pass(
         outputs, cache = layer.decode_step(
             inputs[:, position : position + 1], cache, position
         )
-        assert cache["key"].shape == (B, N, position + 1, H)
-        assert cache["value"].shape == (B, N, position + 1, 13)
         assert_same(outputs, expected[:, position : position + 1])
+    assert cache["recent_key"].shape == (B, N, T, H)
+    assert cache["recent_value"].shape == (B, N, T, 13)
+
+
+@HEADS
+@RELATIONS
+def test_hypotheses_attend_to_their_ancestors(
+    rng, build_layer, share, use_key_relations, use_value_relations
+):
+    layer = build_layer(
+        share_relations_across_heads=share,
+        use_key_relations=use_key_relations,
+        use_value_relations=use_value_relations,
+        value_dim=13,
+    )
+    num_places = 4
+    # What each place of each sentence holds at each position, and which place
+    # of the position before it continues.
+    inputs = normal(rng, B, num_places, T, D)
+    parents = rng.integers(0, num_places, size=(B, num_places, T))
+    cache = layer.start_cache(B)
+    ancestors = np.zeros((B, num_places, 0), int)
+    for position in range(T):
+        rows = parents[:, :, position, None]
+        ancestors = np.take_along_axis(ancestors, rows, axis=1)
+        own = np.broadcast_to(np.arange(num_places)[:, None], rows.shape)
+        ancestors = np.concatenate([ancestors, own], axis=2)
+        outputs, cache = layer.decode_step(
+            inputs[:, :, position],
+            cache,
+            position,
+            ancestors.astype("int32"),
+        )
+        for sentence, place in np.ndindex(B, num_places):
+            history = inputs[
+                sentence, ancestors[sentence, place], range(position + 1)
+            ]
+            expected = layer(history[None], use_causal_mask=True)
+            assert_same(outputs[sentence, place], np.array(expected)[0, -1])
+        if position % 2:
+            # When it is merged makes no difference.
+            cache = layer.merge_cache(cache)
+            assert cache["key"].shape == (B, N, num_places * (position + 1), H)
+            assert cache["recent_value"].shape == (B, N, 0, 13)
 
 
 # === The constructor and the weights ===

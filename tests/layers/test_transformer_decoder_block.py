@@ -90,7 +90,7 @@ def test_decode_steps_are_one_pass(rng, inputs, padding_mask, normalize_first):
         ],
         axis=1,
     )
-    cache = block.start_cache(source, num_beams=M)
+    cache = block.start_cache(source)
     for position in range(T):
         before = keras.tree.map_structure(np.array, cache)
         outputs, extended = block.decode_step(
@@ -105,12 +105,11 @@ def test_decode_steps_are_one_pass(rng, inputs, padding_mask, normalize_first):
         # The old cache is left as it was.
         keras.tree.map_structure(np.testing.assert_array_equal, cache, before)
         cache = extended
-        assert cache["self_attention"]["key"].shape == (
-            B * M,
-            N,
-            position + 1,
-            H,
-        )
+        if position == 1:
+            cache = block.merge_cache(cache)
+    keys = cache["self_attention"]
+    assert keys["key"].shape == (B, N, 2 * M, H)
+    assert keys["recent_key"].shape == (B, N, (T - 2) * M, H)
 
 
 def test_dropout_is_active_only_in_training(rng, inputs):

@@ -161,13 +161,15 @@ def test_each_beam_decodes_as_if_alone(
         ],
         axis=1,
     )
-    cache = model.start_cache(source, num_beams=3)
+    cache = model.start_cache(source)
     np.testing.assert_array_equal(cache["source_padding_mask"], source != 0)
     for position in range(5):
         logits, cache = model.decode_step(
             targets[:, :, position], cache, position
         )
         assert_same(logits, expected[:, :, position])
+        if position == 2:
+            cache = model.merge_cache(cache)
 
 
 def test_attention_scores_are_distributions_over_what_may_be_seen(

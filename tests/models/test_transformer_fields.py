@@ -1,5 +1,6 @@
 """Fields of a config: widths of values, shared embeddings, target space."""
 
+import keras
 import numpy as np
 import pytest
 
@@ -12,8 +13,10 @@ FIELDS = pytest.mark.parametrize(
         {"value_dim": 7, "key_dim": 5, "share_relations_across_heads": False},
         {"share_embeddings": "source_target"},
         {"use_target_space_embedding": True, "normalize_first": True},
+        {"attention_bias": True, "output_bias": True, "start_token_id": 2},
+        {"first_position": 1, "position_encoding": "relative+sinusoidal"},
     ],
-    ids=["value_dim", "source_target", "target_space"],
+    ids=["value_dim", "source_target", "target_space", "bias", "first"],
 )
 
 
@@ -130,4 +133,82 @@ def test_wrong_value_dim_is_refused(value_dim):
     assert str(error.value) == (
         "`value_dim` must be an int of at least 1. "
         f"Received: value_dim={value_dim!r}."
+    )
+
+
+def test_biases_are_those_of_every_attention_and_of_the_logits(
+    build_model, batch
+):
+    inputs, _ = batch
+    names = {"attention_bias": True, "output_bias": True}
+    model, plain = build_model(**names), build_model()
+    added = len(model.weights) - len(plain.weights)
+    # Two encoder blocks, one decoder block with two attentions, the logits.
+    assert added == 4 * (2 + 2) + 1
+    for block in (*model.encoder_blocks, *model.decoder_blocks):
+        for name in ("self_attention", "cross_attention"):
+            layer = getattr(block, name, block.self_attention)
+            assert tuple(layer.query_dense.bias.shape) == (N, D // N)
+            assert tuple(layer.output_dense.bias.shape) == (D,)
+    logits = np.array(model(inputs))
+    bias = np.array(model.output_bias)
+    model.output_bias.assign(bias + np.arange(V))
+    assert_same(model(inputs), logits + np.arange(V))
+    cache = model.start_cache(inputs["source_token_ids"])
+    first, _ = model.decode_step(inputs["target_token_ids"][:, :1], cache, 0)
+    assert_same(np.array(first)[:, 0], (logits + np.arange(V))[:, 0])
+
+
+def test_output_bias_works_in_half_precision(build_model, batch):
+    inputs, _ = batch
+    model = build_model(dtype="mixed_bfloat16", output_bias=True)
+    full = build_model(output_bias=True)
+    full.set_weights(model.get_weights())
+    cache = model.start_cache(inputs["source_token_ids"])
+    first, _ = model.decode_step(inputs["target_token_ids"][:, :1], cache, 0)
+    expected = np.array(full(inputs))[:, 0]
+    assert keras.backend.standardize_dtype(first.dtype) == "bfloat16"
+    first = np.array(keras.ops.cast(first, "float32"))[:, 0]
+    np.testing.assert_allclose(first, expected, atol=0.1)
+
+
+def test_start_token_id_is_that_of_the_config(build_model):
+    assert build_model().start_token_id == 0
+    assert build_model(start_token_id=2).start_token_id == 2
+
+
+@pytest.mark.parametrize("encoding", ["sinusoidal", "learned"])
+def test_first_position_numbers_the_first_token(build_model, batch, encoding):
+    inputs, _ = batch
+    model = build_model(position_encoding=encoding, first_position=3)
+    plain = build_model(position_encoding=encoding)
+    plain.set_weights(model.get_weights())
+    assert np.abs(np.array(model(inputs)) - np.array(plain(inputs))).max() > 0.1
+    # Three padding tokens before both sides move every token as far.
+    zeros = np.zeros((2, 3), "int32")
+    moved = {
+        name: np.concatenate([zeros, ids], axis=1)
+        for name, ids in inputs.items()
+    }
+    encoded = np.array(plain.encode(moved["source_token_ids"]))[:, 3:]
+    assert_same(model.encode(inputs["source_token_ids"]), encoded)
+
+
+@pytest.mark.parametrize(
+    "field, value, allowed",
+    [
+        ("start_token_id", -1, "an int of at least 0"),
+        (
+            "start_token_id",
+            11,
+            "an id of the target vocabulary, below 11",
+        ),
+        ("first_position", 0.5, "an int of at least 0"),
+    ],
+)
+def test_wrong_start_is_refused(field, value, allowed):
+    with pytest.raises(ValueError) as error:
+        ra.TransformerConfig(**{"vocabulary_size": 11, field: value})
+    assert str(error.value) == (
+        f"`{field}` must be {allowed}. Received: {field}={value!r}."
     )

@@ -1,0 +1,35 @@
+"""What the tokens of a translation attend to in the source."""
+
+from keras import ops
+
+
+def alignment(model, source_token_ids, token_ids):
+    """Cross-attention scores of translations that are known.
+
+    Args:
+        model: `Transformer`.
+        source_token_ids: int tensor `(B, S)`.
+        token_ids: int tensor `(B, R, T)`, what `beam_search` found.
+
+    Returns:
+        Float32 tensor `(B, R, L, N, T, S)`: by decoder block and head, what
+        the model attended to when it chose each token.
+    """
+    num_results, length = token_ids.shape[1:]
+    inputs = ops.pad(
+        token_ids[:, :, :-1],
+        ((0, 0), (0, 0), (1, 0)),
+        constant_values=getattr(model, "start_token_id", 0),
+    )
+    scores = model.attention_scores(
+        {
+            "source_token_ids": ops.repeat(
+                ops.convert_to_tensor(source_token_ids, "int32"),
+                num_results,
+                axis=0,
+            ),
+            "target_token_ids": ops.reshape(inputs, (-1, length)),
+        }
+    )
+    cross = ops.cast(ops.stack(scores["cross"], axis=1), "float32")
+    return ops.reshape(cross, (-1, num_results, *cross.shape[1:]))

@@ -1,0 +1,118 @@
+"""How long a translation may be, and what it begins with."""
+
+import numpy as np
+from keras import ops
+
+from relative_attention.decoding.live_sentences import of_live
+
+END_ID = 1
+# Log-probability of what is impossible; finite, so that sums stay numbers.
+IMPOSSIBLE = -1e7
+# More tokens than any translation has, and far below the largest int32.
+_NO_LIMIT = 2**30
+
+
+def constraint_tensors(
+    source_token_ids,
+    max_extra_length=50,
+    max_length=None,
+    min_length=0,
+    target_prefix=None,
+):
+    """Checks what a user asks for; the arguments of `Constraints`.
+
+    What is not asked for is left out, so that nothing is computed for it.
+
+    Raises:
+        ValueError: see `beam_search`.
+    """
+    for name, value in (("max_length", max_length), ("min_length", min_length)):
+        if value is not None and value < 0:
+            raise ValueError(
+                f"`{name}` must not be negative. Received: {name}={value}."
+            )
+    tensors = {
+        "source_token_ids": ops.convert_to_tensor(source_token_ids, "int32"),
+        "max_extra_length": ops.convert_to_tensor(max_extra_length, "int32"),
+        "max_length": ops.convert_to_tensor(
+            _NO_LIMIT if max_length is None else max_length, "int32"
+        ),
+    }
+    if min_length:
+        tensors["min_length"] = ops.convert_to_tensor(min_length, "int32")
+    if target_prefix is not None:
+        target_prefix = np.asarray(target_prefix)
+        _check_prefix(target_prefix, len(source_token_ids))
+        tensors["target_prefix"] = ops.convert_to_tensor(target_prefix, "int32")
+    return tensors
+
+
+def _check_prefix(prefix, batch_size):
+    if prefix.ndim != 2 or len(prefix) != batch_size:
+        raise ValueError(
+            f"`target_prefix` must have shape ({batch_size}, P), a row for "
+            f"each source. Received shape: {prefix.shape}."
+        )
+    is_padding = prefix == 0
+    if (prefix == END_ID).any() or (
+        is_padding[:, :-1] > is_padding[:, 1:]
+    ).any():
+        raise ValueError(
+            "`target_prefix` must hold no end of sentence (id 1) and no id "
+            "after padding (id 0). Received such a row."
+        )
+
+
+class Constraints:
+    """What the translations of a batch are held to.
+
+    Args:
+        source_token_ids: int tensor `(B, S)`.
+        max_extra_length, max_length: int scalars.
+        min_length: int scalar, or `None`.
+        target_prefix: int tensor `(B, P)`, or `None`.
+
+    Attributes:
+        limits: int tensor `(B,)`, the longest translation of each sentence.
+    """
+
+    def __init__(
+        self,
+        source_token_ids,
+        max_extra_length,
+        max_length,
+        min_length=None,
+        target_prefix=None,
+    ):
+        limits = ops.minimum(
+            _lengths(source_token_ids) + max_extra_length, max_length
+        )
+        self.prefix = target_prefix
+        if target_prefix is not None:
+            # Padded for good, whatever the position.
+            self.prefix = ops.pad(target_prefix, ((0, 0), (0, 1)))
+            limits = ops.maximum(limits, _lengths(target_prefix) + 1)
+        self.limits = ops.maximum(limits, 0)
+        self.shortest = None
+        if min_length is not None:
+            self.shortest = ops.minimum(self.limits, min_length)
+
+    def forbid(self, logits, position, live):
+        """Logits `(A, M, V)` with what is not allowed made impossible."""
+        token_ids = ops.arange(logits.shape[-1], dtype="int32")
+        if self.shortest is not None:
+            is_early = position + 1 < of_live(live, self.shortest)
+            is_forbidden = is_early[:, None, None] & (token_ids == END_ID)
+            logits = ops.where(is_forbidden, IMPOSSIBLE, logits)
+        if self.prefix is not None:
+            last = ops.shape(self.prefix)[1] - 1
+            forced = ops.take(
+                of_live(live, self.prefix), ops.minimum(position, last), axis=1
+            )[:, None, None]
+            is_allowed = (forced == 0) | (token_ids == forced)
+            logits = ops.where(is_allowed, logits, IMPOSSIBLE)
+        return logits
+
+
+def _lengths(token_ids):
+    return ops.sum(ops.cast(ops.not_equal(token_ids, 0), "int32"), axis=1)

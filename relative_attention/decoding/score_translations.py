@@ -1,0 +1,240 @@
+"""How probable a model finds translations that are given."""
+
+import contextlib
+import dataclasses
+import math
+
+import keras
+import numpy as np
+from keras import ops
+
+from relative_attention.decoding.run_compiled import run_compiled
+from relative_attention.errors import InputError
+from relative_attention.ops.token_log_likelihood import label_logit
+from relative_attention.ops.token_log_likelihood import log_normalizer
+from relative_attention.ops.token_log_likelihood import map_row_chunks
+
+# Logits that a batch may have, whatever its tokens: 256 MB in float32.
+_MAX_LOGITS = 2**26
+# Lines that an error names; the others it counts.
+_LINES_NAMED = 5
+
+
+@dataclasses.dataclass(frozen=True)
+class TranslationScore:
+    """How probable the model finds a translation.
+
+    Attributes:
+        log_probability: Natural logarithm of the probability of all its
+            tokens, the end of sentence included, given the source.
+        num_tokens: Number of those tokens, the end of sentence included.
+    """
+
+    log_probability: float
+    num_tokens: int
+
+    @property
+    def perplexity(self):
+        """Inverse of the geometric mean of the tokens' probabilities."""
+        return _perplexity(self.log_probability, self.num_tokens)
+
+
+def score_translations(translator, sources, targets, report=None):
+    """Score translations that are given, whoever made them.
+
+    Pairs are sorted by length and scored in batches of about the same number
+    of tokens, fewer where the vocabulary is large; the scores come back in
+    the order of the pairs. What a pair gets does not depend on the others.
+    The text is encoded as it is written: a translation that a beam search
+    found in other pieces of the same letters has another score there.
+
+    Nothing is cut, since half a sentence has another probability: a source of
+    over `translator.max_source_length` tokens is refused, and so is a
+    translation longer than any that the translator could give,
+    `max_source_length + max_extra_length`. An empty translation is its end of
+    sentence, and has the probability of that.
+
+    Args:
+        translator: `Translator`.
+        sources: list of strings.
+        targets: list of strings, as many; `targets[n]` translates
+            `sources[n]`.
+        report: called after each batch with the number of pairs scored so
+            far.
+
+    Returns:
+        List of `TranslationScore`, one for each pair, in their order.
+
+    Raises:
+        TypeError: if `sources` or `targets` is a single string.
+        ValueError: if their numbers differ.
+        InputError: if a sentence is too long; the error names its line.
+
+    Example:
+    >>> (score,) = score_translations(
+    ...     translator, ["A man rides a bike."], ["Ein Mann fährt Fahrrad."]
+    ... )
+    >>> score.log_probability, score.num_tokens, score.perplexity
+    (-2.31, 7, 1.39)
+    """
+    _check(sources, targets)
+    source_rows = _encode(translator.source_vocabulary, sources)
+    target_rows = _encode(translator.vocabulary, targets)
+    longest = translator.max_source_length
+    _check_lengths("sources", source_rows, longest)
+    _check_lengths(
+        "targets", target_rows, longest + translator.max_extra_length
+    )
+    scores = [None] * len(source_rows)
+    num_done = 0
+    for batch in _batches(translator, source_rows, target_rows):
+        totals = _score_batch(
+            translator.model,
+            _padded([source_rows[index] for index in batch]),
+            _padded([target_rows[index] for index in batch]),
+        )
+        for index, total in zip(batch, totals):
+            scores[index] = TranslationScore(
+                float(total), len(target_rows[index])
+            )
+        num_done += len(batch)
+        if report is not None:
+            report(num_done)
+    return scores
+
+
+def corpus_perplexity(scores):
+    """Perplexity a token over many translations.
+
+    Args:
+        scores: list of `TranslationScore`.
+
+    Returns:
+        float. The exponential of the mean negative log-probability of all
+        tokens, which is no mean of the sentences' perplexities.
+
+    Raises:
+        ValueError: if there is no score.
+    """
+    if not scores:
+        raise ValueError("`scores` must hold at least one. Received: [].")
+    return _perplexity(
+        math.fsum(score.log_probability for score in scores),
+        sum(score.num_tokens for score in scores),
+    )
+
+
+def _perplexity(log_probability, num_tokens):
+    try:
+        return math.exp(-log_probability / num_tokens)
+    except OverflowError:
+        return math.inf
+
+
+def _check(sources, targets):
+    for name, sentences in (("sources", sources), ("targets", targets)):
+        if isinstance(sentences, str):
+            raise TypeError(
+                f"`{name}` must be a list of strings. Received a string; "
+                f"pass [{sentences!r}]."
+            )
+    if len(sources) != len(targets):
+        raise ValueError(
+            "`sources` and `targets` must have the same number of sentences. "
+            f"Received: {len(sources)} and {len(targets)}."
+        )
+
+
+def _encode(vocabulary, sentences):
+    return [[*row, vocabulary.end_id] for row in vocabulary.encode(sentences)]
+
+
+def _check_lengths(name, rows, longest):
+    lines = [n for n, row in enumerate(rows, start=1) if len(row) > longest]
+    if not lines:
+        return
+    named = ", ".join(f"{line:,}" for line in lines[:_LINES_NAMED])
+    more = len(lines) - _LINES_NAMED
+    raise InputError(
+        f"`{name}` must have at most {longest} tokens each, the end of "
+        "sentence included; part of a sentence has another probability. "
+        f"Received: {len(rows[lines[0] - 1]):,} tokens on line {lines[0]:,}; "
+        f"too long: line {named}{f' and {more:,} more' if more > 0 else ''}. "
+        "Leave these out, or raise `max_source_length` (in a model's folder, "
+        "`decoding` in config.json)."
+    )
+
+
+def _batches(translator, source_rows, target_rows):
+    """Indices of pairs of like length, the longest first."""
+
+    def lengths(index):
+        return len(target_rows[index]), len(source_rows[index])
+
+    longest_first = sorted(
+        range(len(source_rows)),
+        key=lambda index: (max(lengths(index)), lengths(index)),
+        reverse=True,
+    )
+    budget = min(
+        translator.batch_tokens,
+        _MAX_LOGITS // translator.model.config.vocabulary_size,
+    )
+    start = 0
+    while start < len(longest_first):
+        size = max(1, budget // max(lengths(longest_first[start])))
+        yield longest_first[start : start + size]
+        start += size
+
+
+def _padded(rows):
+    """Rows of ids as one array, padded with 0."""
+    padded = np.zeros((len(rows), max(map(len, rows))), np.int32)
+    for number, row in enumerate(rows):
+        padded[number, : len(row)] = row
+    return padded
+
+
+def _score_batch(model, source_token_ids, labels):
+    """Log-probability of each row of labels: `(B, S)`, `(B, T)` -> `(B,)`."""
+    with _no_gradients():
+        log_probs = run_compiled(
+            _label_log_probabilities,
+            model,
+            {
+                "source_token_ids": ops.convert_to_tensor(source_token_ids),
+                "labels": ops.convert_to_tensor(labels),
+            },
+        )
+    # In float64: a sum of a few hundred tokens is as exact as each.
+    log_probs = ops.convert_to_numpy(log_probs).astype("float64")
+    return np.sum(log_probs, axis=1, where=labels != 0)
+
+
+def _label_log_probabilities(model, tensors):
+    """Of every label, padding too: ids `(B, S)`, `(B, T)` -> `(B, T)`."""
+    labels = tensors["labels"]
+    logits = model(
+        {
+            "source_token_ids": tensors["source_token_ids"],
+            "target_token_ids": ops.pad(labels[:, :-1], ((0, 0), (1, 0))),
+        },
+        training=False,
+    )
+    log_probs = map_row_chunks(
+        lambda logits, labels: (
+            label_logit(logits, labels) - log_normalizer(logits)
+        ),
+        ops.reshape(logits, (-1, logits.shape[-1])),
+        ops.reshape(labels, (-1,)),
+    )
+    return ops.reshape(log_probs, ops.shape(labels))
+
+
+def _no_gradients():
+    """PyTorch would keep what a gradient needs; the others do not."""
+    if keras.backend.backend() != "torch":
+        return contextlib.nullcontext()
+    import torch
+
+    return torch.no_grad()

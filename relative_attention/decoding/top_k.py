@@ -1,0 +1,59 @@
+"""The largest of many, quickly."""
+
+import math
+
+from keras import ops
+
+# Below any logit, those made impossible too.
+_LOWEST = -1e30
+
+
+def top_k(values, k):
+    """As `keras.ops.top_k`, for a vocabulary.
+
+    The `k` largest are among the `k` chunks with the largest maxima, so that
+    only those few are sorted: a maximum over all is several times as fast on
+    a CPU.
+
+    Args:
+        values: float tensor `(A, M, V)`.
+        k: int, at most `V`.
+
+    Returns:
+        Triple of values `(A, M, k)`, largest first, their indices, int32, and
+        the largest value `(A, M, 1)`.
+    """
+    num_beams, size = values.shape[1:]
+    width = _chunk_width(size)
+    num_chunks = math.ceil(size / width)
+    missing = num_chunks * width - size
+    if missing:
+        values = ops.pad(
+            values, ((0, 0), (0, 0), (0, missing)), constant_values=_LOWEST
+        )
+    chunks = ops.reshape(values, (-1, num_chunks, width))
+    maxima = ops.max(chunks, axis=-1)
+    num_best = min(k, num_chunks)
+    _, best = ops.top_k(maxima, num_best)
+    best = ops.cast(best, "int32")
+    rows = ops.arange(ops.shape(chunks)[0], dtype="int32")[:, None]
+    flat = ops.reshape(chunks, (-1, width))
+    finalists = ops.reshape(
+        ops.take(flat, rows * num_chunks + best, axis=0),
+        (-1, num_best * width),
+    )
+    largest, indices = ops.top_k(finalists, k)
+    indices = ops.cast(indices, "int32")
+    chunk = ops.take_along_axis(best, indices // width, axis=-1)
+    return (
+        ops.reshape(largest, (-1, num_beams, k)),
+        ops.reshape(chunk * width + indices % width, (-1, num_beams, k)),
+        ops.reshape(largest[:, :1], (-1, num_beams, 1)),
+    )
+
+
+def _chunk_width(size):
+    """About the root, and a divisor of `size` where there is one near."""
+    root = math.isqrt(size)
+    near = range(max(root, 1), 2 * root + 2)
+    return next((width for width in near if size % width == 0), root + 1)

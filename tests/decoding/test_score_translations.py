@@ -1,0 +1,234 @@
+"""Given translations: the sum of log-softmax, followed one pair at a time."""
+
+import math
+import sys
+
+import keras
+import numpy as np
+import pytest
+
+import relative_attention as ra
+
+VOCABULARY_SIZE = 28
+
+
+class Letters:
+    """A vocabulary of one id a letter, from `a`, 2."""
+
+    end_id = 1
+
+    def encode(self, lines):
+        return [[ord(c) - 95 for c in line if c != " "] for line in lines]
+
+    def decode(self, rows):
+        return ["".join(chr(int(i) + 95) for i in row if i > 1) for row in rows]
+
+
+@pytest.fixture(scope="module")
+def model():
+    rng = np.random.default_rng(21)
+    model = ra.Transformer.from_preset(
+        "transformer_tiny_relative",
+        vocabulary_size=VOCABULARY_SIZE,
+        num_encoder_layers=1,
+        num_decoder_layers=1,
+        hidden_dim=16,
+        intermediate_dim=8,
+        num_heads=2,
+        # Dropout that was active would show.
+        dropout=0.5,
+    )
+    for weight in model.trainable_weights:
+        weight.assign(rng.normal(size=weight.shape) / 2)
+    return model
+
+
+@pytest.fixture
+def translator(model):
+    return ra.Translator(model, Letters(), max_extra_length=3)
+
+
+# The longer side is now the source, now the target.
+PAIRS = [
+    ("abc", "xyz"),
+    ("z", "hello world"),
+    ("hello world", "z"),
+    ("q" * 30, "rst"),
+    ("rst", "q" * 30),
+    ("abc", "xyy"),
+    ("ab", ""),
+    ("", "ab"),
+]
+SOURCES, TARGETS = (list(side) for side in zip(*PAIRS))
+
+
+def reference_log_probability(model, source, target):
+    """Of one pair alone, unpadded, from the whole softmax in float64."""
+    source_row, labels = (
+        [*row, Letters.end_id] for row in Letters().encode([source, target])
+    )
+    logits = model(
+        {
+            "source_token_ids": np.array([source_row]),
+            "target_token_ids": np.array([[0, *labels[:-1]]]),
+        }
+    )
+    logits = keras.ops.convert_to_numpy(logits)[0].astype("float64")
+    log_softmax = logits - np.log(np.sum(np.exp(logits), -1, keepdims=True))
+    return sum(
+        log_softmax[position, label] for position, label in enumerate(labels)
+    )
+
+
+def test_score_is_the_sum_of_log_softmax_in_the_order_of_the_pairs(
+    model, translator
+):
+    scores = ra.score_translations(translator, SOURCES, TARGETS)
+    expected = [reference_log_probability(model, *pair) for pair in PAIRS]
+    np.testing.assert_allclose(
+        [score.log_probability for score in scores],
+        expected,
+        rtol=1e-6,
+        atol=1e-5,
+    )
+    assert [score.num_tokens for score in scores] == [
+        len(target.replace(" ", "")) + 1 for target in TARGETS
+    ]
+
+
+@pytest.mark.parametrize("batch_tokens", [1, 40, 100])
+def test_batch_size_changes_nothing(batch_tokens, model, translator):
+    narrow = ra.Translator(
+        model, Letters(), max_extra_length=3, batch_tokens=batch_tokens
+    )
+    one, other = (
+        ra.score_translations(chosen, SOURCES, TARGETS)
+        for chosen in (translator, narrow)
+    )
+    np.testing.assert_allclose(
+        [score.log_probability for score in one],
+        [score.log_probability for score in other],
+        rtol=1e-6,
+        atol=1e-5,
+    )
+
+
+def test_score_is_that_of_the_search_without_length_penalty(model, translator):
+    sources = ["abc", "sg", "ddd", "kl", "zoo", "if"]
+    rows = [[*row, 1, 0][:4] for row in Letters().encode(sources)]
+    results = ra.beam_search(
+        model, np.array(rows), length_penalty=0.0, max_extra_length=2
+    )
+    ids = keras.ops.convert_to_numpy(results["token_ids"])[:, 0]
+    found = keras.ops.convert_to_numpy(results["scores"])[:, 0]
+    ended = np.flatnonzero(np.any(ids == 1, axis=1))
+    assert len({np.argmax(ids[index] == 1) for index in ended}) > 2
+    scores = ra.score_translations(
+        translator,
+        [sources[index] for index in ended],
+        Letters().decode(ids[ended]),
+    )
+    np.testing.assert_allclose(
+        [score.log_probability for score in scores],
+        found[ended],
+        rtol=1e-6,
+        atol=1e-5,
+    )
+
+
+def batch_sizes(translator, sources, targets):
+    counts = [0]
+    ra.score_translations(translator, sources, targets, report=counts.append)
+    return np.diff(counts).tolist()
+
+
+def test_batches_keep_to_their_tokens_longest_first(model):
+    translator = ra.Translator(model, Letters(), batch_tokens=24)
+    # With the end of sentence 12, 8, 6, 4 and 3 positions the longer side.
+    targets = ["x" * n for n in (3, 11, 3, 7, 5, 2, 2, 2)]
+    sources = ["x"] * len(targets)
+    # Two of 12 fit, four of 6, and the two that are left.
+    assert batch_sizes(translator, sources, targets) == [2, 4, 2]
+    assert batch_sizes(translator, targets, sources) == [2, 4, 2]
+
+
+def test_batches_keep_to_their_logits_too(translator, monkeypatch):
+    # By name it is the function, which the room exports.
+    module = sys.modules[ra.score_translations.__module__]
+    monkeypatch.setattr(module, "_MAX_LOGITS", VOCABULARY_SIZE * 10)
+    assert batch_sizes(translator, ["x"] * 5, ["xxxx"] * 5) == [2, 2, 1]
+
+
+def test_source_vocabulary_reads_the_source(model, translator):
+    class Shouted(Letters):
+        def encode(self, lines):
+            return super().encode([line.lower() for line in lines])
+
+    shouted = ra.Translator(model, Letters(), source_vocabulary=Shouted())
+    assert ra.score_translations(shouted, ["ABC"], ["xyz"]) == (
+        ra.score_translations(translator, ["abc"], ["xyz"])
+    )
+
+
+@pytest.mark.only_on("tensorflow", reason="the others run without a graph")
+def test_model_is_traced_once(model, translator, monkeypatch):
+    ra.score_translations(translator, SOURCES, TARGETS)
+
+    def call(*arguments, **keywords):
+        raise AssertionError("traced again")
+
+    monkeypatch.setattr(model, "call", call)
+    monkeypatch.setattr(model, "decode", call)
+    ra.score_translations(translator, ["abcdefg"] * 3, ["uvwxy"] * 3)
+
+
+def test_perplexity_is_per_token():
+    score = ra.TranslationScore(log_probability=-6.0, num_tokens=3)
+    assert score.perplexity == pytest.approx(math.exp(2))
+    certain = ra.TranslationScore(log_probability=0.0, num_tokens=1)
+    # Of all tokens, not the mean of the sentences.
+    assert ra.corpus_perplexity([score, certain]) == pytest.approx(
+        math.exp(1.5)
+    )
+
+
+def test_perplexity_of_the_impossible_is_infinite():
+    assert ra.TranslationScore(-1e6, 1).perplexity == math.inf
+
+
+def test_no_pair_has_no_score_and_no_perplexity(translator):
+    assert ra.score_translations(translator, [], []) == []
+    with pytest.raises(ValueError, match="`scores` must hold at least one"):
+        ra.corpus_perplexity([])
+
+
+@pytest.mark.parametrize(
+    ("side", "longest"), [("sources", 4), ("targets", 4 + 3)]
+)
+def test_sentence_over_the_limit_is_refused_and_named(side, longest, model):
+    translator = ra.Translator(
+        model, Letters(), max_source_length=4, max_extra_length=3
+    )
+    pairs = {"sources": ["a"] * 12, "targets": ["a"] * 12}
+    # The end of sentence counts.
+    pairs[side][4] = "a" * (longest - 1)
+    assert len(ra.score_translations(translator, **pairs)) == 12
+    pairs[side][5:] = ["a" * longest] * 7
+    with pytest.raises(ra.InputError) as raised:
+        ra.score_translations(translator, **pairs)
+    message = str(raised.value)
+    assert f"`{side}` must have at most {longest} tokens" in message
+    assert f"{longest + 1} tokens on line 6;" in message
+    assert "line 6, 7, 8, 9, 10 and 2 more." in message
+
+
+@pytest.mark.parametrize("side", ["sources", "targets"])
+def test_single_string_is_refused(side, translator):
+    pairs = {"sources": ["abc"], "targets": ["abc"], side: "abc"}
+    with pytest.raises(TypeError, match=rf"`{side}`.*pass \['abc'\]"):
+        ra.score_translations(translator, **pairs)
+
+
+def test_unequal_numbers_are_refused(translator):
+    with pytest.raises(ValueError, match="Received: 2 and 1"):
+        ra.score_translations(translator, ["a", "b"], ["a"])
