@@ -1,5 +1,6 @@
 """`relative-attention convert`."""
 
+from relative_attention.cli import convert_opennmt_tf
 from relative_attention.cli import convert_tensor2tensor
 
 
@@ -12,4 +13,5 @@ def add_parser(subparsers):
     systems = parser.add_subparsers(
         dest="system", required=True, metavar="SYSTEM"
     )
+    convert_opennmt_tf.add_parser(systems)
     convert_tensor2tensor.add_parser(systems)

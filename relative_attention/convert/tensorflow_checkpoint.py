@@ -1,4 +1,4 @@
-"""The variables of a TensorFlow 1 checkpoint."""
+"""The variables of a TensorFlow checkpoint."""
 
 import pathlib
 import re
@@ -11,7 +11,7 @@ _INDEX = ".index"
 
 
 class TensorFlowCheckpoint:
-    """Reads a checkpoint as TensorFlow 1's `Saver` writes it (V2 format).
+    """Reads what TensorFlow 1's `Saver` and `tf.train.Checkpoint` write.
 
     Nothing of the graph is needed: `PREFIX.index` and `PREFIX.data-*` are.
 
@@ -48,15 +48,25 @@ class TensorFlowCheckpoint:
         Raises:
             InputError: if the data is missing or cut short.
         """
+        return np.asarray(self._get(name), np.float32)
+
+    def read_bytes(self, name):
+        """A string that was saved among the variables.
+
+        Raises:
+            InputError: if the data is missing or cut short.
+        """
+        return bytes(self._get(name))
+
+    def _get(self, name):
         import tensorflow as tf
 
         try:
-            array = self._reader.get_tensor(name)
+            return self._reader.get_tensor(name)
         # What TensorFlow's reader raises where a file ends too early differs
         # from one way of ending to the next.
         except (tf.errors.OpError, ValueError, IndexError) as error:
             raise _damaged(f"{self.prefix}.data-*", error) from error
-        return np.asarray(array, np.float32)
 
 
 def _find_prefix(path):

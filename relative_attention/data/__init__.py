@@ -5,6 +5,7 @@ from relative_attention.data.parallel_corpus import ParallelCorpus
 from relative_attention.data.subword_vocabulary import SubwordVocabulary
 from relative_attention.data.token_batches import TokenBatches
 from relative_attention.data.token_corpus import TokenCorpus
+from relative_attention.data.token_vocabulary import TokenVocabulary
 from relative_attention.data.vocabulary import Vocabulary
 
 __all__ = [
@@ -12,6 +13,7 @@ __all__ = [
     "SubwordVocabulary",
     "TokenBatches",
     "TokenCorpus",
+    "TokenVocabulary",
     "Vocabulary",
     "length_buckets",
 ]

@@ -1,5 +1,6 @@
 """Recipes, training runs and trained models."""
 
+from relative_attention.experiments.convert_opennmt_tf import convert_opennmt_tf
 from relative_attention.experiments.convert_tensor2tensor import (
     convert_tensor2tensor,
 )
@@ -11,6 +12,7 @@ from relative_attention.experiments.zoo import zoo_recipes
 
 __all__ = [
     "Recipe",
+    "convert_opennmt_tf",
     "convert_tensor2tensor",
     "find_recipe",
     "load_translator",

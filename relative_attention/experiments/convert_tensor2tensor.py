@@ -1,15 +1,11 @@
 """From a tensor2tensor checkpoint to a model directory."""
 
-import pathlib
-
-from relative_attention.atomic_files import atomic_directory
-from relative_attention.atomic_files import atomic_file
 from relative_attention.convert import load_tensor2tensor
 from relative_attention.data import SubwordVocabulary
 from relative_attention.errors import InputError
-from relative_attention.experiments.model_directory import save_config
+from relative_attention.experiments.converted_directory import check_is_free
+from relative_attention.experiments.converted_directory import save_converted
 from relative_attention.experiments.recipe import DecodingSection
-from relative_attention.models.weights import save_weights
 
 # tensor2tensor's decode_hparams: beam_size, alpha, extra_length.
 _DECODING = DecodingSection(
@@ -47,25 +43,15 @@ def convert_tensor2tensor(
             vocabulary has not the size of the embedding, or `output` holds
             something; nothing is written then.
     """
-    output = pathlib.Path(output)
-    if output.exists() and not (output.is_dir() and not any(output.iterdir())):
-        raise InputError(
-            f"{output} is there already. Choose another `--output`, or delete "
-            "it."
-        )
+    check_is_free(output)
     vocabularies = _load_vocabularies(vocabulary, source_vocabulary)
     lines = []
     model = load_tensor2tensor(
         checkpoint_path, hparams, target_space_id, report=lines.append
     )
     _check_sizes(vocabularies, model.config)
-    with atomic_directory(output) as directory:
-        save_config(model.config, _DECODING, directory)
-        save_weights(model.weights, directory / "model.safetensors")
-        for name, loaded in vocabularies.items():
-            loaded.save(directory / f"{name}.subwords")
-        with atomic_file(directory / "conversion.txt", "w") as file:
-            file.writelines(f"{line}\n" for line in lines)
+    files = {f"{name}.subwords": v for name, v in vocabularies.items()}
+    save_converted(output, model, files, _DECODING, lines)
     if report is not None:
         for line in lines:
             report(line)

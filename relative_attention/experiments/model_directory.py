@@ -6,6 +6,7 @@ import pathlib
 
 from relative_attention.atomic_files import atomic_file
 from relative_attention.data import SubwordVocabulary
+from relative_attention.data import TokenVocabulary
 from relative_attention.data import Vocabulary
 from relative_attention.decoding import Translator
 from relative_attention.errors import InputError
@@ -15,7 +16,11 @@ from relative_attention.models import TransformerConfig
 from relative_attention.models.weights import load_weights
 
 _FORMAT = 2
-_VOCABULARIES = {".model": Vocabulary, ".subwords": SubwordVocabulary}
+_VOCABULARIES = {
+    ".model": Vocabulary,
+    ".subwords": SubwordVocabulary,
+    ".tokens": TokenVocabulary,
+}
 
 
 def save_config(config, decoding, directory):
@@ -43,9 +48,9 @@ def load_translator(directory, dtype="float32", **decoding):
 
     Args:
         directory: path of a folder that training or a conversion filled:
-            `config.json`, `model.safetensors` and `vocabulary.model` or
-            `vocabulary.subwords` (or two, `source_vocabulary` and
-            `target_vocabulary`).
+            `config.json`, `model.safetensors` and `vocabulary.model`,
+            `vocabulary.subwords` or `vocabulary.tokens` (or two,
+            `source_vocabulary` and `target_vocabulary`).
         dtype: dtype policy of the model. Defaults to `"float32"`, whatever it
             was trained in.
         **decoding: arguments of `Translator` that are to differ from those of
@@ -117,7 +122,7 @@ def load_vocabularies(directory):
     """Source and target vocabulary, the same object where it is joint.
 
     Each is a `Vocabulary` or, brought from tensor2tensor, a
-    `SubwordVocabulary`.
+    `SubwordVocabulary`, or, from OpenNMT-tf, a `TokenVocabulary`.
 
     Raises:
         InputError: if there is none.
@@ -133,8 +138,9 @@ def load_vocabularies(directory):
     if None in vocabularies:
         raise InputError(
             f"{directory} holds no vocabulary (vocabulary.model, "
-            "vocabulary.subwords, or one of each side): it cannot translate "
-            "strings. Train it here, or convert it with its vocabulary."
+            "vocabulary.subwords, vocabulary.tokens, or one of each side): it "
+            "cannot translate strings. Train it here, or convert it with its "
+            "vocabulary."
         )
     return vocabularies
 

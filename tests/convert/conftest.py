@@ -1,4 +1,7 @@
-"""Checkpoints as tensor2tensor writes them, to read from."""
+"""Checkpoints as tensor2tensor and OpenNMT-tf write them, to read from."""
+
+import functools
+import pathlib
 
 import numpy as np
 import pytest
@@ -140,3 +143,136 @@ def golden_hparams(golden):
         return {**base, **info["overrides"]}
 
     return merge
+
+
+def opennmt_tf_variables(
+    rng,
+    sharing="none",
+    positions="relative",
+    pre_norm=True,
+    attention_bias=True,
+    output_bias=True,
+    num_layers=(2, 1),
+    source_size=17,
+    target_size=21,
+):
+    """The variables of an OpenNMT-tf Transformer by path, at random.
+
+    Width 12, feed-forward width 20, 3 heads, K = 4, 9 learned positions. A
+    variable that is shared stands under every path that it has. A path
+    without a variable, an object that has none, has `None`.
+    """
+    hidden, filters, head_dim = 12, 20, 4
+    variables = {}
+
+    def draw(*shape):
+        return rng.normal(0, 0.4, shape).astype(np.float32)
+
+    def dense(path, inputs, outputs, bias=True):
+        variables[f"{path}/kernel"] = draw(inputs, outputs)
+        if bias:
+            variables[f"{path}/bias"] = draw(outputs)
+
+    def norm(path):
+        variables[f"{path}/gamma"] = 1 + draw(hidden)
+        variables[f"{path}/beta"] = draw(hidden)
+
+    for side, count in zip(("encoder", "decoder"), num_layers):
+        if pre_norm:
+            norm(f"model/{side}/layer_norm")
+        if "sinusoidal" in positions:
+            variables[f"model/{side}/position_encoder"] = None
+        if positions == "learned":
+            table = f"model/{side}/position_encoder/position_embedding"
+            variables[table] = draw(10, hidden)
+        for layer in range(count):
+            path = f"model/{side}/layers/{layer}"
+            sublayers = ["self_attention", "ffn"]
+            if side == "decoder":
+                sublayers.append("attention/0")
+            for name in sublayers:
+                kind = "input" if pre_norm else "output"
+                norm(f"{path}/{name}/{kind}_layer_norm")
+                inner = f"{path}/{name}/layer"
+                if name == "ffn":
+                    dense(f"{inner}/inner", hidden, filters)
+                    dense(f"{inner}/outer", filters, hidden)
+                    continue
+                for role in ("queries", "keys", "values", "output"):
+                    linear = f"{inner}/linear_{role}"
+                    dense(linear, hidden, hidden, attention_bias)
+                if name == "self_attention" and "relative" in positions:
+                    for role in ("keys", "values"):
+                        table = f"{inner}/relative_position_{role}"
+                        variables[table] = draw(9, head_dim)
+    variables |= _opennmt_tf_embeddings(
+        draw, hidden, sharing, source_size, target_size
+    )
+    if output_bias:
+        variables["model/decoder/output_layer/bias"] = draw(target_size)
+    return variables
+
+
+def _opennmt_tf_embeddings(draw, hidden, sharing, source_size, target_size):
+    """Embeddings and output kernel; `weight` is the kernel where shared."""
+    is_joint = sharing in ("all", "source_target")
+    target = draw(target_size, hidden)
+    source = target if is_joint else draw(source_size, hidden)
+    inputters = "model/examples_inputter"
+    variables = {
+        f"{inputters}/features_inputter/embedding": source,
+        f"{inputters}/labels_inputter/embedding": target,
+    }
+    output = "model/decoder/output_layer"
+    if sharing in ("all", "target"):
+        return {**variables, f"{output}/weight": target}
+    return {**variables, f"{output}/kernel": draw(hidden, target_size)}
+
+
+def save_objects(directory, variables, step=5, with_optimizer=False):
+    """Write a checkpoint of a model as OpenNMT-tf's training does.
+
+    An array that stands under several paths is one variable of several
+    objects.
+    """
+    import tensorflow as tf
+
+    root = tf.Module()
+    made = {}
+    for path, array in variables.items():
+        *parents, name = path.split("/")
+        node = root
+        for parent in parents:
+            if not hasattr(node, parent):
+                setattr(node, parent, tf.Module())
+            node = getattr(node, parent)
+        if array is None:
+            setattr(node, name, tf.Module())
+            continue
+        if id(array) not in made:
+            made[id(array)] = tf.Variable(array)
+        setattr(node, name, made[id(array)])
+        if name == "weight":
+            node.kernel = node.weight
+    saved = {"model": root.model}
+    if with_optimizer:
+        saved["optimizer"] = optimizer = tf.compat.v1.train.AdamOptimizer()
+        optimizer.apply_gradients(
+            [(tf.zeros_like(variable), variable) for variable in made.values()]
+        )
+    manager = tf.train.CheckpointManager(
+        tf.train.Checkpoint(**saved), str(directory), max_to_keep=None
+    )
+    return pathlib.Path(manager.save(checkpoint_number=step))
+
+
+@pytest.fixture
+def opennmt_tf(rng):
+    """`opennmt_tf(**options)`: see `opennmt_tf_variables`."""
+    return functools.partial(opennmt_tf_variables, rng)
+
+
+@pytest.fixture
+def object_checkpoint(tmp_path):
+    """`object_checkpoint(variables)` writes `ckpt-5`, returns the prefix."""
+    return functools.partial(save_objects, tmp_path / "run")

@@ -1,0 +1,42 @@
+"""A model directory of what was converted."""
+
+import pathlib
+
+from relative_attention.atomic_files import atomic_directory
+from relative_attention.atomic_files import atomic_file
+from relative_attention.errors import InputError
+from relative_attention.experiments.model_directory import save_config
+from relative_attention.models.weights import save_weights
+
+
+def check_is_free(output):
+    """Raise `InputError` if there is something at `output`.
+
+    An empty folder is nothing.
+    """
+    output = pathlib.Path(output)
+    if output.exists() and not (output.is_dir() and not any(output.iterdir())):
+        raise InputError(
+            f"{output} is there already. Choose another `--output`, or delete "
+            "it."
+        )
+
+
+def save_converted(output, model, vocabularies, decoding, lines):
+    """Write a folder that `load_translator` reads, whole or not at all.
+
+    Args:
+        output: path of the folder.
+        model: `Transformer`.
+        vocabularies: dict of file name -> vocabulary.
+        decoding: `DecodingSection`.
+        lines: strings, what came of each variable; `conversion.txt` in the
+            folder.
+    """
+    with atomic_directory(output) as directory:
+        save_config(model.config, decoding, directory)
+        save_weights(model.weights, directory / "model.safetensors")
+        for name, vocabulary in vocabularies.items():
+            vocabulary.save(directory / name)
+        with atomic_file(directory / "conversion.txt", "w") as file:
+            file.writelines(f"{line}\n" for line in lines)

@@ -1,0 +1,382 @@
+"""OpenNMT-tf's checkpoints: what they compute, and what can be wrong."""
+
+import numpy as np
+import pytest
+
+import relative_attention as ra
+
+# In OpenNMT-tf's ids: `<s>` 1, `</s>` 2, `<unk>` the last of 17 and of 21.
+SOURCES = [[5, 16, 3, 9, 2, 1, 4], [7, 2, 11]]
+TARGETS = [[1, 4, 20, 2, 5, 6], [1, 19, 3, 8]]
+SOURCE = "model/examples_inputter/features_inputter/embedding"
+TARGET = "model/examples_inputter/labels_inputter/embedding"
+KERNEL = "model/decoder/output_layer/kernel"
+RELATION_TABLE = (
+    "model/decoder/layers/0/self_attention/layer/relative_position_values"
+)
+MODELS = pytest.mark.parametrize(
+    "options, arguments, fields",
+    [
+        ({}, {}, {"position_encoding": "relative", "num_heads": 3}),
+        (
+            {"sharing": "all", "pre_norm": False},
+            {},
+            {"share_embeddings": "all", "normalize_first": False},
+        ),
+        (
+            {"positions": "relative+sinusoidal", "sharing": "source_target"},
+            {"num_heads": 3},
+            {"position_encoding": "relative+sinusoidal", "first_position": 1},
+        ),
+        (
+            {"positions": "learned", "sharing": "target"}
+            | {"attention_bias": False, "output_bias": False},
+            {"num_heads": 3},
+            {"max_length": 9, "attention_bias": False, "output_bias": False},
+        ),
+        (
+            {"positions": "sinusoidal", "num_layers": (1, 2)},
+            {"num_heads": 3},
+            {"num_encoder_layers": 1, "num_decoder_layers": 2},
+        ),
+        (
+            {"positions": "none", "sharing": "all"},
+            {"num_heads": 3, "position_encoding": None},
+            {"position_encoding": None},
+        ),
+    ],
+    ids=["relative", "shared", "both", "learned", "sinusoidal", "none"],
+)
+
+
+class OpenNMTTF:
+    """OpenNMT-tf's equations, in float64, a sentence and a head at a time."""
+
+    def __init__(self, variables, positions):
+        self.variables = variables
+        self.positions = positions
+
+    def logits(self, source, target):
+        """`(T, V)`, for lists of ids."""
+        memory = self.stack("encoder", self.embed("encoder", SOURCE, source))
+        hidden = self.embed("decoder", TARGET, target)
+        hidden = self.stack("decoder", hidden, memory)
+        output = "model/decoder/output_layer"
+        if f"{output}/weight" in self.variables:
+            logits = hidden @ self.get(f"{output}/weight").T
+        else:
+            logits = hidden @ self.get(f"{output}/kernel")
+        return logits + self.get(f"{output}/bias", 0.0)
+
+    def get(self, path, default=None):
+        if default is not None and path not in self.variables:
+            return default
+        return np.float64(self.variables[path])
+
+    def embed(self, side, path, ids):
+        hidden = self.get(path)[ids] * 12**0.5
+        numbers = np.arange(1, len(ids) + 1)
+        if "sinusoidal" in self.positions:
+            scales = np.exp(np.arange(6) * -np.log(10000) / 5)
+            angles = numbers[:, None] * scales
+            hidden += np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
+        if self.positions == "learned":
+            table = f"model/{side}/position_encoder/position_embedding"
+            hidden += self.get(table)[np.minimum(numbers, 9)]
+        return hidden
+
+    def stack(self, side, hidden, memory=None):
+        layer = 0
+        while f"model/{side}/layers/{layer}/ffn/layer/inner/bias" in (
+            self.variables
+        ):
+            path = f"model/{side}/layers/{layer}"
+            hidden = self.wrap(
+                f"{path}/self_attention", hidden, self.attend_self, memory
+            )
+            if memory is not None:
+                hidden = self.wrap(
+                    f"{path}/attention/0", hidden, self.attend_to, memory
+                )
+            hidden = self.wrap(f"{path}/ffn", hidden, self.feed_forward)
+            layer += 1
+        return self.normalize(f"model/{side}/layer_norm", hidden)
+
+    def wrap(self, path, hidden, sublayer, *arguments):
+        inner = self.normalize(f"{path}/input_layer_norm", hidden)
+        hidden = hidden + sublayer(f"{path}/layer", inner, *arguments)
+        return self.normalize(f"{path}/output_layer_norm", hidden)
+
+    def normalize(self, path, x):
+        if f"{path}/gamma" not in self.variables:
+            return x
+        centred = x - x.mean(axis=-1, keepdims=True)
+        variance = (centred**2).mean(axis=-1, keepdims=True)
+        scaled = centred / np.sqrt(variance + 1e-3)
+        return scaled * self.get(f"{path}/gamma") + self.get(f"{path}/beta")
+
+    def dense(self, path, x):
+        return x @ self.get(f"{path}/kernel") + self.get(f"{path}/bias", 0.0)
+
+    def feed_forward(self, path, x):
+        return self.dense(
+            f"{path}/outer", np.maximum(self.dense(f"{path}/inner", x), 0)
+        )
+
+    def attend_self(self, path, x, memory):
+        """The decoder's is causal; it is the one with a memory."""
+        return self.attend_to(path, x, x, is_causal=memory is not None)
+
+    def attend_to(self, path, x, memory, is_causal=False):
+        query, key, value = (
+            self.dense(f"{path}/linear_{name}", inputs)
+            for name, inputs in (
+                ("queries", x),
+                ("keys", memory),
+                ("values", memory),
+            )
+        )
+        context = np.zeros_like(query)
+        tables = f"{path}/relative_position"
+        zeros = np.zeros((9, 4))
+        key_table = self.get(f"{tables}_keys", zeros)
+        value_table = self.get(f"{tables}_values", zeros)
+        for head in range(3):
+            part = slice(4 * head, 4 * head + 4)
+            for i in range(len(x)):
+                js = np.arange(i + 1 if is_causal else len(memory))
+                edges = np.clip(js - i, -4, 4) + 4
+                keys = key[js, part] + key_table[edges]
+                weights = np.exp(keys @ query[i, part] / 2)
+                values = value[js, part] + value_table[edges]
+                context[i, part] = weights @ values / weights.sum()
+        return self.dense(f"{path}/linear_output", context)
+
+
+def our_ids(rows):
+    """OpenNMT-tf's ids as ours, padded."""
+    padded = np.zeros((len(rows), max(map(len, rows))), int)
+    for number, row in enumerate(rows):
+        padded[number, : len(row)] = [{1: 2, 2: 1}.get(i, i) for i in row]
+    return padded
+
+
+def logits_of(model):
+    return np.array(
+        model(
+            {
+                "source_token_ids": our_ids(SOURCES),
+                "target_token_ids": our_ids(TARGETS),
+            }
+        )
+    )
+
+
+def check_logits(model, variables, positions):
+    """At once and step by step, with OpenNMT-tf's."""
+    source_ids, target_ids = our_ids(SOURCES), our_ids(TARGETS)
+    logits = logits_of(model)
+    cache = model.start_cache(source_ids)
+    steps = []
+    for position, tokens in enumerate(target_ids.T):
+        step, cache = model.decode_step(tokens[:, None], cache, position)
+        steps.append(np.array(step)[:, 0])
+    reference = OpenNMTTF(variables, positions)
+    for i, (source, target) in enumerate(zip(SOURCES, TARGETS)):
+        expected = reference.logits(source, target)
+        expected[:, [1, 2]] = expected[:, [2, 1]]
+        for received in (logits, np.stack(steps, axis=1)):
+            np.testing.assert_allclose(
+                received[i, : len(target)], expected, atol=1e-5
+            )
+
+
+@MODELS
+def test_logits_are_those_of_opennmt_tf(
+    opennmt_tf, object_checkpoint, options, arguments, fields
+):
+    variables = opennmt_tf(**options)
+    model = ra.load_opennmt_tf(object_checkpoint(variables), **arguments)
+    assert {name: getattr(model.config, name) for name in fields} == fields
+    assert model.start_token_id == 2
+    check_logits(model, variables, options.get("positions", "relative"))
+
+
+@pytest.mark.parametrize("sharing", ["none", "target", "source_target", "all"])
+def test_names_alone_are_enough(opennmt_tf, checkpoint, sharing):
+    """As of a checkpoint whose graph of objects is lost."""
+    variables = opennmt_tf(sharing=sharing)
+    stored = {}
+    for path, array in variables.items():
+        if not any(array is other for other in stored.values()):
+            stored[f"{path}/.ATTRIBUTES/VARIABLE_VALUE"] = array
+    model = ra.load_opennmt_tf(checkpoint(stored))
+    assert model.config.share_embeddings == sharing
+    check_logits(model, variables, "relative")
+
+
+def test_report_names_every_variable(opennmt_tf, object_checkpoint):
+    import tensorflow as tf
+
+    variables = opennmt_tf(sharing="target")
+    prefix = object_checkpoint(variables, with_optimizer=True)
+    lines = []
+    ra.load_opennmt_tf(prefix, report=lines.append)
+    named = [line.strip() for line in lines if line.startswith(" ")]
+    stored = {name for name, _ in tf.train.list_variables(str(prefix))}
+    assert any("/.OPTIMIZER_SLOT/optimizer/m/" in name for name in stored)
+    assert sorted(named) == sorted(stored - {"_CHECKPOINTABLE_OBJECT_GRAPH"})
+    # The output kernel is one more path of the target's embedding.
+    assert f"used: {len(variables) - 1}" in lines
+
+
+def test_folder_stands_for_its_latest_checkpoint(opennmt_tf, object_checkpoint):
+    old = object_checkpoint(opennmt_tf(), step=1000)
+    new = object_checkpoint(opennmt_tf(), step=200)
+    latest, named, other = (
+        logits_of(ra.load_opennmt_tf(path))
+        for path in (new.parent, f"{new}.index", old)
+    )
+    np.testing.assert_array_equal(latest, named)
+    assert (latest != other).any()
+
+
+def test_missing_checkpoint_names_those_that_exist(
+    opennmt_tf, object_checkpoint
+):
+    prefix = object_checkpoint(opennmt_tf())
+    with pytest.raises(ra.InputError, match="ckpt-7: .*holds ckpt-5"):
+        ra.load_opennmt_tf(prefix.with_name("ckpt-7"))
+
+
+@pytest.mark.parametrize("kept", [0, 0.5, None])
+@pytest.mark.parametrize("suffix", [".index", ".data-00000-of-00001"])
+def test_damaged_checkpoint_is_an_error(
+    opennmt_tf, object_checkpoint, suffix, kept
+):
+    prefix = object_checkpoint(opennmt_tf())
+    file = prefix.with_name(prefix.name + suffix)
+    content = file.read_bytes()
+    if kept is None:
+        file.unlink()
+    else:
+        file.write_bytes(content[: int(kept * len(content))])
+    with pytest.raises(ra.InputError, match="ckpt-5"):
+        ra.load_opennmt_tf(prefix)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        RELATION_TABLE,
+        SOURCE,
+        TARGET,
+        "model/encoder/layers/1/ffn/layer/outer/bias",
+        "model/decoder/layers/0/attention/0/layer/linear_keys/kernel",
+    ],
+)
+def test_missing_variable_is_named(opennmt_tf, object_checkpoint, path):
+    variables = opennmt_tf()
+    del variables[path]
+    with pytest.raises(ra.InputError, match=f"lacks.* {path}"):
+        ra.load_opennmt_tf(object_checkpoint(variables))
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        RELATION_TABLE,
+        TARGET,
+        KERNEL,
+        "model/decoder/output_layer/bias",
+        "model/encoder/layers/1/self_attention/layer/linear_output/kernel",
+    ],
+)
+def test_wrong_shape_is_named(opennmt_tf, object_checkpoint, path):
+    variables = opennmt_tf()
+    variables[path] = variables[path][..., :-1]
+    with pytest.raises(ra.InputError, match=rf"{path} \(.*\(\d+,.*\)"):
+        ra.load_opennmt_tf(object_checkpoint(variables))
+
+
+@pytest.mark.parametrize(
+    "path, message",
+    [
+        ("model/encoder/layers/0/adapter/kernel", "adapter/kernel.*nowhere"),
+        ("model/encoder/encoders/1/layers/0/gamma", "more than one source"),
+        (
+            "model/decoder/layers/0/attention/1/layer/linear_keys/kernel",
+            "more than one source",
+        ),
+    ],
+)
+def test_what_is_not_known_is_named(
+    opennmt_tf, object_checkpoint, path, message
+):
+    variables = {**opennmt_tf(), path: np.ones((12, 12), "float32")}
+    with pytest.raises(ra.InputError, match=message):
+        ra.load_opennmt_tf(object_checkpoint(variables))
+
+
+@pytest.mark.parametrize("side", ["encoder", "decoder"])
+def test_other_kinds_of_models_are_refused(opennmt_tf, object_checkpoint, side):
+    variables = {
+        path: array
+        for path, array in opennmt_tf().items()
+        if f"{side}/layers" not in path
+    }
+    message = f"no Transformer for translation: it lacks model/{side}/"
+    with pytest.raises(ra.InputError, match=message):
+        ra.load_opennmt_tf(object_checkpoint(variables))
+
+
+def test_checkpoint_of_something_else_is_an_error(checkpoint):
+    prefix = checkpoint({"transformer/encoder/w_embs": np.ones((3, 3), "f4")})
+    with pytest.raises(ra.InputError, match="no checkpoint of OpenNMT-tf 2"):
+        ra.load_opennmt_tf(prefix)
+
+
+@pytest.mark.parametrize(
+    "options, arguments, message",
+    [
+        ({}, {"num_heads": 4}, r"3 heads \(12 / 4\). Received: num_heads=4"),
+        ({"positions": "sinusoidal"}, {}, "`--num-heads`"),
+        ({"positions": "sinusoidal"}, {"num_heads": 5}, "divide the width 12"),
+        ({"positions": "sinusoidal"}, {"num_heads": 0}, "num_heads=0"),
+        ({"positions": "none"}, {"num_heads": 3}, "which positions"),
+        (
+            {},
+            {"position_encoding": "sinusoidal"},
+            "'relative' or 'relative.sinusoidal'. Received.*'sinusoidal'",
+        ),
+        (
+            {"positions": "learned"},
+            {"num_heads": 3, "position_encoding": "sinus"},
+            "positions 'learned'. Received.*'sinus'; known: 'auto', 'relative'",
+        ),
+    ],
+)
+def test_contradictory_argument_is_named(
+    opennmt_tf, object_checkpoint, options, arguments, message
+):
+    prefix = object_checkpoint(opennmt_tf(**options))
+    with pytest.raises(ra.InputError, match=message):
+        ra.load_opennmt_tf(prefix, **arguments)
+
+
+def test_relation_table_and_learned_positions_are_refused(
+    opennmt_tf, object_checkpoint
+):
+    table = "model/encoder/position_encoder/position_embedding"
+    variables = {**opennmt_tf(), table: np.ones((10, 12), "float32")}
+    with pytest.raises(ra.InputError, match="both are not supported"):
+        ra.load_opennmt_tf(object_checkpoint(variables))
+
+
+def test_positions_that_are_said_are_taken(opennmt_tf, object_checkpoint):
+    prefix = object_checkpoint(opennmt_tf())
+    plain = ra.load_opennmt_tf(prefix)
+    both = ra.load_opennmt_tf(prefix, position_encoding="relative+sinusoidal")
+    assert plain.config.position_encoding == "relative"
+    assert both.config.position_encoding == "relative+sinusoidal"
+    assert not np.allclose(logits_of(plain), logits_of(both), atol=1e-2)
