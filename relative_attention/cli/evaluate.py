@@ -1,10 +1,18 @@
 """`relative-attention evaluate`."""
 
+import argparse
+import os
+
 from relative_attention.cli.command import add_command
 from relative_attention.cli.decoding_options import add_decoding_options
 from relative_attention.cli.decoding_options import translator_of
+from relative_attention.cli.output_file import check_output
 from relative_attention.cli.progress import report_cut
 from relative_attention.cli.progress import show_progress
+from relative_attention.errors import InputError
+
+# Those of `corpus_scores`; to ask it would load sacreBLEU for `--help`.
+_METRICS = ("bleu", "chrf", "ter")
 
 
 def add_parser(subparsers):
@@ -12,35 +20,137 @@ def add_parser(subparsers):
         subparsers,
         "evaluate",
         _run,
-        "translate a text and print BLEU with sacreBLEU's signature",
+        "translate a text and print BLEU, chrF and TER with sacreBLEU's "
+        "signatures; compare with other translations",
         "relative-attention evaluate runs/my_model --source test.en "
-        "--reference test.de",
+        "--reference test.de --compare runs/other_model",
     )
     parser.add_argument("model_directory", help="what `train` filled")
     parser.add_argument("--source", metavar="F", required=True)
     parser.add_argument("--reference", metavar="F", required=True)
-    parser.add_argument("--lowercase", action="store_true", help="ignore case")
+    parser.add_argument(
+        "--metrics",
+        nargs="+",
+        choices=_METRICS,
+        default=_METRICS,
+        help="default: all",
+    )
+    parser.add_argument(
+        "--lowercase",
+        action="store_true",
+        help="ignore case in BLEU and chrF; TER always does",
+    )
     parser.add_argument(
         "--hypotheses", metavar="F", help="also write the translations here"
+    )
+    parser.add_argument(
+        "--sentence-scores",
+        metavar="F",
+        help="also write the scores of each sentence here, with tabs between "
+        "them and a header: the metrics, and the model's own score",
+    )
+    parser.add_argument(
+        "--compare",
+        metavar="DIR_OR_F",
+        action="append",
+        default=[],
+        help="another model, or a file of its translations, to compare this "
+        "one with by paired bootstrap; can be given several times",
+    )
+    parser.add_argument(
+        "--resamples",
+        type=int,
+        default=1000,
+        metavar="N",
+        help="of the bootstrap (default: 1000)",
     )
     add_decoding_options(parser)
 
 
 def _run(options):
     from relative_attention.atomic_files import atomic_file
-    from relative_attention.data import ParallelCorpus
-    from relative_attention.evaluation import corpus_bleu
+    from relative_attention.evaluation import bootstrap_table
+    from relative_attention.evaluation import corpus_scores
+    from relative_attention.evaluation import paired_bootstrap
+    from relative_attention.evaluation import sentence_scores
 
-    corpus = ParallelCorpus(options.source, options.reference)
-    corpus.check()
-    translator = translator_of(options)
-    sources, references = (list(side) for side in zip(*corpus))
-    translations = translator.search(
-        sources, report=lambda done: show_progress(done, len(sources))
-    )
+    sources, references, others = _read(options)
+    how = {"metrics": options.metrics, "lowercase": options.lowercase}
+    translations = _translations(translator_of(options), sources)
     hypotheses = [translation.text for translation in translations]
-    report_cut(sum(t.was_cut for t in translations), translator)
     if options.hypotheses:
         with atomic_file(options.hypotheses, "w") as file:
             file.writelines(f"{line}\n" for line in hypotheses)
-    print(corpus_bleu(hypotheses, references, lowercase=options.lowercase))
+    if options.sentence_scores:
+        columns = sentence_scores(hypotheses, references, **how)
+        columns["model"] = [translation.score for translation in translations]
+        with atomic_file(options.sentence_scores, "w") as file:
+            file.write("\t".join(columns) + "\n")
+            for row in zip(*columns.values()):
+                file.write("\t".join(f"{value:.4f}" for value in row) + "\n")
+    for score in corpus_scores(hypotheses, references, **how).values():
+        print(score, flush=True)
+    if not others:
+        return
+    systems = {options.model_directory: hypotheses}
+    for name, other in others.items():
+        systems[name] = (
+            other
+            if isinstance(other, list)
+            else [t.text for t in _translations(other, sources)]
+        )
+    results = paired_bootstrap(
+        systems, references, num_resamples=options.resamples, **how
+    )
+    print(f"\n{bootstrap_table(results)}")
+
+
+def _read(options):
+    """All that is given, checked before any work.
+
+    Returns:
+        Triple of the sources, the references, and a dict of what to compare
+        with: lists of translations, or translators.
+    """
+    from relative_attention.data import ParallelCorpus
+    from relative_attention.evaluation import check_bootstrap
+
+    for path in (options.hypotheses, options.sentence_scores):
+        check_output(path)
+    try:
+        check_bootstrap(options.resamples)
+    except ValueError as error:
+        raise InputError(str(error)) from error
+    corpus = ParallelCorpus(options.source, options.reference)
+    corpus.check()
+    sources, references = (list(side) for side in zip(*corpus))
+    others = {}
+    for path in options.compare:
+        if path in (options.model_directory, *others):
+            raise InputError(
+                f"`--compare {path}` is compared with itself. Give another "
+                "model, or a file of translations."
+            )
+        others[path] = _other(path, options)
+    return sources, references, others
+
+
+def _other(path, options):
+    """A translator, or the translations of a file."""
+    from relative_attention.data import ParallelCorpus
+    from relative_attention.data.lines import read_lines
+
+    if os.path.isdir(path):
+        return translator_of(
+            argparse.Namespace(**{**vars(options), "model_directory": path})
+        )
+    ParallelCorpus(path, options.reference).check()
+    return list(read_lines(path))
+
+
+def _translations(translator, sources):
+    translations = translator.search(
+        sources, report=lambda done: show_progress(done, len(sources))
+    )
+    report_cut(sum(t.was_cut for t in translations), translator)
+    return translations

@@ -11,8 +11,10 @@ import sys
 from relative_attention.cli import convert
 from relative_attention.cli import demo
 from relative_attention.cli import evaluate
+from relative_attention.cli import export
 from relative_attention.cli import list_models
 from relative_attention.cli import plot
+from relative_attention.cli import score
 from relative_attention.cli import train
 from relative_attention.cli import translate
 from relative_attention.errors import InputError
@@ -20,7 +22,17 @@ from relative_attention.quiet_tensorflow import load_tensorflow_quietly
 from relative_attention.version import __version__
 
 # As `--help` lists them.
-_COMMANDS = (demo, train, translate, evaluate, plot, convert, list_models)
+_COMMANDS = (
+    demo,
+    train,
+    translate,
+    score,
+    evaluate,
+    plot,
+    export,
+    convert,
+    list_models,
+)
 
 
 def main(arguments=None):

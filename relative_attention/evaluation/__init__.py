@@ -1,6 +1,23 @@
 """How good translations are."""
 
+from relative_attention.evaluation.bootstrap_table import bootstrap_table
 from relative_attention.evaluation.corpus_bleu import Bleu
 from relative_attention.evaluation.corpus_bleu import corpus_bleu
+from relative_attention.evaluation.corpus_scores import CorpusScore
+from relative_attention.evaluation.corpus_scores import corpus_scores
+from relative_attention.evaluation.paired_bootstrap import BootstrapResult
+from relative_attention.evaluation.paired_bootstrap import check_bootstrap
+from relative_attention.evaluation.paired_bootstrap import paired_bootstrap
+from relative_attention.evaluation.sentence_scores import sentence_scores
 
-__all__ = ["Bleu", "corpus_bleu"]
+__all__ = [
+    "Bleu",
+    "BootstrapResult",
+    "CorpusScore",
+    "bootstrap_table",
+    "check_bootstrap",
+    "corpus_bleu",
+    "corpus_scores",
+    "paired_bootstrap",
+    "sentence_scores",
+]

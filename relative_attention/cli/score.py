@@ -1,0 +1,76 @@
+"""`relative-attention score`."""
+
+import sys
+
+from relative_attention.cli.command import add_command
+from relative_attention.cli.output_file import check_output
+from relative_attention.cli.progress import show_progress
+from relative_attention.errors import InputError
+
+
+def add_parser(subparsers):
+    parser = add_command(
+        subparsers,
+        "score",
+        _run,
+        "print how probable a model finds given translations: log-probability "
+        "(natural), tab, number of tokens",
+        "relative-attention score runs/my_model --source test.en "
+        "--target test.de > scores.tsv",
+    )
+    parser.add_argument("model_directory", help="what `train` filled")
+    parser.add_argument("--source", metavar="F", required=True)
+    parser.add_argument("--target", metavar="F", required=True)
+    parser.add_argument(
+        "--output",
+        metavar="F",
+        help="a line for each pair, the end of sentence included in both "
+        "numbers (default: standard output)",
+    )
+
+
+def _run(options):
+    from relative_attention.atomic_files import atomic_file
+    from relative_attention.decoding import corpus_perplexity
+    from relative_attention.decoding import score_translations
+    from relative_attention.experiments import load_translator
+
+    check_output(options.output)
+    sources, targets = _read_pairs(options.source, options.target)
+    scores = score_translations(
+        load_translator(options.model_directory),
+        sources,
+        targets,
+        report=lambda done: show_progress(done, len(sources)),
+    )
+    if sys.stderr.isatty():
+        print(file=sys.stderr)
+    lines = [f"{s.log_probability:.6f}\t{s.num_tokens}\n" for s in scores]
+    if options.output:
+        with atomic_file(options.output, "w") as file:
+            file.writelines(lines)
+    else:
+        sys.stdout.writelines(lines)
+        sys.stdout.flush()
+    print(
+        f"{len(scores):,} pairs, {sum(s.num_tokens for s in scores):,} tokens, "
+        f"log-probability {sum(s.log_probability for s in scores):.4f}, "
+        f"perplexity {corpus_perplexity(scores):.4f}",
+        file=sys.stderr,
+    )
+
+
+def _read_pairs(source, target):
+    from relative_attention.data import ParallelCorpus
+
+    corpus = ParallelCorpus(source, target)
+    corpus.check()
+    sources, targets = (list(side) for side in zip(*corpus))
+    for path, lines in ((source, sources), (target, targets)):
+        for number, line in enumerate(lines, start=1):
+            if not line.strip():
+                raise InputError(
+                    f"{path}, line {number:,} is empty: there is nothing to "
+                    "score. Leave the pair out of both files."
+                )
+    return sources, targets
