@@ -13,6 +13,19 @@ def add_decoding_options(parser):
         metavar="A",
         help="default: the recipe's",
     )
+    parser.add_argument(
+        "--min-length",
+        type=int,
+        metavar="N",
+        help="the shortest translation, in tokens (default: 0)",
+    )
+    parser.add_argument(
+        "--max-length",
+        type=int,
+        metavar="N",
+        help="the longest translation, in tokens (default: that of its "
+        "source and what the recipe allows)",
+    )
 
 
 def translator_of(options):
@@ -20,7 +33,12 @@ def translator_of(options):
 
     given = {
         name: getattr(options, name)
-        for name in ("num_beams", "length_penalty")
+        for name in (
+            "num_beams",
+            "length_penalty",
+            "min_length",
+            "max_length",
+        )
         if getattr(options, name) is not None
     }
     try:

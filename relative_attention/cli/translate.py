@@ -1,12 +1,15 @@
 """`relative-attention translate`."""
 
+import contextlib
 import sys
 
 from relative_attention.cli.command import add_command
 from relative_attention.cli.decoding_options import add_decoding_options
 from relative_attention.cli.decoding_options import translator_of
+from relative_attention.cli.output_file import check_output
 from relative_attention.cli.progress import report_cut
 from relative_attention.cli.progress import show_progress
+from relative_attention.errors import InputError
 
 # Lines translated before any is written: enough to sort by length.
 _CHUNK_LINES = 2000
@@ -17,28 +20,126 @@ def add_parser(subparsers):
         subparsers,
         "translate",
         _run,
-        "translate standard input, line by line, to standard output",
+        "translate a text line by line, or what is typed",
         "relative-attention translate runs/my_model < source > hypotheses",
     )
     parser.add_argument("model_directory", help="what `train` filled")
+    parser.add_argument("--input", metavar="F", help="default: standard input")
+    parser.add_argument(
+        "--output",
+        metavar="F",
+        help="written when all is translated (default: standard output, as "
+        "it comes)",
+    )
+    parser.add_argument(
+        "--nbest",
+        type=int,
+        metavar="N",
+        help="write the N best translations of a line, each as line number, "
+        "score and translation with tabs between",
+    )
     add_decoding_options(parser)
+    _add_sampling_options(parser)
+
+
+def _add_sampling_options(parser):
+    parser.add_argument(
+        "--sample",
+        action="store_true",
+        help="draw translations at random instead of searching the best",
+    )
+    parser.add_argument("--temperature", type=float, metavar="T", default=1.0)
+    parser.add_argument(
+        "--top-k", type=int, metavar="K", help="draw among the K likeliest"
+    )
+    parser.add_argument(
+        "--top-p",
+        type=float,
+        metavar="P",
+        help="draw among the likeliest whose probabilities reach P",
+    )
+    parser.add_argument(
+        "--seed", type=int, metavar="N", help="the same draws at each run"
+    )
 
 
 def _run(options):
     from relative_attention.data.lines import decode_lines
+    from relative_attention.data.lines import read_lines
+
+    check_output(options.output)
+    translator = translator_of(options)
+    if options.input:
+        lines = read_lines(options.input)
+    elif sys.stdin.isatty():
+        lines = _typed_lines()
+    else:
+        lines = decode_lines(sys.stdin.buffer, "standard input")
+    is_typed = not options.input and sys.stdin.isatty()
+    with _opened(options.output) as file:
+        num_cut = _translate(
+            translator, lines, 1 if is_typed else _CHUNK_LINES, file, options
+        )
+    report_cut(num_cut, translator)
+
+
+def _translate(translator, lines, chunk_lines, file, options):
+    """Write the translations; the number of lines that were cut."""
     from relative_attention.data.parallel_corpus import batched
 
-    translator = translator_of(options)
-    lines = decode_lines(sys.stdin.buffer, "standard input")
     num_done = num_cut = 0
-    for chunk in batched(lines, _CHUNK_LINES):
-        translations = translator.search(
-            chunk,
-            report=lambda done, before=num_done: show_progress(before + done),
-        )
-        for translation in translations:
-            sys.stdout.buffer.write(f"{translation.text}\n".encode())
-        sys.stdout.buffer.flush()
+    for chunk in batched(lines, chunk_lines):
+        translations = _search(translator, chunk, num_done, options)
+        for number, results in enumerate(translations, start=num_done + 1):
+            for result in results:
+                file.write(_line(number, result, options.nbest).encode())
+        file.flush()
         num_done += len(chunk)
-        num_cut += sum(t.was_cut for t in translations)
-    report_cut(num_cut, translator)
+        num_cut += sum(results[0].was_cut for results in translations)
+    return num_cut
+
+
+def _search(translator, chunk, num_before, options):
+    arguments = {
+        "num_results": options.nbest or 1,
+        "report": lambda done: show_progress(num_before + done),
+    }
+    try:
+        if not options.sample:
+            return translator.search(chunk, **arguments)
+        return translator.sample(
+            chunk,
+            temperature=options.temperature,
+            top_k=options.top_k,
+            top_p=options.top_p,
+            seed=options.seed,
+            **arguments,
+        )
+    except ValueError as error:
+        raise InputError(str(error)) from error
+
+
+def _line(number, translation, nbest):
+    if not nbest:
+        return f"{translation.text}\n"
+    return f"{number}\t{translation.score:.6f}\t{translation.text}\n"
+
+
+def _typed_lines():
+    print("One line at a time; Ctrl-D ends.", file=sys.stderr)
+    while True:
+        try:
+            yield input("> ")
+        except EOFError:
+            return
+
+
+@contextlib.contextmanager
+def _opened(path):
+    from relative_attention.atomic_files import atomic_file
+
+    if path is None:
+        yield sys.stdout.buffer
+    else:
+        with atomic_file(path) as file:
+            yield file

@@ -1,0 +1,87 @@
+"""`relative-attention export`."""
+
+from relative_attention.cli.command import add_command
+from relative_attention.cli.decoding_options import add_decoding_options
+from relative_attention.cli.decoding_options import translator_of
+from relative_attention.errors import InputError
+
+_FORMATS = ("saved_model", "ctranslate2")
+
+
+def add_parser(subparsers):
+    parser = add_command(
+        subparsers,
+        "export",
+        _run,
+        "write a model for TensorFlow Serving or CTranslate2",
+        "relative-attention export runs/my_model --format saved_model "
+        "exported/1",
+    )
+    parser.add_argument("model_directory", help="what `train` filled")
+    parser.add_argument("output", help="folder to make")
+    parser.add_argument("--format", required=True, choices=_FORMATS)
+    add_decoding_options(parser)
+    parser.add_argument(
+        "--nbest",
+        type=int,
+        metavar="N",
+        help="saved_model: translations of the signature n_best (default: as "
+        "many as beams)",
+    )
+    parser.add_argument(
+        "--dtype",
+        choices=("float32", "float16"),
+        default="float32",
+        help="saved_model: what weights are stored as (default: float32)",
+    )
+    parser.add_argument(
+        "--token-ids-only",
+        action="store_true",
+        help="saved_model: leave out the signatures on strings",
+    )
+    parser.add_argument(
+        "--warmup",
+        metavar="F",
+        help="saved_model: a text of which TensorFlow Serving translates each "
+        "line before it takes requests",
+    )
+    parser.add_argument(
+        "--quantization",
+        metavar="Q",
+        help="ctranslate2: int8, int16, float16, ... (default: float32)",
+    )
+
+
+def _run(options):
+    translator = translator_of(options)
+    export = {
+        "saved_model": _export_saved_model,
+        "ctranslate2": _export_ctranslate2,
+    }[options.format]
+    try:
+        export(translator, options)
+    except ValueError as error:
+        raise InputError(str(error)) from error
+    print(f"{options.format}: {options.output}")
+
+
+def _export_saved_model(translator, options):
+    from relative_attention.data.lines import read_lines
+    from relative_attention.export import export_saved_model
+
+    export_saved_model(
+        translator,
+        options.output,
+        dtype=options.dtype,
+        num_results=options.nbest,
+        token_ids_only=options.token_ids_only,
+        warmup=list(read_lines(options.warmup)) if options.warmup else (),
+    )
+
+
+def _export_ctranslate2(translator, options):
+    from relative_attention.export import export_ctranslate2
+
+    export_ctranslate2(
+        translator, options.output, quantization=options.quantization
+    )
