@@ -1,0 +1,173 @@
+"""The functions of a SavedModel."""
+
+import contextlib
+
+import keras
+
+from relative_attention.decoding.beam_search import search
+from relative_attention.decoding.constraints import IMPOSSIBLE
+from relative_attention.decoding.constraints import constraint_tensors
+
+SERVING_DTYPES = ("float32", "float16")
+# What Python's `str.strip` takes away.
+_BLANK = r"[\t-\r\x1c-\x20\x{85}\p{Z}]*"
+
+
+def serving_module(translator, dtype, num_results, token_ids_only):
+    """What `tf.saved_model.save` takes.
+
+    Args:
+        translator, dtype, num_results, token_ids_only: see
+            `export_saved_model`.
+
+    Returns:
+        Pair of a `tf.Module` and a dict of its signatures.
+    """
+    import tensorflow as tf
+
+    module = tf.Module()
+    module.weights, weights_in_use = _stored_weights(translator.model, dtype)
+
+    def decode(source_token_ids, num_results):
+        with weights_in_use():
+            return _search(translator, source_token_ids, num_results)
+
+    def token_ids(source_token_ids):
+        return decode(source_token_ids, num_results)
+
+    signatures = {
+        "token_ids": tf.function(
+            token_ids,
+            input_signature=[
+                tf.TensorSpec((None, None), tf.int32, "source_token_ids")
+            ],
+            autograph=False,
+        )
+    }
+    if not token_ids_only:
+        text = _Text(translator)
+        # What the graph uses must hang on what is saved.
+        module.tokenizers = [text.source, text.target]
+
+        def n_best(sentences, num_results=num_results):
+            results = decode(text.token_ids(sentences), num_results)
+            return text.translations(sentences, results)
+
+        def serving_default(sentences):
+            results = n_best(sentences, num_results=1)
+            return {name: value[:, 0] for name, value in results.items()}
+
+        strings = [tf.TensorSpec((None,), tf.string, "sentences")]
+        signatures["serving_default"] = tf.function(
+            serving_default, input_signature=strings, autograph=False
+        )
+        signatures["n_best"] = tf.function(
+            lambda sentences: n_best(sentences),
+            input_signature=strings,
+            autograph=False,
+        )
+    module.functions = signatures
+    return module, signatures
+
+
+def _stored_weights(model, dtype):
+    """Variables to save, and a context in which the model computes with them.
+
+    In float32 they are the model's own.
+    """
+    import tensorflow as tf
+
+    if dtype == "float32":
+        return [
+            weight.value for weight in model.weights
+        ], contextlib.nullcontext
+    stored = [
+        tf.Variable(tf.cast(weight.value, dtype), trainable=False)
+        for weight in model.weights
+    ]
+
+    def in_use():
+        values = [
+            tf.cast(tf.convert_to_tensor(variable), weight.dtype)
+            for variable, weight in zip(stored, model.weights)
+        ]
+        return keras.StatelessScope(
+            state_mapping=list(zip(model.weights, values))
+        )
+
+    return stored, in_use
+
+
+def _search(translator, source_token_ids, num_results):
+    """As `Translator` calls `beam_search`, on tensors."""
+    tensors = constraint_tensors(
+        source_token_ids,
+        max_extra_length=translator.max_extra_length,
+        max_length=translator.max_length,
+        min_length=translator.min_length,
+    )
+    tensors["length_penalty"] = keras.ops.convert_to_tensor(
+        translator.length_penalty, "float32"
+    )
+    return search(
+        translator.model,
+        tensors,
+        num_beams=translator.num_beams,
+        num_results=num_results,
+    )
+
+
+class _Text:
+    """Strings to ids and back, as `Translator` does it, in the graph."""
+
+    def __init__(self, translator):
+        import tensorflow_text
+
+        self.limit = translator.max_source_length - 1
+        self.end_id = translator.source_vocabulary.end_id
+        self.source, self.target = (
+            tensorflow_text.SentencepieceTokenizer(model=vocabulary.model)
+            for vocabulary in (
+                translator.source_vocabulary,
+                translator.vocabulary,
+            )
+        )
+
+    def token_ids(self, sentences):
+        """Strings `(B,)` -> int32 `(B, S)`."""
+        import tensorflow as tf
+
+        rows = self.source.tokenize(_valid(sentences))[:, : self.limit]
+        ends = tf.fill((tf.shape(sentences)[0], 1), self.end_id)
+        return tf.concat([rows, ends], axis=1).to_tensor()
+
+    def translations(self, sentences, results):
+        """The strings and scores of what was found for the sentences."""
+        import tensorflow as tf
+
+        token_ids = results["token_ids"]
+        batch_size, num_results, length = tf.unstack(tf.shape(token_ids))
+        token_ids = tf.reshape(token_ids, (batch_size * num_results, length))
+        is_end = tf.cast(token_ids == self.end_id, tf.int32)
+        is_before_end = tf.equal(tf.cumsum(is_end, axis=1), 0)
+        rows = tf.ragged.boolean_mask(
+            token_ids, is_before_end & (token_ids != 0)
+        )
+        texts = _valid(self.target.detokenize(rows))
+        # A translation is a line: whoever reads it counts lines.
+        texts = tf.strings.regex_replace(texts, r"\n", " ")
+        texts = tf.reshape(texts, (batch_size, num_results))
+        # What is empty is not searched for: it has one translation.
+        is_blank = tf.strings.regex_full_match(sentences, _BLANK)[:, None]
+        blank_scores = tf.where(tf.range(num_results) == 0, 0.0, IMPOSSIBLE)
+        return {
+            "translations": tf.where(is_blank, "", texts),
+            "scores": tf.where(is_blank, blank_scores, results["scores"]),
+        }
+
+
+def _valid(strings):
+    """UTF-8 with U+FFFD in place of what is not."""
+    import tensorflow as tf
+
+    return tf.strings.unicode_transcode(strings, "UTF-8", "UTF-8")
