@@ -31,6 +31,8 @@ class BuildWithZoo(build_py):
 
 
 DEMO = ["Babel>=2.18", "matplotlib>=3.11", "num2words>=0.5.14"]
+CTRANSLATE2 = ["ctranslate2>=4.8.5"]
+SERVING = ["tensorflow-serving-api>=2.21"]
 TEST = [
     "ipykernel>=7.4",
     "nbclient>=0.11",
@@ -70,9 +72,11 @@ setuptools.setup(
         "tensorflow-text>=2.21",
     ],
     extras_require={
+        "ctranslate2": CTRANSLATE2,
         "demo": DEMO,
         "plot": ["matplotlib>=3.11"],
-        "test": TEST + DEMO,
+        "serving": SERVING,
+        "test": TEST + DEMO + CTRANSLATE2 + SERVING,
         "backends": BACKENDS,
         "lint": LINT,
     },

@@ -1,6 +1,7 @@
 """The functions of a SavedModel."""
 
 import contextlib
+import hashlib
 
 import keras
 
@@ -126,7 +127,9 @@ class _Text:
         self.limit = translator.max_source_length - 1
         self.end_id = translator.source_vocabulary.end_id
         self.source, self.target = (
-            tensorflow_text.SentencepieceTokenizer(model=vocabulary.model)
+            tensorflow_text.SentencepieceTokenizer(
+                model=vocabulary.model, name=_name(vocabulary.model)
+            )
             for vocabulary in (
                 translator.source_vocabulary,
                 translator.vocabulary,
@@ -164,6 +167,15 @@ class _Text:
             "translations": tf.where(is_blank, "", texts),
             "scores": tf.where(is_blank, blank_scores, results["scores"]),
         }
+
+
+def _name(model):
+    """A name for a SentencePiece model that no other has.
+
+    Loaded tokenisers of one name, be they of several SavedModels, are all the
+    one that was loaded first.
+    """
+    return f"sentencepiece_{hashlib.sha256(model).hexdigest()}"
 
 
 def _valid(strings):

@@ -1,0 +1,130 @@
+"""Our vocabularies as CTranslate2 wants them: tokens in the order of ids."""
+
+import sentencepiece
+
+from relative_attention.data import SubwordVocabulary
+from relative_attention.data import TokenVocabulary
+from relative_attention.data import Vocabulary
+from relative_attention.errors import InputError
+
+# Kinds of vocabularies by what their files are called in a model directory.
+_SUFFIXES = {
+    Vocabulary: ".model",
+    SubwordVocabulary: ".subwords",
+    TokenVocabulary: ".tokens",
+}
+_END_ID = 1
+
+
+def check_vocabulary(side, vocabulary, size):
+    """Refuse what has no pieces, or is of another model.
+
+    Args:
+        side: string. `"source"` or `"target"`, for the error.
+        vocabulary: what to check.
+        size: int. How many tokens the model knows.
+
+    Raises:
+        InputError: if `vocabulary` is no vocabulary or has another size.
+    """
+    if not isinstance(vocabulary, tuple(_SUFFIXES)):
+        kinds = ", ".join(f"`{kind.__name__}`" for kind in _SUFFIXES)
+        raise InputError(
+            f"The {side} vocabulary must be one of {kinds}, whose pieces are "
+            f"strings. Received: {type(vocabulary).__name__}."
+        )
+    if len(vocabulary) != size:
+        raise InputError(
+            f"The {side} vocabulary has {len(vocabulary)} pieces, the model "
+            f"{size}: they do not belong together."
+        )
+
+
+def describe_vocabularies(spec, source, target, start_token_id):
+    """Tell CTranslate2 the tokens of both sides, and which are special.
+
+    Args:
+        spec: `ctranslate2.specs.TransformerSpec`.
+        source: vocabulary.
+        target: vocabulary.
+        start_token_id: int. What the decoder's inputs start with.
+    """
+    tokens = _unique_tokens(target)
+    source_tokens = _unique_tokens(source)
+    config = spec.config
+    config.decoder_start_token = tokens[start_token_id]
+    config.eos_token = tokens[_END_ID]
+    config.unk_token = tokens[_unknown_id(target)]
+    # These two have one name for both sides.
+    source_tokens[_unknown_id(source)] = config.unk_token
+    if source.end_id == _END_ID:
+        source_tokens[_END_ID] = config.eos_token
+    # What every source of the training began and ended with.
+    config.add_source_eos = source.end_id == _END_ID
+    config.add_source_bos = getattr(source, "start", False)
+    config.bos_token = config.decoder_start_token
+    if config.add_source_bos:
+        config.bos_token = source_tokens[source.start_id]
+    spec.register_source_vocabulary(source_tokens)
+    spec.register_target_vocabulary(tokens)
+
+
+def save_vocabularies(folder, source, target):
+    """Write the vocabularies' own files, named as in a model directory."""
+    suffix = _SUFFIXES[type(target)]
+    if _content(source) == _content(target):
+        target.save(folder / f"vocabulary{suffix}")
+        return
+    target.save(folder / f"target_vocabulary{suffix}")
+    source.save(folder / f"source_vocabulary{_SUFFIXES[type(source)]}")
+
+
+def _unique_tokens(vocabulary):
+    """The pieces, each another string, in the order of ids.
+
+    CTranslate2 finds ids by token. A file of subwords may have empty lines,
+    and equal ones, of which the last is used (the first, of tokens); what is
+    never used is called `<unused 17>`, by its id.
+    """
+    tokens = vocabulary.pieces(range(len(vocabulary)))
+    order = range(len(tokens))
+    if isinstance(vocabulary, SubwordVocabulary):
+        order = reversed(order)
+    taken = {""}
+    for token_id in order:
+        if tokens[token_id] in taken:
+            tokens[token_id] = _unused_name(token_id, tokens)
+        taken.add(tokens[token_id])
+    return tokens
+
+
+def _unused_name(token_id, tokens):
+    name = f"<unused {token_id}>"
+    while name in tokens:
+        name = f"<{name}>"
+    return name
+
+
+def _unknown_id(vocabulary):
+    """The id that CTranslate2 is to take for a token that is none."""
+    if isinstance(vocabulary, TokenVocabulary):
+        return len(vocabulary) - 1
+    if isinstance(vocabulary, Vocabulary):
+        processor = sentencepiece.SentencePieceProcessor(
+            model_proto=vocabulary.model
+        )
+        return processor.unk_id()
+    # Subwords spell whatever there is. The padding embeds to zero.
+    return vocabulary.padding_id
+
+
+def _content(vocabulary):
+    """What makes two vocabularies one."""
+    if isinstance(vocabulary, TokenVocabulary):
+        return (
+            vocabulary.tokens,
+            vocabulary.tokenizer,
+            vocabulary.start,
+            vocabulary.end,
+        )
+    return type(vocabulary), vocabulary.model
