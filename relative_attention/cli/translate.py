@@ -48,7 +48,9 @@ def _add_sampling_options(parser):
         action="store_true",
         help="draw translations at random instead of searching the best",
     )
-    parser.add_argument("--temperature", type=float, metavar="T", default=1.0)
+    parser.add_argument(
+        "--temperature", type=float, metavar="T", help="default: 1"
+    )
     parser.add_argument(
         "--top-k", type=int, metavar="K", help="draw among the K likeliest"
     )
@@ -68,6 +70,7 @@ def _run(options):
     from relative_attention.data.lines import read_lines
 
     check_output(options.output)
+    drawing = _sampling_arguments(options)
     translator = translator_of(options)
     if options.input:
         lines = read_lines(options.input)
@@ -78,18 +81,23 @@ def _run(options):
     is_typed = not options.input and sys.stdin.isatty()
     with _opened(options.output) as file:
         num_cut = _translate(
-            translator, lines, 1 if is_typed else _CHUNK_LINES, file, options
+            translator,
+            lines,
+            1 if is_typed else _CHUNK_LINES,
+            file,
+            options,
+            drawing,
         )
     report_cut(num_cut, translator)
 
 
-def _translate(translator, lines, chunk_lines, file, options):
+def _translate(translator, lines, chunk_lines, file, options, drawing):
     """Write the translations; the number of lines that were cut."""
     from relative_attention.data.parallel_corpus import batched
 
     num_done = num_cut = 0
     for chunk in batched(lines, chunk_lines):
-        translations = _search(translator, chunk, num_done, options)
+        translations = _search(translator, chunk, num_done, options, drawing)
         for number, results in enumerate(translations, start=num_done + 1):
             for result in results:
                 file.write(_line(number, result, options.nbest).encode())
@@ -99,22 +107,28 @@ def _translate(translator, lines, chunk_lines, file, options):
     return num_cut
 
 
-def _search(translator, chunk, num_before, options):
+def _sampling_arguments(options):
+    """What was asked for of how to draw."""
+    given = {
+        name: getattr(options, name)
+        for name in ("temperature", "top_k", "top_p", "seed")
+        if getattr(options, name) is not None
+    }
+    if given and not options.sample:
+        name = next(iter(given)).replace("_", "-")
+        raise InputError(f"--{name} says how to draw; add --sample to draw.")
+    return given
+
+
+def _search(translator, chunk, num_before, options, drawing):
     arguments = {
-        "num_results": options.nbest or 1,
+        "num_results": 1 if options.nbest is None else options.nbest,
         "report": lambda done: show_progress(num_before + done),
     }
     try:
-        if not options.sample:
-            return translator.search(chunk, **arguments)
-        return translator.sample(
-            chunk,
-            temperature=options.temperature,
-            top_k=options.top_k,
-            top_p=options.top_p,
-            seed=options.seed,
-            **arguments,
-        )
+        if options.sample:
+            return translator.sample(chunk, **arguments, **drawing)
+        return translator.search(chunk, **arguments)
     except ValueError as error:
         raise InputError(str(error)) from error
 
@@ -127,11 +141,17 @@ def _line(number, translation, nbest):
 
 def _typed_lines():
     print("One line at a time; Ctrl-D ends.", file=sys.stderr)
+    # Where only translations are to go, `input` would write its prompt too.
+    prompt = "> " if sys.stdout.isatty() else ""
     while True:
         try:
-            yield input("> ")
+            yield input(prompt)
         except EOFError:
             return
+        except UnicodeDecodeError as error:
+            raise InputError(
+                f"What was typed is not UTF-8: {error}."
+            ) from error
 
 
 @contextlib.contextmanager

@@ -15,12 +15,13 @@ def alignment(model, source_token_ids, token_ids):
         Float32 tensor `(B, R, L, N, T, S)`: by decoder block and head, what
         the model attended to when it chose each token.
     """
-    num_results, length = token_ids.shape[1:]
+    # Sizes are told, not inferred: any of them may be 0.
+    batch_size, num_results, length = ops.shape(token_ids)
     inputs = ops.pad(
-        token_ids[:, :, :-1],
+        token_ids,
         ((0, 0), (0, 0), (1, 0)),
         constant_values=getattr(model, "start_token_id", 0),
-    )
+    )[:, :, :length]
     scores = model.attention_scores(
         {
             "source_token_ids": ops.repeat(
@@ -28,8 +29,10 @@ def alignment(model, source_token_ids, token_ids):
                 num_results,
                 axis=0,
             ),
-            "target_token_ids": ops.reshape(inputs, (-1, length)),
+            "target_token_ids": ops.reshape(
+                inputs, (batch_size * num_results, length)
+            ),
         }
     )
     cross = ops.cast(ops.stack(scores["cross"], axis=1), "float32")
-    return ops.reshape(cross, (-1, num_results, *cross.shape[1:]))
+    return ops.reshape(cross, (batch_size, num_results, *cross.shape[1:]))

@@ -91,7 +91,10 @@ class Constraints:
         if target_prefix is not None:
             # Padded for good, whatever the position.
             self.prefix = ops.pad(target_prefix, ((0, 0), (0, 1)))
-            limits = ops.maximum(limits, _lengths(target_prefix) + 1)
+            lengths = _lengths(target_prefix)
+            limits = ops.where(
+                lengths > 0, ops.maximum(limits, lengths + 1), limits
+            )
         self.limits = ops.maximum(limits, 0)
         self.shortest = None
         if min_length is not None:

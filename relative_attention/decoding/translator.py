@@ -165,6 +165,11 @@ class Translator:
         Returns, Raises: see `search`.
         """
         num_draws = 1 if num_results is None else num_results
+        if num_draws < 1:
+            raise ValueError(
+                "`num_results` must be at least 1. "
+                f"Received: num_results={num_results}."
+            )
         decode = functools.partial(
             sample,
             num_results=num_draws,
@@ -228,7 +233,7 @@ class Translator:
             length = min(
                 len(rows[longest_first[start]]) + 1, self.max_source_length
             )
-            size = max(1, self.batch_tokens // (length * num_beams))
+            size = max(1, self.batch_tokens // (length * max(1, num_beams)))
             yield longest_first[start : start + size]
             start += size
 
@@ -245,10 +250,10 @@ class Translator:
         token_ids = np.asarray(results["token_ids"])
         scores = np.asarray(results["scores"]).tolist()
         attention = results.get("attention")
+        _, num_results, length = token_ids.shape
         texts = self.vocabulary.decode(
-            token_ids.reshape(-1, token_ids.shape[2])
+            token_ids.reshape(len(rows) * num_results, length)
         )
-        num_results = token_ids.shape[1]
         translations = []
         for number, row in enumerate(rows):
             translations.append([])
@@ -298,4 +303,7 @@ def _until_end(token_ids):
     ids = token_ids.tolist()
     if END_ID in ids:
         return tuple(ids[: ids.index(END_ID) + 1])
+    # Cut at its limit; others in the batch went on.
+    while ids and ids[-1] == 0:
+        ids.pop()
     return tuple(ids)

@@ -2,6 +2,8 @@
 
 import pathlib
 
+import keras
+
 from relative_attention.atomic_files import atomic_directory
 from relative_attention.data import Vocabulary
 from relative_attention.errors import InputError
@@ -53,27 +55,13 @@ def export_saved_model(
 
     Raises:
         ValueError: if a number or the dtype is out of range.
-        InputError: if the vocabulary does not run in a graph, the folder
-            holds something, or `tensorflow-serving-api` is missing.
+        TypeError: if `warmup` is a single string.
+        InputError: if the vocabulary does not run in a graph, Keras does not
+            run on TensorFlow, the folder holds something, or
+            `tensorflow-serving-api` is missing.
     """
     num_results = translator.num_beams if num_results is None else num_results
-    if not 1 <= num_results <= translator.num_beams:
-        raise ValueError(
-            "`num_results` must be between 1 and the number of beams, "
-            f"{translator.num_beams}. Received: num_results={num_results}."
-        )
-    if dtype not in SERVING_DTYPES:
-        raise ValueError(
-            f"`dtype` must be one of {SERVING_DTYPES}. Received: "
-            f"dtype={dtype!r}."
-        )
-    if not token_ids_only:
-        _check_vocabularies(translator)
-    elif warmup:
-        raise ValueError(
-            "`warmup` must be empty with `token_ids_only`: its sentences are "
-            "strings."
-        )
+    _check_arguments(translator, dtype, num_results, token_ids_only, warmup)
     directory = pathlib.Path(directory)
     if directory.exists() and not (
         directory.is_dir() and not any(directory.iterdir())
@@ -93,6 +81,36 @@ def export_saved_model(
         tf.saved_model.save(module, str(folder), signatures=signatures)
         if warmup:
             write_warmup_requests(warmup, folder)
+
+
+def _check_arguments(translator, dtype, num_results, token_ids_only, warmup):
+    if keras.backend.backend() != "tensorflow":
+        raise InputError(
+            "A SavedModel is made on TensorFlow; Keras runs on "
+            f"{keras.backend.backend()}. Set KERAS_BACKEND=tensorflow."
+        )
+    if not 1 <= num_results <= translator.num_beams:
+        raise ValueError(
+            "`num_results` must be between 1 and the number of beams, "
+            f"{translator.num_beams}. Received: num_results={num_results}."
+        )
+    if dtype not in SERVING_DTYPES:
+        raise ValueError(
+            f"`dtype` must be one of {SERVING_DTYPES}. Received: "
+            f"dtype={dtype!r}."
+        )
+    if isinstance(warmup, str):
+        raise TypeError(
+            "`warmup` must be a list of strings. Received a string; pass "
+            f"[{warmup!r}]."
+        )
+    if not token_ids_only:
+        _check_vocabularies(translator)
+    elif warmup:
+        raise ValueError(
+            "`warmup` must be empty with `token_ids_only`: its sentences are "
+            "strings."
+        )
 
 
 def _check_vocabularies(translator):

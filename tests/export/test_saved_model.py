@@ -1,0 +1,419 @@
+"""A SavedModel translates as its translator does, without this package."""
+
+import itertools
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import relative_attention as ra
+
+WORDS = "a man rides red old bike on the street while two dogs run by".split()
+GERMAN = "ein mann rollt ein altes rotes rad über die straße".split()
+
+# What `str.strip` takes away, all of it.
+WHITESPACE = [c for c in map(chr, range(0x110000)) if c.isspace()]
+
+# Id: a batch of sentences.
+BATCHES = {
+    "ordinary": ["a man rides the bike", "two  red dogs", " the old street "],
+    "one": ["dogs run by"],
+    "no_sentence": [],
+    "empty": ["", "a man", ""],
+    "only_empty": [""],
+    "whitespace": [*WHITESPACE, "".join(WHITESPACE), "two dogs"],
+    "no_whitespace": ["\u200b", "\ufeff", "\u2060", "\x1b", "\x00", "▁"],
+    "long": ["dogs " * 2_000, "x" * 10_000, " " * 10_000, "a man"],
+    "emoji": ["two 🚲 by night", "👩‍👩‍👧", "ein Häuschen", "\U0010ffff"],
+    "nul": ["two\x00dogs", "dogs\x00", "\x00\x00"],
+    "newline_inside": ["two\ndogs", "\ndogs\n", "a\r\nman", "a\u2028man"],
+    "byte_order_mark": ["\ufefftwo dogs", "two\ufeff"],
+    "spelt_ids": ["<pad> </s> <unk> <0x41> <0x0A>"],
+    "many": [" ".join(w) for w in itertools.permutations(WORDS, 2)] * 2,
+}
+BATCHES["many"] = BATCHES["many"][:257]
+
+# Bytes that are not UTF-8, and what they are read as.
+INVALID = {
+    b"\xff": "\ufffd",
+    b"two \xc3 dogs": "two \ufffd dogs",
+    b"\xe2\x82": "\ufffd",
+    b"dogs \x80": "dogs \ufffd",
+    b" \xff ": " \ufffd ",
+}
+
+SOURCE_IDS = [[5, 270, 9, 1, 0, 0], [3, 1, 0, 0, 0, 0], [7, 8, 9, 260, 261, 1]]
+
+SERVE = """
+import json
+import sys
+
+# None of them is there, as far as this process can tell.
+for name in ("relative_attention", "keras_hub", "keras_nlp", "sentencepiece"):
+    sys.modules[name] = None
+import tensorflow as tf
+
+if "with_text" in sys.argv:
+    import tensorflow_text
+else:
+    sys.modules["tensorflow_text"] = None
+
+others = [tf.saved_model.load(folder) for folder in sys.argv[3:]]
+loaded = tf.saved_model.load(sys.argv[1])
+answers = {}
+for key, (signature, inputs) in json.load(sys.stdin).items():
+    if signature == "token_ids":
+        inputs = {"source_token_ids": tf.constant(inputs, tf.int32)}
+    else:
+        inputs = [text.encode("latin-1") for text in inputs]
+        inputs = {"sentences": tf.constant(inputs, tf.string, (len(inputs),))}
+    results = loaded.signatures[signature](**inputs)
+    answers[key] = {k: v.numpy().tolist() for k, v in results.items()}
+assert not [name for name in sys.modules if "relative_attention." in name]
+answers["signatures"] = sorted(loaded.signatures)
+json.dump(answers, sys.stdout, default=lambda text: text.decode("utf-8"))
+"""
+
+
+def serve(folder, requests, *flags):
+    """What the signatures of a SavedModel answer, in a process of its own.
+
+    Args:
+        requests: dict of pairs, name of a signature and a list of sentences
+            (strings or bytes) or rows of ids.
+        flags: `"with_text"` to import `tensorflow_text`; after it folders of
+            other SavedModels to load before.
+    """
+    requests = {
+        key: (
+            signature,
+            inputs if signature == "token_ids" else list(map(latin, inputs)),
+        )
+        for key, (signature, inputs) in requests.items()
+    }
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", SERVE, str(folder), *flags],
+        input=json.dumps(requests),
+        capture_output=True,
+        text=True,
+        cwd=folder,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def latin(sentence):
+    """Bytes, of a string those of its UTF-8, as JSON can hold them."""
+    if isinstance(sentence, str):
+        sentence = sentence.encode("utf-8")
+    return sentence.decode("latin-1")
+
+
+def make_vocabulary(words, size):
+    lines = [" ".join(words) for words in itertools.permutations(words[:9], 3)]
+    return ra.Vocabulary.train([*lines, " ".join(words)], size)
+
+
+def make_model(**fields):
+    """A random model, biases and normalization too, sure of what it says."""
+    rng = np.random.default_rng(11)
+    model = ra.Transformer.from_preset(
+        "transformer_tiny_relative",
+        vocabulary_size=281,
+        num_encoder_layers=1,
+        num_decoder_layers=1,
+        hidden_dim=14,
+        intermediate_dim=23,
+        num_heads=2,
+        max_relative_position=3,
+        **fields,
+    )
+    for weight in model.weights:
+        shape = weight.shape
+        fan = 14 if "embedding" in weight.path else shape[0]
+        scale = 0.5 if len(shape) == 1 else 1.3 * fan**-0.5
+        array = rng.normal(size=shape) * scale + ("gamma" in weight.path)
+        if "embedding" in weight.path and len(array) > 259:
+            # Less of the bytes, most of which spell nothing, than of words.
+            array[2:259] *= 0.3
+        weight.assign(array)
+    return model
+
+
+@pytest.fixture(scope="module")
+def translator():
+    """With every setting other than the default, each of which tells."""
+    return ra.Translator(
+        make_model(),
+        make_vocabulary(WORDS, 281),
+        num_beams=3,
+        length_penalty=1.3,
+        max_extra_length=3,
+        max_source_length=17,
+        max_length=15,
+        min_length=3,
+    )
+
+
+@pytest.fixture(scope="module")
+def exported(translator, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("exported")
+    ra.export_saved_model(translator, folder, warmup=["a man", "", "ein Häus"])
+    return folder
+
+
+@pytest.fixture(scope="module")
+def served(exported):
+    requests = {
+        f"{signature} {name}": (signature, batch)
+        for signature in ("serving_default", "n_best")
+        for name, batch in {**BATCHES, "invalid": list(INVALID)}.items()
+    }
+    requests["token_ids"] = ("token_ids", SOURCE_IDS)
+    return serve(exported, requests, "with_text")
+
+
+def check_best(answer, found):
+    assert answer["translations"] == [result.text for result in found]
+    np.testing.assert_allclose(
+        answer["scores"], [r.score for r in found], rtol=0, atol=1e-5
+    )
+
+
+@pytest.mark.large
+@pytest.mark.parametrize("batch", BATCHES)
+def test_strings_are_translated_as_by_the_translator(batch, translator, served):
+    check_best(
+        served[f"serving_default {batch}"], translator.search(BATCHES[batch])
+    )
+
+
+def test_texts_of_the_cases_are_what_they_say(translator):
+    """Without this, all could be equal because all were empty."""
+    found = translator.search(BATCHES["many"])
+    assert len(found) == 257
+    assert len({result.score for result in found}) > 150
+    assert len({result.text for result in found}) > 30
+    cut = translator.search(BATCHES["long"])
+    assert [result.was_cut for result in cut] == [True, True, True, False]
+
+
+@pytest.mark.large
+@pytest.mark.parametrize("batch", BATCHES)
+def test_n_best_are_those_of_the_translator(batch, translator, served):
+    answer = served[f"n_best {batch}"]
+    expected = translator.search(BATCHES[batch], num_results=3)
+    assert len(answer["translations"]) == len(expected)
+    for texts, scores, found in zip(
+        answer["translations"], answer["scores"], expected
+    ):
+        # Where fewer were found.
+        num_missing = 3 - len(found)
+        texts_found = [result.text for result in found]
+        assert texts == texts_found + [""] * num_missing
+        np.testing.assert_allclose(
+            scores,
+            [result.score for result in found] + [-1e7] * num_missing,
+            rtol=0,
+            atol=1e-5,
+        )
+
+
+@pytest.mark.large
+@pytest.mark.parametrize("signature", ["serving_default", "n_best"])
+def test_what_is_not_utf8_is_read_as_replacement_characters(
+    signature, translator, served
+):
+    answer = served[f"{signature} invalid"]
+    found = translator.search(list(INVALID.values()), num_results=3)
+    if signature == "n_best":
+        answer = {
+            name: [row[0] for row in rows] for name, rows in answer.items()
+        }
+    check_best(answer, [results[0] for results in found])
+
+
+@pytest.mark.large
+def test_ids_are_those_of_beam_search(translator, served):
+    expected = ra.beam_search(
+        translator.model,
+        np.array(SOURCE_IDS),
+        num_beams=3,
+        num_results=3,
+        length_penalty=1.3,
+        max_extra_length=3,
+        max_length=15,
+        min_length=3,
+    )
+    answer = served["token_ids"]
+    np.testing.assert_array_equal(answer["token_ids"], expected["token_ids"])
+    np.testing.assert_allclose(
+        answer["scores"], expected["scores"], rtol=0, atol=1e-5
+    )
+
+
+@pytest.mark.large
+def test_warmup_requests_are_what_tensorflow_serving_reads(exported):
+    import tensorflow as tf
+    from tensorflow_serving.apis import prediction_log_pb2
+
+    path = exported / "assets.extra" / "tf_serving_warmup_requests"
+    sentences = []
+    for record in tf.data.TFRecordDataset(str(path)).as_numpy_iterator():
+        log = prediction_log_pb2.PredictionLog.FromString(record)
+        request = log.predict_log.request
+        assert request.model_spec.signature_name == "serving_default"
+        ((name, proto),) = request.inputs.items()
+        assert name == "sentences"
+        array = tf.make_ndarray(proto)
+        assert array.shape == (1,)
+        sentences.append(array[0].decode("utf-8"))
+    assert sentences == ["a man", "", "ein Häus"]
+
+
+@pytest.mark.large
+def test_half_precision_and_two_vocabularies(exported, tmp_path):
+    """In one export, since each takes seconds."""
+    fields = {"source_vocabulary_size": 279, "share_embeddings": "target"}
+    settings = {
+        "vocabulary": make_vocabulary(WORDS, 281),
+        "source_vocabulary": make_vocabulary(GERMAN, 279),
+        "num_beams": 2,
+        "max_extra_length": 4,
+    }
+    model, rounded = make_model(**fields), make_model(**fields)
+    for weight in rounded.weights:
+        weight.assign(np.asarray(weight, np.float16))
+    folder = tmp_path / "new" / "1"
+    translator = ra.Translator(model, **settings)
+    ra.export_saved_model(translator, folder, dtype="float16", num_results=1)
+    lines = [" ".join(w) for w in itertools.permutations(GERMAN[-4:], 3)]
+    answers = serve(
+        folder,
+        {"n_best": ("n_best", lines)},
+        "with_text",
+        # Its vocabulary must not take the place of these.
+        str(exported),
+    )
+    # `num_results` is 1.
+    answer = {
+        name: [value for (value,) in rows]
+        for name, rows in answers["n_best"].items()
+    }
+    check_best(answer, ra.Translator(rounded, **settings).search(lines))
+    # It was rounded.
+    scores = [result.score for result in translator.search(lines)]
+    assert np.abs(scores - np.array(answer["scores"])).max() > 1e-4
+    # Half of the weights' own size; of so small a model, the graph is larger.
+    num_weights = model.count_params()
+    assert 2 * num_weights < size_of_weights(folder) < 2.5 * num_weights
+    # The model that was exported is as it was.
+    for weight, same in zip(model.weights, make_model(**fields).weights):
+        np.testing.assert_array_equal(weight, same)
+
+
+def size_of_weights(folder):
+    return sum(f.stat().st_size for f in folder.glob("variables/*.data-*"))
+
+
+@pytest.mark.large
+def test_ids_alone_need_neither_vocabulary_nor_tensorflow_text(tmp_path):
+    subwords = ra.SubwordVocabulary(b"<pad>_\n<EOS>_\na_\nb_\n")
+    translator = ra.Translator(make_model(), subwords, num_beams=1)
+    folder = tmp_path / "1"
+    ra.export_saved_model(translator, folder, token_ids_only=True)
+    answers = serve(folder, {"token_ids": ("token_ids", SOURCE_IDS)})
+    assert answers["signatures"] == ["token_ids"]
+    expected = ra.beam_search(
+        translator.model, np.array(SOURCE_IDS), num_beams=1
+    )
+    np.testing.assert_array_equal(
+        answers["token_ids"]["token_ids"], expected["token_ids"]
+    )
+    num_weights = translator.model.count_params()
+    assert size_of_weights(folder) > 4 * num_weights
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"num_results": 0}, "`num_results` must be between 1 .* 3.*=0"),
+        ({"num_results": 4}, "`num_results` must be between 1 .* 3.*=4"),
+        ({"dtype": "int8"}, "`dtype` must be one of .*float16.*'int8'"),
+        (
+            {"warmup": ["a man"], "token_ids_only": True},
+            "`warmup` must be empty with `token_ids_only`",
+        ),
+    ],
+    ids=["too_few", "too_many", "dtype", "warmup_of_ids"],
+)
+def test_wrong_argument_is_named(arguments, message, translator, tmp_path):
+    with pytest.raises(ValueError, match=message):
+        ra.export_saved_model(translator, tmp_path / "new", **arguments)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("side", ["vocabulary", "source_vocabulary"])
+def test_vocabulary_that_needs_python_is_refused(side, translator, tmp_path):
+    vocabularies = {
+        "vocabulary": translator.vocabulary,
+        "source_vocabulary": translator.vocabulary,
+        side: ra.SubwordVocabulary(b"<pad>_\n<EOS>_\na_\n"),
+    }
+    other = ra.Translator(translator.model, **vocabularies)
+    with pytest.raises(
+        ra.InputError, match=r"A SubwordVocabulary .*\(`token_ids_only`\)"
+    ):
+        ra.export_saved_model(other, tmp_path / "new")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("kind", ["file", "folder"])
+def test_what_is_there_already_stays(kind, translator, tmp_path):
+    path = tmp_path / "there"
+    kept = path if kind == "file" else path / "kept"
+    kept.parent.mkdir(exist_ok=True)
+    kept.write_text("kept")
+    with pytest.raises(ra.InputError, match="there is there already"):
+        ra.export_saved_model(translator, path)
+    assert kept.read_text() == "kept"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_missing_package_for_warmup_is_named_before_any_work(
+    translator, tmp_path, monkeypatch
+):
+    monkeypatch.setitem(sys.modules, "tensorflow_serving", None)
+    monkeypatch.setattr(
+        "tensorflow.saved_model.save", lambda *_, **__: pytest.fail("worked")
+    )
+    with pytest.raises(ra.InputError, match=r"relative-attention\[serving\]"):
+        ra.export_saved_model(translator, tmp_path / "new", warmup=["a man"])
+    assert not list(tmp_path.iterdir())
+
+
+def test_nothing_is_left_of_an_export_that_fails(
+    translator, tmp_path, monkeypatch
+):
+    def fill_the_disk(module, folder, **arguments):
+        with open(f"{folder}/saved_model.pb", "wb") as file:
+            file.write(b"half")
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr("tensorflow.saved_model.save", fill_the_disk)
+    with pytest.raises(OSError, match="No space left"):
+        ra.export_saved_model(translator, tmp_path / "new")
+    assert not list(tmp_path.iterdir())
+
+
+def test_single_string_for_warmup_is_refused(translator, tmp_path):
+    with pytest.raises(TypeError, match=r"pass \['a man'\]"):
+        ra.export_saved_model(translator, tmp_path / "new", warmup="a man")
+
+
+def test_other_backends_are_refused(translator, tmp_path, monkeypatch):
+    monkeypatch.setattr("keras.backend.backend", lambda: "jax")
+    with pytest.raises(ra.InputError, match="Set KERAS_BACKEND=tensorflow"):
+        ra.export_saved_model(translator, tmp_path / "new")
