@@ -46,6 +46,7 @@ _ROOM_OF = {
     "Translator": "decoding",
     "beam_search": "decoding",
     "sample": "decoding",
+    "Translation": "decoding",
     "TranslationScore": "decoding",
     "corpus_perplexity": "decoding",
     "score_translations": "decoding",

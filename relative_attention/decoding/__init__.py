@@ -5,9 +5,11 @@ from relative_attention.decoding.sample import sample
 from relative_attention.decoding.score_translations import TranslationScore
 from relative_attention.decoding.score_translations import corpus_perplexity
 from relative_attention.decoding.score_translations import score_translations
+from relative_attention.decoding.translation import Translation
 from relative_attention.decoding.translator import Translator
 
 __all__ = [
+    "Translation",
     "TranslationScore",
     "Translator",
     "beam_search",

@@ -105,6 +105,7 @@ def beam_search(
         max_length=max_length,
         min_length=min_length,
         target_prefix=target_prefix,
+        config=getattr(model, "config", None),
     )
     tensors["length_penalty"] = ops.convert_to_tensor(length_penalty, "float32")
     results = run_compiled(

@@ -18,10 +18,12 @@ def constraint_tensors(
     max_length=None,
     min_length=0,
     target_prefix=None,
+    config=None,
 ):
     """Checks what a user asks for; the arguments of `Constraints`.
 
-    What is not asked for is left out, so that nothing is computed for it.
+    What is not asked for is left out, so that nothing is computed for it. The
+    ids of a prefix are held against the vocabulary where there is a `config`.
 
     Raises:
         ValueError: see `beam_search`.
@@ -42,12 +44,12 @@ def constraint_tensors(
         tensors["min_length"] = ops.convert_to_tensor(min_length, "int32")
     if target_prefix is not None:
         target_prefix = np.asarray(target_prefix)
-        _check_prefix(target_prefix, len(source_token_ids))
+        _check_prefix(target_prefix, len(source_token_ids), config)
         tensors["target_prefix"] = ops.convert_to_tensor(target_prefix, "int32")
     return tensors
 
 
-def _check_prefix(prefix, batch_size):
+def _check_prefix(prefix, batch_size, config):
     if prefix.ndim != 2 or len(prefix) != batch_size:
         raise ValueError(
             f"`target_prefix` must have shape ({batch_size}, P), a row for "
@@ -60,6 +62,12 @@ def _check_prefix(prefix, batch_size):
         raise ValueError(
             "`target_prefix` must hold no end of sentence (id 1) and no id "
             "after padding (id 0). Received such a row."
+        )
+    size = np.inf if config is None else config.vocabulary_size
+    if (prefix < 0).any() or (prefix >= size).any():
+        raise ValueError(
+            f"`target_prefix` must hold ids from 0 to {size - 1}. Received: "
+            f"{prefix.min()} to {prefix.max()}."
         )
 
 

@@ -88,6 +88,7 @@ def sample(
         max_length=max_length,
         min_length=min_length,
         target_prefix=target_prefix,
+        config=getattr(model, "config", None),
     )
     longest = int(ops.max(Constraints(**tensors).limits, initial=0))
     tensors["draws"] = ops.convert_to_tensor(

@@ -258,7 +258,7 @@ class Translator:
         for number, row in enumerate(rows):
             translations.append([])
             for rank in range(num_results):
-                if rank and scores[number][rank] == IMPOSSIBLE:
+                if rank and scores[number][rank] < IMPOSSIBLE / 2:
                     break
                 ids = _until_end(token_ids[number, rank])
                 translation = {
@@ -279,11 +279,15 @@ class Translator:
 
 
 def _check(sentences, target_prefixes):
-    if isinstance(sentences, str):
-        raise TypeError(
-            "`sentences` must be a list of strings. Received a string; "
-            f"pass [{sentences!r}]."
-        )
+    for name, value in (
+        ("sentences", sentences),
+        ("target_prefixes", target_prefixes),
+    ):
+        if isinstance(value, str):
+            raise TypeError(
+                f"`{name}` must be a list of strings. Received a string; "
+                f"pass [{value!r}]."
+            )
     if target_prefixes is not None and len(target_prefixes) != len(sentences):
         raise ValueError(
             "`target_prefixes` must have a string, if an empty one, for each "

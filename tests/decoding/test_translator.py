@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 
 import relative_attention as ra
-from relative_attention.decoding.translation import Translation
 
 
 class Letters:
@@ -212,7 +211,7 @@ def test_attention_is_from_each_token_to_each_of_its_source(model, method):
 def test_attention_is_no_part_of_equality():
     scores = np.zeros((1, 2, 3, 4))
     first, second = (
-        Translation("a", 0.0, False, attention=attention)
+        ra.Translation("a", 0.0, False, attention=attention)
         for attention in (scores, None)
     )
     assert first == second
@@ -305,8 +304,11 @@ def test_progress_counts_every_sentence_once(model):
 
 
 def test_single_string_is_refused(model):
+    translator = ra.Translator(model, Letters())
     with pytest.raises(TypeError, match=r"pass \['abc'\]"):
-        ra.Translator(model, Letters()).translate("abc")
+        translator.translate("abc")
+    with pytest.raises(TypeError, match=r"`target_prefixes` .* pass \['ab'\]"):
+        translator.translate(["a", "b"], target_prefixes="ab")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,85 @@
+"""The largest of a vocabulary, against those of Keras."""
+
+import keras
+import numpy as np
+import pytest
+
+from relative_attention.decoding.top_k import top_k
+
+
+def arrays(*tensors):
+    return [keras.ops.convert_to_numpy(tensor) for tensor in tensors]
+
+
+# Primes have no divisor near their root; squares and round numbers have.
+@pytest.mark.parametrize(
+    "size", [1, 2, 3, 5, 8, 13, 16, 31, 64, 97, 100, 101, 1009, 8192]
+)
+@pytest.mark.parametrize("k", [1, 2, 3, 8, 17, 100])
+def test_largest_are_those_of_keras(rng, size, k):
+    k = min(k, size)
+    values = rng.permutation(2 * 3 * size).reshape(2, 3, size)
+    values = values.astype(np.float32) - 2 * size
+    found = arrays(*top_k(keras.ops.convert_to_tensor(values), k))
+    wanted = arrays(*keras.ops.top_k(values, k))
+    np.testing.assert_array_equal(found[0], wanted[0])
+    np.testing.assert_array_equal(found[1], wanted[1])
+    assert found[1].dtype == np.int32
+    np.testing.assert_array_equal(found[2], values.max(-1, keepdims=True))
+
+
+@pytest.mark.parametrize("size", [7, 37, 64])
+def test_all_of_them_are_sorted(rng, size):
+    values = rng.normal(size=(3, 1, size)).astype(np.float32)
+    found, indices, _ = arrays(
+        *top_k(keras.ops.convert_to_tensor(values), size)
+    )
+    np.testing.assert_array_equal(found, -np.sort(-values))
+    np.testing.assert_array_equal(indices, np.argsort(-values))
+
+
+@pytest.mark.parametrize("k", [3, 8, 40])
+@pytest.mark.parametrize(
+    "where", ["one_chunk", "one_a_chunk", "last", "everywhere"]
+)
+def test_largest_are_found_wherever_they_stand(rng, where, k):
+    # A prime: the last chunk of 11 is filled up.
+    size = 103
+    places = {
+        "one_chunk": np.arange(22, 33),
+        "one_a_chunk": np.arange(3, size, 11),
+        "last": np.arange(size - 4, size),
+        "everywhere": rng.permutation(size),
+    }[where]
+    values = rng.normal(size=(1, 2, size)).astype(np.float32)
+    values[..., places] += 50
+    found, indices, _ = arrays(*top_k(keras.ops.convert_to_tensor(values), k))
+    np.testing.assert_array_equal(indices, np.argsort(-values)[..., :k])
+    np.testing.assert_array_equal(found, -np.sort(-values)[..., :k])
+
+
+@pytest.mark.parametrize("size", [11, 53, 60])
+@pytest.mark.parametrize("k", [1, 4, 9])
+def test_ties_give_different_indices_of_the_same_values(rng, size, k):
+    values = rng.integers(0, 3, (4, 2, size)).astype(np.float32)
+    values[0] = 1.0
+    found, indices, largest = arrays(
+        *top_k(keras.ops.convert_to_tensor(values), k)
+    )
+    np.testing.assert_array_equal(found, -np.sort(-values)[..., :k])
+    np.testing.assert_array_equal(
+        np.take_along_axis(values, indices, axis=-1), found
+    )
+    for row in indices.reshape(-1, k).tolist():
+        assert len(set(row)) == k
+    np.testing.assert_array_equal(largest, values.max(-1, keepdims=True))
+
+
+def test_what_is_impossible_comes_before_padding():
+    # All but one are as a search forbids them; the rest of a chunk is none.
+    values = np.full((1, 1, 103), -1e7, np.float32)
+    values[..., 50] = -3.0
+    found, indices, _ = arrays(*top_k(keras.ops.convert_to_tensor(values), 103))
+    assert indices[0, 0, 0] == 50
+    assert sorted(indices[0, 0].tolist()) == list(range(103))
+    assert found.min() == np.float32(-1e7)
