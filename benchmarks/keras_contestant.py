@@ -30,7 +30,9 @@ class Windows(keras.callbacks.Callback):
         # ends of sentences counted. Reading it waits for the step to end.
         tokens = float(logs["tokens"])
         self.turns.report(
-            self.steps, time.perf_counter() - self.start, tokens - self.tokens
+            steps=self.steps,
+            seconds=time.perf_counter() - self.start,
+            tokens=tokens - self.tokens,
         )
         self.tokens = tokens
         self._next_window()

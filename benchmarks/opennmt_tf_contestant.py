@@ -52,7 +52,7 @@ class WindowStats(opennmt.training.TrainingStats):
         seconds = steps / summary["steps_per_sec"]
         tokens = sum(summary["words_per_sec"].values()) * seconds
         super().log(is_master)
-        self.turns.report(steps, seconds, tokens)
+        self.turns.report(steps=steps, seconds=seconds, tokens=tokens)
         self._wait()
 
     def _wait(self):

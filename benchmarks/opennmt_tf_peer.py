@@ -1,4 +1,4 @@
-"""OpenNMT-tf, the peer that training is compared with.
+"""OpenNMT-tf, the peer that training and translating are compared with.
 
 Its last release needs TensorFlow 2.13, so it lives in an environment of its
 own, which is made here on first use.
@@ -70,12 +70,50 @@ def write_workload(vocabulary_size, tokens, batch_tokens, window, folder):
     _write_ids(
         folder / "train.target", tokens.target_ids, tokens.target_offsets
     )
-    pieces = ["<blank>", "<s>", "</s>", *map(str, range(3, vocabulary_size))]
-    (folder / "vocabulary").write_text("\n".join(pieces) + "\n")
+    _write_vocabulary(folder / "vocabulary", vocabulary_size)
     config = _config(folder, batch_tokens, window)
     path = folder / "config.json"
     path.write_text(json.dumps(config, indent=2))
     return str(path)
+
+
+def write_model(model, folder):
+    """Write a trained model for `opennmt_tf_translator.py`.
+
+    Args:
+        model: `Transformer` of the architecture of
+            `transformer_small_relative`, all embeddings shared.
+        folder: path of a folder to make.
+
+    Returns:
+        Path of the weights, a string; the vocabulary lies beside it.
+    """
+    import numpy as np
+
+    from relative_attention.convert.opennmt_tf_weights import SOURCE_EMBEDDING
+    from relative_attention.convert.opennmt_tf_weights import stored_weights
+
+    arrays = {
+        path: np.reshape(weight.variable, weight.shape)
+        for path, weight in stored_weights(model).items()
+    }
+    rows = arrays[SOURCE_EMBEDDING]
+    # There the end of sentence is 2, and 1 starts translations: with the zero
+    # vector, as here. The last row is that of unknown words.
+    rows = rows[[0, 2, 1, *range(3, len(rows))]]
+    rows[1] = 0
+    arrays[SOURCE_EMBEDDING] = np.concatenate([rows, 0 * rows[:1]])
+    folder = pathlib.Path(folder)
+    folder.mkdir()
+    np.savez(folder / "weights.npz", **arrays)
+    _write_vocabulary(folder / "vocabulary", model.config.vocabulary_size)
+    return str(folder / "weights.npz")
+
+
+def _write_vocabulary(path, size):
+    """Pieces by their ids, so that no piece is torn at a blank in it."""
+    pieces = ["<blank>", "<s>", "</s>", *map(str, range(3, size))]
+    path.write_text("\n".join(pieces) + "\n")
 
 
 def _config(folder, batch_tokens, window):

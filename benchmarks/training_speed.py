@@ -125,13 +125,13 @@ def run_round(contestant_commands, options, folder, measured):
             stack.callback(contestant.kill)
             contestants[name] = contestant
             for _ in range(options.warmup // options.window):
-                contestant.train()
+                contestant.take_turn()
         num_turns = options.steps // options.window
         order = list(contestants)
         for turn in range(num_turns):
             for name in order:
                 report.progress(f"turn {turn + 1} of {num_turns}: {name}")
-                measured[name].windows.append(contestants[name].train())
+                measured[name].windows.append(contestants[name].take_turn())
             # There and back: a steady drift then favours nobody.
             order.reverse()
         for name, contestant in contestants.items():

@@ -1,4 +1,4 @@
-"""Processes that train in turns, a window of steps each.
+"""Processes that work in turns, a window each.
 
 Timings of a shared machine drift by more than the differences to be shown.
 Contestants therefore all live at once, each in a process of its own, and take
@@ -19,7 +19,7 @@ class ContestantError(RuntimeError):
 
 
 class Contestant:
-    """A training process, seen from the one that gives the turns.
+    """A process, seen from the one that gives the turns.
 
     Args:
         command: list of strings. A program that uses `Turns`.
@@ -39,17 +39,20 @@ class Contestant:
                 env=environment,
             )
 
-    def train(self):
-        """Let it train a window.
+    def take_turn(self, order="go"):
+        """Let it work through a window.
+
+        Args:
+            order: string of one line, for the process to read.
 
         Returns:
-            Dict of the window's `"steps"`, `"seconds"` and `"tokens"`.
+            Dict of what the process reports.
 
         Raises:
             ContestantError: if it fails, with the end of what it said.
         """
         try:
-            self._process.stdin.write("train\n")
+            self._process.stdin.write(f"{order}\n")
             self._process.stdin.flush()
         except BrokenPipeError:
             pass  # It has ended; its report is missing below.
@@ -81,7 +84,7 @@ class Contestant:
 
 
 class Turns:
-    """The turns, seen from the process that trains.
+    """The turns, seen from the process that works.
 
     Standard output carries the reports and nothing else; what libraries
     print there goes to standard error.
@@ -92,10 +95,13 @@ class Turns:
         os.dup2(2, 1)
 
     def wait(self):
-        """Block until this process may train; false when it is to end."""
-        return bool(sys.stdin.readline())
+        """Block until it is this process' turn.
 
-    def report(self, steps, seconds, tokens):
+        Returns:
+            The order, a string; empty when the process is to end.
+        """
+        return sys.stdin.readline().rstrip("\n")
+
+    def report(self, **window):
         """Tell what the window took."""
-        window = {"steps": steps, "seconds": seconds, "tokens": tokens}
         print(json.dumps(window), file=self._reports, flush=True)
