@@ -83,7 +83,8 @@ def beam_search(
 
     Raises:
         ValueError: if a number is out of range, or `target_prefix` has
-            another number of rows or holds an id 1, or an id after an id 0.
+            another number of rows, an id that the vocabulary has not, an id
+            1, or an id after an id 0.
 
     Reference:
      - [Wu et al., 2016](https://arxiv.org/abs/1609.08144), section 7

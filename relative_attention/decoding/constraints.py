@@ -56,15 +56,19 @@ def _check_prefix(prefix, batch_size, config):
             f"each source. Received shape: {prefix.shape}."
         )
     is_padding = prefix == 0
-    if (prefix == END_ID).any() or (
-        is_padding[:, :-1] > is_padding[:, 1:]
-    ).any():
+    has_gap = (is_padding[:, :-1] > is_padding[:, 1:]).any(axis=1)
+    is_wrong = has_gap | (prefix == END_ID).any(axis=1)
+    if is_wrong.any():
+        number = int(is_wrong.argmax())
         raise ValueError(
             "`target_prefix` must hold no end of sentence (id 1) and no id "
-            "after padding (id 0). Received such a row."
+            f"after padding (id 0). Received in row {number}: "
+            f"{prefix[number].tolist()}."
         )
-    size = np.inf if config is None else config.vocabulary_size
-    if (prefix < 0).any() or (prefix >= size).any():
+    if config is None:
+        return
+    size = config.vocabulary_size
+    if ((prefix < 0) | (prefix >= size)).any():
         raise ValueError(
             f"`target_prefix` must hold ids from 0 to {size - 1}. Received: "
             f"{prefix.min()} to {prefix.max()}."

@@ -131,11 +131,12 @@ class Translator:
             ValueError: if a number is out of range, or there is not a prefix
                 for each sentence.
         """
+        _check_num_results(num_results)
         decode = functools.partial(
             beam_search,
             num_beams=self.num_beams,
             length_penalty=self.length_penalty,
-            num_results=1 if num_results is None else num_results,
+            num_results=num_results or 1,
             return_attention=return_attention,
         )
         found = self._decode(
@@ -164,12 +165,8 @@ class Translator:
 
         Returns, Raises: see `search`.
         """
-        num_draws = 1 if num_results is None else num_results
-        if num_draws < 1:
-            raise ValueError(
-                "`num_results` must be at least 1. "
-                f"Received: num_results={num_results}."
-            )
+        _check_num_results(num_results)
+        num_draws = num_results or 1
         decode = functools.partial(
             sample,
             num_results=num_draws,
@@ -233,7 +230,7 @@ class Translator:
             length = min(
                 len(rows[longest_first[start]]) + 1, self.max_source_length
             )
-            size = max(1, self.batch_tokens // (length * max(1, num_beams)))
+            size = max(1, self.batch_tokens // (length * num_beams))
             yield longest_first[start : start + size]
             start += size
 
@@ -276,6 +273,14 @@ class Translator:
                     )
                 translations[-1].append(translation)
         return translations
+
+
+def _check_num_results(num_results):
+    if num_results is not None and num_results < 1:
+        raise ValueError(
+            "`num_results` must be at least 1, or None for the best alone. "
+            f"Received: num_results={num_results}."
+        )
 
 
 def _check(sentences, target_prefixes):

@@ -6,6 +6,7 @@ import hashlib
 import keras
 
 from relative_attention.decoding.beam_search import search
+from relative_attention.decoding.constraints import END_ID
 from relative_attention.decoding.constraints import IMPOSSIBLE
 from relative_attention.decoding.constraints import constraint_tensors
 
@@ -151,7 +152,7 @@ class _Text:
         token_ids = results["token_ids"]
         batch_size, num_results, length = tf.unstack(tf.shape(token_ids))
         token_ids = tf.reshape(token_ids, (batch_size * num_results, length))
-        is_end = tf.cast(token_ids == self.end_id, tf.int32)
+        is_end = tf.cast(token_ids == END_ID, tf.int32)
         is_before_end = tf.equal(tf.cumsum(is_end, axis=1), 0)
         rows = tf.ragged.boolean_mask(
             token_ids, is_before_end & (token_ids != 0)

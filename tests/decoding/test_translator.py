@@ -146,6 +146,13 @@ def test_results_out_of_range_are_refused(model, num_results):
         translator.translate(["abc"], num_results=num_results)
 
 
+@pytest.mark.parametrize("method", ["search", "sample"])
+def test_no_results_are_refused_when_nothing_is_searched(model, method):
+    decode = getattr(ra.Translator(model, Letters()), method)
+    with pytest.raises(ValueError, match="num_results=0"):
+        decode(["", " "], num_results=0)
+
+
 def test_translation_holds_what_was_read_and_written(model):
     translator = ra.Translator(
         model, Letters(), max_extra_length=3, max_source_length=4
