@@ -5,6 +5,8 @@ import math
 import keras
 from keras import ops
 
+from relative_attention.layers.replica_seeds import ReplicaSeeds
+
 _LEVELS = 256
 
 
@@ -19,6 +21,9 @@ class Dropout(keras.layers.Dropout):
     probability `rate` to within 2^-31. Kept elements are scaled by
     `1 / (1 - rate)`.
 
+    Replicas of a `tf.distribute` strategy drop different elements, where
+    Keras' own all drop the same.
+
     Takes the arguments of `keras.layers.Dropout`. With a `noise_shape`, or a
     rate that eight bits resolve poorly (under 1/32 or over 31/32), it is
     Keras' own.
@@ -28,7 +33,12 @@ class Dropout(keras.layers.Dropout):
         if not training or self.rate == 0:
             return inputs
         if self.noise_shape is not None or not 1 / 32 <= self.rate <= 31 / 32:
-            return super().call(inputs, training=training)
+            return keras.random.dropout(
+                inputs,
+                self.rate,
+                noise_shape=self.noise_shape,
+                seed=ReplicaSeeds(self.seed_generator),
+            )
         keep = self._draw_kept(ops.shape(inputs))
         scale = 1 / (1 - self.rate)
 
@@ -60,7 +70,7 @@ class Dropout(keras.layers.Dropout):
             -(2**31),
             2**31 - 1,
             dtype="int32",
-            seed=self.seed_generator,
+            seed=ReplicaSeeds(self.seed_generator),
         )
         level, fraction = divmod(self.rate * _LEVELS, 1)
         round_up = words[0, 0] < int(fraction * 2**32) - 2**31

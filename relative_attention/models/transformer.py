@@ -6,13 +6,14 @@ import keras
 from keras import ops
 
 from relative_attention.models.presets import preset_config
+from relative_attention.models.trainable_model import TrainableModel
 from relative_attention.models.transformer_config import TransformerConfig
 from relative_attention.models.transformer_layers import TransformerLayers
 from relative_attention.ops.masks import padding_mask
 
 
 @keras.saving.register_keras_serializable(package="relative_attention")
-class Transformer(keras.Model):
+class Transformer(TrainableModel):
     """Encoder and decoder for translation, by token ids.
 
     Ids: padding 0, end of sentence 1. An id 0 embeds to the zero vector. The
@@ -24,9 +25,8 @@ class Transformer(keras.Model):
         labels            [ 9, 22, 14,  1]      what it should answer
 
     `model.fit` takes batches `({"source_token_ids", "target_token_ids"},
-    labels)`; `MaskedCrossEntropy` is the loss. What `fit` shows as `loss` is
-    the mean over tokens, not over batches, and `tokens` counts source and
-    target tokens.
+    labels)`; `MaskedCrossEntropy` is the loss. How a step works on several
+    replicas, and what `fit` shows, is in `TrainableModel`.
 
     Args:
         config: `TransformerConfig`.
@@ -74,8 +74,6 @@ class Transformer(keras.Model):
         ]
         self.encoder_norm = layers.final_norm("encoder_norm")
         self.decoder_norm = layers.final_norm("decoder_norm")
-        self.loss_metric = keras.metrics.Mean(name="loss")
-        self.tokens_metric = keras.metrics.Sum(name="tokens")
         # Every size is known, so the weights are there at once: to count, to
         # load, and to be created inside a distribution strategy's scope.
         self.build()
@@ -320,42 +318,9 @@ class Transformer(keras.Model):
 
     # === Training ===
 
-    def compile(self, *args, jit_compile="auto", **kwargs):
-        """As `keras.Model.compile`, but "auto" is no XLA on a CPU.
-
-        Under TensorFlow, XLA compiles anew for every length of a batch, and
-        on a CPU gains nothing by it; `jit_compile=True` asks for it all the
-        same.
-        """
-        if (
-            jit_compile == "auto"
-            and keras.backend.backend() == "tensorflow"
-            and not keras.distribution.list_devices("gpu")
-        ):
-            jit_compile = False
-        super().compile(*args, jit_compile=jit_compile, **kwargs)
-
-    def compile_from_config(self, config):
-        # Keras leaves this to whoever overrides `compile`.
-        self.compile(**keras.saving.deserialize_keras_object(config))
-        self.optimizer.build(self.trainable_variables)
-
-    def compute_loss(
-        self, x=None, y=None, y_pred=None, sample_weight=None, training=True
-    ):
-        loss = super().compute_loss(
-            x, y, y_pred, sample_weight, training=training
-        )
-        if x is not None and y is not None:
-            # The loss is a mean over the tokens of the batch; weighted by
-            # their number it becomes the mean over the tokens of the epoch.
-            num_target = ops.sum(ops.cast(padding_mask(y), "float32"))
-            num_source = ops.sum(
-                ops.cast(padding_mask(x["source_token_ids"]), "float32")
-            )
-            self.loss_metric.update_state(loss, sample_weight=num_target)
-            self.tokens_metric.update_state(num_source + num_target)
-        return loss
+    def symbolic_batch(self):
+        ids = keras.KerasTensor((None, None), "int32")
+        return {"source_token_ids": ids, "target_token_ids": ids}, ids
 
     # === Config ===
 

@@ -19,7 +19,7 @@ def save_weights(variables, path):
             less the name of the model, which differs from one to the next.
         path: path of the file.
     """
-    save_arrays({_key(v): np.asarray(v) for v in variables}, path)
+    save_arrays({weight_name(v): np.asarray(v) for v in variables}, path)
 
 
 def save_arrays(arrays, path):
@@ -42,7 +42,7 @@ def load_weights(variables, path):
             variable is missing, left over, or of another shape.
     """
     arrays = load_arrays(path)
-    by_key = {_key(variable): variable for variable in variables}
+    by_key = {weight_name(variable): variable for variable in variables}
     missing = sorted(by_key.keys() - arrays.keys())
     left_over = sorted(arrays.keys() - by_key.keys())
     if missing or left_over:
@@ -61,6 +61,11 @@ def load_weights(variables, path):
         variable.assign(arrays[key])
 
 
+def weight_name(variable):
+    """The name of a variable in a file that `save_weights` wrote."""
+    return variable.path.split("/", 1)[-1]
+
+
 def load_arrays(path):
     """Read a `.safetensors` file as a dict of NumPy arrays.
 
@@ -76,10 +81,6 @@ def load_arrays(path):
             f"{path} cannot be read: it is cut short, damaged or not a "
             f".safetensors file ({error})."
         ) from error
-
-
-def _key(variable):
-    return variable.path.split("/", 1)[-1]
 
 
 def _some(names, most=3):

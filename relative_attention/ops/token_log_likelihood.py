@@ -8,8 +8,10 @@ from keras import ops
 
 from relative_attention.ops.masks import padding_mask
 
-# Enough that a block of the logits of a few thousand tokens stays in cache.
-_NUM_CHUNKS = 16
+# Enough that a block of the logits of a few thousand tokens stays in cache; a
+# small vocabulary needs fewer, and every chunk makes the graph larger.
+_MOST_CHUNKS = 16
+_CHUNK_VOCABULARY = 500
 
 
 def map_row_chunks(function, logits, *columns):
@@ -24,12 +26,14 @@ def map_row_chunks(function, logits, *columns):
     Returns:
         Tensor with `R` rows.
     """
-    num_rows = ops.shape(logits)[0]
+    num_rows, vocabulary_size = ops.shape(logits)[0], logits.shape[1]
+    num_chunks = vocabulary_size // _CHUNK_VOCABULARY
+    num_chunks = min(max(num_chunks, 1), _MOST_CHUNKS)
     results = []
-    for index in range(_NUM_CHUNKS):
+    for index in range(num_chunks):
         chunk = slice(
-            index * num_rows // _NUM_CHUNKS,
-            (index + 1) * num_rows // _NUM_CHUNKS,
+            index * num_rows // num_chunks,
+            (index + 1) * num_rows // num_chunks,
         )
         results.append(
             function(

@@ -5,6 +5,7 @@ import math
 import keras
 from keras import ops
 
+from relative_attention.ops.replicas import sum_over_replicas
 from relative_attention.ops.token_log_likelihood import label_logit
 from relative_attention.ops.token_log_likelihood import log_normalizer
 from relative_attention.ops.token_log_likelihood import map_row_chunks
@@ -20,6 +21,11 @@ class MaskedCrossEntropy(keras.losses.Loss):
     other `V - 1` ids; its entropy is subtracted, so that the least loss is 0.
     The sum over the tokens whose id is not 0 (the end of sentence counts) is
     divided by their number.
+
+    Under a `tf.distribute` strategy the number is that of all replicas, so
+    that their losses, and gradients, add up to those of the whole batch,
+    however unevenly it was split. They are not to be divided by the number of
+    replicas.
 
     The gradient is written out, and both it and the loss go through the
     logits in blocks of rows that stay in the processor's cache: two thirds of
@@ -69,7 +75,7 @@ class MaskedCrossEntropy(keras.losses.Loss):
                 f"y_pred.shape={tuple(y_pred.shape)}."
             )
         weights = token_weights(y_true, sample_weight)
-        total = ops.sum(weights)
+        total = sum_over_replicas(ops.sum(weights))
         # No token at all: the sum is 0, and so is the mean.
         weights = weights / ops.where(total == 0, 1.0, total)
         return _weighted_sum(

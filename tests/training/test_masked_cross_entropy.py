@@ -64,16 +64,34 @@ def test_label_smoothing_is_a_tenth_unless_given(labels, logits):
 
 @SMOOTHINGS
 @pytest.mark.parametrize("num_rows", [1, 7, 31, 64])
-def test_loss_is_the_formula_for_any_number_of_rows(rng, smoothing, num_rows):
+# A large vocabulary is gone through in blocks of rows.
+@pytest.mark.parametrize("vocabulary_size", [V, 1003])
+def test_loss_is_the_formula_for_any_number_of_rows(
+    rng, smoothing, num_rows, vocabulary_size
+):
     # The rows are taken in blocks, some of them empty when there are few.
-    logits = rng.normal(size=(1, num_rows, V)).astype("float32")
-    labels = rng.integers(0, V, size=(1, num_rows))
+    shape = (1, num_rows)
+    logits = rng.normal(size=(*shape, vocabulary_size)).astype("float32")
+    labels = rng.integers(0, vocabulary_size, size=shape)
     labels[0, 0] = 3
     np.testing.assert_allclose(
         MaskedCrossEntropy(smoothing)(labels, logits),
         reference(labels, logits, smoothing),
         rtol=1e-5,
     )
+
+
+def test_gradient_is_the_formula_for_a_large_vocabulary(rng, gradients):
+    logits = rng.normal(size=(1, 7, 1003)).astype("float32")
+    labels = rng.integers(1, 1003, size=(1, 7))
+    (result,) = gradients(
+        lambda logits: MaskedCrossEntropy(0.1)(labels, logits), [logits]
+    )
+    exponentials = np.exp(logits)
+    expected = exponentials / exponentials.sum(axis=-1, keepdims=True)
+    expected -= 0.1 / 1002
+    expected[0, np.arange(7), labels[0]] -= 0.9 - 0.1 / 1002
+    np.testing.assert_allclose(result, expected / 7, atol=1e-6)
 
 
 @SMOOTHINGS

@@ -1,0 +1,36 @@
+"""Random numbers that differ from replica to replica."""
+
+import keras
+from keras import ops
+
+from relative_attention.ops.replicas import replica_number
+
+# A seed is two numbers: what its generator was made with, and the count of
+# draws. The first tells replicas apart; odd and large, so that the seeds of
+# other layers are not met.
+_STRIDE = 0x9E3779B1
+
+
+class ReplicaSeeds(keras.random.SeedGenerator):
+    """The seeds of a generator, moved apart on each replica.
+
+    The state of `keras.random.SeedGenerator` is the same on all replicas of a
+    `tf.distribute` strategy, so that dropout would drop the same elements on
+    each. With one replica, and on other backends, the seeds are the
+    generator's own.
+
+    Args:
+        generator: `keras.random.SeedGenerator`, which keeps the state.
+    """
+
+    def __init__(self, generator):
+        # No state of its own.
+        self.generator = generator
+
+    def next(self, ordered=True):
+        seed = self.generator.next(ordered=ordered)
+        number = replica_number()
+        if isinstance(number, int):
+            return seed
+        offset = ops.cast(number, seed.dtype) * _STRIDE
+        return seed + ops.stack([offset, ops.zeros_like(offset)])
