@@ -1,10 +1,15 @@
 """Lines of text files, plain or compressed with gzip."""
 
+import codecs
+import contextlib
+import functools
 import gzip
 import os
 import zlib
 
 from relative_attention.errors import InputError
+
+_BLOCK = 1 << 20
 
 
 def read_lines(path):
@@ -20,10 +25,17 @@ def read_lines(path):
         InputError: if the file is missing, is not UTF-8 (naming the line), or
             is cut short or damaged.
     """
+    with _opened(path) as file:
+        yield from decode_lines(file, path)
+
+
+@contextlib.contextmanager
+def _opened(path):
+    """A file to read bytes from, decompressed; its errors are `InputError`."""
     opened = gzip.open if str(path).endswith(".gz") else open
     try:
         with opened(path, "rb") as file:
-            yield from decode_lines(file, path)
+            yield file
     except FileNotFoundError as error:
         raise InputError(f"No such file: {path}.") from error
     except IsADirectoryError as error:
@@ -61,8 +73,37 @@ def decode_lines(file, name):
 
 
 def count_lines(path):
-    """Number of lines of a text file; also checks all of it."""
-    return sum(1 for _ in read_lines(path))
+    """Number of lines of a text file; also checks all of it.
+
+    A file is read once, unless it changes (size, time).
+
+    Raises:
+        InputError: as `read_lines`.
+    """
+    try:
+        stat = os.stat(path)
+    except OSError:
+        # Reading it says what is wrong.
+        return sum(1 for _ in read_lines(path))
+    return _count_lines(os.path.abspath(path), stat.st_size, stat.st_mtime_ns)
+
+
+@functools.lru_cache(maxsize=64)
+def _count_lines(path, size, time):
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    count = 0
+    block = last = b""
+    try:
+        with _opened(path) as file:
+            while block := file.read(_BLOCK):
+                decoder.decode(block)
+                count += block.count(b"\n")
+                last = block[-1:]
+            decoder.decode(b"", final=True)
+    except UnicodeDecodeError:
+        # Reading line by line, which is slow, says which one it is.
+        return sum(1 for _ in read_lines(path))
+    return count + (last not in (b"", b"\n"))
 
 
 def find_text_file(path):

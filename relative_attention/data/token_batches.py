@@ -1,13 +1,18 @@
 """Batches of similar length, each of about the same number of tokens."""
 
-import bisect
+import dataclasses
 import functools
 
 import numpy as np
 
-# How far apart, in tokens, the source-target differences of neighbours in a
-# batch may be by chance: enough to mix them, too little to pad for.
-_JITTER = 2.0
+from relative_attention.data.keyed_permutation import keyed_permutation
+
+# How many source-target differences, in tokens, are shuffled together: enough
+# to mix pairs, too few to pad for. Which ones are together is left to chance.
+_WINDOW = 2
+_PHASES = range(_WINDOW)
+# Far apart, so that no two windows have keys that are alike.
+_KEY_STEP = np.uint64(0xD1342543DE82EF95)
 
 
 class TokenBatches:
@@ -25,17 +30,19 @@ class TokenBatches:
         batch_tokens: int. Most padded positions of a batch, on its longer
             side. A pair longer than this is a batch of its own.
         seed: int. Defaults to `0`.
+        start_token_id: int. What the decoder's inputs start with. Defaults to
+            `0`.
     """
 
-    def __init__(self, corpus, batch_tokens, seed=0):
+    def __init__(self, corpus, batch_tokens, seed=0, start_token_id=0):
         self.corpus = corpus
         self.batch_tokens = batch_tokens
         self.seed = seed
-        self._difference = np.asarray(
-            corpus.source_lengths - corpus.target_lengths
-        )
-        self._longest = np.maximum(corpus.source_lengths, corpus.target_lengths)
-        self._bounds = _cut(np.sort(self._longest), batch_tokens)
+        self.start_token_id = start_token_id
+        self._order = corpus.length_order
+        self._bounds = _cut(self._order, batch_tokens)
+        self._windows = [_windows(self._order, phase) for phase in _PHASES]
+        self._epoch = functools.lru_cache(maxsize=2)(self._draw_epoch)
 
     def __len__(self):
         """Number of batches of an epoch."""
@@ -48,26 +55,46 @@ class TokenBatches:
             epoch: int, 0 first, or `None` for the order of the lengths, in
                 which nothing is left to chance, as evaluation has it.
         """
-        if epoch is None:
-            order = np.lexsort((self._difference, self._longest))
-            sequence = range(len(self))
-        else:
-            random = np.random.default_rng([self.seed, epoch])
-            jitter = random.uniform(0, _JITTER, len(self._longest))
-            # Sorted by the longer side, then by about the difference: both
-            # sides of a batch are then almost even.
-            order = np.lexsort((self._difference + jitter, self._longest))
-            sequence = random.permutation(len(self))
-        for batch in sequence:
-            yield order[self._bounds[batch] : self._bounds[batch + 1]]
+        for number in range(len(self)):
+            yield self.batch_indices(epoch, number)
+
+    def batch_indices(self, epoch, number):
+        """The pairs of one batch, an array of indices.
+
+        It takes the same time whatever the size of the corpus.
+
+        Args:
+            epoch: int or `None`, as for `indices`.
+            number: int. Of the batch in the epoch, 0 first.
+        """
+        drawn = None if epoch is None else self._epoch(epoch)
+        batch = number if drawn is None else drawn.sequence[number]
+        places = np.arange(self._bounds[batch], self._bounds[batch + 1])
+        if drawn is not None:
+            places = drawn.shuffled(places)
+        return np.asarray(self._order.pairs[places], np.int64)
+
+    def line_numbers(self, step):
+        """Lines (1 first) of the pairs of a step of training, 0 first."""
+        indices = self.batch_indices(*divmod(step, len(self)))
+        return sorted(self.corpus.line_numbers[indices].tolist())
+
+    def _draw_epoch(self, epoch):
+        random = np.random.default_rng([self.seed, epoch])
+        return _Epoch(
+            windows=self._windows[random.integers(len(_PHASES))],
+            key=random.integers(2**64, dtype=np.uint64),
+            # Of as many batches as take an epoch, not as many pairs.
+            sequence=random.permutation(len(self)).astype(np.uint32),
+        )
 
     def batch(self, indices):
         """Arrays of the given pairs, as `Transformer` takes them.
 
         Returns:
             Pair of a dict, `"source_token_ids"` int32 `(B, S)` ending with
-            id 1 and `"target_token_ids"` int32 `(B, T)` starting with id 0,
-            and labels int32 `(B, T)` ending with id 1.
+            id 1 and `"target_token_ids"` int32 `(B, T)` starting with
+            `start_token_id`, and labels int32 `(B, T)` ending with id 1.
         """
         corpus = self.corpus
         source = _pad(corpus.source_ids, corpus.source_offsets, indices)
@@ -76,6 +103,7 @@ class TokenBatches:
         shifted[:, 1:] = labels[:, :-1]
         # Where the shift brought an end of sentence there is no more input.
         shifted[shifted == 1] = 0
+        shifted[:, 0] = self.start_token_id
         return (
             {"source_token_ids": source, "target_token_ids": shifted},
             labels,
@@ -89,13 +117,9 @@ class TokenBatches:
         """
         import tensorflow as tf
 
-        @functools.lru_cache(maxsize=2)
-        def epoch_indices(epoch):
-            return list(self.indices(epoch))
-
         def batch(step):
-            epoch, number = divmod(int(step), len(self))
-            return self.batch(epoch_indices(epoch)[number])
+            indices = self.batch_indices(*divmod(int(step), len(self)))
+            return self.batch(indices)
 
         return _dataset(tf.data.Dataset.range(first_step, tf.int64.max), batch)
 
@@ -103,27 +127,75 @@ class TokenBatches:
         """`tf.data.Dataset` of every pair once."""
         import tensorflow as tf
 
-        indices = list(self.indices())
-        return _dataset(
-            tf.data.Dataset.range(len(self)),
-            lambda number: self.batch(indices[number]),
-        )
+        def batch(number):
+            return self.batch(self.batch_indices(None, int(number)))
+
+        return _dataset(tf.data.Dataset.range(len(self)), batch)
 
 
-def _cut(sorted_lengths, batch_tokens):
-    """Bounds of batches in the ordered corpus, each as large as fits."""
-    bounds = [0]
-    while bounds[-1] < len(sorted_lengths):
-        start = bounds[-1]
-        # Positions of a batch that ends with each of the next pairs; the
-        # lengths only grow, so they can be searched.
-        more = bisect.bisect_right(
-            range(1, len(sorted_lengths) - start),
-            batch_tokens,
-            key=lambda k, start=start: (k + 1) * sorted_lengths[start + k],
-        )
-        bounds.append(start + 1 + more)
-    return bounds
+@dataclasses.dataclass(frozen=True)
+class _Epoch:
+    """What chance decides of an epoch: which pairs meet, and when.
+
+    Attributes:
+        windows: int array, where each window starts in the order of lengths,
+            and the end. Pairs change places within a window.
+        key: uint64, of the permutations of the windows.
+        sequence: int array, the batches in the order in which they come.
+    """
+
+    windows: np.ndarray
+    key: np.uint64
+    sequence: np.ndarray
+
+    def shuffled(self, places):
+        """The places in the order of lengths that come to these."""
+        window = np.searchsorted(self.windows, places, side="right") - 1
+        starts = self.windows[window]
+        sizes = self.windows[window + 1] - starts
+        keys = window.astype(np.uint64) * _KEY_STEP + self.key
+        return starts + keyed_permutation(places - starts, sizes, keys)
+
+
+def _windows(order, phase):
+    """Starts of the stretches of one longer side and about one difference."""
+    window = (order.difference + phase) // _WINDOW
+    is_new = np.ones(len(window), bool)
+    is_new[1:] = (np.diff(window) != 0) | (np.diff(order.longest) != 0)
+    return np.append(order.starts[:-1][is_new], order.starts[-1])
+
+
+def _cut(order, batch_tokens):
+    """Bounds of batches in the order of lengths, each as large as fits."""
+    is_last = np.append(np.diff(order.longest) != 0, True)
+    lengths = order.longest[is_last]
+    # Where the pairs of each length end, and how many of them fit.
+    ends = order.starts[1:][is_last]
+    rows = np.maximum(batch_tokens // lengths, 1)
+    bounds = []
+    start = 0
+    for group, end in enumerate(ends.tolist()):
+        if start >= end:
+            continue
+        # Batches of this length alone, and what is left of it.
+        whole = np.arange(start, end + 1, rows[group])
+        bounds.append(whole[:-1])
+        start = int(whole[-1])
+        if start < end:
+            bounds.append([start])
+            start = _end_of_batch(start, group, ends, rows)
+    return np.concatenate([*bounds, order.starts[-1:]])
+
+
+def _end_of_batch(start, group, ends, rows):
+    """How far a batch reaches: into longer pairs while there is room."""
+    stop = start
+    while group < len(ends) and stop < start + rows[group]:
+        stop = min(int(ends[group]), start + int(rows[group]))
+        if stop < ends[group]:
+            break
+        group += 1
+    return stop
 
 
 def _pad(ids, offsets, indices):
@@ -157,4 +229,10 @@ def _dataset(numbers, batch):
         source, target, labels = arrays
         return {"source_token_ids": source, "target_token_ids": target}, labels
 
-    return numbers.map(to_batch).prefetch(tf.data.AUTOTUNE)
+    options = tf.data.Options()
+    # Of several machines each takes its rows of every batch.
+    options.experimental_distribute.auto_shard_policy = (
+        tf.data.experimental.AutoShardPolicy.DATA
+    )
+    batches = numbers.map(to_batch).with_options(options)
+    return batches.prefetch(tf.data.AUTOTUNE)

@@ -1,7 +1,10 @@
 """A parallel corpus as token ids, kept on disk."""
 
+import contextlib
 import dataclasses
+import functools
 import hashlib
+import itertools
 import json
 import os
 import pathlib
@@ -9,11 +12,21 @@ import pathlib
 import numpy as np
 
 from relative_attention.atomic_files import atomic_directory
+from relative_attention.data.growing_array import growing_array
+from relative_attention.data.length_order import LengthOrder
+from relative_attention.data.length_order import order_by_length
 from relative_attention.data.parallel_corpus import batched
 from relative_attention.errors import InputError
 
+# Of the files, which are made anew where it is another.
+_FORMAT = 2
+
 # Lines encoded at a time: enough to keep SentencePiece's threads busy.
 _BATCH_LINES = 10_000
+_CHUNK = 1 << 20
+_SIDES = ("source", "target")
+# From here on, offsets take eight bytes.
+_LARGE = 2**32
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,10 +39,10 @@ class TokenCorpus:
 
     Attributes:
         source_ids: int array, all source sentences one after another.
-        source_offsets: int64 array `(pairs + 1,)`.
+        source_offsets: int array `(pairs + 1,)`.
         target_ids: int array.
-        target_offsets: int64 array `(pairs + 1,)`.
-        line_numbers: int64 array `(pairs,)`, the line (1 first) of each pair.
+        target_offsets: int array `(pairs + 1,)`.
+        line_numbers: int array `(pairs,)`, the line (1 first) of each pair.
         num_empty: Pairs left out because a line was empty.
         num_too_long: Pairs left out because a line had too many tokens.
     """
@@ -48,12 +61,21 @@ class TokenCorpus:
     @property
     def source_lengths(self):
         """Tokens of each source sentence, its end included."""
-        return np.diff(self.source_offsets) + 1
+        return np.diff(self.source_offsets.astype(np.int64)) + 1
 
     @property
     def target_lengths(self):
         """Tokens of each target sentence, its end included."""
-        return np.diff(self.target_offsets) + 1
+        return np.diff(self.target_offsets.astype(np.int64)) + 1
+
+    @functools.cached_property
+    def length_order(self):
+        """`LengthOrder` of the pairs; read from disk where it is prepared."""
+        return order_by_length(
+            self.source_offsets,
+            self.target_offsets,
+            np.empty(len(self), np.int64),
+        )
 
     @classmethod
     def prepare(
@@ -103,12 +125,29 @@ class TokenCorpus:
                 (folder / "origin.json").write_text(json.dumps(origin))
         return cls._load(directory)
 
+    @staticmethod
+    def is_made_of(corpus, directory):
+        """Whether `directory` holds what `prepare` made of these files.
+
+        They were read then, and have not changed since (size, time).
+
+        Args:
+            corpus: `ParallelCorpus`.
+            directory: path.
+        """
+        origin = _read_json(pathlib.Path(directory) / "origin.json")
+        return isinstance(origin, dict) and origin.get("files") == _files(
+            corpus
+        )
+
     @classmethod
     def _load(cls, directory):
-        counts = _read_json(directory / "counts.json")
+        def load(name):
+            return np.load(directory / f"{name}.npy", mmap_mode="r")
+
         tokens = cls(
             **{
-                name: np.load(directory / f"{name}.npy", mmap_mode="r")
+                name: load(name)
                 for name in (
                     "source_ids",
                     "source_offsets",
@@ -117,7 +156,12 @@ class TokenCorpus:
                     "line_numbers",
                 )
             },
-            **counts,
+            **_read_json(directory / "counts.json"),
+        )
+        cells = np.load(directory / "length_cells.npy")
+        # In place of the property, which would sort again.
+        tokens.__dict__["length_order"] = LengthOrder(
+            load("length_order"), cells[0, :-1], cells[1, :-1], cells[2]
         )
         return tokens
 
@@ -133,6 +177,19 @@ def _check_replaceable(directory):
 
 def _origin(corpus, source_vocabulary, target_vocabulary, max_length):
     """What the ids were made from; as JSON gives it back."""
+    return {
+        "format": _FORMAT,
+        "files": _files(corpus),
+        "vocabularies": [
+            hashlib.sha256(vocabulary.model).hexdigest()
+            for vocabulary in (source_vocabulary, target_vocabulary)
+        ],
+        "max_length": max_length,
+    }
+
+
+def _files(corpus):
+    """Path, size and time of both files."""
     files = []
     for path in (corpus.source, corpus.target):
         try:
@@ -142,71 +199,122 @@ def _origin(corpus, source_vocabulary, target_vocabulary, max_length):
         except OSError as error:
             raise InputError(f"{path} cannot be read: {error}.") from error
         files.append([os.path.abspath(path), stat.st_size, stat.st_mtime_ns])
-    return {
-        "files": files,
-        "vocabularies": [
-            hashlib.sha256(vocabulary.model).hexdigest()
-            for vocabulary in (source_vocabulary, target_vocabulary)
-        ],
-        "max_length": max_length,
-    }
+    return files
 
 
 def _encode(corpus, source_vocabulary, target_vocabulary, max_length, folder):
-    lengths = {"source": [], "target": []}
-    line_numbers = []
+    """Write the arrays; what is in memory does not grow with the corpus."""
+    vocabularies = (source_vocabulary, target_vocabulary)
     counts = {"num_empty": 0, "num_too_long": 0}
-    vocabularies = {"source": source_vocabulary, "target": target_vocabulary}
-    dtypes = {
-        side: np.uint16 if len(vocabulary) <= 2**16 else np.int32
-        for side, vocabulary in vocabularies.items()
-    }
-    with (
-        open(folder / "source.raw", "wb") as source_file,
-        open(folder / "target.raw", "wb") as target_file,
-    ):
-        files = {"source": source_file, "target": target_file}
-        numbered = enumerate(corpus, start=1)
-        for batch in batched(numbered, _BATCH_LINES):
-            kept = [
-                (number, pair)
-                for number, pair in batch
-                if pair[0].strip() and pair[1].strip()
-            ]
-            counts["num_empty"] += len(batch) - len(kept)
-            ids = {
-                "source": source_vocabulary.encode([p[0] for _, p in kept]),
-                "target": target_vocabulary.encode([p[1] for _, p in kept]),
-            }
-            fits = [
-                max(len(source), len(target)) < max_length
-                for source, target in zip(ids["source"], ids["target"])
-            ]
-            counts["num_too_long"] += len(fits) - sum(fits)
-            line_numbers += [n for (n, _), fit in zip(kept, fits) if fit]
-            for side, rows in ids.items():
-                rows = [row for row, fit in zip(rows, fits) if fit]
-                lengths[side] += map(len, rows)
-                flat = [token_id for row in rows for token_id in row]
-                files[side].write(np.array(flat, dtypes[side]).tobytes())
-    if not line_numbers:
+    num_ids = dict.fromkeys(_SIDES, 0)
+    num_pairs = 0
+    with contextlib.ExitStack() as stack:
+
+        def grow(name, dtype):
+            return stack.enter_context(
+                growing_array(folder / f"{name}.npy", dtype)
+            )
+
+        add_ids = {
+            side: grow(
+                f"{side}_ids",
+                np.uint16 if len(vocabulary) <= 2**16 else np.int32,
+            )
+            for side, vocabulary in zip(_SIDES, vocabularies)
+        }
+        add_lengths = {
+            side: grow(f"{side}_lengths", np.int32) for side in _SIDES
+        }
+        add_line_numbers = grow("line_numbers", np.uint32)
+        for numbers, rows in _encoded(corpus, vocabularies, max_length, counts):
+            add_line_numbers(numbers)
+            num_pairs += len(numbers)
+            for side, side_rows in zip(_SIDES, rows):
+                lengths = np.fromiter(map(len, side_rows), np.int32)
+                total = int(lengths.sum())
+                flat = itertools.chain.from_iterable(side_rows)
+                add_lengths[side](lengths)
+                add_ids[side](np.fromiter(flat, np.int32, total))
+                num_ids[side] += total
+    if not num_pairs:
         raise InputError(
             f"Of {corpus.source} and {corpus.target} no pair is left: "
             f"{counts['num_empty']:,} have an empty line, "
             f"{counts['num_too_long']:,} have a line of {max_length} tokens or "
             "more (`data.max_length`)."
         )
-    for side in ("source", "target"):
-        raw = folder / f"{side}.raw"
-        np.save(
-            folder / f"{side}_ids.npy",
-            np.memmap(raw, dtypes[side], mode="r"),
-        )
-        raw.unlink()
-        offsets = np.concatenate([[0], np.cumsum(lengths[side])])
-        np.save(folder / f"{side}_offsets.npy", offsets.astype(np.int64))
-    np.save(folder / "line_numbers.npy", np.array(line_numbers, np.int64))
+    for side in _SIDES:
+        _write_offsets(folder, side, num_ids[side])
+    _write_length_order(folder, num_pairs)
     (folder / "counts.json").write_text(json.dumps(counts))
+
+
+def _encoded(corpus, vocabularies, max_length, counts):
+    """Yield line numbers and rows of ids of both sides, some pairs at a time.
+
+    What is left out is added to `counts`.
+    """
+    for batch in batched(enumerate(corpus, start=1), _BATCH_LINES):
+        kept = [
+            (number, pair)
+            for number, pair in batch
+            if pair[0].strip() and pair[1].strip()
+        ]
+        counts["num_empty"] += len(batch) - len(kept)
+        rows = [
+            vocabulary.encode([pair[side] for _, pair in kept])
+            for side, vocabulary in enumerate(vocabularies)
+        ]
+        fits = [
+            max(len(source), len(target)) < max_length
+            for source, target in zip(*rows)
+        ]
+        counts["num_too_long"] += len(fits) - sum(fits)
+        yield (
+            [number for (number, _), fit in zip(kept, fits) if fit],
+            [
+                [row for row, fit in zip(side_rows, fits) if fit]
+                for side_rows in rows
+            ],
+        )
+
+
+def _write_offsets(folder, side, num_ids):
+    """Sums of the lengths, in whose place they come."""
+    path = folder / f"{side}_lengths.npy"
+    lengths = np.load(path, mmap_mode="r")
+    dtype = np.uint32 if num_ids < _LARGE else np.int64
+    with growing_array(folder / f"{side}_offsets.npy", dtype) as add:
+        add([0])
+        total = 0
+        for start in range(0, len(lengths), _CHUNK):
+            sums = np.cumsum(lengths[start : start + _CHUNK], dtype=np.int64)
+            add(sums + total)
+            total += int(sums[-1])
+    path.unlink()
+
+
+def _write_length_order(folder, num_pairs):
+    offsets = [
+        np.load(folder / f"{side}_offsets.npy", mmap_mode="r")
+        for side in _SIDES
+    ]
+    pairs = np.lib.format.open_memmap(
+        folder / "length_order.npy",
+        mode="w+",
+        dtype=np.uint32,
+        shape=(num_pairs,),
+    )
+    order = order_by_length(*offsets, pairs)
+    pairs.flush()
+    np.save(
+        folder / "length_cells.npy",
+        [
+            np.append(order.longest, 0),
+            np.append(order.difference, 0),
+            order.starts,
+        ],
+    )
 
 
 def _read_json(path):

@@ -142,3 +142,43 @@ def test_find_prefers_what_is_named(tmp_path):
     assert find_text_file(tmp_path / "text") == str(compressed)
     plain = write(tmp_path / "text", b"a\n")
     assert find_text_file(tmp_path / "text") == str(plain)
+
+
+# === Counting ===
+
+
+@pytest.mark.parametrize(
+    "content, count",
+    [
+        (b"", 0),
+        (b"\n", 1),
+        (b"a", 1),
+        (b"a\n", 1),
+        (b"a\n\nb", 3),
+        ("a\u2028b\u0085c\rd\n".encode(), 1),
+        # A character that lies across two blocks.
+        (b"x" * ((1 << 20) - 1) + "é\nb".encode(), 2),
+        (b"a\n" * 700_001, 700_001),
+    ],
+)
+@pytest.mark.parametrize("ending", ["", ".gz"])
+def test_count_is_that_of_the_lines_read(content, count, ending, tmp_path):
+    path = tmp_path / f"text{ending}"
+    path.write_bytes(gzip.compress(content, 1) if ending else content)
+    assert count_lines(path) == count
+    assert sum(1 for _ in read_lines(path)) == count
+
+
+@pytest.mark.parametrize("content", [b"a\n\xff\nb\n", b"a\nb\xc3"])
+def test_count_names_the_line_that_is_not_utf8(content, tmp_path):
+    path = tmp_path / "text"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match="line 2: not valid UTF-8"):
+        count_lines(path)
+
+
+def test_count_is_of_the_file_as_it_is_now(tmp_path):
+    path = tmp_path / "text"
+    for content, count in (("a\n", 1), ("a\nb\n", 2), ("", 0)):
+        path.write_text(content)
+        assert count_lines(path) == count

@@ -167,6 +167,60 @@ def test_lengths_come_in_no_order_when_training(corpus):
     assert in_order == sorted(in_order)
 
 
+@pytest.mark.parametrize("epoch", [0, 3, None])
+def test_a_batch_is_the_same_alone_and_in_its_epoch(epoch, corpus):
+    expected = epoch_of(TokenBatches(corpus, BUDGET, seed=2), epoch)
+    batches = TokenBatches(corpus, BUDGET, seed=2)
+    for number in (len(batches) - 1, 0, len(batches) // 2):
+        alone = batches.batch_indices(epoch, number)
+        assert alone.tolist() == expected[number]
+
+
+def test_line_numbers_are_those_of_the_step(corpus):
+    batches = TokenBatches(corpus, BUDGET, seed=2)
+    for step in (0, len(batches) - 1, len(batches), 2 * len(batches) + 3):
+        epoch, number = divmod(step, len(batches))
+        indices = epoch_of(batches, epoch)[number]
+        assert batches.line_numbers(step) == sorted(i + 1 for i in indices)
+
+
+@pytest.mark.parametrize("budget", [1, 7, 40, 200, 5_000])
+def test_cuts_are_those_made_pair_by_pair(budget, rng):
+    for _ in range(5):
+        source, target = rng.choice([1, 2, 3, 9, 10, 30], (2, 200))
+        batches = TokenBatches(token_corpus(source, target), budget)
+        sizes, rows = [], 0
+        for longest in np.sort(np.maximum(source, target) + 1):
+            if rows and (rows + 1) * longest > budget:
+                sizes.append(rows)
+                rows = 0
+            rows += 1
+        assert [len(batch) for batch in batches.indices()] == [*sizes, rows]
+
+
+def test_sides_of_a_batch_are_almost_even(corpus):
+    # At random within a length they would be 7 of 12 differences apart.
+    many = token_corpus([20] * 3_000, 1 + np.arange(3_000) % 12)
+    for indices in TokenBatches(many, 21 * 100).indices(4):
+        lengths = many.target_lengths[indices]
+        assert lengths.max() - lengths.min() <= 2
+
+
+def test_most_pairs_meet_others_in_every_epoch():
+    many = token_corpus([9] * 2_000, [9] * 2_000)
+    batches = TokenBatches(many, 10 * 50)
+    together = []
+    for epoch in (0, 1):
+        batch_of = np.zeros(2_000, int)
+        for number, indices in enumerate(batches.indices(epoch)):
+            batch_of[indices] = number
+        together.append(batch_of)
+    # Of 49 others in a batch, one or two come again by chance.
+    same = [batch_of[:, None] == batch_of for batch_of in together]
+    again = (same[0] & same[1]).sum() - 2_000
+    assert 1_000 < again < 4_000
+
+
 # === What a batch holds ===
 
 

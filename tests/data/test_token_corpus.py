@@ -1,6 +1,7 @@
 """A corpus as token ids on disk: what is kept, and when it is made anew."""
 
 import errno
+import json
 import os
 
 import numpy as np
@@ -10,6 +11,7 @@ from relative_attention import InputError
 from relative_attention import ParallelCorpus
 from relative_attention import TokenCorpus
 from relative_attention import Vocabulary
+from relative_attention.data import token_corpus
 
 SOURCE = [
     "a man rides a bike .",
@@ -362,6 +364,62 @@ def test_earlier_arrays_can_still_be_read_when_made_anew(
     tokens, _ = prepare(corpus, vocabularies, directory)
     prepare(corpus, vocabularies, directory, 1_000)
     assert_holds(tokens, KEPT, vocabularies)
+
+
+def test_it_is_made_anew_when_an_earlier_version_made_it(
+    corpus, vocabularies, directory
+):
+    prepare(corpus, vocabularies, directory)
+    origin = json.loads((directory / "origin.json").read_text())
+    del origin["format"]
+    (directory / "origin.json").write_text(json.dumps(origin))
+    tokens, encoded = prepare(corpus, vocabularies, directory)
+    assert encoded
+    assert_holds(tokens, KEPT, vocabularies)
+
+
+# === What millions of pairs need ===
+
+
+def test_order_of_lengths_is_read_and_not_made_again(
+    corpus, vocabularies, directory, monkeypatch
+):
+    prepare(corpus, vocabularies, directory)
+    monkeypatch.setattr(token_corpus, "order_by_length", None)
+    tokens, _ = prepare(corpus, vocabularies, directory)
+    order = tokens.length_order
+    longest = np.maximum(tokens.source_lengths, tokens.target_lengths)
+    assert order.pairs.tolist() == np.argsort(longest, kind="stable").tolist()
+    assert isinstance(order.pairs, np.memmap)
+    assert order.starts[-1] == len(tokens) == len(KEPT)
+    assert sorted(longest) == order.longest.tolist()
+
+
+def test_offsets_take_four_bytes_until_they_must_take_eight(
+    corpus, vocabularies, directory, monkeypatch
+):
+    small, _ = prepare(corpus, vocabularies, directory)
+    assert small.source_offsets.dtype == small.line_numbers.dtype == np.uint32
+    # The same corpus, as if it were large.
+    monkeypatch.setattr(token_corpus, "_LARGE", small.source_offsets[-1])
+    large, _ = prepare(corpus, vocabularies, directory.with_name("large"))
+    assert large.source_offsets.dtype == np.int64
+    np.testing.assert_array_equal(large.source_offsets, small.source_offsets)
+
+
+@pytest.mark.parametrize("lines", [1, 2, 3])
+def test_parts_of_any_size_make_the_same_arrays(
+    lines, corpus, vocabularies, directory, monkeypatch
+):
+    whole, _ = prepare(corpus, vocabularies, directory)
+    monkeypatch.setattr(token_corpus, "_BATCH_LINES", lines)
+    monkeypatch.setattr(token_corpus, "_CHUNK", lines)
+    parts, _ = prepare(corpus, vocabularies, directory.with_name("parts"))
+    assert_holds(parts, KEPT, vocabularies)
+    for name in ("source_offsets", "target_offsets", "line_numbers"):
+        np.testing.assert_array_equal(
+            getattr(parts, name), getattr(whole, name)
+        )
 
 
 # === When something goes wrong ===

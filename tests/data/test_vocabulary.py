@@ -278,3 +278,47 @@ def test_error_when_the_size_does_not_suit_the_text(lines, size):
 def test_error_of_the_text_passes_through(tmp_path):
     with pytest.raises(InputError, match="No such file"):
         Vocabulary.train(read_lines(tmp_path / "missing"), 340)
+
+
+# === Much text ===
+
+
+@pytest.fixture
+def drawn(monkeypatch):
+    """The lines that a vocabulary is learnt from, at most 60."""
+    from relative_attention.data import vocabulary
+
+    monkeypatch.setattr(vocabulary, "_MAX_TRAINING_LINES", 60)
+    learnt = []
+    train = sentencepiece.SentencePieceTrainer.train
+
+    def spy(sentence_iterator, **options):
+        learnt[:] = sentence_iterator
+        train(sentence_iterator=iter(learnt), **options)
+
+    monkeypatch.setattr(sentencepiece.SentencePieceTrainer, "train", spy)
+    return learnt
+
+
+def numbered(count):
+    return (f"{TEXT[n % 4]} {n}" for n in range(count))
+
+
+@pytest.mark.parametrize("count", [59, 60])
+def test_all_lines_are_learnt_from_when_they_are_few(count, drawn):
+    Vocabulary.train(numbered(count), 340)
+    assert drawn == list(numbered(count))
+
+
+def test_lines_are_drawn_evenly_when_they_are_many(drawn):
+    count = 6_000
+    model = Vocabulary.train(numbered(count), 340).model
+    numbers = [int(line.rpartition(" ")[2]) for line in drawn]
+    assert len(set(numbers)) == 60
+    # Of each quarter of the text 15, give or take 3; of each fourth line too.
+    for values in (np.array(numbers) // (count // 4), np.array(numbers) % 4):
+        counts = np.bincount(values, minlength=4)
+        assert counts.sum() == 60 and counts.min() >= 5
+    first = list(drawn)
+    assert Vocabulary.train(numbered(count), 340).model == model
+    assert drawn == first

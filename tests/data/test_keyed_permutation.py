@@ -1,0 +1,57 @@
+"""A shuffle of which any element is found alone."""
+
+import numpy as np
+import pytest
+
+from relative_attention.data.keyed_permutation import keyed_permutation
+
+
+def permutation(size, key):
+    return keyed_permutation(
+        np.arange(size), np.full(size, size), np.full(size, key, np.uint64)
+    ).tolist()
+
+
+@pytest.mark.parametrize("size", [*range(1, 20), 63, 64, 65, 257, 4_097])
+@pytest.mark.parametrize("key", [0, 1, 2**64 - 1])
+def test_every_element_comes_once(key, size):
+    assert sorted(permutation(size, key)) == list(range(size))
+
+
+def test_element_is_the_same_alone_and_among_others(rng):
+    sizes = rng.integers(1, 10**9, 300)
+    indices = rng.integers(0, sizes)
+    keys = rng.integers(2**64, size=300, dtype=np.uint64)
+    together = keyed_permutation(indices, sizes, keys)
+    assert (together < sizes).all() and (together >= 0).all()
+    alone = [
+        keyed_permutation(
+            *(array[i : i + 1] for array in (indices, sizes, keys))
+        )
+        for i in range(300)
+    ]
+    assert together.tolist() == np.concatenate(alone).tolist()
+
+
+def test_every_order_comes_about_as_often(rng):
+    keys = rng.integers(2**64, size=4_800, dtype=np.uint64)
+    orders = keyed_permutation(
+        np.tile(np.arange(4), 4_800), np.full(19_200, 4), np.repeat(keys, 4)
+    ).reshape(-1, 4)
+    _, counts = np.unique(orders, axis=0, return_counts=True)
+    # 200 of each of the 24 are expected, give or take 14.
+    assert len(counts) == 24
+    assert counts.min() > 150 and counts.max() < 250
+
+
+def test_neighbours_are_driven_apart():
+    where = np.array(permutation(10_000, 5))
+    assert np.abs(np.corrcoef(where[:-1], where[1:])[0, 1]) < 0.05
+    # Nor does the next key make a similar order.
+    other = np.array(permutation(10_000, 6))
+    assert np.abs(np.corrcoef(where, other)[0, 1]) < 0.05
+
+
+def test_no_index_gives_none():
+    empty = np.zeros(0, np.int64)
+    assert keyed_permutation(empty, empty, empty).tolist() == []
