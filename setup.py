@@ -33,11 +33,14 @@ class BuildWithZoo(build_py):
 DEMO = ["Babel>=2.18", "matplotlib>=3.11", "num2words>=0.5.14"]
 CTRANSLATE2 = ["ctranslate2>=4.8.5"]
 SERVING = ["tensorflow-serving-api>=2.21"]
+# The second is imported by the first, which does not ask for it.
+WMT = ["tensorflow-datasets>=4.9.10", "importlib_resources>=7.1"]
 TEST = [
     "ipykernel>=7.4",
     "nbclient>=0.11",
     "nbformat>=5.11",
     "pytest>=9.2",
+    "pytest-xdist>=3.8",
     "setuptools>=77",
 ]
 # One PyTorch, since the newest comes with gigabytes of CUDA.
@@ -76,7 +79,8 @@ setuptools.setup(
         "demo": DEMO,
         "plot": ["matplotlib>=3.11"],
         "serving": SERVING,
-        "test": TEST + DEMO + CTRANSLATE2 + SERVING,
+        "test": TEST + DEMO + CTRANSLATE2 + SERVING + WMT,
+        "wmt": WMT,
         "backends": BACKENDS,
         "lint": LINT,
     },
