@@ -10,12 +10,13 @@ def add_parser(subparsers):
         subparsers,
         "plot",
         _run,
-        "draw a model's training curve, attention and relation embeddings",
+        "draw a run's training curves, also while it goes on; with a "
+        "sentence, the model's attention and relation embeddings, too",
         "relative-attention plot runs/my_model --sentence 'A man sleeps.'",
     )
-    parser.add_argument("model_directory", help="what `train` filled")
+    parser.add_argument("model_directory", help="what `train` fills")
     parser.add_argument(
-        "--sentence", required=True, help="what to translate for the picture"
+        "--sentence", help="what to translate for the picture of attention"
     )
     parser.add_argument(
         "--output",
@@ -26,13 +27,17 @@ def add_parser(subparsers):
 
 def _run(options):
     from relative_attention.experiments import load_translator
-    from relative_attention.experiments.results import load_results
+    from relative_attention.experiments.run_curve import load_curve
     from relative_attention.plot import model_picture
     from relative_attention.plot import training_curve
 
     output = pathlib.Path(options.output or options.model_directory)
-    results = load_results(options.model_directory)
-    translator = load_translator(options.model_directory)
-    training_curve(results["curve"], output / "curve.png")
-    print(model_picture(translator, options.sentence, output / "attention.png"))
-    print(f"{output / 'curve.png'}\n{output / 'attention.png'}")
+    curve = load_curve(options.model_directory)
+    pictures = [output / "curve.png"]
+    if options.sentence is not None:
+        translator = load_translator(options.model_directory)
+        pictures.append(output / "attention.png")
+        print(model_picture(translator, options.sentence, pictures[1]))
+    training_curve(curve, pictures[0])
+    for picture in pictures:
+        print(picture)

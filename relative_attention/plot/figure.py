@@ -1,10 +1,14 @@
 """Figures that need no screen."""
 
+import contextlib
+import io
+import warnings
+
 from relative_attention.atomic_files import atomic_file
 from relative_attention.errors import InputError
 
 
-def make_figure(size):
+def make_figure(size, layout="constrained"):
     """A matplotlib `Figure` of this size, in inches.
 
     Raises:
@@ -18,10 +22,30 @@ def make_figure(size):
             "Pictures need `matplotlib`. Install it with "
             "`pip install 'relative-attention[plot]'`."
         ) from error
-    return Figure(figsize=size, layout="constrained")
+    return Figure(figsize=size, layout=layout)
 
 
 def save_figure(figure, path):
     """Write a figure as PNG, whole or not at all."""
-    with atomic_file(path) as file:
+    with atomic_file(path) as file, _without_glyph_warnings():
         figure.savefig(file, format="png", dpi=110)
+
+
+def figure_png(figure):
+    """A figure as the bytes of a PNG file."""
+    file = io.BytesIO()
+    with _without_glyph_warnings():
+        # Quick rather than small.
+        figure.savefig(
+            file, format="png", dpi=80, pil_kwargs={"compress_level": 1}
+        )
+    return file.getvalue()
+
+
+@contextlib.contextmanager
+def _without_glyph_warnings():
+    # A token in a script that the font lacks is drawn as a box; a warning for
+    # each, at each picture, would bury all else.
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from")
+        yield

@@ -2,8 +2,10 @@
 
 import numpy as np
 
+from relative_attention.plot.attention_figure import draw_alignment
 from relative_attention.plot.figure import make_figure
 from relative_attention.plot.figure import save_figure
+from relative_attention.plot.relation_figure import draw_relation_tables
 
 _MOST_HEADS = 4
 
@@ -34,14 +36,17 @@ def model_picture(translator, sentence, path):
     scores = translator.model.attention_scores(
         {
             "source_token_ids": source_ids[None],
-            "target_token_ids": np.append(0, target_ids[:-1])[None],
+            "target_token_ids": np.append(
+                translator.model.start_token_id, target_ids[:-1]
+            )[None],
         }
     )
     source = translator.source_vocabulary.pieces(source_ids)
     target = translator.vocabulary.pieces(target_ids)
     top, bottom = figure.subfigures(2, 1, height_ratios=(3, 2))
     left, right = top.subfigures(1, 2)
-    _draw_alignment(left, np.asarray(scores["cross"][-1])[0], source, target)
+    cross = np.asarray(scores["cross"][-1])[0]
+    draw_alignment(left.subplots(), cross, source, target)
     _draw_heads(right, np.asarray(scores["encoder"][0])[0], source)
     _draw_relations(bottom, translator.model.encoder_blocks[0].self_attention)
     save_figure(figure, path)
@@ -56,14 +61,6 @@ def _ids(translator, *texts):
     ]
 
 
-def _draw_alignment(figure, scores, source, target):
-    axes = figure.subplots()
-    axes.imshow(scores.mean(axis=0), cmap="Blues", vmin=0, aspect="auto")
-    axes.set_title("Decoder to source, last block, mean of heads")
-    axes.set_xticks(range(len(source)), source, rotation=90)
-    axes.set_yticks(range(len(target)), target)
-
-
 def _draw_heads(figure, scores, source):
     figure.suptitle("Self-attention, first encoder block")
     heads = scores[:_MOST_HEADS]
@@ -75,8 +72,10 @@ def _draw_heads(figure, scores, source):
             continue
         axes.imshow(heads[head], cmap="Blues", vmin=0, aspect="auto")
         axes.set_title(f"head {head + 1}", fontsize="small")
-        axes.set_xticks(range(len(source)), source, rotation=90)
-        axes.set_yticks(range(len(source)), source)
+        axes.set_xticks(
+            range(len(source)), source, rotation=90, parse_math=False
+        )
+        axes.set_yticks(range(len(source)), source, parse_math=False)
         axes.tick_params(labelsize="x-small")
 
 
@@ -93,27 +92,12 @@ def _draw_relations(figure, layer):
         "Relation embeddings by distance (key position - query position), "
         "first encoder block"
     )
-    limit = layer.max_relative_position
     for axes, (title, table) in zip(
         figure.subplots(1, len(tables), squeeze=False).flat, tables.items()
     ):
         # Tables of their own for each head are shown one under the other.
-        rows = np.concatenate(list(_by_head(table)), axis=1)
-        most = np.abs(rows).max()
-        image = axes.imshow(
-            rows.T,
-            cmap="RdBu",
-            vmin=-most,
-            vmax=most,
-            aspect="auto",
-            extent=(-limit - 0.5, limit + 0.5, rows.shape[1], 0),
-        )
+        by_head = table if table.ndim == 3 else table[None]
+        image = draw_relation_tables(axes, [by_head])
         axes.set_title(title)
-        axes.set_xlabel("distance in tokens")
         axes.set_ylabel("dimension")
         figure.colorbar(image, ax=axes)
-
-
-def _by_head(table):
-    """`(2K + 1, H)` or `(N, 2K + 1, H)` as `(N, 2K + 1, H)`."""
-    return table if table.ndim == 3 else table[None]

@@ -1,32 +1,81 @@
-"""How validation went, step by step."""
+"""How training went, step by step."""
+
+import math
 
 from relative_attention.plot.figure import make_figure
 from relative_attention.plot.figure import save_figure
 
+# The title of a panel, and its lines by the name of what they show.
+_PANELS = (
+    ("loss", {"loss": "training", "val_loss": "validation"}),
+    ("perplexity", {"perplexity": "training", "val_perplexity": "validation"}),
+    ("accuracy", {"accuracy": "training", "val_accuracy": "validation"}),
+    ("BLEU", {"val_bleu": "validation"}),
+    ("learning rate", {"learning_rate": "training"}),
+    ("gradient norm", {"gradient_norm": "training"}),
+)
+_COLORS = {"training": "tab:blue", "validation": "tab:orange"}
+_NUM_COLUMNS = 3
+
 
 def training_curve(curve, path):
-    """Draw validation loss and BLEU against steps.
+    """Draw the curves of a run: what it has of a panel for each quantity.
+
+    Loss, perplexity and accuracy of training (with dropout, as it is learnt)
+    and of validation, BLEU, learning rate and gradient norm, against steps.
 
     Args:
-        curve: list of dicts with `"step"`, `"val_loss"` and, in some,
-            `"val_bleu"`: the `curve` of a `results.json`.
+        curve: list of dicts with `"step"` and, in some, `"loss"`,
+            `"val_loss"`, `"val_bleu"` and the like: the history of a run, or
+            the `curve` of a `results.json`.
         path: path of the PNG file to write.
 
     Raises:
         InputError: if `matplotlib` is not installed.
     """
-    figure = make_figure((8, 4))
-    loss_axes = figure.subplots()
-    loss_axes.set_xlabel("step")
-    _draw(loss_axes, curve, "val_loss", "validation loss", "tab:blue")
-    if any("val_bleu" in epoch for epoch in curve):
-        bleu_axes = loss_axes.twinx()
-        _draw(bleu_axes, curve, "val_bleu", "validation BLEU", "tab:orange")
-        bleu_axes.set_ylim(bottom=0)
-    save_figure(figure, path)
+    save_figure(curve_figure(curve), path)
 
 
-def _draw(axes, curve, key, label, color):
-    points = [(e["step"], e[key]) for e in curve if key in e]
-    axes.plot(*zip(*points), color=color, marker=".")
-    axes.set_ylabel(label, color=color)
+def curve_figure(curve):
+    """The matplotlib `Figure` that `training_curve` writes."""
+    panels = [
+        (title, lines)
+        for title, lines in _PANELS
+        if any(_points(curve, name) for name in lines)
+    ]
+    num_columns = max(min(len(panels), _NUM_COLUMNS), 1)
+    num_rows = max(-(-len(panels) // num_columns), 1)
+    figure = make_figure((4 * num_columns, 3 * num_rows))
+    grid = figure.subplots(num_rows, num_columns, squeeze=False)
+    for axes in list(grid.flat)[len(panels) :]:
+        axes.set_axis_off()
+    for axes, (title, lines) in zip(grid.flat, panels):
+        _draw(axes, curve, lines)
+        axes.set_title(title)
+        axes.set_xlabel("step")
+        if title == "perplexity":
+            # It begins near the size of the vocabulary.
+            axes.set_yscale("log")
+        elif title != "loss":
+            axes.set_ylim(bottom=0)
+    return figure
+
+
+def _draw(axes, curve, lines):
+    for name, label in lines.items():
+        points = _points(curve, name)
+        if points:
+            axes.plot(
+                *zip(*points), color=_COLORS[label], marker=".", label=label
+            )
+    if len(lines) > 1:
+        axes.legend(fontsize="small")
+
+
+def _points(curve, name):
+    """Pairs of step and value, without what cannot be drawn."""
+    return [
+        (record["step"], record[name])
+        for record in curve
+        if math.isfinite(record.get(name, math.nan))
+    ]

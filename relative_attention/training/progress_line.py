@@ -1,77 +1,180 @@
 """One line that says how training goes."""
 
+import math
+import os
 import sys
 import time
 
 import keras
 
+_SECONDS_BETWEEN_LINES = 0.5
+_BAR_LENGTH = 20
+
 
 class ProgressLine(keras.callbacks.Callback):
-    """Shows steps, loss, tokens per second and the time left.
+    """Shows steps, loss, perplexity, accuracy, tokens/s and the time left.
 
     On a terminal the line is rewritten as training goes on; elsewhere it is
-    written once an epoch. It needs the metric `tokens` of `Transformer` for
-    the speed, and adds `tokens_per_second` to the logs of the epoch, for
-    callbacks that come after it.
+    written once an epoch, with what validation gave. It needs the metric
+    `tokens` of `Transformer` for the speed, and adds `tokens_per_second` to
+    the logs of the epoch, for callbacks that come after it.
+
+    Speed and time left leave out the first step of an epoch, which compiles;
+    the time left counts the validations that are still to come, as long as
+    the last one.
 
     Args:
         total_steps: int. Steps of the whole training.
         file: where to write. Defaults to standard error.
+        num_steps: function without arguments: how many steps are done.
+            Defaults to what the optimizer counted, which leaves out updates
+            that were not finite.
     """
 
-    def __init__(self, total_steps, file=None):
+    def __init__(self, total_steps, file=None, num_steps=None):
         super().__init__()
         self.total_steps = total_steps
         self.file = file or sys.stderr
+        self.num_steps = num_steps or self._num_updates
         self._rewrites = self.file.isatty()
+        self._epoch_steps = 0
+        self._training_end = None
+        self._validation_seconds = 0.0
 
     def on_epoch_begin(self, epoch, logs=None):
         self._start = time.perf_counter()
+        if self._training_end is not None:
+            self._validation_seconds = self._start - self._training_end
         self._last_shown = self._start
-        self._seconds = 0.0
-        self._num_steps = 0
+        self._training_end = None
+        # Steps, tokens and time at the first step and at the last.
+        self._first = None
+        self._last = (0, 0.0, self._start)
+        self._last_batch = None
 
     def on_train_batch_end(self, batch, logs=None):
-        now = time.perf_counter()
-        # Validation, which follows the last batch, is not counted.
-        self._seconds = now - self._start
-        self._num_steps = batch + 1
-        if self._rewrites and now - self._last_shown > 0.5:
-            self._last_shown = now
-            self.file.write(f"\r{self._line(logs or {})}\x1b[K")
-            self.file.flush()
+        self._last_batch = (batch, logs or {})
+        if self._first is None:
+            self._first = self._last = self._measure()
+        elif (
+            self._rewrites
+            and time.perf_counter() - self._last_shown > _SECONDS_BETWEEN_LINES
+        ):
+            self._last = self._measure()
+            self._last_shown = self._last[2]
+            self._write(self._line(logs or {}), end="")
+        if logs is not None and batch + 1 == (self.params or {}).get("steps"):
+            # A run that is stopped in validation goes on with these logs.
+            self._end_of_training()
+            logs["tokens_per_second"] = self._speeds()[1]
+
+    def on_test_begin(self, logs=None):
+        self._end_of_training()
 
     def on_epoch_end(self, epoch, logs=None):
         logs = {} if logs is None else logs
-        logs["tokens_per_second"] = self._speed(logs)
-        start, end = ("\r", "\x1b[K\n") if self._rewrites else ("", "\n")
-        validation = " ".join(
-            f"{name} {_short(value)}"
-            for name, value in logs.items()
-            if name.startswith("val_") and name != "val_tokens"
+        self._end_of_training()
+        if self._last_batch is not None:
+            logs["tokens_per_second"] = self._speeds()[1]
+        self._write(self._line(logs) + _validation(logs), end="\n")
+
+    def _end_of_training(self):
+        """Stop the clock of the epoch before validation."""
+        if self._last_batch is not None and self._training_end is None:
+            self._last = self._measure()
+            self._training_end = self._last[2]
+            self._epoch_steps = self._last[0]
+
+    def _measure(self):
+        """Steps and tokens of the epoch, and the time at which they are done.
+
+        A device works behind Python's back: reading a number waits for it,
+        so the clock is looked at afterwards.
+        """
+        batch, logs = self._last_batch
+        tokens = float(logs.get("tokens", 0.0))
+        return batch + 1, tokens, time.perf_counter()
+
+    def _speeds(self):
+        """Steps and tokens a second."""
+        start = self._first
+        if start is None or start[0] >= self._last[0]:
+            # One step alone is better than nothing.
+            start = (0, 0.0, self._start)
+        steps, tokens, seconds = (
+            last - first for first, last in zip(start, self._last)
         )
-        line = f"{self._line(logs)} {validation}".rstrip()
-        self.file.write(f"{start}{line}{end}")
-        self.file.flush()
+        return steps / max(seconds, 1e-9), tokens / max(seconds, 1e-9)
+
+    def _seconds_left(self, step):
+        left = max(self.total_steps - step, 0)
+        num_validations = (
+            math.ceil(left / self._epoch_steps) if self._epoch_steps else 0
+        )
+        return (
+            left / self._speeds()[0]
+            + num_validations * self._validation_seconds
+        )
+
+    def _num_updates(self):
+        return int(self.model.optimizer.iterations)
 
     def _line(self, logs):
-        step = int(self.model.optimizer.iterations)
-        left = self.total_steps - step
-        seconds_left = left * self._seconds / max(self._num_steps, 1)
-        bar = "#" * (20 * step // self.total_steps)
-        return (
-            f"[{bar:<20}] step {step:,}/{self.total_steps:,} "
-            f"loss {_short(logs.get('loss', 0.0))} "
-            f"{self._speed(logs):,.0f} tokens/s "
-            f"{_clock(seconds_left)} left"
-        )
+        step = self.num_steps()
+        num_done = min(_BAR_LENGTH * step // self.total_steps, _BAR_LENGTH)
+        parts = [
+            f"[{'#' * num_done:<{_BAR_LENGTH}}]",
+            f"step {step:,}/{self.total_steps:,}",
+            *_metrics(logs),
+        ]
+        if self._last_batch is not None:
+            parts += [
+                f"{self._speeds()[1]:,.0f} tokens/s",
+                f"{_clock(self._seconds_left(step))} left",
+            ]
+        return " ".join(parts)
 
-    def _speed(self, logs):
-        return logs.get("tokens", 0.0) / max(self._seconds, 1e-9)
+    def _write(self, line, end):
+        if self._rewrites:
+            if not end:
+                # A line that wraps could not be rewritten.
+                line = _cut(line, _columns(self.file) - 1)
+            line = f"\r{line}\x1b[K"
+        self.file.write(line + end)
+        self.file.flush()
 
 
-def _short(value):
-    return f"{float(value):.4g}"
+def _metrics(logs, prefix=""):
+    """Loss, perplexity, accuracy and BLEU, as far as the logs have them."""
+    parts = [
+        f"{name} {float(logs[prefix + name]):.4g}"
+        for name in ("loss", "perplexity", "accuracy")
+        if prefix + name in logs
+    ]
+    if prefix + "bleu" in logs:
+        parts.append(f"BLEU {float(logs[prefix + 'bleu']):.2f}")
+    if float(logs.get(prefix + "skipped", 0.0)):
+        parts.append(f"skipped {float(logs[prefix + 'skipped']):.0f}")
+    return parts
+
+
+def _validation(logs):
+    parts = _metrics(logs, "val_")
+    return f" | validation {' '.join(parts)}" if parts else ""
+
+
+def _cut(line, length):
+    """The line without its bar, if need be, and not longer than `length`."""
+    if len(line) > length:
+        line = line[line.index("] ") + 2 :]
+    return line[:length]
+
+
+def _columns(file):
+    try:
+        return os.get_terminal_size(file.fileno()).columns or 80
+    except (OSError, ValueError):
+        return 80
 
 
 def _clock(seconds):

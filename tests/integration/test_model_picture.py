@@ -42,6 +42,34 @@ def test_picture_is_drawn_for_other_models(overrides, trained, tmp_path):
     assert path.stat().st_size > 1000
 
 
+def test_decoder_starts_with_the_token_of_the_model(
+    trained, tmp_path, monkeypatch
+):
+    translator = ra.load_translator(trained)
+    model = ra.Transformer.from_preset(
+        "transformer_tiny_relative",
+        vocabulary_size=len(translator.vocabulary),
+        num_encoder_layers=1,
+        num_decoder_layers=1,
+        hidden_dim=16,
+        start_token_id=7,
+    )
+    given = []
+    attention_scores = model.attention_scores
+
+    def record(inputs):
+        given.append(inputs["target_token_ids"])
+        return attention_scores(inputs)
+
+    monkeypatch.setattr(model, "attention_scores", record)
+    model_picture(
+        ra.Translator(model, translator.vocabulary, max_extra_length=3),
+        "he paid ten euros.",
+        tmp_path / "picture.png",
+    )
+    assert given[0][0, 0] == 7
+
+
 def test_missing_matplotlib_says_how_to_get_it(trained, tmp_path, monkeypatch):
     real_import = builtins.__import__
 

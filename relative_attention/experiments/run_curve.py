@@ -1,0 +1,52 @@
+"""The curve of a run, finished or not."""
+
+import json
+import pathlib
+
+from relative_attention.errors import InputError
+from relative_attention.experiments.results import load_results
+from relative_attention.training import TRAINING_TABLE
+from relative_attention.training import read_training_table
+
+
+def load_curve(directory):
+    """How training went so far, from what a run's folder has of it.
+
+    That is `training.csv`, which is there from the first validation on, or
+    the `history.json` of an earlier version, or the `curve` in
+    `results.json`, which the zoo's folders have alone.
+
+    Args:
+        directory: path of the folder.
+
+    Returns:
+        List of dicts of numbers, one for each validation.
+
+    Raises:
+        InputError: if there is none of them, no validation yet, or the file
+            is damaged.
+    """
+    directory = pathlib.Path(directory)
+    table = directory / TRAINING_TABLE
+    history = directory / "history.json"
+    if table.is_file():
+        curve = read_training_table(table)
+    elif history.is_file():
+        try:
+            curve = json.loads(history.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise InputError(f"{history} is damaged: {error}.") from error
+    elif (directory / "results.json").is_file():
+        curve = load_results(directory)["curve"]
+    else:
+        raise InputError(
+            f"Nothing to draw in {directory}: it must hold {TRAINING_TABLE}, "
+            "history.json or results.json. A run has them from its first "
+            "validation on."
+        )
+    if not curve:
+        raise InputError(
+            f"Nothing to draw in {directory} yet: the run has not come to its "
+            "first validation."
+        )
+    return curve

@@ -1,0 +1,95 @@
+"""Relation embeddings by distance."""
+
+import numpy as np
+
+from relative_attention.plot.figure import make_figure
+from relative_attention.plot.mosaic import centers
+from relative_attention.plot.mosaic import mosaic
+
+_TITLES = {"key": "w$^K$, added to keys", "value": "w$^V$, added to values"}
+_LINES = {"key": "-", "value": ":"}
+# Rows of a heat map between two blocks.
+_GAP = 4
+
+
+def relation_figure(tables, title):
+    """Draw the relation embeddings of some blocks.
+
+    A heat map of the tables for keys and one of those for values, distance
+    against dimension: the blocks one below the other, and in each the heads
+    where they have tables of their own. Beside them the length of the
+    embeddings by distance, mean of the heads: a line a block, dotted for
+    values.
+
+    Args:
+        tables: dict of arrays `(N, 2K + 1, H)`, see `relation_tables`.
+        title: string.
+
+    Returns:
+        matplotlib `Figure`.
+
+    Raises:
+        InputError: if `matplotlib` is not installed.
+    """
+    sides = {side: {} for side in _TITLES}
+    for name, table in tables.items():
+        block, side = name.rsplit("/", 1)
+        sides[side][block.replace("_", " ")] = table
+    sides = {side: blocks for side, blocks in sides.items() if blocks}
+    # A constrained layout takes most of the time.
+    figure = make_figure((5 * (len(sides) + 1), 8), layout="none")
+    figure.subplots_adjust(left=0.1, right=0.98, top=0.88, bottom=0.07)
+    figure.suptitle(title)
+    *heat_maps, lengths = figure.subplots(1, len(sides) + 1)
+    for axes, (side, blocks) in zip(heat_maps, sides.items()):
+        draw_relation_tables(axes, list(blocks.values()))
+        axes.set_title(_TITLES[side])
+        height = _rows(next(iter(blocks.values()))).shape[0]
+        labels = blocks if axes is heat_maps[0] else [""] * len(blocks)
+        axes.set_yticks(centers(len(blocks), height, _GAP), labels)
+        _draw_lengths(lengths, side, blocks)
+        if axes is heat_maps[0]:
+            lengths.legend(fontsize="x-small")
+    lengths.set_title("length of an embedding (values dotted)")
+    lengths.set_xlabel("distance in tokens")
+    lengths.set_ylim(bottom=0)
+    return figure
+
+
+def draw_relation_tables(axes, tables):
+    """A heat map of tables `(N, 2K + 1, H)`, one below the other.
+
+    Returns:
+        matplotlib image.
+    """
+    rows = [_rows(table) for table in tables]
+    most = max(np.abs(table).max() for table in tables)
+    image = mosaic([[row] for row in rows], _GAP)
+    limit = tables[0].shape[1] // 2
+    axes.set_facecolor("lightgray")
+    axes.set_xlabel("distance in tokens")
+    return axes.imshow(
+        image,
+        cmap="RdBu",
+        vmin=-most,
+        vmax=most,
+        aspect="auto",
+        extent=(-limit - 0.5, limit + 0.5, len(image) - 0.5, -0.5),
+    )
+
+
+def _rows(table):
+    """A table `(N, 2K + 1, H)` as a matrix of distances in columns."""
+    return mosaic([[head.T] for head in table])
+
+
+def _draw_lengths(axes, side, blocks):
+    for number, (block, table) in enumerate(blocks.items()):
+        limit = table.shape[1] // 2
+        axes.plot(
+            np.arange(-limit, limit + 1),
+            np.linalg.norm(table, axis=-1).mean(axis=0),
+            _LINES[side],
+            color=f"C{number}",
+            label=block,
+        )

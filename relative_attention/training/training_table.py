@@ -1,0 +1,124 @@
+"""The history of a run as a table that every tool reads."""
+
+import csv
+import pathlib
+
+import keras
+
+from relative_attention.atomic_files import atomic_file
+from relative_attention.errors import InputError
+
+TRAINING_TABLE = "training.csv"
+# Always there and in this order, so that scripts may rely on them; what else
+# a history has comes after them.
+_COLUMNS = (
+    "epoch",
+    "step",
+    "seconds",
+    "loss",
+    "perplexity",
+    "accuracy",
+    "val_loss",
+    "val_perplexity",
+    "val_accuracy",
+    "val_bleu",
+    "learning_rate",
+    "gradient_norm",
+    "skipped",
+    "tokens",
+    "tokens_per_second",
+)
+_WHOLE_NUMBERS = ("epoch", "step")
+
+
+class TrainingTable(keras.callbacks.Callback):
+    """Keeps `training.csv` in the directory of a run, a row a validation.
+
+    The whole table is written anew each time, from the history of the run
+    keeper; so it is complete at every moment and after a resume, and has no
+    row of what a crash undid. It may come before the keeper or after it.
+
+    Args:
+        keeper: `RunKeeper`, or anything with its `directory` and `history`.
+    """
+
+    def __init__(self, keeper):
+        super().__init__()
+        self.keeper = keeper
+        self._written = None
+
+    def on_train_begin(self, logs=None):
+        self._write()
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self._write()
+
+    def on_epoch_end(self, epoch, logs=None):
+        self._write()
+
+    def on_train_end(self, logs=None):
+        self._write()
+
+    def _write(self):
+        history = self.keeper.history
+        if len(history) != self._written:
+            self._written = len(history)
+            write_training_table(
+                history, pathlib.Path(self.keeper.directory) / TRAINING_TABLE
+            )
+
+
+def write_training_table(history, path):
+    """Write a history as CSV, whole or not at all.
+
+    Args:
+        history: list of dicts of numbers, one for each validation.
+        path: path of the file.
+    """
+    names = dict.fromkeys(_COLUMNS)
+    for record in history:
+        names.update(dict.fromkeys(record))
+    with atomic_file(path, "w") as file:
+        writer = csv.DictWriter(file, list(names), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(history)
+
+
+def read_training_table(path):
+    """The history that `write_training_table` wrote.
+
+    Returns:
+        List of dicts of floats, `epoch` and `step` of ints, without what was
+        not there.
+
+    Raises:
+        InputError: if the file is missing or damaged.
+    """
+    try:
+        with open(path, encoding="utf-8", newline="") as file:
+            rows = list(csv.DictReader(file, strict=True))
+    except OSError as error:
+        raise InputError(f"No table of a training at {path}: {error}.") from (
+            error
+        )
+    except (ValueError, csv.Error) as error:
+        raise InputError(f"{path} is damaged: {error}.") from error
+    return [_record(row, number, path) for number, row in enumerate(rows, 2)]
+
+
+def _record(row, number, path):
+    if None in row or None in row.values() or not row.get("step"):
+        raise InputError(
+            f"{path}, line {number}: must have a value, or nothing, for every "
+            f"column, and a `step`. Received: {list(row.values())}."
+        )
+    try:
+        return {
+            name: int(text) if name in _WHOLE_NUMBERS else float(text)
+            for name, text in row.items()
+            if text
+        }
+    except ValueError as error:
+        raise InputError(
+            f"{path}, line {number}: must hold numbers alone ({error})."
+        ) from error

@@ -1,0 +1,134 @@
+import math
+
+import numpy as np
+import pytest
+
+from relative_attention.plot import attention_figure
+from relative_attention.plot import curve_figure
+from relative_attention.plot import figure_png
+from relative_attention.plot import relation_figure
+from relative_attention.plot import training_curve
+
+CURVE = [
+    {
+        "step": step,
+        "loss": 5.0 / step,
+        "val_loss": math.nan if step == 20 else 6.0 / step,
+        "learning_rate": 0.1,
+        **({"val_bleu": 7.0} if step == 30 else {}),
+    }
+    for step in (10, 20, 30)
+]
+
+
+def panels(figure):
+    return {axes.get_title(): axes for axes in figure.axes if axes.axison}
+
+
+def lines(axes):
+    return {line.get_label(): line.get_xydata().tolist() for line in axes.lines}
+
+
+def test_curves_have_a_panel_for_what_the_run_has():
+    found = panels(curve_figure(CURVE))
+    assert list(found) == ["loss", "BLEU", "learning rate"]
+    assert lines(found["loss"]) == {
+        "training": [[10, 0.5], [20, 0.25], [30, 5 / 30]],
+        # What is not finite is left out.
+        "validation": [[10, 0.6], [30, 0.2]],
+    }
+    assert lines(found["BLEU"]) == {"validation": [[30, 7.0]]}
+
+
+def test_curve_of_results_has_validation_alone():
+    curve = [{"step": 5, "seconds": 1, "val_loss": 2.0, "val_accuracy": 0.5}]
+    found = panels(curve_figure(curve))
+    assert list(found) == ["loss", "accuracy"]
+    assert lines(found["loss"]) == {"validation": [[5, 2.0]]}
+
+
+@pytest.mark.parametrize(
+    "curve", [CURVE, [], [{"step": 1, "val_loss": math.inf}]], ids=len
+)
+def test_curve_is_a_png_whatever_there_is(curve, tmp_path):
+    training_curve(curve, tmp_path / "curve.png")
+    assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("num_tables", [1, 3])
+def test_relations_are_drawn_by_distance(num_tables, rng):
+    tables = {
+        f"{block}/{side}": rng.normal(size=(num_tables, 9, 5))
+        for block in ("encoder_block_0", "encoder_block_1")
+        for side in ("key", "value")
+    }
+    figure = relation_figure(tables, "Relations")
+    *heat_maps, lengths = figure.axes
+    assert [len(axes.images) for axes in heat_maps] == [1, 1]
+    for axes, side in zip(heat_maps, ("key", "value")):
+        assert f"added to {side}s" in axes.get_title()
+        image = axes.images[0].get_array()
+        # Distances are columns.
+        assert axes.images[0].get_extent()[:2] == [-4.5, 4.5]
+        assert image.shape[1] == 9
+        found = image.compressed().reshape(-1, 9).T
+        expected = np.concatenate(
+            [
+                table
+                for block in ("encoder_block_0", "encoder_block_1")
+                for table in tables[f"{block}/{side}"]
+            ],
+            axis=1,
+        )
+        np.testing.assert_array_equal(found, expected)
+    labels = [label.get_text() for label in heat_maps[0].get_yticklabels()]
+    assert labels == ["encoder block 0", "encoder block 1"]
+    assert len(lengths.lines) == 4
+    np.testing.assert_array_equal(lengths.lines[0].get_xdata(), range(-4, 5))
+    np.testing.assert_allclose(
+        lengths.lines[0].get_ydata(),
+        np.linalg.norm(tables["encoder_block_0/key"], axis=-1).mean(axis=0),
+    )
+
+
+def test_attention_shows_every_block_and_head(rng):
+    num_blocks, num_heads, num_target, num_source = 2, 3, 4, 5
+    shapes = {
+        "encoder": (num_source, num_source),
+        "decoder": (num_target, num_target),
+        "cross": (num_target, num_source),
+    }
+    scores = {
+        name: list(rng.uniform(size=(num_blocks, num_heads, *shape)))
+        for name, shape in shapes.items()
+    }
+    source = [f"source {i}" for i in range(num_source)]
+    target = [f"target {i}" for i in range(num_target)]
+    figure = attention_figure(scores, source, target)
+    alignment, *mosaics = figure.axes
+    np.testing.assert_allclose(
+        alignment.images[0].get_array(), scores["cross"][-1].mean(axis=0)
+    )
+    assert [t.get_text() for t in alignment.get_xticklabels()] == source
+    assert [t.get_text() for t in alignment.get_yticklabels()] == target
+    for axes, (height, width) in zip(mosaics, shapes.values()):
+        name = ("encoder", "decoder", "cross")[mosaics.index(axes)]
+        image = axes.images[0].get_array()
+        for block in range(num_blocks):
+            for head in range(num_heads):
+                top, left = block * (height + 1), head * (width + 1)
+                np.testing.assert_array_equal(
+                    image[top : top + height, left : left + width],
+                    scores[name][block][head],
+                )
+        assert [t.get_text() for t in axes.get_xticklabels()][-1] == "head 2"
+
+
+def test_tokens_are_drawn_whatever_they_are_made_of(rng):
+    # Dollar signs are marks of a formula, and few fonts have this script.
+    tokens = ["$\\frac$", "$", "\\x", "猫", "a_b^", ""]
+    scores = [rng.uniform(size=(1, 6, 6))]
+    figure = attention_figure(
+        {"encoder": scores, "decoder": scores, "cross": scores}, tokens, tokens
+    )
+    assert figure_png(figure).startswith(b"\x89PNG")
