@@ -128,11 +128,11 @@ def load_vocabularies(directory):
         InputError: if there is none.
     """
     directory = pathlib.Path(directory)
-    joint = _find_vocabulary(directory, "vocabulary")
+    joint = find_vocabulary(directory, "vocabulary")
     if joint is not None:
         return joint, joint
     vocabularies = tuple(
-        _find_vocabulary(directory, f"{side}_vocabulary")
+        find_vocabulary(directory, f"{side}_vocabulary")
         for side in ("source", "target")
     )
     if None in vocabularies:
@@ -145,7 +145,28 @@ def load_vocabularies(directory):
     return vocabularies
 
 
-def _find_vocabulary(directory, name):
+def save_vocabularies(source_vocabulary, target_vocabulary, directory):
+    """Write what `load_vocabularies` reads.
+
+    Args:
+        source_vocabulary, target_vocabulary: the same object where it is
+            joint.
+        directory: path of the folder.
+    """
+    names = {"vocabulary": target_vocabulary}
+    if source_vocabulary is not target_vocabulary:
+        names = {
+            "source_vocabulary": source_vocabulary,
+            "target_vocabulary": target_vocabulary,
+        }
+    suffixes = {kind: suffix for suffix, kind in _VOCABULARIES.items()}
+    for name, vocabulary in names.items():
+        suffix = suffixes[type(vocabulary)]
+        vocabulary.save(pathlib.Path(directory, name).with_suffix(suffix))
+
+
+def find_vocabulary(directory, name):
+    """The vocabulary of this name in a folder, or `None`."""
     for suffix, kind in _VOCABULARIES.items():
         path = (directory / name).with_suffix(suffix)
         if path.is_file():

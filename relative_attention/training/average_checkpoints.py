@@ -3,17 +3,19 @@
 import pathlib
 
 import numpy as np
+from safetensors import SafetensorError
+from safetensors import safe_open
 
+from relative_attention.atomic_files import atomic_file
 from relative_attention.errors import InputError
-from relative_attention.models.weights import load_arrays
-from relative_attention.models.weights import save_arrays
 
 
 def average_checkpoints(paths, output):
     """Write the mean of the weights of several checkpoints.
 
     The mean of the last few is what Vaswani et al. (2017, section 6.1) and
-    tensor2tensor's `avg_checkpoints` evaluate. Sums are taken in float64.
+    tensor2tensor's `avg_checkpoints` evaluate. Sums are taken in float64. One
+    array of one file is in memory at a time, whatever their number and size.
 
     Args:
         paths: list of `.safetensors` files, or of checkpoint folders with a
@@ -22,35 +24,68 @@ def average_checkpoints(paths, output):
 
     Raises:
         InputError: if there is no path, a file cannot be read, or the files
-            do not have the same arrays.
+            do not have the same arrays; before any work.
     """
     if not paths:
         raise InputError("`paths` must name at least one checkpoint.")
     files = [_weights_file(path) for path in paths]
-    first = load_arrays(files[0])
-    sums = {name: array.astype(np.float64) for name, array in first.items()}
-    for file in files[1:]:
-        arrays = load_arrays(file)
-        if _shapes(arrays) != _shapes(sums):
+    _check_alike(files)
+    with open(files[0], "rb") as first:
+        header_bytes = int.from_bytes(first.read(8), "little")
+        first.seek(0)
+        header = first.read(8 + header_bytes)
+    with atomic_file(output) as file:
+        # The mean has the arrays of the first file at the same places.
+        file.write(header)
+        for name in _read(files[0], lambda arrays: arrays.offset_keys()):
+            file.write(_mean(files, name).tobytes())
+
+
+def _mean(files, name):
+    total = None
+    for file in files:
+        # Opened anew for each array: what is mapped counts as memory.
+        array = _read(file, lambda arrays: arrays.get_tensor(name))
+        if total is None:
+            total = np.zeros(array.shape, np.float64)
+        total += array
+    total /= len(files)
+    return total.astype(array.dtype)
+
+
+def _check_alike(files):
+    kinds = {file: _read(file, _kinds) for file in files}
+    for file, kind in kinds.items():
+        if kind != kinds[files[0]]:
             raise InputError(
                 f"{file} and {files[0]} cannot be averaged: they are of "
                 "models with different weights."
             )
-        for name, array in arrays.items():
-            sums[name] += array
-    save_arrays(
-        {
-            name: (total / len(files)).astype(first[name].dtype)
-            for name, total in sums.items()
-        },
-        output,
-    )
+
+
+def _kinds(arrays):
+    """Shape and type of each array, as JSON has them."""
+    slices = {name: arrays.get_slice(name) for name in arrays.keys()}
+    return {
+        name: (part.get_shape(), part.get_dtype())
+        for name, part in slices.items()
+    }
+
+
+def _read(path, what):
+    """`what` of an open `.safetensors` file, which is checked to be whole."""
+    if not path.is_file():
+        raise InputError(f"No weights at {path}.")
+    try:
+        with safe_open(path, framework="np") as arrays:
+            return what(arrays)
+    except (SafetensorError, OSError) as error:
+        raise InputError(
+            f"{path} cannot be read: it is cut short, damaged or not a "
+            f".safetensors file ({error})."
+        ) from error
 
 
 def _weights_file(path):
     path = pathlib.Path(path)
     return path / "model.safetensors" if path.is_dir() else path
-
-
-def _shapes(arrays):
-    return {name: array.shape for name, array in arrays.items()}

@@ -1,0 +1,114 @@
+"""The mean of checkpoints, as a model directory or as a file."""
+
+import pathlib
+
+from relative_attention.atomic_files import atomic_directory
+from relative_attention.atomic_files import atomic_file
+from relative_attention.errors import InputError
+from relative_attention.experiments.converted_directory import check_is_free
+from relative_attention.experiments.model_directory import load_config
+from relative_attention.experiments.model_directory import load_vocabularies
+from relative_attention.experiments.model_directory import save_config
+from relative_attention.experiments.model_directory import save_vocabularies
+from relative_attention.training import average_checkpoints
+
+_WEIGHTS = ".safetensors"
+
+
+def average_run(directory, last=None, output=None, in_place=False):
+    """Average the last checkpoints of a run.
+
+    Args:
+        directory: path of the run.
+        last: int. How many checkpoints. Defaults to `None`, all that the run
+            has kept.
+        output: path of the folder to fill, which `load_translator` reads, or
+            of a `.safetensors` file for the weights alone. Defaults to a
+            folder beside the run, `<run>_average_<last>`.
+        in_place: bool. Replace the `model.safetensors` of the run instead.
+
+    Returns:
+        `pathlib.Path` of what was written.
+
+    Raises:
+        InputError: if there is no run, it has too few checkpoints or a
+            damaged one, or `output` is there already; nothing is written
+            then.
+    """
+    directory = pathlib.Path(directory)
+    if in_place and output is not None:
+        raise InputError("`--in-place` and `--output` exclude one another.")
+    if not directory.is_dir():
+        raise InputError(f"No run at {directory}.")
+    config, decoding = load_config(directory)
+    checkpoints = _last_checkpoints(directory, last)
+    if in_place:
+        output = directory / f"model{_WEIGHTS}"
+    elif output is None:
+        run = directory.resolve()
+        output = run.with_name(f"{run.name}_average_{len(checkpoints)}")
+    output = pathlib.Path(output)
+    if output.suffix == _WEIGHTS:
+        average_checkpoints(checkpoints, output)
+        return output
+    vocabularies = load_vocabularies(directory)
+    check_is_free(output)
+    with atomic_directory(output) as folder:
+        average_checkpoints(checkpoints, folder / f"model{_WEIGHTS}")
+        save_config(config, decoding, folder)
+        save_vocabularies(*vocabularies, folder)
+        with atomic_file(folder / "average.txt", "w") as file:
+            file.writelines(f"{checkpoint}\n" for checkpoint in checkpoints)
+    return output
+
+
+def average_files(paths, output):
+    """Average `.safetensors` files, or folders that hold one.
+
+    Args:
+        paths: list of paths.
+        output: path of the `.safetensors` file to write.
+
+    Returns:
+        `pathlib.Path` of what was written.
+
+    Raises:
+        InputError: if a file is missing, damaged or of another model, or
+            `output` is no path of a `.safetensors` file or one of `paths`;
+            nothing is written then.
+    """
+    if output is None or pathlib.Path(output).suffix != _WEIGHTS:
+        raise InputError(
+            "`--output` must be a `.safetensors` file where files are "
+            "averaged: only a run has the vocabulary and the config of a "
+            f"model directory. Received: {output}."
+        )
+    output = pathlib.Path(output)
+    for path in map(pathlib.Path, paths):
+        if output.resolve() in (
+            path.resolve(),
+            (path / f"model{_WEIGHTS}").resolve(),
+        ):
+            raise InputError(
+                f"`--output {output}` is one of the files to average. Choose "
+                "another."
+            )
+    average_checkpoints(paths, output)
+    return output
+
+
+def _last_checkpoints(directory, last):
+    checkpoints = sorted((directory / "checkpoints").glob("step-*"))
+    if not checkpoints:
+        raise InputError(
+            f"{directory} has no checkpoints (folders `checkpoints/step-*`)."
+        )
+    if last is None:
+        return checkpoints
+    if not 1 <= last <= len(checkpoints):
+        raise InputError(
+            f"`--last` must be at least 1 and at most {len(checkpoints)}, the "
+            f"number of checkpoints that {directory} has. Received: {last}. "
+            "`training.keep_checkpoints` of a recipe says how many are kept."
+        )
+    return checkpoints[-last:]

@@ -1,0 +1,66 @@
+"""A model with the moving average of its weights, for a while."""
+
+import contextlib
+
+import keras
+import numpy as np
+
+
+@contextlib.contextmanager
+def averaged_weights(model):
+    """Within it, a model has the moving average of its weights.
+
+    For evaluation, translation and saving; not for training steps. At the end,
+    also after an exception, the weights are what they were, bit for bit. With
+    an optimizer that keeps no average (see `AveragingAdam`), or before the
+    first update, nothing changes.
+
+    The weights wait in the memory of the host: a device may have no room for
+    them twice.
+
+    Args:
+        model: compiled Keras model.
+    """
+    pairs = _averages(model)
+    # Copies: on some backends the array is the variable's own memory.
+    raw = [np.array(keras.ops.convert_to_numpy(v)) for v, _ in pairs]
+    try:
+        for variable, average in pairs:
+            # A copy here, too: JAX gives away the memory of what it updates.
+            variable.assign(keras.ops.copy(average))
+        yield
+    finally:
+        for (variable, _), value in zip(pairs, raw):
+            variable.assign(value)
+
+
+class AveragedValidation(keras.callbacks.Callback):
+    """Validation of `fit`, and `evaluate`, with the averaged weights.
+
+    It comes first in the list of callbacks. Where validation ends in an
+    exception, `restore` gives the model its own weights back.
+    """
+
+    def __init__(self):
+        super().__init__()
+        self._swapped = contextlib.ExitStack()
+
+    def on_test_begin(self, logs=None):
+        self.restore()
+        self._swapped.enter_context(averaged_weights(self.model))
+
+    def on_test_end(self, logs=None):
+        self.restore()
+
+    def restore(self):
+        """Put the model's own weights back, if they are away."""
+        self._swapped.close()
+
+
+def _averages(model):
+    """Pairs of a weight and its average; none where there is none yet."""
+    optimizer = getattr(model.optimizer, "inner_optimizer", model.optimizer)
+    averages = getattr(optimizer, "averages", None)
+    if not averages or not keras.ops.convert_to_numpy(optimizer.iterations):
+        return []
+    return list(zip(model.trainable_variables, averages))

@@ -1,0 +1,90 @@
+"""Adam that keeps a moving average of the weights."""
+
+import keras
+from keras import ops
+
+# How fast the average forgets at the beginning; see `AveragingAdam`.
+_WARM_UP = 9
+
+
+@keras.saving.register_keras_serializable(package="relative_attention")
+class AveragingAdam(keras.optimizers.Adam):
+    """Adam, and beside the weights an exponential moving average of them.
+
+    After update `t`, 0 first,
+
+        average = m * average + (1 - m) * weights
+        m = min(ema_momentum, t / (t + 9))
+
+    so the average begins as the weights after the first update, and forgets
+    the first ones, random still, as fast as it learns of better ones. An
+    update that is left out, as one that is not finite, does not count.
+
+    It is not the `use_ema` of Keras' optimizers, for which `fit` puts the
+    average in the place of the weights at its end: training would go on from
+    there, and two calls of `fit` would differ from one of as many steps. Here
+    training never sees the average; `averaged_weights` puts it into a model
+    for a while. The averages are variables of the optimizer, saved with it.
+
+    Args:
+        learning_rate: as for `keras.optimizers.Adam`.
+        ema_momentum: float in `[0, 1)`, or `None` for no average. About the
+            last `1 / (1 - ema_momentum)` updates count.
+        **kwargs: other arguments of `keras.optimizers.Adam`.
+
+    Reference:
+     - [Polyak and Juditsky, 1992](https://doi.org/10.1137/0330046)
+     - `tf.train.ExponentialMovingAverage`, whose `num_updates` limits the
+       momentum in the same way.
+    """
+
+    def __init__(self, learning_rate=0.001, ema_momentum=0.999, **kwargs):
+        if ema_momentum is not None and not 0 <= ema_momentum < 1:
+            raise ValueError(
+                "`ema_momentum` must be in [0, 1), or None for no average. "
+                f"Received: ema_momentum={ema_momentum}."
+            )
+        super().__init__(learning_rate, **kwargs)
+        self.ema_momentum = ema_momentum
+        self.averages = []
+
+    def build(self, var_list):
+        if self.built:
+            return
+        super().build(var_list)
+        if self.ema_momentum is not None:
+            self.averages = self.add_optimizer_variables(var_list, "average")
+
+    def apply(self, grads, trainable_variables=None):
+        super().apply(grads, trainable_variables)
+        if self.averages:
+            self._update_averages()
+
+    def _update_averages(self):
+        # This update is counted already.
+        updates_before = ops.cast(self.iterations, "float32") - 1.0
+        momentum = ops.minimum(
+            self.ema_momentum, updates_before / (updates_before + _WARM_UP)
+        )
+        pairs = list(zip(self.averages, self._trainable_variables))
+        if keras.backend.backend() == "tensorflow":
+            _update_on_all_replicas(pairs, 1.0 - momentum)
+            return
+        for average, variable in pairs:
+            average.assign_add((1.0 - momentum) * (variable - average))
+
+
+def _update_on_all_replicas(pairs, weight):
+    """Each replica moves its copies: to assign would compare them first."""
+    import tensorflow as tf
+
+    def move(average, variable, weight):
+        average.assign_add(weight * (variable - average))
+
+    def update(strategy, weight):
+        for average, variable in pairs:
+            strategy.extended.update(
+                average.value, move, args=(variable.value, weight), group=False
+            )
+
+    tf.distribute.get_replica_context().merge_call(update, args=(weight,))

@@ -1,0 +1,289 @@
+"""The optimizer, and models that have its averages for a while."""
+
+import subprocess
+import sys
+import textwrap
+
+import keras
+import numpy as np
+import pytest
+
+from relative_attention.training import AveragedValidation
+from relative_attention.training import AveragingAdam
+from relative_attention.training import averaged_weights
+
+MOMENTUM = 0.8
+
+
+class Record(keras.callbacks.Callback):
+    """The weights after every step."""
+
+    def __init__(self):
+        super().__init__()
+        self.weights = []
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.weights.append(values(self.model))
+
+
+def values(model):
+    return [np.array(weight) for weight in model.weights]
+
+
+def optimizer_of(model):
+    return getattr(model.optimizer, "inner_optimizer", model.optimizer)
+
+
+def averages(model):
+    return [np.array(average) for average in optimizer_of(model).averages]
+
+
+def compiled(dtype=None, **options):
+    keras.utils.set_random_seed(1)
+    options = {"ema_momentum": MOMENTUM, **options}
+    model = keras.Sequential(
+        [keras.Input((3,)), keras.layers.Dense(2, dtype=dtype)]
+    )
+    model.compile(AveragingAdam(0.1, **options), "mse")
+    return model
+
+
+@pytest.fixture
+def data(rng):
+    return rng.normal(size=(5, 3)), rng.normal(size=(5, 2))
+
+
+def fit(model, data, steps, **arguments):
+    # A row is a batch; five are an epoch.
+    model.fit(
+        *data,
+        batch_size=1,
+        epochs=steps // 5,
+        shuffle=False,
+        verbose=0,
+        **arguments,
+    )
+
+
+def expected_averages(weights):
+    result = weights[0]
+    for number, step in enumerate(weights):
+        momentum = min(MOMENTUM, number / (number + 9))
+        result = [
+            momentum * average + (1 - momentum) * weight
+            for average, weight in zip(result, step)
+        ]
+    return result
+
+
+@pytest.mark.parametrize("dtype", ["float32", "mixed_float16"])
+def test_averages_are_those_of_the_formula(data, dtype):
+    # 50 steps: the momentum reaches its limit after the 36th.
+    record = Record()
+    model = compiled(dtype)
+    fit(model, data, 50, callbacks=[record])
+    for average, expected in zip(
+        averages(model), expected_averages(record.weights)
+    ):
+        np.testing.assert_allclose(average, expected, rtol=1e-5, atol=1e-6)
+    assert len(averages(model)) == 2
+
+
+def test_training_is_that_of_adam(data):
+    model = compiled()
+    fit(model, data, 10)
+    adam = compiled()
+    adam.compile(keras.optimizers.Adam(0.1), "mse")
+    fit(adam, data, 10)
+    for weight, expected in zip(values(model), values(adam)):
+        # PyTorch has an Adam of its own, which rounds otherwise.
+        np.testing.assert_allclose(weight, expected, rtol=1e-6, atol=1e-7)
+
+
+def test_several_fits_equal_one(data):
+    once, twice = compiled(), compiled()
+    fit(once, data, 20)
+    for _ in range(2):
+        fit(twice, data, 10)
+    for part in (values, averages):
+        for array, expected in zip(part(twice), part(once)):
+            np.testing.assert_array_equal(array, expected)
+        assert part(once)
+
+
+def test_weights_are_averages_within_and_the_same_after(data):
+    model = compiled()
+    fit(model, data, 10)
+    before = values(model)
+    with averaged_weights(model):
+        for weight, average in zip(values(model), averages(model)):
+            np.testing.assert_array_equal(weight, average)
+        with averaged_weights(model):
+            pass
+        inside = values(model)
+    for weight, raw, average in zip(values(model), before, inside):
+        np.testing.assert_array_equal(weight, raw)
+        assert np.abs(raw - average).max() > 1e-3
+
+
+def test_weights_are_the_same_after_an_exception(data):
+    model = compiled()
+    fit(model, data, 10)
+    before = values(model)
+    with pytest.raises(KeyboardInterrupt):
+        with averaged_weights(model):
+            raise KeyboardInterrupt
+    for weight, raw in zip(values(model), before):
+        np.testing.assert_array_equal(weight, raw)
+
+
+def test_there_is_no_average_before_the_first_step():
+    model = compiled()
+    model.optimizer.build(model.trainable_variables)
+    before = values(model)
+    with averaged_weights(model):
+        for weight, raw in zip(values(model), before):
+            np.testing.assert_array_equal(weight, raw)
+
+
+@pytest.mark.parametrize(
+    "optimizer",
+    [AveragingAdam(ema_momentum=None), keras.optimizers.SGD()],
+    ids=["no momentum", "SGD"],
+)
+def test_optimizer_without_averages_changes_nothing(data, optimizer):
+    model = compiled()
+    model.compile(optimizer, "mse")
+    fit(model, data, 5)
+    before = values(model)
+    with averaged_weights(model):
+        for weight, raw in zip(values(model), before):
+            np.testing.assert_array_equal(weight, raw)
+    # Two counters, and two variables a weight at most.
+    assert len(model.optimizer.variables) <= 6
+
+
+def test_validation_has_the_averages_and_training_has_not(data):
+    model, plain = compiled(), compiled()
+    history = keras.callbacks.History()
+    fit(
+        model,
+        data,
+        10,
+        validation_data=data,
+        callbacks=[AveragedValidation(), history],
+    )
+    fit(plain, data, 10)
+    for weight, expected in zip(values(model), values(plain)):
+        np.testing.assert_array_equal(weight, expected)
+    with averaged_weights(plain):
+        loss = plain.evaluate(*data, verbose=0)
+    assert history.history["val_loss"][-1] == pytest.approx(loss, rel=1e-6)
+    assert abs(plain.evaluate(*data, verbose=0) - loss) > 1e-3
+
+
+def test_validation_that_fails_can_be_undone(data):
+    class Fail(keras.callbacks.Callback):
+        def on_test_batch_begin(self, batch, logs=None):
+            raise OSError("lost")
+
+    model = compiled()
+    fit(model, data, 5)
+    before = values(model)
+    validation = AveragedValidation()
+    with pytest.raises(OSError, match="lost"):
+        model.evaluate(*data, verbose=0, callbacks=[validation, Fail()])
+    validation.restore()
+    for weight, raw in zip(values(model), before):
+        np.testing.assert_array_equal(weight, raw)
+
+
+def test_saved_optimizer_is_the_same(data, tmp_path):
+    model = compiled()
+    fit(model, data, 10)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    assert optimizer_of(loaded).ema_momentum == MOMENTUM
+    for average, expected in zip(averages(loaded), averages(model)):
+        np.testing.assert_array_equal(average, expected)
+    for each in (model, loaded):
+        fit(each, data, 5)
+    for average, expected in zip(averages(loaded), averages(model)):
+        np.testing.assert_array_equal(average, expected)
+
+
+@pytest.mark.parametrize("momentum", [1.0, -0.1])
+def test_momentum_out_of_range_is_refused(momentum):
+    with pytest.raises(ValueError, match=f"ema_momentum={momentum}"):
+        AveragingAdam(ema_momentum=momentum)
+
+
+# A process of its own, as devices are divided before TensorFlow starts.
+REPLICAS = """
+    import contextlib
+
+    import keras
+    import numpy as np
+    import tensorflow as tf
+
+    from relative_attention.training import AveragedValidation
+    from relative_attention.training import AveragingAdam
+    from relative_attention.training import averaged_weights
+
+    tf.config.set_logical_device_configuration(
+        tf.config.list_physical_devices("CPU")[0],
+        [tf.config.LogicalDeviceConfiguration()] * 2,
+    )
+    random = np.random.default_rng(0)
+    data = tf.data.Dataset.from_tensor_slices(
+        (random.normal(size=(12, 3)), random.normal(size=(12, 2)))
+    ).batch(4)
+
+    def trained(scope):
+        keras.utils.set_random_seed(1)
+        with scope:
+            model = keras.Sequential(
+                [keras.Input((3,)), keras.layers.Dense(2)]
+            )
+            model.compile(AveragingAdam(0.1, ema_momentum=0.5), "mse")
+        for _ in range(2):
+            history = model.fit(
+                data,
+                epochs=2,
+                shuffle=False,
+                verbose=0,
+                validation_data=data,
+                callbacks=[AveragedValidation()],
+            )
+        raw = [np.array(weight) for weight in model.weights]
+        with averaged_weights(model):
+            averaged = [np.array(weight) for weight in model.weights]
+        after = [
+            np.array(value)
+            for weight in model.weights
+            for value in getattr(weight.value, "values", [weight])
+        ]
+        for number, value in enumerate(after):
+            copies = len(after) // len(raw)
+            np.testing.assert_array_equal(value, raw[number // copies])
+        return raw, averaged, [history.history["val_loss"]]
+
+    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+    one = trained(contextlib.nullcontext())
+    two = trained(strategy.scope())
+    for arrays, expected in zip(two, one):
+        for array, other in zip(arrays, expected):
+            np.testing.assert_allclose(array, other, atol=1e-6)
+    assert max(np.abs(a - b).max() for a, b in zip(*two[:2])) > 1e-3
+"""
+
+
+@pytest.mark.large
+@pytest.mark.only_on("tensorflow", reason="replicas are TensorFlow's")
+def test_averages_on_two_replicas_are_those_on_one():
+    result = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", textwrap.dedent(REPLICAS)],
+        capture_output=True,
+        text=True,
+    )
+    assert result.returncode == 0, result.stderr[-2000:]
