@@ -2,13 +2,17 @@
 PYTHON ?= python3
 VENV ?= .venv
 
-.PHONY: demo test test-backends lint clean
+.PHONY: demo test test-slow test-backends lint clean
 
 demo: $(VENV)/.demo
 	$(VENV)/bin/relative-attention demo --output runs/demo
 
 test: $(VENV)/.test
 	$(VENV)/bin/python -m pytest
+
+# Minutes each: runs that are killed, machines that are lost.
+test-slow: $(VENV)/.test
+	$(VENV)/bin/python -m pytest -m slow
 
 # One case of each test, as JAX compiles each shape of each operation; for it
 # whole models are left to the last line, which takes two minutes and not ten.

@@ -8,7 +8,9 @@ import argparse
 import os
 import sys
 
+from relative_attention.cli import average
 from relative_attention.cli import convert
+from relative_attention.cli import data
 from relative_attention.cli import demo
 from relative_attention.cli import evaluate
 from relative_attention.cli import export
@@ -24,7 +26,9 @@ from relative_attention.version import __version__
 # As `--help` lists them.
 _COMMANDS = (
     demo,
+    data,
     train,
+    average,
     translate,
     score,
     evaluate,

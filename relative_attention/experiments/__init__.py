@@ -1,5 +1,7 @@
 """Recipes, training runs and trained models."""
 
+from relative_attention.experiments.average import average_files
+from relative_attention.experiments.average import average_run
 from relative_attention.experiments.convert_opennmt_tf import convert_opennmt_tf
 from relative_attention.experiments.convert_tensor2tensor import (
     convert_tensor2tensor,
@@ -12,6 +14,8 @@ from relative_attention.experiments.zoo import zoo_recipes
 
 __all__ = [
     "Recipe",
+    "average_files",
+    "average_run",
     "convert_opennmt_tf",
     "convert_tensor2tensor",
     "find_recipe",

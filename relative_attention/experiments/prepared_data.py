@@ -2,12 +2,14 @@
 
 import dataclasses
 import itertools
+import pathlib
 
 from relative_attention.data import ParallelCorpus
 from relative_attention.data import TokenBatches
 from relative_attention.data import TokenCorpus
 from relative_attention.data import Vocabulary
 from relative_attention.experiments.hold_out import hold_out
+from relative_attention.experiments.model_directory import find_vocabulary
 
 
 @dataclasses.dataclass(frozen=True)
@@ -17,18 +19,40 @@ class PreparedData:
     Attributes:
         source_vocabulary: `Vocabulary`.
         target_vocabulary: `Vocabulary`, the same object where it is joint.
-        train_batches: `TokenBatches`.
-        validation_batches: `TokenBatches`.
+        train_corpus: `TokenCorpus`.
+        validation_corpus: `TokenCorpus`.
         validation: `ParallelCorpus`, the text.
         test: `ParallelCorpus` or `None`.
+        train_batches: `TokenBatches`; see `batched`.
+        validation_batches: `TokenBatches`.
     """
 
     source_vocabulary: Vocabulary
     target_vocabulary: Vocabulary
-    train_batches: TokenBatches
-    validation_batches: TokenBatches
+    train_corpus: TokenCorpus
+    validation_corpus: TokenCorpus
     validation: ParallelCorpus
     test: ParallelCorpus | None
+    train_batches: TokenBatches | None = None
+    validation_batches: TokenBatches | None = None
+
+    def batched(self, train_tokens, validation_tokens, seed, start_token_id=0):
+        """The same data, with batches of these numbers of tokens.
+
+        Args:
+            train_tokens, validation_tokens: int. See `TokenBatches`.
+            seed: int. Of the order of the training batches.
+            start_token_id: int. What the decoder's inputs start with.
+        """
+        return dataclasses.replace(
+            self,
+            train_batches=TokenBatches(
+                self.train_corpus, train_tokens, seed, start_token_id
+            ),
+            validation_batches=TokenBatches(
+                self.validation_corpus, validation_tokens, seed, start_token_id
+            ),
+        )
 
     @property
     def is_joint(self):
@@ -36,7 +60,7 @@ class PreparedData:
         return self.source_vocabulary is self.target_vocabulary
 
 
-def prepare_data(recipe, files, directory, report):
+def prepare_data(recipe, files, directory, report, start=None):
     """Hold out what is to be held out, learn the vocabulary, encode.
 
     Args:
@@ -45,6 +69,7 @@ def prepare_data(recipe, files, directory, report):
         directory: path of the run. Vocabularies are written to it, ids to its
             folder `cache`; what is there already is used.
         report: called with lines for the log.
+        start: `Start`, the model to start from. Defaults to `None`.
 
     Returns:
         `PreparedData`.
@@ -61,7 +86,7 @@ def prepare_data(recipe, files, directory, report):
             directory / "cache" / "held_out",
         )
     source_vocabulary, target_vocabulary = _vocabularies(
-        recipe.vocabulary, train, directory, report
+        recipe.vocabulary, train, directory, report, start
     )
     corpora = {
         name: TokenCorpus.prepare(
@@ -79,34 +104,35 @@ def prepare_data(recipe, files, directory, report):
             f"{corpus.num_empty:,} with an empty line, "
             f"{corpus.num_too_long:,} of over {files.max_length} tokens"
         )
-    batches = {
-        name: TokenBatches(
-            corpus, recipe.training.batch_tokens, recipe.training.seed
-        )
-        for name, corpus in corpora.items()
-    }
     return PreparedData(
         source_vocabulary,
         target_vocabulary,
-        batches["train"],
-        batches["validation"],
+        corpora["train"],
+        corpora["validation"],
         validation,
         test,
     )
 
 
-def check_texts(files):
+def check_texts(files, directory=None):
     """Read every text once, to see that all are usable.
 
     Args:
         files: `DataSection` with paths that exist.
+        directory: path of the run. Texts of which it holds the ids already
+            are not read again: of millions of pairs that takes a while.
 
     Raises:
         InputError: if one is not; see `ParallelCorpus.check`.
     """
-    for corpus in _texts(files):
-        if corpus is not None:
-            corpus.check()
+    for name, corpus in zip(("train", "validation", "test"), _texts(files)):
+        if corpus is None:
+            continue
+        if directory is not None and TokenCorpus.is_made_of(
+            corpus, pathlib.Path(directory) / "cache" / name
+        ):
+            continue
+        corpus.check()
 
 
 def _texts(files):
@@ -122,21 +148,23 @@ def _texts(files):
     ]
 
 
-def _vocabularies(section, corpus, directory, report):
+def _vocabularies(section, corpus, directory, report, start):
     names = ["vocabulary"]
     if not section.joint:
         names = ["source_vocabulary", "target_vocabulary"]
+    if start is not None and find_vocabulary(directory, names[-1]) is None:
+        start.copy_vocabularies(directory)
     vocabularies = []
     for side, name in enumerate(names):
-        path = directory / f"{name}.model"
-        if path.is_file():
-            vocabularies.append(Vocabulary.load(path))
+        found = find_vocabulary(directory, name)
+        if found is not None:
+            vocabularies.append(found)
             continue
         report(f"learning a vocabulary of {section.size:,} pieces")
         lines = itertools.chain.from_iterable(
             corpus if section.joint else ([pair[side]] for pair in corpus)
         )
         vocabulary = Vocabulary.train(lines, section.size)
-        vocabulary.save(path)
+        vocabulary.save(directory / f"{name}.model")
         vocabularies.append(vocabulary)
     return vocabularies[0], vocabularies[-1]

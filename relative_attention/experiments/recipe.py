@@ -55,10 +55,14 @@ class VocabularySection:
     Attributes:
         size: Number of pieces, 259 of them bytes and special ones.
         joint: One vocabulary for both languages, or one for each.
+        from_start: With `training.start_from`, whether to take that model's
+            vocabulary; else a new one is learnt, and the rows of the pieces
+            that both have are kept.
     """
 
     size: int = 8000
     joint: bool = True
+    from_start: bool = True
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,44 +74,75 @@ class TrainingSection:
     preset (`preset_training`); the defaults here are the paper's.
 
     Attributes:
+        start_from: Folder of a trained model whose weights to start from.
         steps: Updates. Either this or `epochs`.
         epochs: Passes over the corpus.
         minutes: Stop after the validation that ends beyond this time; `None`
             for no limit.
+        devices: How many GPUs of this machine to train on, or `all` of them;
+            where there is none, how many parts to divide the CPU into, for
+            trying it out. Several machines are set up by `TF_CONFIG`.
         validate_every: Updates between two validations; `None` for one pass
             over the corpus.
         bleu_every: Validations between two that translate the validation
             text greedily and compute BLEU; `0` for never.
-        batch_tokens: Padded positions of a batch on its longer side.
+        pictures: Whether TensorBoard gets pictures of attention and relation
+            embeddings, and sample translations.
+        batch_tokens: Padded positions, on the longer side, that a device
+            takes at a time; or `auto`, the most that fit on a GPU.
+        effective_batch_tokens: Padded positions of an update. Each device
+            takes its share in as many parts as `batch_tokens` asks for.
+            `None`: what all devices take at a time.
         learning_rate_scale: Factor on the Transformer schedule.
         warmup_steps: Updates until the highest learning rate.
         zero_first_step: Whether the first update has the rate 0, as in
             tensor2tensor since its third version.
         adam_beta_2: Decay of Adam's mean of squared gradients.
+        gradient_clip: Greatest length of the gradient, all weights together;
+            `None` for no limit.
         label_smoothing: Probability spread over the wrong tokens.
+        ema_momentum: Decay of a moving average of the weights, which is then
+            what is validated and kept; `None` for none.
         precision: `auto`, `float32`, `mixed_bfloat16` or `mixed_float16`.
+        on_nonfinite: What to do about an update whose loss or gradient is
+            not finite, which is never made: `stop`, or `skip` it and go on.
+        save_every: Updates between two checkpoints; `None` for one at each
+            validation.
+        save_minutes: Minutes between two checkpoints, likewise.
         keep_checkpoints: How many of the last checkpoints are kept.
         average_last: How many of the last checkpoints the finished model is
-            the mean of; `0`: it is the one with the best validation loss.
-        early_stopping: Validations without a better validation loss after
-            which training ends; `0` for never.
+            the mean of; `0`: it is the best by validation.
+        best_by: What the best model has: the lowest validation `loss` or the
+            highest `bleu`.
+        early_stopping: Validations without a better one after which training
+            ends; `0` for never.
         seed: Of initial weights, dropout and the order of the batches.
     """
 
+    start_from: str | None = None
     steps: int | None = None
     epochs: int | None = None
     minutes: float | None = None
+    devices: int | str = "all"
     validate_every: int | None = None
     bleu_every: int = 5
-    batch_tokens: int = 4096
+    pictures: bool = True
+    batch_tokens: int | str = 4096
+    effective_batch_tokens: int | None = None
     learning_rate_scale: float = 1.0
     warmup_steps: int = 4000
     zero_first_step: bool = False
     adam_beta_2: float = 0.98
+    gradient_clip: float | None = None
     label_smoothing: float = 0.1
+    ema_momentum: float | None = None
     precision: str = "auto"
+    on_nonfinite: str = "stop"
+    save_every: int | None = None
+    save_minutes: float | None = None
     keep_checkpoints: int = 5
     average_last: int = 0
+    best_by: str = "loss"
     early_stopping: int = 0
     seed: int = 1
 
@@ -260,27 +295,38 @@ class Recipe:
                 "`training.steps` or `training.epochs` must say how long to "
                 "train. Received: neither."
             )
-        if training.precision not in PRECISIONS:
-            raise InputError(
-                f"`training.precision` must be one of {', '.join(PRECISIONS)}. "
-                f"Received: {training.precision!r}."
-            )
+        for name, allowed in _CHOICES.items():
+            value = getattr(training, name)
+            is_number = isinstance(value, int) and name in _OR_NUMBER
+            if value not in allowed and not is_number:
+                number = "a number or " if name in _OR_NUMBER else ""
+                raise InputError(
+                    f"`training.{name}` must be {number}one of "
+                    f"{', '.join(allowed)}. Received: {value!r}."
+                )
         for name, least in _LEAST.items():
             section, key = name.split(".")
             value = getattr(getattr(self, section), key)
-            if value is not None and value < least:
+            if not isinstance(value, int | float):
+                continue
+            if value < least:
                 raise InputError(
                     f"`{name}` must be at least {least}. Received: {value}."
                 )
-        for name in ("learning_rate_scale", "minutes"):
+        for name in (
+            "learning_rate_scale",
+            "minutes",
+            "save_minutes",
+            "gradient_clip",
+        ):
             value = getattr(training, name)
             if value is not None and value <= 0:
                 raise InputError(
                     f"`training.{name}` must be positive. Received: {value}."
                 )
-        for name in ("label_smoothing", "adam_beta_2"):
+        for name in ("label_smoothing", "adam_beta_2", "ema_momentum"):
             value = getattr(training, name)
-            if not 0 <= value < 1:
+            if value is not None and not 0 <= value < 1:
                 raise InputError(
                     f"`training.{name}` must be in [0, 1). Received: {value}."
                 )
@@ -290,6 +336,18 @@ class Recipe:
                 "`training.keep_checkpoints`: older checkpoints are deleted. "
                 f"Received: {training.average_last} and "
                 f"{training.keep_checkpoints}."
+            )
+        if training.average_last and training.ema_momentum is not None:
+            raise InputError(
+                "`training.average_last` and `training.ema_momentum` are two "
+                "ways to average weights: choose one. Received: "
+                f"{training.average_last} and {training.ema_momentum}."
+            )
+        if training.best_by == "bleu" and training.bleu_every != 1:
+            raise InputError(
+                "`training.best_by: bleu` needs BLEU at every validation, "
+                "`training.bleu_every: 1`. Received: "
+                f"{training.bleu_every}."
             )
 
 
@@ -302,7 +360,10 @@ _LEAST = {
     "training.epochs": 1,
     "training.validate_every": 1,
     "training.bleu_every": 0,
+    "training.devices": 1,
     "training.batch_tokens": 1,
+    "training.effective_batch_tokens": 1,
+    "training.save_every": 1,
     "training.warmup_steps": 1,
     "training.keep_checkpoints": 1,
     "training.average_last": 0,
@@ -312,6 +373,15 @@ _LEAST = {
     "decoding.max_extra_length": 0,
     "decoding.max_source_length": 2,
 }
+# What else a value may be, by name; two may be numbers, too.
+_CHOICES = {
+    "precision": PRECISIONS,
+    "on_nonfinite": ("stop", "skip"),
+    "best_by": ("loss", "bleu"),
+    "devices": ("all",),
+    "batch_tokens": ("auto",),
+}
+_OR_NUMBER = ("devices", "batch_tokens")
 _SECTIONS = {
     "data": DataSection,
     "vocabulary": VocabularySection,

@@ -26,6 +26,12 @@ def write_results(directory, recipe, origin, history, translator, data):
     """
     corpora = {"validation": data.validation, "test": data.test}
     last = history[-1]
+    # An epoch that was gone on with for its validation alone has no speed.
+    speeds = [
+        epoch["tokens_per_second"]
+        for epoch in history
+        if epoch.get("tokens_per_second")
+    ]
     results = {
         "recipe": recipe.name,
         **origin,
@@ -33,9 +39,7 @@ def write_results(directory, recipe, origin, history, translator, data):
         "parameters": translator.model.count_params(),
         "steps": last["step"],
         "minutes": round(last["seconds"] / 60, 1),
-        "tokens_per_second": round(
-            sum(epoch["tokens_per_second"] for epoch in history) / len(history)
-        ),
+        "tokens_per_second": round(sum(speeds) / max(len(speeds), 1)),
         "scores": {
             name: score_corpus(translator, corpus)
             for name, corpus in corpora.items()

@@ -6,13 +6,21 @@ import shutil
 from relative_attention.errors import InputError
 from relative_attention.experiments.recipe import Recipe
 
-# What may change when a run goes on: how long it goes, and what it keeps.
+# What may change when a run goes on: how long it goes, what it keeps, and on
+# what devices; `RunKeeper` sees to it that updates have as many tokens.
 _MAY_CHANGE = {
     "training": (
         "steps",
         "epochs",
         "minutes",
+        "devices",
         "bleu_every",
+        "pictures",
+        "batch_tokens",
+        "effective_batch_tokens",
+        "on_nonfinite",
+        "save_every",
+        "save_minutes",
         "keep_checkpoints",
         "average_last",
         "early_stopping",

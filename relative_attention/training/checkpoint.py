@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import zlib
 
 import numpy as np
 
@@ -11,6 +12,8 @@ from relative_attention.models.weights import load_arrays
 from relative_attention.models.weights import load_weights
 from relative_attention.models.weights import save_arrays
 from relative_attention.models.weights import save_weights
+
+_BLOCK_BYTES = 2**22
 
 
 def save_checkpoint(model, directory, state):
@@ -33,11 +36,16 @@ def save_checkpoint(model, directory, state):
             },
             folder / "training.safetensors",
         )
-        (folder / "state.json").write_text(json.dumps(state))
+        checksums = {path.name: _checksum(path) for path in folder.iterdir()}
+        (folder / "state.json").write_text(
+            json.dumps({"checksums": checksums, "state": state})
+        )
 
 
 def load_checkpoint(model, directory):
     """Read what `save_checkpoint` wrote into a model compiled alike.
+
+    Nothing is assigned unless all of it is whole.
 
     Returns:
         The `state`.
@@ -47,6 +55,23 @@ def load_checkpoint(model, directory):
             model.
     """
     directory = pathlib.Path(directory)
+    try:
+        content = json.loads((directory / "state.json").read_text())
+        state, checksums = content["state"], content["checksums"]
+        damaged = [
+            name
+            for name, checksum in checksums.items()
+            if _checksum(directory / name) != checksum
+        ]
+    except (OSError, ValueError, KeyError) as error:
+        raise InputError(
+            f"Checkpoint {directory} is damaged: {error}."
+        ) from error
+    if damaged:
+        raise InputError(
+            f"Checkpoint {directory} is damaged: {', '.join(damaged)} is cut "
+            "short or was changed."
+        )
     model.optimizer.build(model.trainable_variables)
     variables = _other_variables(model)
     arrays = load_arrays(directory / "training.safetensors")
@@ -54,14 +79,25 @@ def load_checkpoint(model, directory):
         raise InputError(
             f"{directory} is of a model or optimizer other than this one."
         )
-    try:
-        state = json.loads((directory / "state.json").read_text())
-    except (OSError, ValueError) as error:
-        raise InputError(f"{directory} is damaged: {error}.") from error
     load_weights(model.weights, directory / "model.safetensors")
     for name, variable in variables.items():
         variable.assign(arrays[name])
     return state
+
+
+def checkpoint_bytes(model):
+    """About how many bytes a checkpoint of a compiled model takes."""
+    model.optimizer.build(model.trainable_variables)
+    variables = [*model.weights, *_other_variables(model).values()]
+    return sum(4 * int(np.prod(variable.shape)) for variable in variables)
+
+
+def _checksum(path):
+    checksum = 0
+    with open(path, "rb") as file:
+        while block := file.read(_BLOCK_BYTES):
+            checksum = zlib.crc32(block, checksum)
+    return checksum
 
 
 def _other_variables(model):

@@ -30,6 +30,7 @@ RECIPE = {
         "steps": 12,
         "validate_every": 4,
         "bleu_every": 2,
+        "pictures": False,
         "batch_tokens": 512,
         "warmup_steps": 10,
         "precision": "float32",

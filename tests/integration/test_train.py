@@ -1,13 +1,24 @@
 """Training runs: what they leave, how they go on, what they refuse."""
 
 import json
+import os
 import shutil
+import signal
+import sys
 
+import keras
 import numpy as np
 import pytest
 
 import relative_attention as ra
 from relative_attention.models.weights import load_arrays
+
+MODEL = "model.safetensors"
+NO_DROPOUT = (
+    "model.dropout=0.0",
+    "model.attention_dropout=0.0",
+    "model.intermediate_dropout=0.0",
+)
 
 
 def train_small(recipe, output, corpus, *overrides, **arguments):
@@ -243,10 +254,183 @@ def no_space_in(arrays, path):
     raise OSError(28, "No space left on device")
 
 
-def test_damaged_checkpoint_is_refused(trained, recipe, corpus, tmp_path):
+def damage(checkpoint, name="model.safetensors"):
+    content = bytearray((checkpoint / name).read_bytes())
+    content[-1] ^= 1
+    (checkpoint / name).write_bytes(content)
+
+
+def test_damaged_checkpoint_is_reported_and_the_one_before_used(
+    trained, recipe, corpus, tmp_path, capfd
+):
     output = tmp_path / "run"
     shutil.copytree(trained, output)
-    weights = output / "checkpoints" / "step-00000012" / "model.safetensors"
-    weights.write_bytes(weights.read_bytes()[:1000])
-    with pytest.raises(ra.InputError, match="cut short"):
-        train_small(recipe, output, corpus, "training.steps=16", resume=True)
+    checkpoints = output / "checkpoints"
+    damage(checkpoints / "step-00000012")
+    train_small(recipe, output, corpus, resume=True)
+    errors = capfd.readouterr().err
+    assert "step-00000012 is damaged: model.safetensors" in errors
+    assert "Going on from step-00000008" in errors
+    last = "checkpoints/step-00000012/model.safetensors"
+    assert (output / last).read_bytes() == (trained / last).read_bytes()
+
+
+def test_run_without_a_good_checkpoint_is_refused(
+    trained, recipe, corpus, tmp_path
+):
+    output = tmp_path / "run"
+    shutil.copytree(trained, output)
+    for checkpoint in (output / "checkpoints").iterdir():
+        damage(checkpoint, "training.safetensors")
+    with pytest.raises(ra.InputError, match="No checkpoint of.*--overwrite"):
+        train_small(recipe, output, corpus, resume=True)
+
+
+def test_run_with_other_updates_is_not_gone_on_with(
+    trained, recipe, corpus, tmp_path
+):
+    output = tmp_path / "run"
+    shutil.copytree(trained, output)
+    with pytest.raises(ra.InputError, match="update_tokens = 512, now it is"):
+        train_small(
+            recipe, output, corpus, "training.batch_tokens=256", resume=True
+        )
+
+
+def test_update_taken_in_parts_is_the_same(trained, recipe, corpus, tmp_path):
+    train_small(
+        recipe,
+        tmp_path / "run",
+        corpus,
+        "training.batch_tokens=200",
+        "training.effective_batch_tokens=512",
+        "training.steps=4",
+        *NO_DROPOUT,
+    )
+    train_small(
+        recipe,
+        tmp_path / "whole",
+        corpus,
+        "training.steps=4",
+        *NO_DROPOUT,
+    )
+    arrays, expected = (
+        load_arrays(tmp_path / name / "checkpoints/step-00000004" / MODEL)
+        for name in ("run", "whole")
+    )
+    for name, array in arrays.items():
+        np.testing.assert_allclose(
+            array, expected[name], rtol=0, atol=1e-6, err_msg=name
+        )
+
+
+def test_loss_that_is_not_finite_stops_the_run_and_says_where(
+    recipe, corpus, tmp_path
+):
+    output = tmp_path / "run"
+    overrides = (
+        "training.learning_rate_scale=1e35",
+        "training.save_every=1",
+        "training.steps=8",
+    )
+    with pytest.raises(ra.InputError) as error:
+        train_small(recipe, output, corpus, *overrides)
+    message = str(error.value)
+    assert "update 2 is not finite (learning rate" in message
+    lines = message.split("lines ")[1].split(" ")
+    assert 1 <= int(lines[0].rstrip(",")) <= 300
+    assert "on_nonfinite=skip" in message
+    for path in output.rglob("*.safetensors"):
+        for name, array in load_arrays(path).items():
+            assert np.isfinite(array).all(), (path, name)
+    results = train_small(
+        recipe,
+        output,
+        corpus,
+        *overrides,
+        "training.on_nonfinite=skip",
+        resume=True,
+    )
+    assert results["steps"] == 8
+
+
+def test_disk_that_is_too_small_is_refused_before_training(
+    recipe, corpus, tmp_path, monkeypatch
+):
+    usage = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(
+        shutil, "disk_usage", lambda path: usage._replace(free=100_000)
+    )
+    with pytest.raises(ra.InputError, match="keep_checkpoints"):
+        train_small(recipe, tmp_path / "run", corpus)
+    assert not list((tmp_path / "run").rglob("*.safetensors"))
+
+
+class Terminator(keras.callbacks.Callback):
+    """Sends SIGTERM in the midst of the second validation."""
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self.epoch = epoch
+
+    def on_test_batch_begin(self, batch, logs=None):
+        if self.epoch == 1 and batch == 0:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+
+def test_run_told_to_stop_while_validating_goes_on_with_that(
+    trained, recipe, corpus, tmp_path, monkeypatch
+):
+    output = tmp_path / "run"
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            # The module; in its package the function has the same name.
+            sys.modules["relative_attention.experiments.train"],
+            "watching_callbacks",
+            lambda *args, **kwargs: [Terminator()],
+        )
+        with pytest.raises(SystemExit) as stop:
+            train_small(recipe, output, corpus)
+    assert stop.value.code == 128 + signal.SIGTERM
+    assert [p.name for p in (output / "checkpoints").glob("stop-*")] == [
+        "stop-00000008"
+    ]
+    train_small(recipe, output, corpus, resume=True)
+    assert not list((output / "checkpoints").glob("stop-*"))
+    before, after = (
+        json.loads((folder / "history.json").read_text())
+        for folder in (trained, output)
+    )
+    for name in ("step", "loss", "val_loss", "val_bleu"):
+        assert [epoch.get(name) for epoch in before] == [
+            epoch.get(name) for epoch in after
+        ]
+    last = "checkpoints/step-00000012/model.safetensors"
+    assert (output / last).read_bytes() == (trained / last).read_bytes()
+
+
+def test_cpu_is_divided_only_before_tensorflow_starts(recipe, corpus, tmp_path):
+    with pytest.raises(ra.InputError, match="Start another process"):
+        train_small(recipe, tmp_path / "run", corpus, "training.devices=2")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("precision", ["mixed_bfloat16", "mixed_float16"])
+def test_mixed_precision_learns_as_float32_does(
+    precision, recipe, corpus, tmp_path
+):
+    overrides = (
+        "training.steps=300",
+        "training.validate_every=100",
+        "training.bleu_every=0",
+        "training.warmup_steps=100",
+    )
+    losses = {}
+    for name in ("float32", precision):
+        output = tmp_path / name
+        train_small(
+            recipe, output, corpus, *overrides, f"training.precision={name}"
+        )
+        history = json.loads((output / "history.json").read_text())
+        losses[name] = history[-1]["loss"]
+        assert history[-1]["loss"] < history[0]["loss"] - 0.5
+    assert losses[precision] == pytest.approx(losses["float32"], rel=0.01)

@@ -1,0 +1,40 @@
+"""Whether a run fits on the disk, asked before it begins."""
+
+import shutil
+
+from relative_attention.errors import InputError
+
+
+def check_disk_space(directory, checkpoint_bytes, num_checkpoints):
+    """Refuse a run whose checkpoints would fill the disk.
+
+    Counted are the checkpoints that are kept, one more that is being written,
+    and the best and the finished model; what `directory` holds of them
+    already is not asked for again.
+
+    Args:
+        directory: `pathlib.Path` of the run, which exists.
+        checkpoint_bytes: int. Size of a checkpoint.
+        num_checkpoints: int. How many are kept.
+
+    Raises:
+        InputError: if there is less room than that.
+    """
+    needed = (num_checkpoints + 2) * checkpoint_bytes
+    there = sum(
+        file.stat().st_size
+        for file in directory.rglob("*.safetensors")
+        if file.is_file()
+    )
+    free = shutil.disk_usage(directory).free
+    if free + there < needed:
+        raise InputError(
+            f"The disk of {directory} has {_size(free)} free; the run needs "
+            f"{_size(needed - there)}: {num_checkpoints + 2} checkpoints of "
+            f"{_size(checkpoint_bytes)}. Free some, choose another "
+            "`--output`, or lower `training.keep_checkpoints`."
+        )
+
+
+def _size(num_bytes):
+    return f"{num_bytes / 1e6:,.0f} MB"

@@ -1,0 +1,83 @@
+"""A run that is killed again and again ends as if it never had been."""
+
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import yaml
+
+import relative_attention as ra
+
+MAIN = "import sys; from relative_attention.cli import main; sys.exit(main())"
+STEPS = 400
+OVERRIDES = [
+    f"training.steps={STEPS}",
+    "training.validate_every=50",
+    # Most moments are then moments of a save.
+    "training.save_every=2",
+    "training.keep_checkpoints=3",
+    "training.bleu_every=0",
+]
+FINAL = (
+    "best.safetensors",
+    "model.safetensors",
+    f"checkpoints/step-{STEPS:08}/model.safetensors",
+    f"checkpoints/step-{STEPS:08}/training.safetensors",
+)
+
+
+def start(recipe, corpus, output):
+    log = open(f"{output}.log", "ab")
+    command = [sys.executable, "-c", MAIN, "train", str(recipe), "--resume"]
+    command += ["--output", str(output), "--data", str(corpus)]
+    return subprocess.Popen(command, stdout=log, stderr=log)
+
+
+def checkpoints(output):
+    """Names, those that are being written too."""
+    return {path.name for path in (output / "checkpoints").glob("*")}
+
+
+def wait_for_a_save(process, output):
+    before = checkpoints(output)
+    deadline = time.monotonic() + 240
+    while checkpoints(output) <= before:
+        assert process.poll() is None, output.with_suffix(".log").read_text()
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+
+
+@pytest.mark.slow
+def test_killed_at_any_moment_and_resumed_is_bit_for_bit_the_same(
+    recipe, corpus, tmp_path
+):
+    recipe = recipe.override(OVERRIDES)
+    whole = tmp_path / "whole"
+    ra.train(recipe, whole, data_directory=corpus)
+    file = tmp_path / "recipe.yaml"
+    file.write_text(yaml.safe_dump(recipe.to_mapping()))
+    output = tmp_path / "killed"
+    moments = random.Random(0)
+    signals = [signal.SIGKILL] * 14 + [signal.SIGTERM, signal.SIGINT] * 3
+    moments.shuffle(signals)
+    for number in signals:
+        process = start(file, corpus, output)
+        wait_for_a_save(process, output)
+        time.sleep(moments.uniform(0, 0.2))
+        process.send_signal(number)
+        status = process.wait(timeout=120)
+        expected = {
+            signal.SIGKILL: -signal.SIGKILL,
+            # A checkpoint was saved, and the command ended by itself.
+            signal.SIGTERM: 128 + signal.SIGTERM,
+            signal.SIGINT: 128 + signal.SIGINT,
+        }
+        log = output.with_suffix(".log").read_text()
+        assert status == expected[number], log[-3000:]
+        assert not (output / "results.json").exists()
+    assert start(file, corpus, output).wait(timeout=400) == 0
+    for name in FINAL:
+        assert (output / name).read_bytes() == (whole / name).read_bytes(), name

@@ -1,0 +1,109 @@
+"""A run on two machines, of which one dies, is the run of one machine."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import yaml
+
+import relative_attention as ra
+from relative_attention.models.weights import load_arrays
+
+pytestmark = pytest.mark.slow
+
+MAIN = "import sys; from relative_attention.cli import main; sys.exit(main())"
+STEPS = 60
+OVERRIDES = [
+    f"training.steps={STEPS}",
+    "training.validate_every=30",
+    "training.save_every=5",
+    "training.keep_checkpoints=2",
+    "training.effective_batch_tokens=512",
+    "training.bleu_every=0",
+    # Replicas drop different elements than one device would.
+    "model.dropout=0.0",
+    "model.attention_dropout=0.0",
+    "model.intermediate_dropout=0.0",
+]
+
+
+def start(number, addresses, recipe, corpus, output):
+    """The command on one of the machines, here a process."""
+    cluster = {
+        "cluster": {"worker": addresses},
+        "task": {"type": "worker", "index": number},
+    }
+    log = open(f"{output}-{number}.log", "ab")
+    command = [sys.executable, "-c", MAIN, "train", str(recipe), "--resume"]
+    command += ["--output", str(output), "--data", str(corpus)]
+    return subprocess.Popen(
+        command,
+        env={**os.environ, "TF_CONFIG": json.dumps(cluster)},
+        stdout=log,
+        stderr=log,
+    )
+
+
+def free_addresses(count):
+    sockets = [socket.socket() for _ in range(count)]
+    for each in sockets:
+        each.bind(("127.0.0.1", 0))
+    addresses = [f"127.0.0.1:{each.getsockname()[1]}" for each in sockets]
+    for each in sockets:
+        each.close()
+    return addresses
+
+
+def wait_for(condition, processes, output, seconds=240):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, logs(output)
+        assert all(p.poll() is None for p in processes), logs(output)
+        time.sleep(0.05)
+
+
+def logs(output):
+    return "\n".join(
+        path.read_text()[-3000:] for path in output.parent.glob("*.log")
+    )
+
+
+def test_a_worker_that_is_killed_changes_nothing(recipe, corpus, tmp_path):
+    recipe = recipe.override(OVERRIDES)
+    expected = tmp_path / "one_machine"
+    ra.train(recipe, expected, data_directory=corpus)
+    file = tmp_path / "recipe.yaml"
+    file.write_text(yaml.safe_dump(recipe.to_mapping()))
+    output = tmp_path / "two_machines"
+
+    def is_saved():
+        return any((output / "checkpoints").glob("step-*"))
+
+    addresses = free_addresses(2)
+    workers = [start(i, addresses, file, corpus, output) for i in range(2)]
+    wait_for(is_saved, workers, output)
+    workers[1].send_signal(signal.SIGKILL)
+    # The other cannot go on alone, and must not wait for ever.
+    assert workers[0].wait(timeout=240) != 0, logs(output)
+    assert not (output / "results.json").exists()
+
+    addresses = free_addresses(2)
+    workers = [start(i, addresses, file, corpus, output) for i in range(2)]
+    for worker in workers:
+        assert worker.wait(timeout=400) == 0, logs(output)
+    last = f"checkpoints/step-{STEPS:08}/model.safetensors"
+    arrays, expected = load_arrays(output / last), load_arrays(expected / last)
+    assert arrays.keys() == expected.keys()
+    for name, array in arrays.items():
+        np.testing.assert_allclose(
+            array, expected[name], rtol=0, atol=1e-6, err_msg=name
+        )
+    log = (tmp_path / "two_machines-0.log").read_text()
+    assert "Start all of them again with `--resume`" in log
+    assert "on 2 devices" in log
