@@ -1,6 +1,8 @@
 # Two commands set up everything they need and run: `make demo`, `make test`.
 PYTHON ?= python3
 VENV ?= .venv
+# Each file's tests stay together, as they share what is made for them.
+PARALLEL ?= --numprocesses auto --maxprocesses 4 --dist loadfile
 
 .PHONY: demo test test-slow test-backends lint clean
 
@@ -8,7 +10,7 @@ demo: $(VENV)/.demo
 	$(VENV)/bin/relative-attention demo --output runs/demo
 
 test: $(VENV)/.test
-	$(VENV)/bin/python -m pytest
+	$(VENV)/bin/python -m pytest $(PARALLEL)
 
 # Minutes each: runs that are killed, machines that are lost.
 test-slow: $(VENV)/.test

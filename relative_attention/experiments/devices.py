@@ -1,6 +1,7 @@
 """The devices, and machines, that a run trains on."""
 
 import contextlib
+import functools
 import os
 
 from relative_attention.errors import InputError
@@ -98,13 +99,20 @@ def any_machine(strategy, flag):
     if strategy.cluster_resolver is None or strategy.num_replicas_in_sync == 1:
         return flag
 
-    @tf.function
-    def total():
-        # On each of its devices a machine has one vote.
-        votes = strategy.run(lambda: tf.constant(float(flag)))
+    return bool(_sum_of_votes(strategy)(tf.constant(float(flag))) > 0)
+
+
+@functools.cache
+def _sum_of_votes(strategy):
+    import tensorflow as tf
+
+    @tf.function(autograph=False)
+    def total(vote):
+        # A machine votes once on each of its devices.
+        votes = strategy.run(lambda: tf.identity(vote))
         return strategy.reduce("SUM", votes, axis=None)
 
-    return bool(total() > 0)
+    return total
 
 
 @contextlib.contextmanager

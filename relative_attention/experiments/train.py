@@ -171,9 +171,8 @@ class _Run:
         except (tf.errors.UnavailableError, tf.errors.AbortedError) as error:
             raise InputError(
                 "Another machine was lost, and the machines can only go on "
-                f"together ({error.message.splitlines()[0]}). Start all of "
-                "them again with `--resume`: they go on from the last "
-                "checkpoint."
+                "together. Start all of them again with `--resume`: they go "
+                "on from the last checkpoint."
             ) from error
 
     def _fit(self):
@@ -326,6 +325,8 @@ def build_model(recipe, data, precision, accumulation_steps=1):
         metrics=[Perplexity(), TokenAccuracy()],
         accumulation_steps=accumulation_steps,
     )
+    # Here, as its variables belong to the strategy whose scope this is.
+    model.optimizer.build(model.trainable_variables)
     return model
 
 

@@ -72,7 +72,7 @@ def load_checkpoint(model, directory):
             f"Checkpoint {directory} is damaged: {', '.join(damaged)} is cut "
             "short or was changed."
         )
-    model.optimizer.build(model.trainable_variables)
+    _build_optimizer(model)
     variables = _other_variables(model)
     arrays = load_arrays(directory / "training.safetensors")
     if arrays.keys() != variables.keys():
@@ -87,9 +87,15 @@ def load_checkpoint(model, directory):
 
 def checkpoint_bytes(model):
     """About how many bytes a checkpoint of a compiled model takes."""
-    model.optimizer.build(model.trainable_variables)
+    _build_optimizer(model)
     variables = [*model.weights, *_other_variables(model).values()]
     return sum(4 * int(np.prod(variable.shape)) for variable in variables)
+
+
+def _build_optimizer(model):
+    # Some optimizers would make all their variables anew.
+    if not model.optimizer.built:
+        model.optimizer.build(model.trainable_variables)
 
 
 def _checksum(path):

@@ -117,7 +117,9 @@ class ProgressLine(keras.callbacks.Callback):
         )
 
     def _num_updates(self):
-        return int(self.model.optimizer.iterations)
+        iterations = self.model.optimizer.iterations
+        # Of several replicas' variables there is no `int`.
+        return int(keras.ops.convert_to_numpy(iterations))
 
     def _line(self, logs):
         step = self.num_steps()

@@ -30,10 +30,10 @@ FINAL = (
 
 
 def start(recipe, corpus, output):
-    log = open(f"{output}.log", "ab")
     command = [sys.executable, "-c", MAIN, "train", str(recipe), "--resume"]
     command += ["--output", str(output), "--data", str(corpus)]
-    return subprocess.Popen(command, stdout=log, stderr=log)
+    with open(f"{output}.log", "ab") as log:
+        return subprocess.Popen(command, stdout=log, stderr=log)
 
 
 def checkpoints(output):

@@ -310,30 +310,36 @@ def refused(num_replicas):
     return messages
 
 
-def main(num_replicas):
+def main(num_replicas, *parts):
     tf.config.set_logical_device_configuration(
         tf.config.list_physical_devices("CPU")[0],
         [tf.config.LogicalDeviceConfiguration()] * num_replicas,
     )
     numbers = (1, num_replicas)
-    results = {
-        "cases": {
-            name: compare(options, numbers) for name, options in CASES.items()
-        },
-        "poisoned": {
-            dtype: {number: poisoned(number, dtype) for number in numbers}
-            for dtype in ("float32", "mixed_float16")
-        },
+
+    def on_each(function, *arguments):
+        return {n: function(n, *arguments) for n in numbers}
+
+    others = {
+        "poisoned float32": lambda: on_each(poisoned, "float32"),
+        "poisoned float16": lambda: on_each(poisoned, "mixed_float16"),
         # Finite in float32, not in float16.
-        "overflown": {
-            number: poisoned(number, "mixed_float16", 1e6) for number in numbers
-        },
-        "dropped": {number: dropped(number) for number in numbers},
-        "counted": {number: counted(number) for number in numbers},
-        "refused": refused(num_replicas),
+        "overflown float16": lambda: on_each(poisoned, "mixed_float16", 1e6),
+        "dropped": lambda: on_each(dropped),
+        "counted": lambda: on_each(counted),
+        "refused": lambda: refused(num_replicas),
     }
-    print(json.dumps(results))
+    print(
+        json.dumps(
+            {
+                part: compare(CASES[part], numbers)
+                if part in CASES
+                else others[part]()
+                for part in parts
+            }
+        )
+    )
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    main(int(sys.argv[1]), *sys.argv[2:])

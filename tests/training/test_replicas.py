@@ -14,53 +14,81 @@ pytestmark = [
 ]
 
 SCRIPT = pathlib.Path(__file__).with_name("replica_steps.py")
-CASES = (
+CASES = ("global_clipnorm", "accumulation")
+SLOW_CASES = (
     "pre-norm",
     "post-norm",
     "Adam, no smoothing",
-    "global_clipnorm",
     "clipnorm",
     "clipvalue",
     "clipped float16",
-    "accumulation",
     "clipped accumulation",
 )
+OTHERS = ("poisoned float32", "dropped", "counted", "refused")
+SLOW_OTHERS = ("poisoned float16", "overflown float16")
+IN_PARTS = ("post-norm", "accumulation", "clipped accumulation")
 
 
-@pytest.fixture(scope="module")
-def results():
+def run(*parts):
     """What `replica_steps.py` prints."""
     process = subprocess.run(
-        [sys.executable, str(SCRIPT), "2"], capture_output=True, text=True
+        [sys.executable, str(SCRIPT), "2", *parts],
+        capture_output=True,
+        text=True,
     )
     assert process.returncode == 0, process.stderr[-4000:]
     return json.loads(process.stdout.splitlines()[-1])
 
 
-# On one replica a step is another only where the batch is taken in parts.
-ON_REPLICAS = [(name, "2") for name in CASES] + [
-    (name, "1")
-    for name in CASES
-    if "accumulation" in name or name == "post-norm"
-]
+@pytest.fixture(scope="module")
+def results():
+    return run(*CASES, *OTHERS)
 
 
-@pytest.mark.parametrize(("name", "num_replicas"), ON_REPLICAS)
-def test_steps_are_those_of_the_whole_batch(results, name, num_replicas):
-    case = results["cases"][name]
-    assert case["change"] > 1e-2
+@pytest.fixture(scope="module")
+def slow_results():
+    return run(*SLOW_CASES, *SLOW_OTHERS)
+
+
+@pytest.fixture
+def result(request, name):
+    """What the script says of `name`, slow or not."""
+    is_slow = name in (*SLOW_CASES, *SLOW_OTHERS)
+    fixture = "slow_results" if is_slow else "results"
+    return request.getfixturevalue(fixture)[name]
+
+
+def on_replicas(names):
+    """Names and numbers of replicas, the slow ones marked as such."""
+    return [
+        pytest.param(
+            name,
+            number,
+            marks=pytest.mark.slow if name in SLOW_CASES else (),
+        )
+        for name in names
+        # On one replica a step is another only if the batch is in parts.
+        for number in (("1", "2") if name in IN_PARTS else ("2",))
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "num_replicas"), on_replicas([*CASES, *SLOW_CASES])
+)
+def test_steps_are_those_of_the_whole_batch(result, name, num_replicas):
+    assert result["change"] > 1e-2
     # In float16 a sum depends on the order by as much.
     tolerance = 2e-3 if "float16" in name else 1e-6
-    assert case[num_replicas]["weights"] < tolerance
-    assert case[num_replicas]["iterations"] == 0
+    assert result[num_replicas]["weights"] < tolerance
+    assert result[num_replicas]["iterations"] == 0
 
 
 @pytest.mark.parametrize(
     ("name", "num_replicas"),
-    [case for case in ON_REPLICAS if "float16" not in case[0]],
+    on_replicas([c for c in (*CASES, *SLOW_CASES) if "float16" not in c]),
 )
-def test_what_is_shown_is_that_of_the_whole_batch(results, name, num_replicas):
-    shown = dict(results["cases"][name][num_replicas])
+def test_what_is_shown_is_that_of_the_whole_batch(result, name, num_replicas):
+    shown = dict(result[num_replicas])
     assert {"loss", "tokens", "gradient_norm"} <= shown.keys()
     assert ("perplexity" in shown) == (name == "pre-norm")
     assert shown.pop("perplexity", 0) < 1e-4
@@ -68,11 +96,17 @@ def test_what_is_shown_is_that_of_the_whole_batch(results, name, num_replicas):
 
 
 @pytest.mark.parametrize("num_replicas", ["1", "2"])
-@pytest.mark.parametrize("dtype", ["float32", "mixed_float16"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "poisoned float32",
+        pytest.param("poisoned float16", marks=pytest.mark.slow),
+    ],
+)
 def test_update_that_is_not_finite_is_left_out_everywhere(
-    results, dtype, num_replicas
+    result, name, num_replicas
 ):
-    poisoned = results["poisoned"][dtype][num_replicas]
+    poisoned = result[num_replicas]
     assert poisoned["is_finite"]
     assert not poisoned["is_plain"]
     assert poisoned["iterations"] == 1
@@ -80,12 +114,17 @@ def test_update_that_is_not_finite_is_left_out_everywhere(
     assert np.isfinite(poisoned["loss"])
 
 
-def test_float16_lowers_its_scale_when_one_replica_overflows(results):
-    scales = results["overflown"]
-    assert scales["1"]["scale"] == scales["2"]["scale"] == 2**14
-    assert scales["1"]["iterations"] == scales["2"]["iterations"] == 1
-    assert scales["1"]["is_finite"] and scales["2"]["is_finite"]
-    assert scales["1"]["skipped"] == scales["2"]["skipped"] == 0
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["overflown float16"])
+@pytest.mark.parametrize("num_replicas", ["1", "2"])
+def test_scale_is_lowered_when_one_replica_overflows(
+    result, name, num_replicas
+):
+    overflown = result[num_replicas]
+    assert overflown["scale"] == 2**14
+    assert overflown["iterations"] == 1
+    assert overflown["is_finite"]
+    assert overflown["skipped"] == 0
 
 
 def test_replicas_drop_different_elements(results):
