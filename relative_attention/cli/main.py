@@ -9,6 +9,7 @@ import os
 import sys
 
 from relative_attention.cli import average
+from relative_attention.cli import benchmark
 from relative_attention.cli import convert
 from relative_attention.cli import data
 from relative_attention.cli import demo
@@ -35,6 +36,7 @@ _COMMANDS = (
     plot,
     export,
     convert,
+    benchmark,
     list_models,
 )
 

@@ -7,6 +7,8 @@ import pathlib
 import platform
 import subprocess
 
+import keras
+
 import relative_attention
 
 _PACKAGES = ("keras", "tensorflow", "numpy", "sentencepiece", "sacrebleu")
@@ -78,18 +80,31 @@ def _git(root, *arguments):
 
 
 def _hardware():
+    name, flags = _processor()
+    notable = " ".join(flag for flag in _NOTABLE_FLAGS if flag in flags)
+    cpu = f"{name}, {_cores()} cores ({notable or 'no notable instructions'})"
+    return ", ".join([cpu, *_gpus()])
+
+
+def _gpus():
+    """Names of the GPUs that the backend of Keras sees."""
+    if keras.backend.backend() == "jax":
+        import jax
+
+        return [d.device_kind for d in jax.devices() if d.platform == "gpu"]
+    if keras.backend.backend() == "torch":
+        import torch
+
+        numbers = range(torch.cuda.device_count())
+        return [torch.cuda.get_device_name(number) for number in numbers]
     import tensorflow as tf
 
-    gpus = [
+    return [
         tf.config.experimental.get_device_details(device).get(
             "device_name", "GPU"
         )
         for device in tf.config.list_physical_devices("GPU")
     ]
-    name, flags = _processor()
-    notable = " ".join(flag for flag in _NOTABLE_FLAGS if flag in flags)
-    cpu = f"{name}, {_cores()} cores ({notable or 'no notable instructions'})"
-    return ", ".join([cpu, *gpus])
 
 
 def _processor():

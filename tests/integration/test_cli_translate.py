@@ -2,12 +2,15 @@
 
 import gzip
 import io
+import shutil
 import sys
 
+import keras
 import pytest
 
 import relative_attention as ra
 from relative_attention.cli import main
+from relative_attention.models.weights import save_weights
 
 LINES = ["he paid ten euros.", "", "yes", "  ", "two cats and six dogs"]
 
@@ -28,6 +31,20 @@ def run(capsys, monkeypatch):
         return status, captured.out, captured.err
 
     return run
+
+
+@pytest.fixture(scope="module")
+def trained(trained, tmp_path_factory):
+    """The shared run's folder, with initial weights, which talk at random.
+
+    After a dozen steps a model has hardly learnt more than to end at once.
+    """
+    folder = tmp_path_factory.mktemp("talkative") / "run"
+    shutil.copytree(trained, folder)
+    keras.utils.set_random_seed(5)
+    model = ra.Transformer(ra.load_translator(trained).model.config)
+    save_weights(model.weights, folder / "model.safetensors")
+    return folder
 
 
 @pytest.fixture(scope="module")

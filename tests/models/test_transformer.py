@@ -490,7 +490,7 @@ def test_metrics_are_shown_beside_the_loss(build_model, batch):
         run_eagerly=True,
     )
     history = model.fit(inputs, labels, verbose=0).history
-    assert set(history) == {"loss", "tokens", "accuracy"}
+    assert {"loss", "tokens", "accuracy"} <= set(history)
     accuracy = (np.array(model(inputs)).argmax(-1) == labels).mean()
     np.testing.assert_allclose(history["accuracy"], [accuracy], rtol=1e-6)
 

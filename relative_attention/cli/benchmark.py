@@ -1,0 +1,105 @@
+"""`relative-attention benchmark`."""
+
+import sys
+
+from relative_attention.cli.command import add_command
+
+# Multiplications of bfloat16 matrices, dense, from NVIDIA's data sheets, in
+# 10^12 operations a second.
+_PEAK_TFLOPS = {"A100": 312, "H100": 989, "H200": 989}
+
+
+def add_parser(subparsers):
+    parser = add_command(
+        subparsers,
+        "benchmark",
+        _run,
+        "measure how fast models train on this machine",
+        "relative-attention benchmark --precision mixed_bfloat16 "
+        "--presets transformer_big transformer_big_relative",
+    )
+    parser.add_argument(
+        "--presets",
+        nargs="+",
+        metavar="NAME",
+        default=["transformer_base", "transformer_base_relative"],
+        help="the first is what the others are compared with "
+        "(default: the paper's base model without relative positions and with)",
+    )
+    parser.add_argument(
+        "--lengths",
+        nargs="+",
+        type=int,
+        metavar="T",
+        default=[32, 128, 512],
+        help="tokens of a sentence (default: 32 128 512)",
+    )
+    for name, default in (
+        ("batch-tokens", 4096),
+        ("vocabulary-size", 32768),
+        ("steps", 5),
+        ("rounds", 3),
+    ):
+        parser.add_argument(
+            f"--{name}",
+            type=int,
+            metavar="N",
+            default=default,
+            help=f"default: {default}",
+        )
+    parser.add_argument(
+        "--precision",
+        choices=["float32", "mixed_bfloat16", "mixed_float16"],
+        default="float32",
+    )
+    parser.add_argument(
+        "--peak-tflops",
+        type=float,
+        metavar="N",
+        help="10^12 operations a second that the device can do, for its "
+        "utilisation (known for "
+        f"{', '.join(_PEAK_TFLOPS)} in bfloat16)",
+    )
+
+
+def _run(options):
+    from relative_attention.experiments.provenance import provenance
+    from relative_attention.experiments.provenance import provenance_sentence
+    from relative_attention.experiments.step_benchmark import step_benchmark
+
+    origin = provenance()
+    rows = step_benchmark(
+        options.presets,
+        options.lengths,
+        batch_tokens=options.batch_tokens,
+        vocabulary_size=options.vocabulary_size,
+        precision=options.precision,
+        num_steps=options.steps,
+        num_rounds=options.rounds,
+        report=lambda line: print(line, file=sys.stderr, flush=True),
+    )
+    peak = options.peak_tflops or _known_peak(origin["hardware"], options)
+    print("| preset | tokens | tokens/s | time | TFLOP/s | utilisation |")
+    print("| --- | ---: | ---: | ---: | ---: | ---: |")
+    for row in rows:
+        tflops = row["flops_per_second"] / 1e12
+        share = f"{tflops / peak:.1%}" if peak else "unknown"
+        print(
+            f"| {row['preset']} | {row['length']} | "
+            f"{row['tokens_per_second']:,.0f} | {row['slowdown']:.3f} | "
+            f"{tflops:.3g} | {share} |"
+        )
+    print(
+        f"\nTime over that of {options.presets[0]}; {options.precision}, "
+        f"batches of {options.batch_tokens:,} tokens a side, "
+        f"{options.vocabulary_size:,} pieces, median of {options.rounds} "
+        f"rounds of {options.steps} steps. {provenance_sentence(origin)}"
+    )
+
+
+def _known_peak(hardware, options):
+    if options.precision != "mixed_bfloat16":
+        return None
+    return next(
+        (peak for name, peak in _PEAK_TFLOPS.items() if name in hardware), None
+    )
