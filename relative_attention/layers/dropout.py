@@ -5,7 +5,7 @@ import math
 import keras
 from keras import ops
 
-from relative_attention.layers.replica_seeds import ReplicaSeeds
+from relative_attention.layers.replica_seeds import replica_seeds
 
 _LEVELS = 256
 
@@ -37,7 +37,7 @@ class Dropout(keras.layers.Dropout):
                 inputs,
                 self.rate,
                 noise_shape=self.noise_shape,
-                seed=ReplicaSeeds(self.seed_generator),
+                seed=replica_seeds(self.seed_generator),
             )
         keep = self._draw_kept(ops.shape(inputs))
         scale = 1 / (1 - self.rate)
@@ -70,7 +70,7 @@ class Dropout(keras.layers.Dropout):
             -(2**31),
             2**31 - 1,
             dtype="int32",
-            seed=ReplicaSeeds(self.seed_generator),
+            seed=replica_seeds(self.seed_generator),
         )
         level, fraction = divmod(self.rate * _LEVELS, 1)
         round_up = words[0, 0] < int(fraction * 2**32) - 2**31

@@ -11,26 +11,35 @@ from relative_attention.ops.replicas import replica_number
 _STRIDE = 0x9E3779B1
 
 
-class ReplicaSeeds(keras.random.SeedGenerator):
-    """The seeds of a generator, moved apart on each replica.
+def replica_seeds(generator):
+    """A generator whose seeds differ from replica to replica.
 
     The state of `keras.random.SeedGenerator` is the same on all replicas of a
     `tf.distribute` strategy, so that dropout would drop the same elements on
-    each. With one replica, and on other backends, the seeds are the
-    generator's own.
+    each.
 
     Args:
         generator: `keras.random.SeedGenerator`, which keeps the state.
-    """
 
-    def __init__(self, generator):
+    Returns:
+        `keras.random.SeedGenerator`; `generator` itself where there is one
+        replica, and on other backends than TensorFlow.
+    """
+    number = replica_number()
+    if isinstance(number, int):
+        return generator
+    return _ReplicaSeeds(generator, number)
+
+
+class _ReplicaSeeds(keras.random.SeedGenerator):
+    """The seeds of a generator, moved apart by the number of a replica."""
+
+    def __init__(self, generator, number):
         # No state of its own.
         self.generator = generator
+        self.number = number
 
     def next(self, ordered=True):
         seed = self.generator.next(ordered=ordered)
-        number = replica_number()
-        if isinstance(number, int):
-            return seed
-        offset = ops.cast(number, seed.dtype) * _STRIDE
+        offset = ops.cast(self.number, seed.dtype) * _STRIDE
         return seed + ops.stack([offset, ops.zeros_like(offset)])
