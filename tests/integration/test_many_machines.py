@@ -1,4 +1,4 @@
-"""A run on two machines, of which one dies, is the run of one machine."""
+"""Runs on two devices, and on two machines of which one dies."""
 
 import json
 import os
@@ -33,6 +33,27 @@ OVERRIDES = [
     "model.attention_dropout=0.0",
     "model.intermediate_dropout=0.0",
 ]
+
+
+def test_two_devices_of_a_recipe_are_one(recipe, corpus, tmp_path):
+    recipe = recipe.override(
+        [*OVERRIDES, "training.steps=12", "training.validate_every=6"]
+    )
+    file = tmp_path / "recipe.yaml"
+    file.write_text(yaml.safe_dump(recipe.to_mapping()))
+    for number in (1, 2):
+        command = [sys.executable, "-c", MAIN, "train", str(file)]
+        command += ["--output", str(tmp_path / str(number))]
+        command += ["--data", str(corpus), f"training.devices={number}"]
+        process = subprocess.run(command, capture_output=True, text=True)
+        assert process.returncode == 0, process.stderr[-3000:]
+    assert "on 2 devices" in process.stderr
+    last = "checkpoints/step-00000012/model.safetensors"
+    one, two = (load_arrays(tmp_path / name / last) for name in ("1", "2"))
+    for name, array in two.items():
+        np.testing.assert_allclose(
+            array, one[name], rtol=0, atol=1e-6, err_msg=name
+        )
 
 
 def start(number, addresses, recipe, corpus, output):
