@@ -87,12 +87,13 @@ class TrainableModel(keras.Model):
             # weighted by that number it becomes a mean over the epoch.
             weight = ops.sum(token_weights(y, sample_weight))
             share = sum_over_replicas(weight) / ops.maximum(weight, 1e-9)
-            # A step that is left out is none.
-            is_finite = ops.isfinite(loss)
-            self.loss_metric.update_state(
-                ops.where(is_finite, loss * share, 0.0),
-                sample_weight=ops.where(is_finite, weight, 0.0),
-            )
+            loss_of_tokens = loss * share
+            if training and keras.backend.backend() == "tensorflow":
+                # An update that is left out is none; what is evaluated is.
+                is_finite = ops.isfinite(loss)
+                loss_of_tokens = ops.where(is_finite, loss_of_tokens, 0.0)
+                weight = ops.where(is_finite, weight, 0.0)
+            self.loss_metric.update_state(loss_of_tokens, sample_weight=weight)
             self.tokens_metric.update_state(
                 ops.sum(ops.cast(padding_mask(y), "float32"))
                 + ops.sum(
@@ -136,7 +137,10 @@ class TrainableModel(keras.Model):
         Returns:
             Pair of `keras.KerasTensor` inputs and labels, nested like a batch.
         """
-        raise NotImplementedError
+        raise NotImplementedError(
+            f"To train on several replicas, {type(self).__name__} must "
+            "override `symbolic_batch`."
+        )
 
     def _maybe_symbolic_build(self, iterator=None, data_batch=None):
         # Keras would add up the first batches of all replicas to see what

@@ -495,6 +495,17 @@ def test_metrics_are_shown_beside_the_loss(build_model, batch):
     np.testing.assert_allclose(history["accuracy"], [accuracy], rtol=1e-6)
 
 
+def test_loss_that_is_not_finite_is_shown_by_validation(build_model, batch):
+    model = build_model()
+    model.compile(
+        keras.optimizers.SGD(0.0), MaskedCrossEntropy(0.0), run_eagerly=True
+    )
+    model.output_embedding.embeddings.assign(
+        np.full(model.output_embedding.embeddings.shape, np.nan)
+    )
+    assert np.isnan(model.evaluate(*batch, verbose=0, return_dict=True)["loss"])
+
+
 @COMPILED
 @pytest.mark.large
 def test_compiled_step_is_the_uncompiled_one(build_model, batch):
