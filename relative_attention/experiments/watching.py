@@ -11,11 +11,10 @@ from relative_attention.training import ChartLog
 from relative_attention.training import EpochLogs
 from relative_attention.training import EventLog
 from relative_attention.training import ProgressLine
-from relative_attention.training import TrainingTable
 
 
 def watching_callbacks(keeper, data, total_steps, pictures=True, report=print):
-    """The progress line, TensorBoard and `training.csv`.
+    """The progress line and TensorBoard.
 
     They come after what adds to the logs (`ValidationBleu`) and before the
     keeper, whose history then has what they add: `learning_rate` and
@@ -42,7 +41,6 @@ def watching_callbacks(keeper, data, total_steps, pictures=True, report=print):
         EpochLogs(),
         ProgressLine(total_steps, num_steps=num_steps),
         ChartLog(event_log, num_steps),
-        TrainingTable(keeper),
     ]
     if not pictures:
         return callbacks

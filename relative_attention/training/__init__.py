@@ -21,7 +21,6 @@ from relative_attention.training.run_keeper import RunKeeper
 from relative_attention.training.stop_signals import StopSignals
 from relative_attention.training.token_accuracy import TokenAccuracy
 from relative_attention.training.training_table import TRAINING_TABLE
-from relative_attention.training.training_table import TrainingTable
 from relative_attention.training.training_table import read_training_table
 from relative_attention.training.training_table import write_training_table
 from relative_attention.training.transformer_schedule import TransformerSchedule
@@ -41,7 +40,6 @@ __all__ = [
     "RunKeeper",
     "StopSignals",
     "TokenAccuracy",
-    "TrainingTable",
     "TransformerSchedule",
     "average_checkpoints",
     "averaged_weights",

@@ -23,8 +23,9 @@ class RunKeeper(keras.callbacks.Callback):
 
     At the end of every epoch it appends the epoch's logs to the history,
     saves a checkpoint `checkpoints/step-00001000`, deletes all but the last
-    few, writes the best weights so far to `best.safetensors` and
-    `model.safetensors`, and ends the training when the recipe says so. In
+    few, writes the history to `history.json` and `training.csv` and the best
+    weights so far to `best.safetensors` and `model.safetensors`, and ends the
+    training when the recipe says so. In
     between it saves at the intervals asked for, and, when told to stop, a
     checkpoint `checkpoints/stop-00001234`, which the next one replaces. It
     comes last in the list of callbacks, to see what the others add to the
@@ -129,6 +130,8 @@ class RunKeeper(keras.callbacks.Callback):
             self.step = state["step"]
             self.unvalidated = state["unvalidated"]
             self._seconds_before = state["seconds"]
+            # What a crash undid is no history.
+            self._write_history()
             return
         if errors:
             raise InputError(
@@ -224,10 +227,7 @@ class RunKeeper(keras.callbacks.Callback):
         self.history.append(record)
         self.unvalidated = None
         self._save("step")
-        if self.writes:
-            with atomic_file(self.directory / "history.json", "w") as file:
-                json.dump(self.history, file, indent=1)
-            write_training_table(self.history, self.directory / TRAINING_TABLE)
+        self._write_history()
         if self._is_told_to_stop():
             self.signals.leave()
         if self.is_over():
@@ -235,6 +235,14 @@ class RunKeeper(keras.callbacks.Callback):
 
     def _is_told_to_stop(self):
         return self.signals is not None and self.signals.received is not None
+
+    def _write_history(self):
+        """The history as `history.json` and `training.csv`."""
+        if not self.writes:
+            return
+        with atomic_file(self.directory / "history.json", "w") as file:
+            json.dump(self.history, file, indent=1)
+        write_training_table(self.history, self.directory / TRAINING_TABLE)
 
     def _save(self, kind):
         """Save a checkpoint, and delete those that are no longer kept."""

@@ -1,9 +1,6 @@
 """The history of a run as a table that every tool reads."""
 
 import csv
-import pathlib
-
-import keras
 
 from relative_attention.atomic_files import atomic_file
 from relative_attention.errors import InputError
@@ -29,43 +26,6 @@ _COLUMNS = (
     "tokens_per_second",
 )
 _WHOLE_NUMBERS = ("epoch", "step")
-
-
-class TrainingTable(keras.callbacks.Callback):
-    """Keeps `training.csv` in the directory of a run, a row a validation.
-
-    The whole table is written anew each time, from the history of the run
-    keeper; so it is complete at every moment and after a resume, and has no
-    row of what a crash undid. It may come before the keeper or after it.
-
-    Args:
-        keeper: `RunKeeper`, or anything with its `directory` and `history`.
-    """
-
-    def __init__(self, keeper):
-        super().__init__()
-        self.keeper = keeper
-        self._written = None
-
-    def on_train_begin(self, logs=None):
-        self._write()
-
-    def on_epoch_begin(self, epoch, logs=None):
-        self._write()
-
-    def on_epoch_end(self, epoch, logs=None):
-        self._write()
-
-    def on_train_end(self, logs=None):
-        self._write()
-
-    def _write(self):
-        history = self.keeper.history
-        if len(history) != self._written:
-            self._written = len(history)
-            write_training_table(
-                history, pathlib.Path(self.keeper.directory) / TRAINING_TABLE
-            )
 
 
 def write_training_table(history, path):

@@ -12,6 +12,7 @@ import pytest
 
 import relative_attention as ra
 from relative_attention.models.weights import load_arrays
+from relative_attention.training import read_training_table
 
 MODEL = "model.safetensors"
 NO_DROPOUT = (
@@ -99,6 +100,7 @@ def test_resumed_run_equals_uninterrupted_run(
         for folder in (trained, output)
     )
     assert after[-1]["val_loss"] == before[-1]["val_loss"]
+    assert read_training_table(output / "training.csv") == after
     seconds = [epoch["seconds"] for epoch in after]
     assert seconds == sorted(seconds)
 

@@ -1,10 +1,8 @@
 import math
-import types
 
 import pytest
 
 import relative_attention as ra
-from relative_attention.training import TrainingTable
 from relative_attention.training import read_training_table
 from relative_attention.training import write_training_table
 
@@ -34,23 +32,6 @@ def test_columns_are_the_same_from_the_first_row_on(tmp_path):
         assert head(path) == columns
     write_training_table([*HISTORY, {"step": 30, "of_mine": 1.0}], path)
     assert head(path) == [*columns, "of_mine"]
-
-
-def test_callback_writes_each_validation_and_what_was_there(tmp_path):
-    keeper = types.SimpleNamespace(directory=tmp_path, history=HISTORY[:1])
-    table = TrainingTable(keeper)
-    path = tmp_path / "training.csv"
-    table.on_train_begin()
-    assert read_training_table(path) == HISTORY[:1]
-    table.on_epoch_end(1)
-    keeper.history = HISTORY
-    # Before the keeper in the list of callbacks, it sees the row only now.
-    table.on_train_end()
-    assert read_training_table(path) == HISTORY
-    # A run that goes on from an earlier checkpoint has no rows beyond it.
-    keeper.history = HISTORY[:1]
-    table.on_train_begin()
-    assert read_training_table(path) == HISTORY[:1]
 
 
 def test_table_is_whole_when_writing_fails(tmp_path):
