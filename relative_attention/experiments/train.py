@@ -282,6 +282,13 @@ class _Run:
         keeper = self.keeper
         draw_curves(self.output, keeper.history, self.report)
         average_last = self.recipe.training.average_last
+        if not (self.output / "best.safetensors").exists():
+            raise InputError(
+                "No validation had a finite loss, so there is no model to "
+                f"keep; the checkpoints of {self.output} are as training left "
+                "them. Train anew with a lower `training.learning_rate_scale`, "
+                "or with `training.gradient_clip`."
+            )
         if average_last:
             average_checkpoints(
                 keeper.checkpoints()[-average_last:],

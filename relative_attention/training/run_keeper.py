@@ -1,6 +1,7 @@
 """Keeps what a run has reached, and decides when it ends."""
 
 import json
+import math
 import pathlib
 import shutil
 import sys
@@ -175,7 +176,8 @@ class RunKeeper(keras.callbacks.Callback):
         """Of two validations the better one has the lower score."""
         if self.best_by == "bleu":
             return -record["val_bleu"]
-        return record["val_loss"]
+        loss = record["val_loss"]
+        return loss if math.isfinite(loss) else float("inf")
 
     def on_train_begin(self, logs=None):
         self._start = self._last_save = time.perf_counter()
