@@ -2,6 +2,8 @@
 
 from relative_attention.errors import InputError
 
+DECODING_OPTIONS = ("num_beams", "length_penalty", "min_length", "max_length")
+
 
 def add_decoding_options(parser):
     parser.add_argument(
@@ -33,15 +35,22 @@ def translator_of(options):
 
     given = {
         name: getattr(options, name)
-        for name in (
-            "num_beams",
-            "length_penalty",
-            "min_length",
-            "max_length",
-        )
+        for name in DECODING_OPTIONS
         if getattr(options, name) is not None
     }
     try:
         return load_translator(options.model_directory, **given)
     except ValueError as error:
         raise InputError(str(error)) from error
+
+
+def check_nbest(nbest, num_beams=None):
+    """Raise `InputError` unless so many results can be given."""
+    if nbest >= 1 and (num_beams is None or nbest <= num_beams):
+        return
+    if num_beams is None:
+        raise InputError(f"--nbest must be at least 1. Received: {nbest}.")
+    raise InputError(
+        f"--nbest must be between 1 and the number of beams, {num_beams}. "
+        f"Received: {nbest}. --num-beams asks for more beams."
+    )

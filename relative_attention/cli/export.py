@@ -1,11 +1,24 @@
 """`relative-attention export`."""
 
 from relative_attention.cli.command import add_command
+from relative_attention.cli.decoding_options import DECODING_OPTIONS
 from relative_attention.cli.decoding_options import add_decoding_options
+from relative_attention.cli.decoding_options import check_nbest
 from relative_attention.cli.decoding_options import translator_of
 from relative_attention.errors import InputError
 
-_FORMATS = ("saved_model", "ctranslate2")
+# What each format takes; a model of CTranslate2 is told at each call how to
+# search.
+_OPTIONS_OF = {
+    "saved_model": (
+        *DECODING_OPTIONS,
+        "nbest",
+        "dtype",
+        "token_ids_only",
+        "warmup",
+    ),
+    "ctranslate2": ("quantization",),
+}
 
 
 def add_parser(subparsers):
@@ -19,7 +32,7 @@ def add_parser(subparsers):
     )
     parser.add_argument("model_directory", help="what `train` filled")
     parser.add_argument("output", help="folder to make")
-    parser.add_argument("--format", required=True, choices=_FORMATS)
+    parser.add_argument("--format", required=True, choices=tuple(_OPTIONS_OF))
     add_decoding_options(parser)
     parser.add_argument(
         "--nbest",
@@ -31,7 +44,6 @@ def add_parser(subparsers):
     parser.add_argument(
         "--dtype",
         choices=("float32", "float16"),
-        default="float32",
         help="saved_model: what weights are stored as (default: float32)",
     )
     parser.add_argument(
@@ -53,6 +65,7 @@ def add_parser(subparsers):
 
 
 def _run(options):
+    _check_options(options)
     translator = translator_of(options)
     export = {
         "saved_model": _export_saved_model,
@@ -65,14 +78,31 @@ def _run(options):
     print(f"{options.format}: {options.output}")
 
 
+def _check_options(options):
+    """Refuse what the format chosen would leave unused."""
+    allowed = _OPTIONS_OF[options.format]
+    for names in _OPTIONS_OF.values():
+        for name in names:
+            # Absent is `None`, or `False` for a flag; 0 is given.
+            given = getattr(options, name)
+            if name not in allowed and given is not None and given is not False:
+                spelled = ", ".join(f"--{n.replace('_', '-')}" for n in allowed)
+                raise InputError(
+                    f"--{name.replace('_', '-')} says nothing to a model of "
+                    f"the format {options.format}, which takes {spelled}."
+                )
+
+
 def _export_saved_model(translator, options):
     from relative_attention.data.lines import read_lines
     from relative_attention.export import export_saved_model
 
+    if options.nbest is not None:
+        check_nbest(options.nbest, translator.num_beams)
     export_saved_model(
         translator,
         options.output,
-        dtype=options.dtype,
+        dtype=options.dtype or "float32",
         num_results=options.nbest,
         token_ids_only=options.token_ids_only,
         warmup=list(read_lines(options.warmup)) if options.warmup else (),

@@ -5,6 +5,7 @@ import sys
 
 from relative_attention.cli.command import add_command
 from relative_attention.cli.decoding_options import add_decoding_options
+from relative_attention.cli.decoding_options import check_nbest
 from relative_attention.cli.decoding_options import translator_of
 from relative_attention.cli.output_file import check_output
 from relative_attention.cli.progress import report_cut
@@ -72,6 +73,10 @@ def _run(options):
     check_output(options.output)
     drawing = _sampling_arguments(options)
     translator = translator_of(options)
+    if options.nbest is not None:
+        check_nbest(
+            options.nbest, None if options.sample else translator.num_beams
+        )
     if options.input:
         lines = read_lines(options.input)
     elif sys.stdin.isatty():

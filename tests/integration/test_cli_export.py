@@ -91,8 +91,9 @@ def test_lines_for_warmup_are_read_from_a_file(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--nbest", "0"], "num_results=0"),
-        (["--nbest", "99"], "num_results=99"),
+        (["--nbest", "0"], "--nbest must be between 1 and"),
+        (["--nbest", "99"], "Received: 99. --num-beams asks for more"),
+        (["--quantization", "int8"], "--quantization says nothing to a model"),
         (["--num-beams", "0"], "`num_beams` must be at least 1"),
         (["--max-length", "-1"], "`max_length` must be at least 0"),
         (["--warmup", "absent"], "No such file: absent"),
@@ -110,6 +111,22 @@ def test_what_is_wrong_is_named_in_one_line(
     assert (status, out) == (1, "")
     assert err.startswith("relative-attention: ") and err.count("\n") == 1
     assert message in err
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["--dtype=float16"], ["--num-beams=0"], ["--token-ids-only"]],
+    ids=lambda arguments: arguments[0],
+)
+def test_option_of_the_other_format_is_refused(
+    arguments, run, trained, tmp_path
+):
+    status, out, err = run(
+        "export", trained, tmp_path / "1", "--format=ctranslate2", *arguments
+    )
+    assert (status, out) == (1, "")
+    assert "takes --quantization." in err and err.count("\n") == 1
     assert not list(tmp_path.iterdir())
 
 

@@ -278,13 +278,13 @@ def test_options_of_the_search_are_passed_on(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--nbest", "0"], "num_results=0"),
-        (["--nbest", "99"], "num_results=99"),
+        (["--nbest", "0"], "--nbest must be between 1 and"),
+        (["--nbest", "99"], "Received: 99. --num-beams asks"),
         (["--num-beams", "0"], "`num_beams` must be at least 1"),
         (["--length-penalty", "-1"], "`length_penalty` must be"),
         (["--max-length", "-1"], "`max_length` must be"),
         (["--min-length", "-1"], "`min_length` must be"),
-        (["--sample", "--nbest", "0"], "num_results=0"),
+        (["--sample", "--nbest", "0"], "--nbest must be at least 1"),
         (["--sample", "--temperature", "0"], "temperature=0"),
         (["--sample", "--top-k", "0"], "top_k=0"),
         (["--sample", "--top-p", "1.5"], "top_p=1.5"),
