@@ -13,6 +13,7 @@ from relative_attention.decoding.live_sentences import of_all
 from relative_attention.decoding.live_sentences import of_live
 from relative_attention.decoding.live_sentences import start_live
 from relative_attention.decoding.run_compiled import run_compiled
+from relative_attention.decoding.take_rows import take_rows
 from relative_attention.decoding.top_k import top_k
 from relative_attention.decoding.while_loop import while_loop
 
@@ -334,7 +335,7 @@ def _take_beams(values, beams):
     """`(B, M, ...)`, `(B, m)` -> `(B, m, ...)`."""
     shape = tuple(ops.shape(values))
     flat = ops.reshape(values, (shape[0] * shape[1], *shape[2:]))
-    return ops.take(flat, _flat_rows(beams, shape[1]), axis=0)
+    return take_rows(flat, _flat_rows(beams, shape[1]))
 
 
 def _flat_rows(beams, num_beams):

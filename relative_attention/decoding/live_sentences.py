@@ -8,6 +8,7 @@ stops costing.
 import keras
 from keras import ops
 
+from relative_attention.decoding.take_rows import take_rows
 from relative_attention.decoding.while_loop import change_if
 
 # Every step copies what came since the last merge, a merge copies all.
@@ -57,12 +58,12 @@ def decode_live(model, live, token_ids, position, ancestors=None):
 
 def of_live(live, values):
     """`(B, ...)` of every sentence -> `(A, ...)` of those alive."""
-    return ops.take(values, live["rows"], axis=0)
+    return take_rows(values, live["rows"])
 
 
 def of_all(live, values):
     """`(A, ...)` of those alive -> `(B, ...)`, anything for the others."""
-    return ops.take(values, live["slots"], axis=0)
+    return take_rows(values, live["slots"])
 
 
 def drop_done(live, is_done):
@@ -77,11 +78,11 @@ def drop_done(live, is_done):
 
     def drop(live):
         rows = ops.cast(ops.nonzero(is_alive)[0], "int32")
-        kept = ops.take(live["slots"], rows, axis=0)
+        kept = take_rows(live["slots"], rows)
         slots = ops.cumsum(ops.cast(is_alive, "int32")) - 1
         return {
             "cache": keras.tree.map_structure(
-                lambda tensor: ops.take(tensor, kept, axis=0), live["cache"]
+                lambda tensor: take_rows(tensor, kept), live["cache"]
             ),
             "rows": rows,
             "slots": ops.cast(ops.maximum(slots, 0), "int32"),

@@ -4,6 +4,8 @@ import math
 
 from keras import ops
 
+from relative_attention.decoding.take_rows import take_rows
+
 # Below any logit, those made impossible too.
 _LOWEST = -1e30
 
@@ -39,7 +41,7 @@ def top_k(values, k):
     rows = ops.arange(ops.shape(chunks)[0], dtype="int32")[:, None]
     flat = ops.reshape(chunks, (-1, width))
     finalists = ops.reshape(
-        ops.take(flat, rows * num_chunks + best, axis=0),
+        take_rows(flat, rows * num_chunks + best),
         (-1, num_best * width),
     )
     largest, indices = ops.top_k(finalists, k)

@@ -4,6 +4,7 @@ import keras
 from keras import ops
 
 from relative_attention.layers.dropout import Dropout
+from relative_attention.ops.fixed_shape import fixed_shape
 
 
 @keras.saving.register_keras_serializable(package="relative_attention")
@@ -59,7 +60,7 @@ class FeedForward(keras.layers.Layer):
         intermediate = self.dropout_layer(
             self.intermediate_dense(rows), training=training
         )
-        return ops.reshape(self.output_dense(intermediate), ops.shape(inputs))
+        return ops.reshape(self.output_dense(intermediate), fixed_shape(inputs))
 
     def compute_output_shape(self, inputs_shape):
         return inputs_shape

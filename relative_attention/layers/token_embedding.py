@@ -3,6 +3,7 @@
 import keras
 from keras import ops
 
+from relative_attention.ops.fixed_shape import fixed_shape
 from relative_attention.ops.masks import padding_mask
 
 
@@ -60,7 +61,7 @@ class TokenEmbedding(keras.layers.Layer):
         rows = ops.reshape(hidden, (-1, self.hidden_dim))
         logits = ops.matmul(rows, ops.transpose(embeddings))
         return ops.reshape(
-            logits, ops.shape(hidden)[:-1] + (self.vocabulary_size,)
+            logits, (*fixed_shape(hidden)[:-1], self.vocabulary_size)
         )
 
     def compute_output_shape(self, inputs_shape):

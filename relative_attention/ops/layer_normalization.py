@@ -2,6 +2,8 @@
 
 from keras import ops
 
+from relative_attention.ops.fixed_shape import fixed_shape
+
 
 def layer_normalization(inputs, gamma, beta, epsilon):
     """Normalise the last axis, then scale by `gamma` and shift by `beta`.
@@ -55,4 +57,4 @@ def layer_normalization(inputs, gamma, beta, epsilon):
         return ops.cast(normalized * gamma + beta, inputs.dtype), gradient
 
     rows = ops.reshape(inputs, (-1, hidden_dim))
-    return ops.reshape(normalize(rows, gamma, beta), ops.shape(inputs))
+    return ops.reshape(normalize(rows, gamma, beta), fixed_shape(inputs))
