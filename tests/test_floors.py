@@ -30,7 +30,11 @@ ALLOWED_IN_ANY_BACKEND_ROOMS = {
     "models": {"keras", "numpy", "safetensors"},
 }
 # What `tf.distribute` needs, used under TensorFlow alone.
-TENSORFLOW_FILES = {"ops/replicas.py", "models/tensorflow_step.py"}
+TENSORFLOW_FILES = {
+    "ops/in_order.py",
+    "ops/replicas.py",
+    "models/tensorflow_step.py",
+}
 FILES = [
     path.relative_to(PACKAGE)
     for path in sorted(PACKAGE.rglob("*.py"))

@@ -8,6 +8,8 @@ from keras import ops
 from relative_attention.layers.replica_seeds import replica_seeds
 
 _LEVELS = 256
+# Eight bits resolve lower rates poorly, and those as near to one.
+_LEAST_RATE = 1 / 32
 
 
 @keras.saving.register_keras_serializable(package="relative_attention")
@@ -32,14 +34,14 @@ class Dropout(keras.layers.Dropout):
     def call(self, inputs, training=False):
         if not training or self.rate == 0:
             return inputs
-        if self.noise_shape is not None or not 1 / 32 <= self.rate <= 31 / 32:
+        if self.noise_shape is not None:
             return keras.random.dropout(
                 inputs,
                 self.rate,
                 noise_shape=self.noise_shape,
                 seed=replica_seeds(self.seed_generator),
             )
-        keep = self._draw_kept(ops.shape(inputs))
+        keep = self.draw_kept(ops.shape(inputs))
         scale = 1 / (1 - self.rate)
 
         @ops.custom_gradient
@@ -61,8 +63,11 @@ class Dropout(keras.layers.Dropout):
 
         return drop(inputs)
 
-    def _draw_kept(self, shape):
+    def draw_kept(self, shape):
         """Which elements are kept: bool, of the given shape."""
+        if not _LEAST_RATE <= self.rate <= 1 - _LEAST_RATE:
+            seed = replica_seeds(self.seed_generator)
+            return keras.random.uniform(shape, seed=seed) >= self.rate
         size = math.prod(shape)
         # One word more than the elements need decides how to round.
         words = keras.random.randint(

@@ -115,6 +115,7 @@ class RelationAwareSelfAttention(SelfAttentionLayer):
                 inputs, attention_mask, inputs_mask, use_causal_mask
             ),
             training=training,
+            return_scores=return_attention_scores,
         )
         return (outputs, scores) if return_attention_scores else outputs
 
@@ -130,13 +131,22 @@ class RelationAwareSelfAttention(SelfAttentionLayer):
             relations, self.num_relations, dtype=self.compute_dtype
         )
 
-    def _attend(self, query, key, value, edges, mask=None, training=None):
+    def _attend(
+        self,
+        query,
+        key,
+        value,
+        edges,
+        mask=None,
+        training=None,
+        return_scores=True,
+    ):
         """As in `SelfAttentionLayer`; `edges` are one-hot labels."""
         logits = attention_logits(query, key)
         if self.use_key_relations:
             table = ops.cast(self.key_relation_embeddings, query.dtype)
             logits = logits + label_logits(query, table, edges)
-        scores = masked_softmax(logits, mask)
+        scores = masked_softmax(logits, mask and mask.whole())
         kept = self.dropout_layer(scores, training=training)
         context = attention_context(kept, value)
         if self.use_value_relations:

@@ -118,7 +118,16 @@ class RelativeGlobalAttention(SelfAttentionLayer):
             inputs, attention_mask, padding_mask, use_causal_mask or self.causal
         )
 
-    def _attend(self, query, key, value, edges, mask=None, training=None):
+    def _attend(
+        self,
+        query,
+        key,
+        value,
+        edges,
+        mask=None,
+        training=None,
+        return_scores=True,
+    ):
         """As in `SelfAttentionLayer`; `edges`: every distance, ascending."""
         logits = attention_logits(query, key)
         if self.use_key_relations:
@@ -126,7 +135,7 @@ class RelativeGlobalAttention(SelfAttentionLayer):
             logits = logits + skew(
                 ops.matmul(query, ops.swapaxes(rows, -1, -2))
             )
-        scores = masked_softmax(logits, mask)
+        scores = masked_softmax(logits, mask and mask.whole())
         kept = self.dropout_layer(scores, training=training)
         context = attention_context(kept, value)
         if self.use_value_relations:

@@ -7,9 +7,14 @@ from relative_attention.layers.self_attention_layer import SelfAttentionLayer
 from relative_attention.ops.attention import attention_context
 from relative_attention.ops.attention import attention_logits
 from relative_attention.ops.attention import masked_softmax
+from relative_attention.ops.block_attention import block_attention
+from relative_attention.ops.block_attention import block_length
+from relative_attention.ops.last_relations import last_relation_context
+from relative_attention.ops.last_relations import last_relation_logits
 from relative_attention.ops.relative_positions import clipped_relative_positions
 
-_IMPLEMENTATIONS = ("auto", "transpose")
+_IMPLEMENTATIONS = ("auto", "transpose", "blocks")
+_SHORTEST_IN_BLOCKS = 128
 
 
 @keras.saving.register_keras_serializable(package="relative_attention")
@@ -202,10 +207,6 @@ class RelativeSelfAttention(SelfAttentionLayer):
             ),
         }
         num_places = inputs.shape[1]
-        positions = ops.arange(position + 1, dtype="int32")
-        edges = clipped_relative_positions(
-            ops.reshape(position, (1,)), positions, self.max_relative_position
-        )[0]
         logits = ops.concatenate(
             [
                 attention_logits(query, cache["key"]),
@@ -214,11 +215,11 @@ class RelativeSelfAttention(SelfAttentionLayer):
             axis=-1,
         )
         if self.use_key_relations:
-            rows = self._gather_relations(
-                self.key_relation_embeddings, edges, query.dtype
-            )
-            relations = ops.matmul(query, ops.swapaxes(rows, -1, -2))
-            logits = logits + ops.repeat(relations, num_places, axis=-1)
+            _, rows = self._past_relations(self.key_relation_embeddings)
+            relations = last_relation_logits(query, rows, position)
+            if num_places > 1:
+                relations = ops.repeat(relations, num_places, axis=-1)
+            logits = logits + relations
         scores = masked_softmax(
             logits, _lineage(ancestors, num_places, position + 1)
         )
@@ -227,14 +228,41 @@ class RelativeSelfAttention(SelfAttentionLayer):
             scores[..., :num_merged], cache["value"]
         ) + attention_context(scores[..., num_merged:], cache["recent_value"])
         if self.use_value_relations:
-            rows = self._gather_relations(
-                self.value_relation_embeddings, edges, value.dtype
+            farthest, rows = self._past_relations(
+                self.value_relation_embeddings
             )
-            by_position = ops.reshape(
-                scores, (*ops.shape(query)[:3], -1, num_places)
+            by_position = scores
+            if num_places > 1:
+                by_position = ops.sum(
+                    ops.reshape(
+                        scores,
+                        (-1, *scores.shape[1:3], position + 1, num_places),
+                    ),
+                    axis=-1,
+                )
+            context = (
+                context
+                + farthest
+                + last_relation_context(by_position, rows, position)
             )
-            context = context + ops.matmul(ops.sum(by_position, -1), rows)
         return self._merge_heads(context), cache
+
+    def _past_relations(self, embeddings):
+        """What a step needs of a table: it attends to no later position.
+
+        Scores of a query sum to one, and logits may all be less by the same
+        number: with the embedding of the farthest distance taken from every
+        row, only the last `K` positions have anything to add.
+
+        Returns:
+            Pair of the row of distance `-K`, `(1, H)`, and what the rows of
+            distances `1 - K` to `0` are more than it, `(K, H)`; with an axis
+            `N` before these when heads do not share a table.
+        """
+        rows = ops.cast(embeddings, self.compute_dtype)
+        rows = rows[..., : self.max_relative_position + 1, :]
+        farthest = rows[..., :1, :]
+        return farthest, rows[..., 1:, :] - farthest
 
     def start_cache(self, batch_size):
         """The empty cache of `batch_size` sentences, for `decode_step`.
@@ -272,8 +300,19 @@ class RelativeSelfAttention(SelfAttentionLayer):
             for name in merged
         }
 
-    def _attend(self, query, key, value, edges, mask=None, training=None):
+    def _attend(
+        self,
+        query,
+        key,
+        value,
+        edges,
+        mask=None,
+        training=None,
+        return_scores=True,
+    ):
         """As in `SelfAttentionLayer`; `edges`: query and key positions."""
+        if not return_scores and self._uses_blocks(query.shape[2]):
+            return self._attend_by_blocks(query, key, value, mask, training)
         key_relations = value_relations = None
         if self.use_key_relations or self.use_value_relations:
             relative_positions = clipped_relative_positions(
@@ -288,13 +327,32 @@ class RelativeSelfAttention(SelfAttentionLayer):
                 self.value_relation_embeddings, relative_positions, value.dtype
             )
         logits = attention_logits(query, key, key_relations)
-        scores = masked_softmax(logits, mask)
+        scores = masked_softmax(logits, mask and mask.whole())
         context = attention_context(
             self.dropout_layer(scores, training=training),
             value,
             value_relations,
         )
         return context, scores
+
+    def _uses_blocks(self, length):
+        if self.implementation == "auto":
+            return length is not None and length >= _SHORTEST_IN_BLOCKS
+        return self.implementation == "blocks"
+
+    def _attend_by_blocks(self, query, key, value, mask, training):
+        drops = training and self.dropout_layer.rate > 0
+        context = block_attention(
+            query,
+            key,
+            value,
+            self.key_relation_embeddings,
+            self.value_relation_embeddings,
+            mask=mask,
+            block_length=block_length(query.shape[2]),
+            dropout=self.dropout_layer if drops else None,
+        )
+        return context, None
 
     @staticmethod
     def _gather_relations(embeddings, relative_positions, dtype):

@@ -10,7 +10,7 @@ from relative_attention.layers.attention_output_spec import (
 from relative_attention.layers.head_projection import project_to_heads
 from relative_attention.layers.multi_head_layer import MultiHeadLayer
 from relative_attention.layers.per_head_initializer import PerHeadInitializer
-from relative_attention.ops.masks import causal_mask
+from relative_attention.ops.attention_mask import AttentionMask
 
 
 class SelfAttentionLayer(MultiHeadLayer):
@@ -94,6 +94,7 @@ class SelfAttentionLayer(MultiHeadLayer):
                 inputs, attention_mask, padding_mask, use_causal_mask
             ),
             training=training,
+            return_scores=return_attention_scores,
         )
         return (outputs, scores) if return_attention_scores else outputs
 
@@ -101,24 +102,42 @@ class SelfAttentionLayer(MultiHeadLayer):
         """What tells the relations within a sequence, for `_attend`."""
         raise NotImplementedError
 
-    def _attend(self, query, key, value, edges, mask=None, training=None):
-        """Context `(B, N, T, H_v)` and scores `(B, N, T, S)`.
+    def _attend(
+        self,
+        query,
+        key,
+        value,
+        edges,
+        mask=None,
+        training=None,
+        return_scores=True,
+    ):
+        """Context `(B, N, T, H_v)` and scores `(B, N, T, T)`.
 
         Args:
             query: float tensor `(B, N, T, H)`, scaled.
-            key: float tensor `(B, N, S, H)`.
-            value: float tensor `(B, N, S, H_v)`.
+            key: float tensor `(B, N, T, H)`.
+            value: float tensor `(B, N, T, H_v)`.
             edges: what tells the relation of each query to each key.
-            mask: bool tensor, broadcast to `(B, N, T, S)`, or `None`.
+            mask: `AttentionMask`, or `None`.
             training: bool. Whether dropout is active.
+            return_scores: bool. `False` where the scores may be `None`.
         """
         raise NotImplementedError
 
-    def _self_attention(self, inputs, edges, mask=None, training=None):
-        """Outputs `(B, T, D)` and scores `(B, N, T, T)`."""
+    def _self_attention(
+        self, inputs, edges, mask=None, training=None, return_scores=True
+    ):
+        """Outputs `(B, T, D)` and scores `(B, N, T, T)`, see `_attend`."""
         query, key, value = self._project(inputs)
         context, scores = self._attend(
-            query, key, value, edges, mask=mask, training=training
+            query,
+            key,
+            value,
+            edges,
+            mask=mask,
+            training=training,
+            return_scores=return_scores,
         )
         return self._merge_heads(context), scores
 
@@ -132,23 +151,15 @@ class SelfAttentionLayer(MultiHeadLayer):
     def _merge_masks(
         self, inputs, attention_mask, padding_mask, use_causal_mask
     ):
-        """All masks in one, broadcast to `(B, N, T, T)`, or `None`."""
-        masks = []
+        """All masks as one `AttentionMask`, or `None`."""
         if attention_mask is not None:
-            attention_mask = ops.cast(attention_mask, "bool")
+            attention_mask = ops.convert_to_tensor(attention_mask)
             self._check_attention_mask(inputs.shape, attention_mask.shape)
-            while len(attention_mask.shape) < 3:
-                attention_mask = attention_mask[None]
-            masks.append(attention_mask[:, None])
-        if padding_mask is not None:
-            masks.append(ops.cast(padding_mask, "bool")[:, None, None, :])
-        if use_causal_mask:
-            positions = ops.arange(ops.shape(inputs)[1], dtype="int32")
-            masks.append(causal_mask(positions, positions)[None, None])
-        merged = None
-        for mask in masks:
-            merged = mask if merged is None else ops.logical_and(merged, mask)
-        return merged
+        elif padding_mask is None and not use_causal_mask:
+            return None
+        return AttentionMask(
+            ops.shape(inputs)[1], padding_mask, attention_mask, use_causal_mask
+        )
 
     def _check_attention_mask(self, inputs_shape, mask_shape):
         batch_size, length, _ = inputs_shape

@@ -73,12 +73,14 @@ class TransformerDecoderBlock(TransformerBlock):
 
         def attend_self(x):
             nonlocal self_scores
-            outputs, self_scores = self.self_attention(
+            outputs = self.self_attention(
                 x,
                 use_causal_mask=True,
-                return_attention_scores=True,
+                return_attention_scores=return_attention_scores,
                 training=training,
             )
+            if return_attention_scores:
+                outputs, self_scores = outputs
             return outputs
 
         def attend_source(x):

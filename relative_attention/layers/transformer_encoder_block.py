@@ -61,12 +61,14 @@ class TransformerEncoderBlock(TransformerBlock):
 
         def attend(x):
             nonlocal scores
-            outputs, scores = self.self_attention(
+            outputs = self.self_attention(
                 x,
                 attention_mask=attention_mask,
-                return_attention_scores=True,
+                return_attention_scores=return_attention_scores,
                 training=training,
             )
+            if return_attention_scores:
+                outputs, scores = outputs
             return outputs
 
         hidden = self._residual(

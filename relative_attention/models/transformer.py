@@ -143,13 +143,15 @@ class Transformer(TrainableModel):
         )
         scores = []
         for block in self.encoder_blocks:
-            hidden, block_scores = block(
+            hidden = block(
                 hidden,
                 attention_mask=mask,
-                return_attention_scores=True,
+                return_attention_scores=return_attention_scores,
                 training=training,
             )
-            scores.append(block_scores)
+            if return_attention_scores:
+                hidden, block_scores = hidden
+                scores.append(block_scores)
         if self.encoder_norm is not None:
             hidden = self.encoder_norm(hidden)
         return (hidden, scores) if return_attention_scores else hidden
@@ -178,15 +180,17 @@ class Transformer(TrainableModel):
         )
         self_scores, cross_scores = [], []
         for block in self.decoder_blocks:
-            hidden, block_self_scores, block_cross_scores = block(
+            hidden = block(
                 hidden,
                 encoder_outputs,
                 source_padding_mask=source_padding_mask,
-                return_attention_scores=True,
+                return_attention_scores=return_attention_scores,
                 training=training,
             )
-            self_scores.append(block_self_scores)
-            cross_scores.append(block_cross_scores)
+            if return_attention_scores:
+                hidden, *block_scores = hidden
+                self_scores.append(block_scores[0])
+                cross_scores.append(block_scores[1])
         logits = self._logits(hidden)
         if return_attention_scores:
             return logits, self_scores, cross_scores

@@ -3,6 +3,8 @@
 from relative_attention.ops.attention import attention_context
 from relative_attention.ops.attention import attention_logits
 from relative_attention.ops.attention import masked_softmax
+from relative_attention.ops.attention_mask import AttentionMask
+from relative_attention.ops.block_attention import block_attention
 from relative_attention.ops.labelled_edges import label_context
 from relative_attention.ops.labelled_edges import label_logits
 from relative_attention.ops.layer_normalization import layer_normalization
@@ -16,8 +18,10 @@ from relative_attention.ops.skew import skew
 from relative_attention.ops.skew import unskew
 
 __all__ = [
+    "AttentionMask",
     "attention_context",
     "attention_logits",
+    "block_attention",
     "causal_mask",
     "clipped_relative_positions",
     "label_context",

@@ -25,11 +25,12 @@ def inputs(rng):
     return normal(rng, B, T, D)
 
 
-@pytest.fixture
-def build_layer(rng):
+@pytest.fixture(params=["transpose", "blocks"])
+def build_layer(rng, request):
     """A layer with weights that are all random, biases and tables too."""
 
     def build(max_relative_position=K, hidden_dim=D, **arguments):
+        arguments = {"implementation": request.param, **arguments}
         layer = RelativeSelfAttention(N, H, max_relative_position, **arguments)
         layer.build((None, None, hidden_dim))
         for weight in layer.trainable_weights:
@@ -546,7 +547,7 @@ def test_hypotheses_attend_to_their_ancestors(
         ),
         ("dropout", 1.0, "a rate in [0, 1)"),
         ("dropout", -0.1, "a rate in [0, 1)"),
-        ("implementation", "fast", "one of ('auto', 'transpose')"),
+        ("implementation", "fast", "one of ('auto', 'transpose', 'blocks')"),
     ],
 )
 def test_wrong_argument_is_named_with_what_is_allowed(argument, value, allowed):

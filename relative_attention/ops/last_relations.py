@@ -1,0 +1,52 @@
+"""Relations of a single query, the last of its sequence.
+
+Where logits and values are taken relative to the farthest distance, only the
+last `K` positions have relations: what a step of decoding spends on them does
+not grow with what has been decoded.
+"""
+
+from keras import ops
+
+
+def last_relation_logits(query, relations, position):
+    """What relations add to the logits, eq. 5.
+
+    Args:
+        query: float tensor `(B, N, M, H)`: `M` queries at `position`, scaled.
+        relations: float tensor `(K, H)` or `(N, K, H)`: edges to the last
+            `K` positions, `position` the last of them.
+        position: int scalar, absolute, 0 first.
+
+    Returns:
+        Float tensor `(B, N, M, position + 1)`, zero for earlier positions.
+    """
+    logits = _by_head(query, ops.swapaxes(relations, -1, -2))
+    # Some of the last `K` may lie before the first position.
+    before = ((0, 0), (0, 0), (0, 0), (position + 1, 0))
+    return ops.pad(logits, before)[..., relations.shape[-2] :]
+
+
+def last_relation_context(scores, relations, position):
+    """What relations add to the context vectors, eq. 3.
+
+    Args:
+        scores: float tensor `(B, N, M, position + 1)`.
+        relations: float tensor `(K, H_v)` or `(N, K, H_v)`.
+        position: int scalar, absolute, 0 first.
+
+    Returns:
+        Float tensor `(B, N, M, H_v)`.
+    """
+    num_relations = relations.shape[-2]
+    before = ((0, 0), (0, 0), (0, 0), (num_relations, 0))
+    last = ops.pad(scores, before)[..., position + 1 :]
+    return _by_head(last, relations)
+
+
+def _by_head(x, y):
+    """`(B, N, M, I)` times `(I, J)` or `(N, I, J)`: `(B, N, M, J)`."""
+    if len(y.shape) == 3:
+        return ops.matmul(x, y)
+    # As a matrix, in whose place Keras would put a dozen small operations.
+    product = ops.matmul(ops.reshape(x, (-1, y.shape[0])), y)
+    return ops.reshape(product, (-1, *x.shape[1:3], y.shape[1]))
