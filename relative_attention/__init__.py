@@ -44,6 +44,7 @@ _ROOM_OF = {
     "TransformerSchedule": "training",
     "average_checkpoints": "training",
     "averaged_weights": "training",
+    "relation_tables": "training",
     "load_opennmt_tf": "convert",
     "load_tensor2tensor": "convert",
     "Translator": "decoding",
@@ -53,6 +54,8 @@ _ROOM_OF = {
     "TranslationScore": "decoding",
     "corpus_perplexity": "decoding",
     "score_translations": "decoding",
+    "LengthScore": "evaluation",
+    "bleu_by_length": "evaluation",
     "corpus_bleu": "evaluation",
     "export_ctranslate2": "export",
     "export_saved_model": "export",
@@ -65,10 +68,15 @@ _ROOM_OF = {
     "train": "experiments",
 }
 
-__all__ = ["__version__", *_ROOM_OF]
+# Rooms whose names stay in them, as `plot.curve_figure`.
+_ROOMS = ("plot",)
+
+__all__ = ["__version__", *_ROOM_OF, *_ROOMS]
 
 
 def __getattr__(name):
+    if name in _ROOMS:
+        return importlib.import_module(f"{__name__}.{name}")
     if name not in _ROOM_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     room = importlib.import_module(f"{__name__}.{_ROOM_OF[name]}")

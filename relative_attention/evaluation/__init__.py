@@ -1,5 +1,7 @@
 """How good translations are."""
 
+from relative_attention.evaluation.bleu_by_length import LengthScore
+from relative_attention.evaluation.bleu_by_length import bleu_by_length
 from relative_attention.evaluation.bootstrap_table import bootstrap_table
 from relative_attention.evaluation.corpus_bleu import Bleu
 from relative_attention.evaluation.corpus_bleu import corpus_bleu
@@ -14,6 +16,8 @@ __all__ = [
     "Bleu",
     "BootstrapResult",
     "CorpusScore",
+    "LengthScore",
+    "bleu_by_length",
     "bootstrap_table",
     "check_bootstrap",
     "corpus_bleu",
