@@ -1,7 +1,16 @@
-"""Pictures of what a model has learnt; they need `matplotlib`."""
+"""Figures of what a model has learnt; they need `matplotlib`.
+
+Each `*_figure` returns a matplotlib `Figure`: in a notebook the last line of a
+cell shows it, and `figure.savefig("name.png")` writes it.
+"""
 
 from relative_attention.plot.attention_figure import attention_figure
+from relative_attention.plot.figure import check_matplotlib
 from relative_attention.plot.figure import figure_png
+from relative_attention.plot.figure import save_figure
+from relative_attention.plot.heads_figure import heads_figure
+from relative_attention.plot.length_figure import length_figure
+from relative_attention.plot.model_picture import model_figure
 from relative_attention.plot.model_picture import model_picture
 from relative_attention.plot.relation_figure import relation_figure
 from relative_attention.plot.training_curve import curve_figure
@@ -9,9 +18,14 @@ from relative_attention.plot.training_curve import training_curve
 
 __all__ = [
     "attention_figure",
+    "check_matplotlib",
     "curve_figure",
     "figure_png",
+    "heads_figure",
+    "length_figure",
+    "model_figure",
     "model_picture",
     "relation_figure",
+    "save_figure",
     "training_curve",
 ]

@@ -1,6 +1,7 @@
 """Figures that need no screen."""
 
 import contextlib
+import functools
 import io
 import warnings
 
@@ -14,15 +15,29 @@ def make_figure(size, layout="constrained"):
     Raises:
         InputError: if `matplotlib` is not installed.
     """
+    check_matplotlib()
     # A Figure of its own leaves pyplot's state and backend alone.
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=size, layout=layout)
+    # A notebook draws Figures only once pyplot has been imported.
+    figure._repr_png_ = functools.partial(figure_png, figure)
+    return figure
+
+
+def check_matplotlib():
+    """Say so before any work if no picture can be drawn.
+
+    Raises:
+        InputError: if `matplotlib` is not installed.
+    """
     try:
-        from matplotlib.figure import Figure
+        import matplotlib.figure  # noqa: F401
     except ImportError as error:
         raise InputError(
             "Pictures need `matplotlib`. Install it with "
             "`pip install 'relative-attention[plot]'`."
         ) from error
-    return Figure(figsize=size, layout=layout)
 
 
 def save_figure(figure, path):

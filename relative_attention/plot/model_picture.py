@@ -3,21 +3,17 @@
 import numpy as np
 
 from relative_attention.plot.attention_figure import draw_alignment
+from relative_attention.plot.figure import check_matplotlib
 from relative_attention.plot.figure import make_figure
 from relative_attention.plot.figure import save_figure
+from relative_attention.plot.heads_figure import draw_heads
 from relative_attention.plot.relation_figure import draw_relation_tables
 
 _MOST_HEADS = 4
 
 
 def model_picture(translator, sentence, path):
-    """Draw the attention of one translation and the relation embeddings.
-
-    Above: which source tokens the last decoder block looks at for each target
-    token (mean over the heads), and the self-attention of the first encoder
-    block, head by head. Below: the learned relation embeddings of that block
-    by distance, w^K and w^V (Shaw et al. 2018, section 3.2), where it has
-    them.
+    """Write what `model_figure` draws of the model's own translation.
 
     Args:
         translator: `Translator`.
@@ -30,8 +26,36 @@ def model_picture(translator, sentence, path):
     Raises:
         InputError: if `matplotlib` is not installed.
     """
-    figure = make_figure((12, 10))
+    check_matplotlib()
     (translation,) = translator.translate([sentence])
+    save_figure(model_figure(translator, sentence, translation), path)
+    return translation
+
+
+def model_figure(translator, sentence, translation=None):
+    """Draw the attention of one translation and the relation embeddings.
+
+    Above: which source tokens the last decoder block looks at for each target
+    token (mean over the heads), and the self-attention of the first encoder
+    block, head by head. Below: the learned relation embeddings of that block
+    by distance, w^K and w^V (Shaw et al. 2018, section 3.2), where it has
+    them.
+
+    Args:
+        translator: `Translator`.
+        sentence: string. What is translated.
+        translation: string. Defaults to `None`, what `translator` makes of
+            `sentence`.
+
+    Returns:
+        matplotlib `Figure`.
+
+    Raises:
+        InputError: if `matplotlib` is not installed.
+    """
+    figure = make_figure((12, 10))
+    if translation is None:
+        (translation,) = translator.translate([sentence])
     source_ids, target_ids = _ids(translator, sentence, translation)
     scores = translator.model.attention_scores(
         {
@@ -47,10 +71,11 @@ def model_picture(translator, sentence, path):
     left, right = top.subfigures(1, 2)
     cross = np.asarray(scores["cross"][-1])[0]
     draw_alignment(left.subplots(), cross, source, target)
-    _draw_heads(right, np.asarray(scores["encoder"][0])[0], source)
+    right.suptitle("Self-attention, first encoder block")
+    heads = np.asarray(scores["encoder"][0])[0, :_MOST_HEADS]
+    draw_heads(right, heads, source, source, min(len(heads), 2))
     _draw_relations(bottom, translator.model.encoder_blocks[0].self_attention)
-    save_figure(figure, path)
-    return translation
+    return figure
 
 
 def _ids(translator, *texts):
@@ -59,24 +84,6 @@ def _ids(translator, *texts):
         np.array(vocabulary.encode([text])[0] + [vocabulary.end_id], np.int32)
         for vocabulary, text in zip(vocabularies, texts)
     ]
-
-
-def _draw_heads(figure, scores, source):
-    figure.suptitle("Self-attention, first encoder block")
-    heads = scores[:_MOST_HEADS]
-    columns = 2 if len(heads) > 1 else 1
-    grid = figure.subplots(-(-len(heads) // columns), columns, squeeze=False)
-    for head, axes in enumerate(grid.flat):
-        if head >= len(heads):
-            axes.set_axis_off()
-            continue
-        axes.imshow(heads[head], cmap="Blues", vmin=0, aspect="auto")
-        axes.set_title(f"head {head + 1}", fontsize="small")
-        axes.set_xticks(
-            range(len(source)), source, rotation=90, parse_math=False
-        )
-        axes.set_yticks(range(len(source)), source, parse_math=False)
-        axes.tick_params(labelsize="x-small")
 
 
 def _draw_relations(figure, layer):

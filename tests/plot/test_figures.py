@@ -1,8 +1,11 @@
 import math
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 
+import relative_attention as ra
 from relative_attention.plot import attention_figure
 from relative_attention.plot import curve_figure
 from relative_attention.plot import figure_png
@@ -132,3 +135,122 @@ def test_tokens_are_drawn_whatever_they_are_made_of(rng):
         {"encoder": scores, "decoder": scores, "cross": scores}, tokens, tokens
     )
     assert figure_png(figure).startswith(b"\x89PNG")
+
+
+LENGTHS = [
+    ra.LengthScore(least=1, most=5, mean=3.5, num_sentences=7, bleu=40.0),
+    ra.LengthScore(least=6, most=20, mean=9.0, num_sentences=8, bleu=31.0),
+]
+
+
+def test_bleu_is_drawn_against_length():
+    figure = ra.plot.length_figure(LENGTHS)
+    bleu, sentences = figure.axes
+    assert bleu.lines[0].get_xydata().tolist() == [[3.5, 40.0], [9.0, 31.0]]
+    assert bleu.get_legend() is None
+    assert bleu.get_ylim()[0] == 0 and bleu.get_ylim()[1] > 40
+    bars = [
+        (b.get_x(), b.get_width(), b.get_height()) for b in sentences.patches
+    ]
+    assert bars == [(0.5, 5, 7), (5.5, 15, 8)]
+    assert figure_png(figure).startswith(b"\x89PNG")
+
+
+def test_systems_are_a_line_each_whatever_their_names():
+    # matplotlib leaves out of a legend what begins with an underscore.
+    names = ["runs/a", "_b"]
+    figure = ra.plot.length_figure(dict.fromkeys(names, LENGTHS), title="Both")
+    bleu, _ = figure.axes
+    assert len(bleu.lines) == 2
+    legend = bleu.get_legend().get_texts()
+    assert [text.get_text() for text in legend] == names
+    assert bleu.get_title() == "Both"
+
+
+@pytest.mark.parametrize("scores", [[], {}, {"a": LENGTHS, "b": []}], ids=str)
+def test_no_length_is_refused(scores):
+    with pytest.raises(ValueError, match="what `bleu_by_length` returns"):
+        ra.plot.length_figure(scores)
+
+
+@pytest.mark.parametrize("num_heads", [1, 3, 7])
+def test_heads_have_a_panel_each(num_heads, rng):
+    scores = rng.uniform(size=(num_heads, 2, 3))
+    queries, keys = ["a", "$b$"], ["d", "e", "f"]
+    figure = ra.plot.heads_figure(scores, queries, keys, title="Cross")
+    assert figure.get_suptitle() == "Cross"
+    found = [axes for axes in figure.axes if axes.axison]
+    assert len(found) == num_heads
+    for head, axes in enumerate(found):
+        np.testing.assert_array_equal(axes.images[0].get_array(), scores[head])
+        assert axes.get_title() == f"head {head + 1}"
+        assert [t.get_text() for t in axes.get_xticklabels()] == keys
+        assert [t.get_text() for t in axes.get_yticklabels()] == queries
+    assert figure_png(figure).startswith(b"\x89PNG")
+
+
+def test_heads_of_self_attention_have_the_same_tokens_twice(rng):
+    words = ["I", "think", "I"]
+    figure = ra.plot.heads_figure(rng.uniform(size=(1, 3, 3)), words)
+    [axes] = figure.axes
+    for labels in (axes.get_xticklabels(), axes.get_yticklabels()):
+        assert [label.get_text() for label in labels] == words
+
+
+@pytest.mark.parametrize("shape", [(2, 4, 3), (1, 2, 3, 3), (3, 3)], ids=str)
+def test_scores_of_other_tokens_are_refused(shape):
+    with pytest.raises(ValueError, match=r"\(N, 3, 3\).*Received shape"):
+        ra.plot.heads_figure(np.ones(shape), ["I", "think", "I"])
+
+
+def test_relations_of_a_model_can_be_drawn():
+    model = ra.Transformer.from_preset(
+        "transformer_tiny_relative", vocabulary_size=11
+    )
+    tables = ra.relation_tables(model)
+    figure = ra.plot.relation_figure(tables, "Relations")
+    num_blocks = len({name.split("/")[0] for name in tables})
+    assert len(figure.axes[-1].lines) == 2 * num_blocks
+
+
+FIGURES = {
+    "attention_figure": [{}, [], []],
+    "curve_figure": [[]],
+    "heads_figure": [np.ones((1, 1, 1)), ["a"]],
+    "length_figure": [LENGTHS],
+    "model_figure": [None, "yes"],
+    "relation_figure": [{}, ""],
+}
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_without_matplotlib_a_figure_says_how_to_get_it(name, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    figure = getattr(ra.plot, name)
+    with pytest.raises(ra.InputError, match=r"relative-attention\[plot\]"):
+        figure(*FIGURES[name])
+
+
+def test_every_figure_is_named_in_the_tests_above():
+    names = {name for name in ra.plot.__all__ if name.endswith("_figure")}
+    assert names - {"save_figure"} == set(FIGURES)
+
+
+def test_notebook_shows_a_figure_where_pyplot_was_not_imported():
+    assert ra.plot.length_figure(LENGTHS)._repr_png_().startswith(b"\x89PNG")
+
+
+def test_plot_is_imported_when_used_and_matplotlib_when_drawn():
+    script = (
+        "import sys\n"
+        "sys.modules['matplotlib'] = None\n"
+        "import relative_attention as ra\n"
+        "assert 'relative_attention.plot' not in sys.modules\n"
+        "print(ra.plot.length_figure.__name__, 'plot' in dir(ra))\n"
+    )
+    result = subprocess.run(
+        [sys.executable, "-W", "error", "-c", script],
+        capture_output=True,
+        text=True,
+    )
+    assert result.stdout == "length_figure True\n", result.stderr
