@@ -50,6 +50,12 @@ def add_parser(subparsers):
         "them and a header: the metrics, and the model's own score",
     )
     parser.add_argument(
+        "--plot",
+        metavar="F",
+        help="also draw BLEU against the length of the source here, as PNG, "
+        "a line for each of those compared; needs `matplotlib`",
+    )
+    parser.add_argument(
         "--compare",
         metavar="DIR_OR_F",
         action="append",
@@ -90,8 +96,6 @@ def _run(options):
                 file.write("\t".join(f"{value:.4f}" for value in row) + "\n")
     for score in corpus_scores(hypotheses, references, **how).values():
         print(score, flush=True)
-    if not others:
-        return
     systems = {options.model_directory: hypotheses}
     for name, other in others.items():
         systems[name] = (
@@ -99,10 +103,28 @@ def _run(options):
             if isinstance(other, list)
             else [t.text for t in _translations(other, sources)]
         )
+    if options.plot:
+        _plot(systems, sources, references, options)
+    if not others:
+        return
     results = paired_bootstrap(
         systems, references, num_resamples=options.resamples, **how
     )
     print(f"\n{bootstrap_table(results)}")
+
+
+def _plot(systems, sources, references, options):
+    from relative_attention.evaluation import bleu_by_length
+    from relative_attention.plot import length_figure
+    from relative_attention.plot import save_figure
+
+    scores = {
+        name: bleu_by_length(
+            sources, hypotheses, references, lowercase=options.lowercase
+        )
+        for name, hypotheses in systems.items()
+    }
+    save_figure(length_figure(scores), options.plot)
 
 
 def _read(options):
@@ -114,9 +136,12 @@ def _read(options):
     """
     from relative_attention.data import ParallelCorpus
     from relative_attention.evaluation import check_bootstrap
+    from relative_attention.plot import check_matplotlib
 
-    for path in (options.hypotheses, options.sentence_scores):
+    for path in (options.hypotheses, options.sentence_scores, options.plot):
         check_output(path)
+    if options.plot:
+        check_matplotlib()
     try:
         check_bootstrap(options.resamples)
     except ValueError as error:

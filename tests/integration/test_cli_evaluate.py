@@ -2,6 +2,7 @@
 
 import re
 import shutil
+import sys
 
 import pytest
 
@@ -109,6 +110,57 @@ def test_model_is_compared_with_another_and_with_a_file(
     assert table.count("bs:50|seed:12345") == 2
 
 
+def test_bleu_is_drawn_by_length_for_all_that_are_compared(
+    run, trained, texts, translations, references, corpus, tmp_path, monkeypatch
+):
+    drawn = []
+    draw = ra.plot.length_figure
+
+    def record(scores):
+        drawn.append(scores)
+        return draw(scores)
+
+    monkeypatch.setattr(ra.plot, "length_figure", record)
+    path = tmp_path / "length.png"
+    status, out, _ = run(
+        "evaluate",
+        trained,
+        *texts,
+        *("--metrics", "bleu", "--lowercase", "--plot", path),
+        *("--compare", corpus / "test.de", "--resamples", "40"),
+    )
+    assert status == 0
+    assert "bs:40|" in out
+    assert path.read_bytes().startswith(b"\x89PNG")
+    sources = lines_of(corpus / "test.en")
+    hypotheses = [translation.text for translation in translations]
+    assert drawn == [
+        {
+            str(trained): ra.bleu_by_length(
+                sources, hypotheses, references, lowercase=True
+            ),
+            str(corpus / "test.de"): ra.bleu_by_length(
+                sources, references, references, lowercase=True
+            ),
+        }
+    ]
+
+
+def test_missing_matplotlib_is_named_before_any_translation(
+    run, trained, texts, tmp_path, monkeypatch
+):
+    def search(*arguments, **keywords):
+        raise AssertionError("translated all the same")
+
+    monkeypatch.setattr(ra.Translator, "search", search)
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    path = tmp_path / "length.png"
+    status, _, err = run("evaluate", trained, *texts, "--plot", path)
+    assert status == 1
+    assert "relative-attention[plot]" in err
+    assert not path.exists()
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -123,6 +175,7 @@ def test_model_is_compared_with_another_and_with_a_file(
         (["--resamples", "39"], "`num_resamples` must be at least 40"),
         (["--hypotheses", "FOLDER"], "FOLDER is a folder"),
         (["--sentence-scores", "FOLDER"], "FOLDER is a folder"),
+        (["--plot", "FOLDER"], "FOLDER is a folder"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
