@@ -1,5 +1,12 @@
-"""Every notebook runs from top to bottom and shows what its text says."""
+"""Every notebook runs from top to bottom and shows what its text says.
 
+What a notebook claims it asserts in its own cells, so that it stops where a
+claim is wrong; here is what a reader would look for in the output.
+"""
+
+import ast
+import functools
+import json
 import pathlib
 import re
 
@@ -7,13 +14,26 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
+import relative_attention as ra
+
 NOTEBOOKS = pathlib.Path(__file__).parents[2] / "notebooks"
+NAMES = sorted(path.name for path in NOTEBOOKS.glob("*.ipynb"))
 
 
-def run(name):
-    """What the notebook prints, run anew."""
-    notebook = nbformat.read(NOTEBOOKS / name, as_version=4)
-    NotebookClient(notebook, timeout=600, kernel_name="python3").execute()
+def read(name):
+    return nbformat.read(NOTEBOOKS / name, as_version=4)
+
+
+def code_of(name):
+    """The code cells, without the lines that are not Python."""
+    cells = [cell for cell in read(name).cells if cell.cell_type == "code"]
+    return [
+        re.sub(r"^( *)[%!].*", r"\1pass", cell.source, flags=re.MULTILINE)
+        for cell in cells
+    ]
+
+
+def printed(notebook):
     return "".join(
         output.text
         for cell in notebook.cells
@@ -22,13 +42,120 @@ def run(name):
     )
 
 
+@functools.cache
+def run(name):
+    """What the notebook prints, run anew."""
+    notebook = read(name)
+    # Seconds for one cell; a whole notebook should take less.
+    NotebookClient(notebook, timeout=180, kernel_name="python3").execute()
+    return printed(notebook)
+
+
+@pytest.mark.large
+@pytest.mark.parametrize("name", NAMES)
+def test_notebook_runs_from_top_to_bottom(name):
+    assert run(name).count("\n") >= 3
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_notebook_is_valid_and_light(name):
+    path = NOTEBOOKS / name
+    nbformat.validate(json.loads(path.read_text("utf-8")))
+    assert path.stat().st_size < 300_000
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_notebook_begins_with_a_title_and_what_colab_needs(name):
+    title, install, *_ = read(name).cells
+    assert title.cell_type == "markdown" and title.source.startswith("# ")
+    assert install.cell_type == "code"
+    assert re.fullmatch(
+        r'import sys\n\nif "google\.colab" in sys\.modules:\n'
+        r'    %pip install --quiet "relative-attention\[[a-z0-9,]+\]"',
+        install.source,
+    )
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_outputs_are_those_of_one_run_without_complaint(name):
+    cells = [cell for cell in read(name).cells if cell.cell_type == "code"]
+    assert [cell.execution_count for cell in cells] == list(
+        range(1, len(cells) + 1)
+    )
+    outputs = [output for cell in cells for output in cell.outputs]
+    assert any("image/png" in output.get("data", {}) for output in outputs)
+    for output in outputs:
+        assert output.output_type != "error"
+        assert output.get("name") != "stderr", output.text
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_notebook_names_no_place_of_the_machine_it_ran_on(name):
+    # Images are base64, in which a slash means nothing.
+    notebook = read(name)
+    for cell in notebook.cells:
+        for output in cell.get("outputs", ()):
+            output.get("data", {}).pop("image/png", None)
+    found = re.findall(r"/(?:home|root|tmp|work|Users)/", str(notebook))
+    assert not found
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_notebook_uses_public_names_alone(name):
+    for code in code_of(name):
+        for node in ast.walk(ast.parse(code)):
+            if isinstance(node, ast.ImportFrom):
+                assert not node.module.startswith("relative_attention")
+            elif isinstance(node, ast.Import):
+                for alias in node.names:
+                    if alias.name.startswith("relative_attention"):
+                        assert alias.name == "relative_attention"
+                        assert alias.asname == "ra"
+            elif isinstance(node, ast.Attribute):
+                assert not node.attr.startswith("_"), node.attr
+                if isinstance(node.value, ast.Name) and node.value.id == "ra":
+                    assert node.attr in ra.__all__
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_link_to_a_file_is_right(name):
+    for cell in read(name).cells:
+        if cell.cell_type == "markdown":
+            for link in re.findall(r"\]\(([^)#]+)\)", cell.source):
+                if not link.startswith("http"):
+                    assert (NOTEBOOKS / link).exists(), link
+
+
+@pytest.mark.large
+def test_relative_attention_by_hand_prints_its_tables():
+    out = run("1_relative_attention_by_hand.ipynb")
+    differences = re.findall(
+        r"keys (\d), in values (\d): the two 'I' differ by (\S+)", out
+    )
+    assert [pair[:2] for pair in differences] == [
+        ("0", "0"),
+        ("1", "0"),
+        ("0", "1"),
+        ("1", "1"),
+    ]
+    assert [float(pair[2]) > 0.01 for pair in differences] == [
+        False,
+        True,
+        True,
+        True,
+    ]
+    assert "[[3 4 5 6 6 6 6 6 6 6]\n" in out
+    for equal in re.findall(r"differs? (?:.*)by at most (\S+)", out):
+        assert float(equal) < 1e-5
+
+
 @pytest.mark.large
 def test_graphs():
-    printed = run("5_graphs.ipynb")
-    (guess,) = re.findall(r"most frequent answer ([\d.]+)%", printed)
-    accuracies = dict(re.findall(r"knows (\w+) +([\d.]+)%", printed))
+    out = run("5_graphs.ipynb")
+    (guess,) = re.findall(r"most frequent answer ([\d.]+)%", out)
+    accuracies = dict(re.findall(r"knows (\w+) +([\d.]+)%", out))
     assert float(accuracies["relations"]) > 99
     for kind in ("nothing", "distances"):
         assert float(accuracies[kind]) < float(guess) + 2
-    (difference,) = re.findall(r"greatest difference: (\S+)", printed)
+    (difference,) = re.findall(r"greatest difference: (\S+)", out)
     assert float(difference) < 1e-5
