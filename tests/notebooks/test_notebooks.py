@@ -150,6 +150,34 @@ def test_relative_attention_by_hand_prints_its_tables():
 
 
 @pytest.mark.large
+def test_positions_compared_prints_what_becomes_of_each():
+    out = run("2_positions_compared.ipynb")
+    changes = dict(
+        re.findall(r"(\w+) +changes the outputs by up to (\S+)", out)
+    )
+    assert {kind: float(change) < 1e-5 for kind, change in changes.items()} == {
+        "none": True,
+        "sinusoidal": False,
+        "learned": False,
+        "relative": True,
+    }
+    (lengths,) = re.findall(r"^length +(8 .*)$", out, re.MULTILINE)
+    assert lengths.split()[-1] == "128"
+    rows = re.findall(r"^([a-z]+) +((?: *\d+%)+)$", out, re.MULTILINE)
+    at_128 = {kind: int(row.split()[-1][:-1]) for kind, row in rows}
+    assert at_128["relative"] > 99
+    assert at_128["sinusoidal"] < 30 and at_128["learned"] < 30
+    paths = re.findall(r"^(\w\S+) +((?: +\d+){5})$", out, re.MULTILINE)
+    longest = {name: int(row.split()[-1]) for name, row in paths}
+    assert longest == {
+        "length": 64,
+        "self-attention": 1,
+        "convolution": 21,
+        "recurrence": 63,
+    }
+
+
+@pytest.mark.large
 def test_graphs():
     out = run("5_graphs.ipynb")
     (guess,) = re.findall(r"most frequent answer ([\d.]+)%", out)
