@@ -37,6 +37,7 @@ _ROOM_OF = {
     "TokenCorpus": "data",
     "Vocabulary": "data",
     "length_buckets": "data",
+    "write_spoken_numbers": "data",
     "AveragingAdam": "training",
     "MaskedCrossEntropy": "training",
     "Perplexity": "training",

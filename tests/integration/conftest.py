@@ -4,7 +4,6 @@ import pytest
 import yaml
 
 import relative_attention as ra
-from relative_attention.data.spoken_numbers import write_spoken_numbers
 
 RECIPE = {
     "name": "small",
@@ -43,7 +42,7 @@ RECIPE = {
 def corpus(tmp_path_factory):
     """Folder with train, validation and test in English and German."""
     folder = tmp_path_factory.mktemp("corpus")
-    write_spoken_numbers(
+    ra.write_spoken_numbers(
         folder, train_pairs=300, validation_pairs=30, test_pairs=20
     )
     return folder

@@ -7,7 +7,6 @@ import pytest
 
 import relative_attention as ra
 from relative_attention.cli import main
-from relative_attention.data.spoken_numbers import write_spoken_numbers
 
 pytestmark = pytest.mark.large
 
@@ -36,7 +35,7 @@ def test_translations_depend_on_neither_batch_nor_order(
     demo, tmp_path, num_beams
 ):
     folder, _ = demo
-    write_spoken_numbers(
+    ra.write_spoken_numbers(
         tmp_path, train_pairs=50, validation_pairs=10, test_pairs=40
     )
     sentences = (tmp_path / "test.en").read_text().splitlines()
