@@ -4,7 +4,7 @@ VENV ?= .venv
 # Each file's tests stay together, as they share what is made for them.
 PARALLEL ?= --numprocesses auto --maxprocesses 4 --dist loadfile
 
-.PHONY: demo test test-slow test-backends lint clean
+.PHONY: demo test test-slow test-backends lint docs clean
 
 demo: $(VENV)/.demo
 	$(VENV)/bin/relative-attention demo --output runs/demo
@@ -30,6 +30,10 @@ lint: $(VENV)/.lint
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 
+# The reference of all public names, docs/html/index.html.
+docs: $(VENV)/.docs
+	$(VENV)/bin/python docs/build.py docs/html
+
 $(VENV)/bin/pip:
 	$(PYTHON) -m venv $(VENV)
 
@@ -39,4 +43,4 @@ $(VENV)/.%: setup.py pyproject.toml | $(VENV)/bin/pip
 	touch $@
 
 clean:
-	rm -rf $(VENV) build *.egg-info
+	rm -rf $(VENV) build docs/html *.egg-info

@@ -32,6 +32,7 @@ class BuildWithZoo(build_py):
 
 DEMO = ["Babel>=2.18", "matplotlib>=3.11", "num2words>=0.5.14"]
 CTRANSLATE2 = ["ctranslate2>=4.8.5"]
+DOCS = ["pdoc>=16.0"]
 SERVING = ["tensorflow-serving-api>=2.21"]
 # The second is imported by the first, which does not ask for it.
 WMT = ["tensorflow-datasets>=4.9.10", "importlib_resources>=7.1"]
@@ -77,9 +78,10 @@ setuptools.setup(
     extras_require={
         "ctranslate2": CTRANSLATE2,
         "demo": DEMO,
+        "docs": DOCS,
         "plot": ["matplotlib>=3.11"],
         "serving": SERVING,
-        "test": TEST + DEMO + CTRANSLATE2 + SERVING + WMT,
+        "test": TEST + DEMO + CTRANSLATE2 + DOCS + SERVING + WMT,
         "wmt": WMT,
         "backends": BACKENDS,
         "lint": LINT,

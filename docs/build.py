@@ -1,0 +1,39 @@
+"""Builds the HTML reference of the public names: `make docs`."""
+
+import pathlib
+import sys
+import warnings
+
+import pdoc
+
+import relative_attention as ra
+
+
+def build(directory):
+    """Write `relative_attention.html`, and an `index.html` that leads to it.
+
+    Args:
+        directory: path of the folder to fill.
+
+    Raises:
+        Warning: whatever there is to warn of, such as a name without an
+            object.
+    """
+    for name in ra.__all__:
+        # pdoc documents what a module holds; ours is filled on demand.
+        setattr(ra, name, getattr(ra, name))
+    # So that these are lists of names, too.
+    pdoc.docstrings.GOOGLE_LIST_SECTIONS.append("Call arguments")
+    pdoc.render.configure(
+        docformat="google",
+        footer_text=f"relative-attention {ra.__version__}",
+        search=False,
+        show_source=False,
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        pdoc.pdoc(ra.__name__, output_directory=pathlib.Path(directory))
+
+
+if __name__ == "__main__":
+    build(sys.argv[1])
