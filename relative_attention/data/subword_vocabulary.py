@@ -95,6 +95,9 @@ class SubwordVocabulary:
     def load(cls, path):
         """Read a `*.subwords` file, of tensor2tensor or of `save`.
 
+        Args:
+            path: path of the file.
+
         Raises:
             InputError: if the file is missing or is no such vocabulary.
         """
@@ -107,7 +110,11 @@ class SubwordVocabulary:
         return cls(model, name=str(path))
 
     def save(self, path):
-        """Write the vocabulary to `path`, byte for byte as it was read."""
+        """Write the vocabulary, byte for byte as it was read.
+
+        Args:
+            path: path of the file.
+        """
         with atomic_file(path) as file:
             file.write(self.model)
 
@@ -163,6 +170,12 @@ class SubwordVocabulary:
 
         They are as the file has them, escapes and final `_` included; what is
         no id of the vocabulary is the empty string.
+
+        Args:
+            token_ids: iterable of int.
+
+        Returns:
+            List of strings.
         """
         size = len(self)
         return [self._subwords[i] if 0 <= i < size else "" for i in token_ids]

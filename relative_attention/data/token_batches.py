@@ -75,7 +75,14 @@ class TokenBatches:
         return np.asarray(self._order.pairs[places], np.int64)
 
     def line_numbers(self, step):
-        """Lines (1 first) of the pairs of a step of training, 0 first."""
+        """Where the pairs of a step of training stand in the files.
+
+        Args:
+            step: int, 0 first.
+
+        Returns:
+            Sorted list of int, the lines of the pairs, 1 first.
+        """
         indices = self.batch_indices(*divmod(step, len(self)))
         return sorted(self.corpus.line_numbers[indices].tolist())
 
@@ -90,6 +97,9 @@ class TokenBatches:
 
     def batch(self, indices):
         """Arrays of the given pairs, as `Transformer` takes them.
+
+        Args:
+            indices: int array, see `batch_indices`.
 
         Returns:
             Pair of a dict, `"source_token_ids"` int32 `(B, S)` ending with

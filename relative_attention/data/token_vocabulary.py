@@ -114,6 +114,9 @@ class TokenVocabulary:
     def load(cls, path):
         """Read a vocabulary that `save` wrote.
 
+        Args:
+            path: path of the file.
+
         Raises:
             InputError: if the file, or that of its tokeniser, is missing or
                 damaged.
@@ -133,7 +136,11 @@ class TokenVocabulary:
             raise InputError(f"{path} is damaged: {error}.") from error
 
     def save(self, path):
-        """Write the vocabulary to `path`, and its tokeniser beside it."""
+        """Write the vocabulary, and its tokeniser beside it.
+
+        Args:
+            path: path of the file.
+        """
         path = pathlib.Path(path)
         tokenizer = None
         if self.tokenizer is not None:
@@ -189,7 +196,14 @@ class TokenVocabulary:
         return [self._processor.decode_pieces(tokens) for tokens in rows]
 
     def pieces(self, token_ids):
-        """The tokens of one row of ids, as strings, for pictures."""
+        """The tokens of one row of ids, for pictures.
+
+        Args:
+            token_ids: iterable of int.
+
+        Returns:
+            List of strings.
+        """
         return [self.tokens[int(i)] for i in token_ids]
 
     def _tokenize(self, lines):

@@ -102,6 +102,9 @@ class Vocabulary:
     def load(cls, path):
         """Read a vocabulary that `save` wrote.
 
+        Args:
+            path: path of the file.
+
         Raises:
             InputError: if the file is missing or is no vocabulary.
         """
@@ -111,7 +114,11 @@ class Vocabulary:
             raise InputError(f"No vocabulary at {path}: {error}.") from error
 
     def save(self, path):
-        """Write the SentencePiece model to `path`."""
+        """Write the SentencePiece model.
+
+        Args:
+            path: path of the file.
+        """
         with atomic_file(path) as file:
             file.write(self.model)
 
@@ -145,7 +152,14 @@ class Vocabulary:
         return self._processor.decode(rows) if rows else []
 
     def pieces(self, token_ids):
-        """The pieces of one row of ids, as strings, for pictures."""
+        """The pieces of one row of ids, for pictures.
+
+        Args:
+            token_ids: iterable of int.
+
+        Returns:
+            List of strings.
+        """
         return [self._processor.id_to_piece(int(i)) for i in token_ids]
 
 

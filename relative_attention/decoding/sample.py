@@ -49,8 +49,8 @@ def sample(
             whose probabilities reach it (nucleus sampling), of those that
             `top_k` leaves. Defaults to `None`, all.
         seed: int, not negative. Defaults to `None`, another at each call.
-        max_extra_length, max_length, min_length, target_prefix,
-        return_attention: see `beam_search`.
+        max_extra_length, max_length, min_length: see `beam_search`.
+        target_prefix, return_attention: see `beam_search`.
 
     Returns:
         Dict of `"token_ids"`, int32 `(B, num_results, T)`, in the order of

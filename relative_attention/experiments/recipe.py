@@ -217,6 +217,9 @@ class Recipe:
     def from_mapping(cls, mapping):
         """A recipe from nested dicts, as YAML gives them.
 
+        Args:
+            mapping: dict of the fields of `Recipe`, the sections as dicts.
+
         Raises:
             InputError: if a key is unknown or a value of another type.
         """
@@ -261,14 +264,30 @@ class Recipe:
         return dataclasses.asdict(self)
 
     def save(self, path):
-        """Write the recipe, every value of it, as YAML."""
+        """Write the recipe, every value of it, as YAML.
+
+        Args:
+            path: path of the file.
+        """
         text = yaml.safe_dump(
             self.to_mapping(), sort_keys=False, allow_unicode=True
         )
         pathlib.Path(path).write_text(text, encoding="utf-8")
 
     def model_config(self, vocabulary_size, source_vocabulary_size=None):
-        """The `TransformerConfig` for vocabularies of these sizes."""
+        """The architecture, for vocabularies of these sizes.
+
+        Args:
+            vocabulary_size: int. Of the target, or of both.
+            source_vocabulary_size: int. Defaults to `None`, one vocabulary
+                for both.
+
+        Returns:
+            `TransformerConfig`.
+
+        Raises:
+            InputError: if a field of `model` is unknown, or a value wrong.
+        """
         overrides = {k: v for k, v in self.model.items() if k != "preset"}
         if source_vocabulary_size is not None:
             overrides.setdefault("share_embeddings", "target")

@@ -34,9 +34,15 @@ class CrossAttention(MultiHeadLayer):
             `0.0`.
         use_bias: bool. Whether projections have biases. Defaults to `False`.
         output_shape: int. Size of the outputs. Defaults to that of `inputs`.
-        kernel_initializer, bias_initializer, kernel_regularizer,
-        bias_regularizer, kernel_constraint, bias_constraint, seed, **kwargs:
-            as in `RelativeSelfAttention`.
+        kernel_initializer: initializer of the projections. Defaults to
+            `"glorot_uniform"`.
+        bias_initializer: initializer of the biases. Defaults to `"zeros"`.
+        kernel_regularizer: regularizer of the projections.
+        bias_regularizer: regularizer of the biases.
+        kernel_constraint: constraint on the projections.
+        bias_constraint: constraint on the biases.
+        seed: int. Seed of the dropout.
+        **kwargs: arguments of `keras.layers.Layer`, such as `name`, `dtype`.
 
     Call arguments:
         inputs: float tensor `(B, T, D)`, the target side.
@@ -73,7 +79,14 @@ class CrossAttention(MultiHeadLayer):
         return (outputs, scores) if return_attention_scores else outputs
 
     def project_source(self, encoder_outputs):
-        """Keys `(B, N, S, H)` and values `(B, N, S, H_v)`, as a dict."""
+        """Keys and values of the source, once for all queries.
+
+        Args:
+            encoder_outputs: float tensor `(B, S, D)`.
+
+        Returns:
+            Dict of `"key"` `(B, N, S, H)` and `"value"` `(B, N, S, H_v)`.
+        """
         key, value = project_to_heads(
             encoder_outputs, [self.key_dense, self.value_dense]
         )
@@ -81,6 +94,12 @@ class CrossAttention(MultiHeadLayer):
 
     def attend(self, inputs, source, padding_mask=None, training=None):
         """Attend to what `project_source` returned.
+
+        Args:
+            inputs: float tensor `(B, T, D)`, the target side.
+            source: what `project_source` returned.
+            padding_mask: bool tensor `(B, S)`. `True` = real token.
+            training: bool. Whether dropout is active.
 
         Returns:
             Pair of outputs `(B, T, D)` and scores `(B, N, T, S)`.

@@ -36,12 +36,11 @@ class RelationAwareSelfAttention(SelfAttentionLayer):
             to their key and value. It may be none of the `R`, `-1` say; then
             no row of the tables lies idle. Defaults to `None`, every pair has
             an edge.
-        value_dim, use_key_relations, use_value_relations,
-        share_relations_across_heads, dropout, use_bias, output_shape,
-        kernel_initializer, bias_initializer, relation_initializer,
-        kernel_regularizer, bias_regularizer, relation_regularizer,
-        kernel_constraint, bias_constraint, relation_constraint, seed,
-        **kwargs: as in `RelativeSelfAttention`.
+        **kwargs: `value_dim`, `use_key_relations`, `use_value_relations`,
+            `share_relations_across_heads`, `dropout`, `use_bias`,
+            `output_shape`, all initializers, regularizers and constraints,
+            `seed`, and the arguments of `keras.layers.Layer`, as in
+            `RelativeSelfAttention`.
 
     Call arguments:
         inputs: float tensor `(B, T, D)`, the nodes.
@@ -56,6 +55,8 @@ class RelationAwareSelfAttention(SelfAttentionLayer):
         return_attention_scores: bool. Also return the scores, before dropout.
             Defaults to `False`.
         training: bool. Whether dropout is active.
+        inputs_mask: bool tensor `(B, T)`. The Keras padding mask of
+            `inputs`, which Keras fills in.
 
     Returns:
         Float tensor `(B, T, D)`, or the pair of it and scores `(B, N, T, T)`.

@@ -40,11 +40,10 @@ class RelativeGlobalAttention(SelfAttentionLayer):
             tensor2tensor.
         relation_initializer: initializer of one relation table. Defaults to
             tensor2tensor's, normal with standard deviation `H^-0.5`.
-        value_dim, use_key_relations, dropout, use_bias, output_shape,
-        kernel_initializer, bias_initializer, kernel_regularizer,
-        bias_regularizer, relation_regularizer, kernel_constraint,
-        bias_constraint, relation_constraint, seed, **kwargs: as in
-            `RelativeSelfAttention`.
+        **kwargs: `value_dim`, `use_key_relations`, `dropout`, `use_bias`,
+            `output_shape`, the other initializers, all regularizers and
+            constraints, `seed`, and the arguments of `keras.layers.Layer`, as
+            in `RelativeSelfAttention`.
 
     Call arguments:
         inputs: float tensor `(B, T, D)`.
@@ -55,6 +54,8 @@ class RelativeGlobalAttention(SelfAttentionLayer):
         return_attention_scores: bool. Also return the scores, before dropout.
             Defaults to `False`.
         training: bool. Whether dropout is active.
+        mask, inputs_mask: bool tensor `(B, T)`. The Keras padding mask of
+            `inputs`, which Keras fills in.
 
     Returns:
         Float tensor `(B, T, D)`, or the pair of it and scores `(B, N, T, T)`.

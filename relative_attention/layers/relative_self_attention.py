@@ -85,6 +85,8 @@ class RelativeSelfAttention(SelfAttentionLayer):
         return_attention_scores: bool. Also return the scores, before dropout.
             Defaults to `False`.
         training: bool. Whether dropout is active.
+        mask, inputs_mask: bool tensor `(B, T)`. The Keras padding mask of
+            `inputs`, which Keras fills in.
 
     Returns:
         Float tensor `(B, T, D)`, or the pair of it and scores `(B, N, T, T)`.
@@ -265,7 +267,10 @@ class RelativeSelfAttention(SelfAttentionLayer):
         return farthest, rows[..., 1:, :] - farthest
 
     def start_cache(self, batch_size):
-        """The empty cache of `batch_size` sentences, for `decode_step`.
+        """The empty cache, for `decode_step`.
+
+        Args:
+            batch_size: int. Number of sentences.
 
         Returns:
             Dict of `"key"` `(B, N, p * M, H)`, `"value"` `(B, N, p * M, H_v)`
@@ -290,6 +295,12 @@ class RelativeSelfAttention(SelfAttentionLayer):
 
         Each step copies what is recent, so there should not be much of it;
         this copies all. Done every 32 steps or so, both cost little.
+
+        Args:
+            cache: what `start_cache` or `decode_step` returned.
+
+        Returns:
+            The same cache with nothing recent.
         """
         merged = {
             name: ops.concatenate([cache[name], cache[f"recent_{name}"]], 2)

@@ -43,7 +43,15 @@ class SinusoidalPositions(keras.layers.Layer):
         return inputs + ops.cast(encodings, inputs.dtype)
 
     def encode(self, positions, hidden_dim):
-        """Encodings float32 `(T, D)` of absolute positions `(T,)`."""
+        """The encodings that are added.
+
+        Args:
+            positions: int tensor `(T,)`, absolute, 0 first.
+            hidden_dim: int. Number of columns `D`.
+
+        Returns:
+            float32 tensor `(T, D)`.
+        """
         num_timescales = hidden_dim // 2
         log_increment = math.log(self.max_wavelength) / max(
             num_timescales - 1, 1

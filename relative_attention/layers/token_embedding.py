@@ -56,7 +56,14 @@ class TokenEmbedding(keras.layers.Layer):
         return ops.cast(rows * scale[..., None], self.compute_dtype)
 
     def logits(self, hidden):
-        """Logits `(..., V)` of hidden states `(..., D)`."""
+        """Products with all rows of the matrix.
+
+        Args:
+            hidden: float tensor `(..., D)`.
+
+        Returns:
+            Float tensor `(..., V)`.
+        """
         embeddings = ops.cast(self.embeddings, hidden.dtype)
         rows = ops.reshape(hidden, (-1, self.hidden_dim))
         logits = ops.matmul(rows, ops.transpose(embeddings))

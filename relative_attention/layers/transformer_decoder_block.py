@@ -134,7 +134,11 @@ class TransformerDecoderBlock(TransformerBlock):
         }
 
     def merge_cache(self, cache):
-        """See `RelativeSelfAttention.merge_cache`."""
+        """See `RelativeSelfAttention.merge_cache`.
+
+        Args:
+            cache: what `start_cache` or `decode_step` returned.
+        """
         merged = self.self_attention.merge_cache(cache["self_attention"])
         return {**cache, "self_attention": merged}
 

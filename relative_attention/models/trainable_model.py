@@ -22,6 +22,9 @@ class TrainableModel(keras.Model):
     before it is clipped.
 
     On JAX and PyTorch a step is Keras' own.
+
+    Args:
+        **kwargs: arguments of `keras.Model`: `name`, `dtype`.
     """
 
     def __init__(self, **kwargs):
@@ -46,6 +49,7 @@ class TrainableModel(keras.Model):
                 replica takes its rows of a batch, for batches whose
                 activations would not fit at once. The update is that of the
                 whole batch. TensorFlow only. Defaults to `1`.
+            *args, **kwargs: as for `keras.Model.compile`.
 
         Raises:
             ValueError: if an argument is out of range, or does not work with

@@ -128,10 +128,17 @@ class Transformer(TrainableModel):
     def encode(
         self, source_token_ids, return_attention_scores=False, training=None
     ):
-        """Encoder outputs `(B, S, D)` of source ids `(B, S)`.
+        """What the encoder makes of source ids.
 
-        With `return_attention_scores`, the pair of them and a list of scores
-        `(B, N, S, S)`, one for each block.
+        Args:
+            source_token_ids: int tensor `(B, S)`.
+            return_attention_scores: bool. Also return the scores. Defaults
+                to `False`.
+            training: bool. Whether dropout is active.
+
+        Returns:
+            Encoder outputs, float tensor `(B, S, D)`, or the pair of them
+            and a list of scores `(B, N, S, S)`, one for each block.
         """
         mask = padding_mask(source_token_ids)[:, None, :]
         hidden = self._embed(
@@ -164,13 +171,21 @@ class Transformer(TrainableModel):
         return_attention_scores=False,
         training=None,
     ):
-        """Logits `(B, T, V)` of target ids `(B, T)`.
+        """Logits of target ids, given the encoder's outputs.
 
-        The ids start with `start_token_id`.
+        Args:
+            target_token_ids: int tensor `(B, T)`; rows start with
+                `start_token_id`.
+            encoder_outputs: float tensor `(B, S, D)`.
+            source_padding_mask: bool tensor `(B, S)`. `True` = real token.
+            return_attention_scores: bool. Also return the scores. Defaults
+                to `False`.
+            training: bool. Whether dropout is active.
 
-        With `return_attention_scores`, a triple of them and two lists of
-        scores, one for each block: of self-attention `(B, N, T, T)`, and of
-        attention to the source `(B, N, T, S)`.
+        Returns:
+            Logits, float tensor `(B, T, V)`, or a triple of them and two
+            lists of scores, one for each block: of self-attention
+            `(B, N, T, T)`, and of attention to the source `(B, N, T, S)`.
         """
         hidden = self._embed(
             self.target_embedding,
@@ -273,7 +288,11 @@ class Transformer(TrainableModel):
         }
 
     def merge_cache(self, cache):
-        """See `RelativeSelfAttention.merge_cache`."""
+        """See `RelativeSelfAttention.merge_cache`.
+
+        Args:
+            cache: what `start_cache` or `decode_step` returned.
+        """
         blocks = [
             block.merge_cache(block_cache)
             for block, block_cache in zip(self.decoder_blocks, cache["blocks"])
@@ -323,6 +342,7 @@ class Transformer(TrainableModel):
     # === Training ===
 
     def symbolic_batch(self):
+        """See `TrainableModel.symbolic_batch`."""
         ids = keras.KerasTensor((None, None), "int32")
         return {"source_token_ids": ids, "target_token_ids": ids}, ids
 

@@ -25,6 +25,9 @@ class TransformerSchedule(keras.optimizers.schedules.LearningRateSchedule):
             tensor2tensor from its third hyperparameter sets on. Defaults to
             `False`.
 
+    Call arguments:
+        step: int scalar, the optimizer's iteration, 0 first.
+
     Raises:
         ValueError: if a size is not positive.
 
