@@ -38,6 +38,19 @@ def train_step(model, data):
     return model.get_metrics_result()
 
 
+def is_mirrored(strategy):
+    """Whether replicas, be it a single one, meet outside compiled code."""
+    import tensorflow as tf
+
+    return isinstance(
+        strategy,
+        (
+            tf.distribute.MirroredStrategy,
+            tf.distribute.MultiWorkerMirroredStrategy,
+        ),
+    )
+
+
 def on_all_replicas(model, step):
     """What `fit` calls with an iterator: a step on every replica.
 
@@ -219,7 +232,8 @@ def _update(model, loss, gradients):
             lambda: None,
         )
 
-    if num_replicas == 1:
+    # A strategy has replicas meet in the optimizer even where there is one.
+    if not tf.distribute.has_strategy():
         tf.cond(is_usable, lambda: apply(gradients), lambda: None)
     else:
         context.merge_call(apply_if_usable, args=(gradients, is_usable))

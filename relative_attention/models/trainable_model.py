@@ -44,7 +44,8 @@ class TrainableModel(keras.Model):
         Args:
             jit_compile: `"auto"` is no XLA on a CPU, where it gains nothing
                 and compiles anew for every length of a batch, nor on several
-                replicas, where it does not work.
+                replicas or under a `MirroredStrategy` of one, where it does
+                not work.
             accumulation_steps: int. In how many parts, one after another, a
                 replica takes its rows of a batch, for batches whose
                 activations would not fit at once. The update is that of the
@@ -66,11 +67,13 @@ class TrainableModel(keras.Model):
             )
         self.accumulation_steps = accumulation_steps
         if is_tensorflow:
-            num_replicas = self.distribute_strategy.num_replicas_in_sync
+            strategy = self.distribute_strategy
+            num_replicas = strategy.num_replicas_in_sync
             if num_replicas > 1:
                 _check_replicas(num_replicas, jit_compile, kwargs)
             if jit_compile == "auto" and (
-                num_replicas > 1 or not keras.distribution.list_devices("gpu")
+                tensorflow_step.is_mirrored(strategy)
+                or not keras.distribution.list_devices("gpu")
             ):
                 jit_compile = False
         super().compile(*args, jit_compile=jit_compile, **kwargs)
