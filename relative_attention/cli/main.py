@@ -47,7 +47,7 @@ def main(arguments=None):
     0: done. 1: something given is wrong, and a line on standard error says
     what. 130: interrupted.
     """
-    options = _parse(arguments)
+    options = parse(arguments)
     try:
         load_tensorflow_quietly()
         options.run(options)
@@ -66,7 +66,18 @@ def main(arguments=None):
     return 0
 
 
-def _parse(arguments):
+def parse(arguments=None):
+    """What a command line asks for.
+
+    Args:
+        arguments: list of strings. Defaults to `None`, those of the process.
+
+    Returns:
+        `argparse.Namespace`; its `run` runs the command.
+
+    Raises:
+        SystemExit: if an argument is wrong, or `--help` is asked for.
+    """
     parser = _parser()
     options, rest = parser.parse_known_args(arguments)
     # argparse takes a list of positional arguments in one piece only; here

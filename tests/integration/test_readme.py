@@ -1,26 +1,464 @@
-"""What the README shows runs, and what it links to is there."""
+"""Every block of the README is run, and what it links to is there.
 
+A block is what a fence or four blanks set off. `CHECKS` says how blocks of
+each kind are checked; a block of any other kind is an error.
+"""
+
+import contextlib
+import http.server
+import importlib.util
+import io
+import json
+import os
 import pathlib
 import re
+import shlex
+import shutil
+import subprocess
+import sys
+import threading
+
+import pytest
+import yaml
+
+import relative_attention as ra
+from relative_attention.cli import main
+from relative_attention.cli import parse
 
 ROOT = pathlib.Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+PROSE = re.sub(r"^```.*?^```", "", README, flags=re.DOTALL | re.MULTILINE)
+
+HAS_CTRANSLATE2 = importlib.util.find_spec("ctranslate2") is not None
+
+# What makes the README's own training a matter of seconds.
+BRIEF = [
+    "vocabulary.size=400",
+    "model.num_encoder_layers=1",
+    "model.num_decoder_layers=1",
+    "model.hidden_dim=16",
+    "model.intermediate_dim=32",
+    "model.num_heads=2",
+    "training.steps=2",
+    "training.pictures=false",
+    "training.precision=float32",
+    "decoding.max_extra_length=5",
+]
+# Commands that need what only their users have: a corpus of the internet, a
+# checkpoint of another system. They are parsed, with what they name.
+PARSED = ("data", "convert")
 
 
-EXAMPLES = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+def blocks(text):
+    """Language and text of every fenced and every indented block."""
+    found, block, language = [], None, None
+    is_after_blank = True
+    for line in [*text.split("\n"), ""]:
+        if block is None and line.startswith("```"):
+            language, block = line[3:] or "text", []
+        elif language is not None:
+            if line == "```":
+                found.append((language, "".join(block)))
+                language = block = None
+            else:
+                block.append(f"{line}\n")
+        elif line.startswith("    ") and (block or is_after_blank):
+            block = [*(block or []), f"{line[4:]}\n"]
+        elif block:
+            found.append(("shell", "".join(block)))
+            block = None
+        is_after_blank = not line
+    assert block is None, "a fence is not closed"
+    return found
 
 
-def test_first_example_runs(capsys):
-    exec(EXAMPLES[0], {})
-    out = capsys.readouterr().out
-    assert out.startswith("(2, 10, 512) (2, 8, 10, 10)\n")
-    assert out.endswith(" parameters\n")
+BLOCKS = blocks(README)
 
 
-def test_weights_of_multi_head_attention_can_be_brought_along(capsys):
-    (example,) = (text for text in EXAMPLES if "MultiHeadAttention" in text)
-    exec(example, {})
-    assert capsys.readouterr().out == "True\n"
+def shell_lines(block):
+    """Lists of the words of each command, without comments."""
+    lines = block.replace("\\\n", " ").splitlines()
+    return [words for line in lines if (words := shlex.split(line, True))]
+
+
+def all_shell_lines():
+    return [
+        words
+        for language, block in BLOCKS
+        if language == "shell"
+        for words in shell_lines(block)
+    ]
+
+
+def commands():
+    """Words of every `relative-attention` that is a block or in the text."""
+    lines = all_shell_lines()
+    for command in re.findall(r"`(relative-attention [^`]+)`", PROSE):
+        lines.append(shlex.split(command))
+    return [words for words in lines if words[0] == "relative-attention"]
+
+
+def parse_words(words):
+    """What the command line asks for; its recipe is read, its keys, too."""
+    arguments, _, _ = redirections(words[1:])
+    options = parse(arguments)
+    if options.command == "train":
+        ra.find_recipe(options.recipe).override(options.overrides)
+    return options
+
+
+def redirections(words):
+    """Words without `< FILE` and `> FILE`, and these two files or `None`."""
+    files = {}
+    for sign in "<>":
+        if sign in words:
+            place = words.index(sign)
+            files[sign] = words[place + 1]
+            words = words[:place] + words[place + 2 :]
+    return words, files.get("<"), files.get(">")
+
+
+def run(words):
+    """Run a `relative-attention` as the shell would, in this process."""
+    arguments, source, target = redirections(words[1:])
+    output = io.TextIOWrapper(io.BytesIO(), write_through=True)
+    with contextlib.ExitStack() as stack:
+        patch = stack.enter_context(pytest.MonkeyPatch.context())
+        if source is not None:
+            patch.setattr(sys, "stdin", stack.enter_context(open(source)))
+        stack.enter_context(contextlib.redirect_stdout(output))
+        assert main(arguments) == 0
+    written = output.buffer.getvalue()
+    if target is not None:
+        pathlib.Path(target).write_bytes(written)
+    return written.decode()
+
+
+@pytest.fixture(scope="module")
+def folder(corpus, trained, tmp_path_factory):
+    """Where the README's reader is: with files, a model and its exports."""
+    folder = tmp_path_factory.mktemp("reader")
+    for file in corpus.glob("*.*"):
+        shutil.copyfile(file, folder / file.name)
+    (folder / "new.en").write_text("he paid ten euros.\n\nyes\n")
+    (folder / "runs").mkdir()
+    (folder / "runs" / "other").symlink_to(trained)
+    first, *_ = [
+        words
+        for words in all_shell_lines()
+        if words[:2] == ["relative-attention", "train"]
+    ]
+    with contextlib.chdir(folder):
+        printed = run([*first, *BRIEF])
+        assert "model: runs/mine" in printed
+        for words in all_shell_lines():
+            if words[:2] == ["relative-attention", "export"]:
+                if "ctranslate2" not in words or HAS_CTRANSLATE2:
+                    run(words)
+    return folder
+
+
+@pytest.fixture
+def reader(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    return folder
+
+
+# === How a block is checked ===
+
+
+def check_shell(block, request):
+    for words in shell_lines(block):
+        SHELL[words[0]](words, request)
+
+
+def check_make(words, request):
+    # Says what would be done, and fails where there is no such target.
+    subprocess.run(
+        [*words, "--dry-run"], cwd=ROOT, check=True, stdout=subprocess.DEVNULL
+    )
+
+
+def check_pip(words, request):
+    assert words[:2] == ["pip", "install"]
+    (extra,) = re.findall(r"^\.(?:\[(\w+)\])?$", words[2])
+    metadata = (ROOT / "setup.py").read_text("utf-8")
+    assert not extra or f'"{extra}": ' in metadata
+
+
+def check_docker(words, request):
+    """The image is told of the folder that `export` writes."""
+    (volume,) = [word for word in words if "$PWD" in word]
+    (name,) = [word for word in words if word.startswith("MODEL_NAME=")]
+    source, target = volume.split(":")
+    assert target == f"/models/{name.removeprefix('MODEL_NAME=')}"
+    exported = request.getfixturevalue("reader") / source.split("/", 1)[1]
+    assert (exported / "1" / "saved_model.pb").is_file()
+    assert f"http://localhost:8501/v1{target}:predict" in README
+
+
+def check_command(words, request):
+    options = parse_words(words)
+    if options.command in ("train", "export"):
+        return  # Parsed; those that can be run were, for `folder`.
+    if options.command in PARSED or "runs/converted" in words:
+        return
+    request.getfixturevalue("reader")
+    output = run(words)
+    _, source, target = redirections(words)
+    if target is not None:
+        rows = pathlib.Path(source or options.source).read_text().count("\n")
+        assert pathlib.Path(target).read_text().count("\n") == rows
+    else:
+        assert output.startswith("BLEU ")
+
+
+SHELL = {
+    "make": check_make,
+    "pip": check_pip,
+    "docker": check_docker,
+    "relative-attention": check_command,
+}
+
+
+def check_python(block, request):
+    """Run it, with what blocks before it and its reader have."""
+    if re.search("runs/|exported/|localhost|translator|batches", block):
+        request.getfixturevalue("reader")
+    if "import ctranslate2" in block and not HAS_CTRANSLATE2:
+        pytest.skip("ctranslate2 is not installed")
+    given = {}
+    if "import relative_attention" not in block:
+        given["ra"] = ra
+    if "load_translator" not in block and "translator." in block:
+        given["translator"] = ra.load_translator("runs/mine")
+    if "MirroredStrategy" in block:
+        block = with_little_data(block, given)
+    with contextlib.ExitStack() as stack:
+        if "localhost:8501" in block:
+            port = stack.enter_context(serving_stand_in())
+            block = block.replace("localhost:8501", f"localhost:{port}")
+        output = io.StringIO()
+        stack.enter_context(contextlib.redirect_stdout(output))
+        exec(compile(block, "README.md", "exec"), given)
+    # A comment beside `print` says what is printed.
+    for shown in re.findall(r"^print\(.*\)  # (.*)$", block, re.MULTILINE):
+        assert shown in output.getvalue()
+
+
+def with_little_data(block, given):
+    """A block that trains a base model, with a tiny one and one batch."""
+    translator = ra.load_translator("runs/mine")
+    corpus = ra.TokenCorpus.prepare(
+        ra.ParallelCorpus("test.en", "test.de"),
+        translator.vocabulary,
+        translator.vocabulary,
+        64,
+        "ids",
+    )
+    given["batches"] = ra.TokenBatches(corpus, 64).evaluation_dataset().take(1)
+    large = '"transformer_base_relative", vocabulary_size=32768'
+    assert large in block
+    return block.replace(
+        large,
+        '"transformer_tiny_relative", vocabulary_size=400, '
+        "num_encoder_layers=1, num_decoder_layers=1",
+    )
+
+
+@contextlib.contextmanager
+def serving_stand_in():
+    """A server that answers as TensorFlow Serving's REST API; its port."""
+    import tensorflow as tf
+    import tensorflow_text  # noqa: F401
+
+    loaded = tf.saved_model.load("exported/mine/1")
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_POST(self):
+            assert self.path == "/v1/models/mine:predict"
+            size = int(self.headers["Content-Length"])
+            inputs = json.loads(self.rfile.read(size))["inputs"]
+            outputs = loaded.signatures["serving_default"](
+                **{name: tf.constant(value) for name, value in inputs.items()}
+            )
+            answer = {
+                "outputs": {
+                    "translations": [
+                        line.decode()
+                        for line in outputs["translations"].numpy()
+                    ],
+                    "scores": outputs["scores"].numpy().tolist(),
+                }
+            }
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(json.dumps(answer).encode())
+
+        def log_message(self, *arguments):
+            pass
+
+    with http.server.HTTPServer(("localhost", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield server.server_port
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def check_job(script, hosts, index, request):
+    """Run a script with stand-ins for what starts processes.
+
+    It must call `relative-attention` with arguments that it knows, and with
+    a `TF_CONFIG` that names two machines and which one it is.
+    """
+    folder = request.getfixturevalue("tmp_path")
+    stand_ins = {
+        "scontrol": 'echo "first\nsecond"',
+        "srun": '"$@"',
+        "relative-attention": f'"{sys.executable}" -c "import os, sys, json; '
+        "json.dump([os.environ['TF_CONFIG'], sys.argv[1:]], "
+        f"open('{folder}/called', 'w'))\" \"$@\"",
+    }
+    for name, body in stand_ins.items():
+        (folder / name).write_text(f"#!/bin/bash\n{body}\n")
+        (folder / name).chmod(0o755)
+    subprocess.run(
+        script,
+        env={
+            **os.environ,
+            "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}",
+            "SLURM_PROCID": str(index),
+            "JOB_COMPLETION_INDEX": str(index),
+        },
+        check=True,
+    )
+    config, arguments = json.loads((folder / "called").read_text())
+    assert json.loads(config) == {
+        "cluster": {"worker": hosts},
+        "task": {"type": "worker", "index": index},
+    }
+    assert parse_words(["relative-attention", *arguments]).resume
+
+
+def check_bash(block, request):
+    assert block.startswith("#!/bin/bash\n#SBATCH ")
+    hosts = ["first:2222", "second:2222"]
+    check_job(["bash", "-c", block], hosts, 1, request)
+
+
+def check_yaml(block, request):
+    container = yaml.safe_load(block)
+    script = container["command"] + container["args"]
+    hosts = ["train-0.train:2222", "train-1.train:2222"]
+    check_job(script, hosts, 1, request)
+
+
+def check_diff(block, request):
+    """Before and after give attention outputs of the same shape."""
+    import keras
+
+    x = keras.random.normal((2, 5, 12))
+    for other, kept in ("+-", "-+"):
+        lines = block.splitlines()
+        side = [line[1:] for line in lines if line[0] != other]
+        assert side != [line[1:] for line in lines if line[0] != kept]
+        given = {"keras": keras, "ra": ra, "x": x, "mask": None}
+        exec("\n".join(side), given)
+        assert given["y"].shape == (2, 5, 12)
+
+
+def check_text(block, request):
+    """The table of relative positions is that of the op."""
+    rows = re.findall(r"((?: +\d){5})$", block, re.MULTILINE)
+    table = [[int(index) for index in row.split()] for row in rows]
+    positions = range(5)
+    expected = ra.clipped_relative_positions(positions, positions, 2)
+    assert table == expected.numpy().tolist()
+
+
+def check_bibtex(block, request):
+    entries = dict(re.findall(r"^  (\w+) = \{(.+)\},?$", block, re.MULTILINE))
+    assert block.startswith("@inproceedings{") and block.endswith("\n}\n")
+    assert len(entries) == block.count(" = ")
+    assert {"title", "author", "booktitle", "year"} <= set(entries)
+
+
+CHECKS = {
+    "shell": check_shell,
+    "python": check_python,
+    "bash": check_bash,
+    "yaml": check_yaml,
+    "diff": check_diff,
+    "text": check_text,
+    "bibtex": check_bibtex,
+}
+
+
+def name_of(block):
+    language, text = block
+    return f"{language} {text.split()[0]} {text.split()[1]}"
+
+
+# Keras warns of its own default where `fit` is given a data set.
+@pytest.mark.filterwarnings("ignore:.shuffle=True. was passed:UserWarning")
+@pytest.mark.large
+@pytest.mark.parametrize("block", BLOCKS, ids=map(name_of, BLOCKS))
+def test_block_is_right(block, request):
+    language, text = block
+    CHECKS[language](text, request)
+
+
+def test_no_block_is_left_out():
+    assert {language for language, _ in BLOCKS} <= set(CHECKS)
+    fences = re.findall(r"^```", README, re.MULTILINE)
+    shown = "".join(text for _, text in BLOCKS)
+    assert len([b for b in BLOCKS if b[0] != "shell"]) * 2 == len(fences)
+    # A command stands in a block or, in the text, between two marks.
+    for line in re.findall(r"^.*relative-attention .*$", README, re.MULTILINE):
+        in_text = re.findall(r"`relative-attention ", line)
+        assert in_text or line.strip() in shown, line
+
+
+def test_blocks_are_told_apart():
+    text = (
+        "Do:\n\n    a \\\n      b\n\n```python\nc\n\n    d\n```\n- e\n    f\n"
+    )
+    assert blocks(text) == [
+        ("shell", "a \\\n  b\n"),
+        ("python", "c\n\n    d\n"),
+    ]
+
+
+@pytest.mark.parametrize("words", commands(), ids=shlex.join)
+def test_command_is_one_that_there_is(words):
+    assert parse_words(words).command == words[1]
+
+
+def test_keys_of_recipes_are_those_that_there_are():
+    recipe = ra.find_recipe("small_relative")
+    mapping = recipe.to_mapping()
+    spans = re.findall(r"`([^`]+)`", PROSE.replace("\n", " "))
+    keys = {
+        assignment
+        for span in spans
+        for assignment in span.split()
+        if re.fullmatch(
+            r"(data|vocabulary|training|decoding)\.\w+(=\S+)?|"
+            r"model\.\w+=\S+",
+            assignment,
+        )
+    }
+    assert len(keys) > 10
+    keys -= {"training.csv", "vocabulary.model"}  # files of a run
+    for key in keys:
+        section, name = key.partition("=")[0].split(".")
+        if "=" in key:
+            recipe.override([key])
+        else:
+            assert name in mapping[section], key
 
 
 def test_every_link_to_a_file_is_right():
@@ -29,15 +467,3 @@ def test_every_link_to_a_file_is_right():
         for link in links:
             if not link.startswith("http"):
                 assert (card.parent / link).exists(), f"{card}: {link}"
-
-
-def test_table_of_relative_positions_is_that_of_the_op():
-    import relative_attention as ra
-
-    rows = re.findall(r"^ .{12,}((?: +\d){5})$", README, re.MULTILINE)
-    first = re.findall(r"^query:.*?((?: +\d){5})$", README, re.MULTILINE)
-    table = [[int(i) for i in row.split()] for row in first + rows]
-    assert (
-        table
-        == ra.clipped_relative_positions(range(5), range(5), 2).numpy().tolist()
-    )
