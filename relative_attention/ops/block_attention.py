@@ -58,6 +58,7 @@ def block_attention(
     Reference:
      - [Shaw et al., 2018](https://arxiv.org/abs/1803.02155), eqs. 3-5
     """
+    query, key, value = map(ops.convert_to_tensor, (query, key, value))
     length = query.shape[2]
     tables = {"key": key_relations, "value": value_relations}
     reach = 0

@@ -65,7 +65,8 @@ def unshear(by_key, num_distances, has_future=True):
     if not has_future:
         return by_distance
     # Keys beyond `K`: from column `2K + 1` on, right of the diagonal.
-    is_beyond = ops.arange(length - 1)[None] >= ops.arange(length)[:, None]
+    positions = ops.arange(length)
+    is_beyond = positions[None, :-1] >= positions[:, None]
     beyond = ops.sum(
         by_key[..., num_distances:] * ops.cast(is_beyond, by_key.dtype),
         axis=-1,

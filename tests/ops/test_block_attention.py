@@ -53,7 +53,7 @@ def by_edges(query, key, value, key_table, value_table, mask, kept=None):
 def assert_same(gradients, arrays, attend, expected, rng):
     """Context vectors, and gradients of every operand."""
     outputs = attend(*arrays)
-    weights = normal(rng, *outputs.shape)
+    weights = ops.convert_to_tensor(normal(rng, *outputs.shape))
     np.testing.assert_allclose(outputs, expected(*arrays), rtol=1e-5, atol=1e-5)
     results = [
         gradients(lambda *x, f=function: ops.sum(f(*x) * weights), arrays)
