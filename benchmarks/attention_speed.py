@@ -107,8 +107,9 @@ def main():
         "(least to greatest). " + provenance_sentence(origin)
     )
     if options.output:
-        content = {"options": vars(options), "origin": origin, "cases": cases}
         path = pathlib.Path(options.output)
+        del options.output
+        content = {"options": vars(options), "origin": origin, "cases": cases}
         path.with_suffix(".json").write_text(json.dumps(content, indent=1))
         draw(cases, path.with_suffix(".png"))
 
@@ -238,10 +239,13 @@ def draw(cases, path):
                         (case["length"], statistics.median(ratios))
                     )
         for kind, points in lines.items():
-            axis.plot(*zip(*points), marker="o", label=_NAMES[kind])
+            axis.plot(*zip(*sorted(points)), marker="o", label=_NAMES[kind])
         axis.set(
             title=f"K = {distance}", xlabel="tokens", xscale="log", yscale="log"
         )
+        lengths = sorted({case["length"] for case in cases})
+        axis.set_xticks(lengths, map(str, lengths))
+        axis.minorticks_off()
         axis.grid(alpha=0.3)
     axes[0].set_ylabel("time, forward and backward,\nover Keras' layer")
     axes[0].legend(fontsize=7)
