@@ -5,7 +5,7 @@ import re
 import pytest
 
 
-@pytest.mark.large
+@pytest.mark.slow
 def test_train_a_translator(printed_by):
     printed = printed_by("3_train_a_translator.ipynb")
     (bleu,) = re.findall(r"^BLEU ([\d.]+) \(.*tok:13a", printed, re.MULTILINE)
