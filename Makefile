@@ -12,7 +12,7 @@ demo: $(VENV)/.demo
 test: $(VENV)/.test
 	$(VENV)/bin/python -m pytest $(PARALLEL)
 
-# Minutes each: runs that are killed, machines that are lost.
+# Minutes each: runs that are killed, machines that are lost, notebooks.
 test-slow: $(VENV)/.test
 	$(VENV)/bin/python -m pytest -m slow
 
