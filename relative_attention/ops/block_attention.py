@@ -237,11 +237,7 @@ class _Block:
             values = x[_operand("value", kind)][:, :, start:stop]
             context = context + ops.matmul(self._dropped(index), values)
         if "value_relations" in x:
-            self.buckets = unshear(
-                self._to_band(self._dropped(0)),
-                2 * self.reach + 1,
-                not self.is_causal,
-            )
+            self.buckets = self._by_distance(self._dropped(0))
             context = context + _by_table(self.buckets, x["value_relations"])
         self.context = context * ops.cast(self.inverse, context.dtype)
         return self.context
@@ -251,9 +247,7 @@ class _Block:
         logits = ops.matmul(query, _transposed(keys))
         if kind == "near" and "key_relations" in x:
             by_distance = _by_table(query, _transposed(x["key_relations"]))
-            logits = logits + self._from_band(
-                shear(by_distance, not self.is_causal)
-            )
+            logits = logits + self._by_key(by_distance)
         logits = ops.cast(logits, "float32")
         part = mask and mask.part(self.start, self.stop, start, stop)
         if part is not None:
@@ -274,26 +268,9 @@ class _Block:
         of_query = 0
         of_keys, of_values = {}, {}
         for index, (kind, start, stop) in enumerate(self.regions()):
-            of_scores = ops.matmul(
-                upstream,
-                _transposed(x[_operand("value", kind)][:, :, start:stop]),
-            )
-            if kind == "near" and "value_relations" in x:
-                relations = x["value_relations"]
-                of_buckets = _by_table(upstream, _transposed(relations))
-                of_scores = of_scores + self._from_band(
-                    shear(of_buckets, not self.is_causal)
-                )
-                sums["value_relations"].append(
-                    _table_gradient(self.buckets, upstream, relations)
-                )
-            if self.kept is not None:
-                of_scores = ops.where(
-                    self.kept[index], of_scores * self.kept_scale, 0.0
-                )
             of_logits = ops.cast(
                 ops.cast(self.scores[index], "float32")
-                * (ops.cast(of_scores, "float32") + of_total),
+                * (self._score_gradient(x, upstream, index) + of_total),
                 query.dtype,
             )
             keys = x[_operand("key", kind)][:, :, start:stop]
@@ -304,21 +281,35 @@ class _Block:
             )
             if kind == "near" and "key_relations" in x:
                 relations = x["key_relations"]
-                by_distance = unshear(
-                    self._to_band(of_logits),
-                    2 * self.reach + 1,
-                    not self.is_causal,
-                )
+                by_distance = self._by_distance(of_logits)
                 of_query = of_query + _by_table(by_distance, relations)
                 sums["key_relations"].append(
                     _table_gradient(by_distance, query, relations)
                 )
+        if "value_relations" in x:
+            sums["value_relations"].append(
+                _table_gradient(self.buckets, upstream, x["value_relations"])
+            )
         sums["query"].append(of_query)
         for name, parts in (("key", of_keys), ("value", of_values)):
             past = [parts[kind] for kind in ("left", "near") if kind in parts]
             sums[name].append(_joined(past))
             if "right" in parts:
                 sums[f"{name}_right"].append(parts["right"])
+
+    def _score_gradient(self, x, upstream, index):
+        """By way of the context vectors; float32, `(B, N, C, keys)`."""
+        kind, start, stop = self.regions()[index]
+        values = x[_operand("value", kind)][:, :, start:stop]
+        of_scores = ops.matmul(upstream, _transposed(values))
+        if kind == "near" and "value_relations" in x:
+            relations = _transposed(x["value_relations"])
+            of_scores = of_scores + self._by_key(_by_table(upstream, relations))
+        if self.kept is not None:
+            of_scores = ops.where(
+                self.kept[index], of_scores * self.kept_scale, 0.0
+            )
+        return ops.cast(of_scores, "float32")
 
     def _dropped(self, index):
         scores = self.scores[index]
@@ -333,17 +324,20 @@ class _Block:
             return before, self.reach
         return before, self.stop + self.reach - self.near_stop
 
-    def _from_band(self, by_key):
+    def _by_key(self, by_distance):
+        """`(B, N, C, 2K + 1)` moved to the keys that are near."""
+        by_key = shear(by_distance, not self.is_causal)
         before, after_last = self._margins()
         if not before and not after_last:
             return by_key
         return by_key[..., before : before + self.near_stop - self.near_start]
 
-    def _to_band(self, by_key):
-        before, after_last = self._margins()
-        if not before and not after_last:
-            return by_key
-        return ops.pad(by_key, ((0, 0), (0, 0), (0, 0), (before, after_last)))
+    def _by_distance(self, by_key):
+        """The transpose of `_by_key`."""
+        margins = self._margins()
+        if any(margins):
+            by_key = ops.pad(by_key, ((0, 0), (0, 0), (0, 0), margins))
+        return unshear(by_key, 2 * self.reach + 1, not self.is_causal)
 
 
 def _operand(name, kind):
