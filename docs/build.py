@@ -12,6 +12,8 @@ import relative_attention as ra
 def build(directory):
     """Write `relative_attention.html`, and an `index.html` that leads to it.
 
+    A public module, such as `plot`, gets a page of its own beside it.
+
     Args:
         directory: path of the folder to fill.
 
@@ -32,7 +34,12 @@ def build(directory):
     )
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        pdoc.pdoc(ra.__name__, output_directory=pathlib.Path(directory))
+        # A function of `plot` and its file share a name: the file gets no page.
+        pdoc.pdoc(
+            ra.__name__,
+            rf"!{ra.__name__}\.\w+\.",
+            output_directory=pathlib.Path(directory),
+        )
 
 
 if __name__ == "__main__":

@@ -29,14 +29,23 @@ def test_every_public_name_is_in_the_reference_once(tmp_path):
     )
     assert built.returncode == 0, built.stderr
     assert "Warn" not in built.stdout
-    page = (tmp_path / "relative_attention.html").read_text("utf-8")
-    sections = dict(
-        re.findall(r'<section id="(\w+)">(.*?)</section>', page, re.DOTALL)
-    )
-    names = re.findall(r'<section id="(\w+)">', page)
-    assert sorted(names) == sorted(ra.__all__)
-    for name in set(ra.__all__) - {"__version__"}:
-        docstring = inspect.getdoc(getattr(ra, name))
-        shown = " ".join(words(sections[name]))
-        assert " ".join(words(docstring.split("\n\n")[0])) in shown
+    modules = {n for n in ra.__all__ if inspect.ismodule(getattr(ra, n))}
+    pages = {"relative_attention": ra}
+    pages |= {f"relative_attention/{n}": getattr(ra, n) for n in modules}
+    written = {path.relative_to(tmp_path) for path in tmp_path.rglob("*.html")}
+    assert written == {
+        pathlib.Path(f"{name}.html") for name in [*pages, "index"]
+    }
+    for path, module in pages.items():
+        page = (tmp_path / f"{path}.html").read_text("utf-8")
+        sections = dict(
+            re.findall(r'<section id="(\w+)">(.*?)</section>', page, re.DOTALL)
+        )
+        names = re.findall(r'<section id="(\w+)">', page)
+        own = set(module.__all__) - (modules if module is ra else set())
+        assert sorted(names) == sorted(own)
+        for name in own - {"__version__"}:
+            docstring = inspect.getdoc(getattr(module, name))
+            shown = " ".join(words(sections[name]))
+            assert " ".join(words(docstring.split("\n\n")[0])) in shown
     assert "relative_attention.html" in (tmp_path / "index.html").read_text()
