@@ -55,18 +55,25 @@ class TokenEmbedding(keras.layers.Layer):
         )
         return ops.cast(rows * scale[..., None], self.compute_dtype)
 
-    def logits(self, hidden):
+    def logits(self, hidden, few_rows=False):
         """Products with all rows of the matrix.
 
         Args:
             hidden: float tensor `(..., D)`.
+            few_rows: bool. Whether these are some hundred rows at most, as in
+                a step of decoding: on a CPU TensorFlow is then 1.5 to 8 times
+                as fast with the large matrix on the left; from 500 rows on,
+                slower. The numbers are the same. Defaults to `False`.
 
         Returns:
             Float tensor `(..., V)`.
         """
         embeddings = ops.cast(self.embeddings, hidden.dtype)
         rows = ops.reshape(hidden, (-1, self.hidden_dim))
-        logits = ops.matmul(rows, ops.transpose(embeddings))
+        if few_rows:
+            logits = ops.transpose(ops.matmul(embeddings, ops.transpose(rows)))
+        else:
+            logits = ops.matmul(rows, ops.transpose(embeddings))
         return ops.reshape(
             logits, (*fixed_shape(hidden)[:-1], self.vocabulary_size)
         )

@@ -257,10 +257,10 @@ class Transformer(TrainableModel):
             )
         return self.embedding_dropout(hidden, training=training)
 
-    def _logits(self, hidden):
+    def _logits(self, hidden, few_rows=False):
         if self.decoder_norm is not None:
             hidden = self.decoder_norm(hidden)
-        logits = self.output_embedding.logits(hidden)
+        logits = self.output_embedding.logits(hidden, few_rows)
         if self.output_bias is not None:
             logits = logits + ops.cast(self.output_bias, logits.dtype)
         return logits
@@ -337,7 +337,8 @@ class Transformer(TrainableModel):
                 source_padding_mask=cache["source_padding_mask"],
             )
             blocks.append(block_cache)
-        return self._logits(hidden), {**cache, "blocks": blocks}
+        logits = self._logits(hidden, few_rows=True)
+        return logits, {**cache, "blocks": blocks}
 
     # === Training ===
 
