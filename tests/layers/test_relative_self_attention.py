@@ -480,6 +480,20 @@ def test_decode_steps_are_one_causal_pass(
     assert cache["recent_value"].shape == (B, N, T, 13)
 
 
+@pytest.mark.parametrize("distance", [0, 1, T - 1, T + 3])
+def test_decode_steps_clip_wherever_the_pass_does(
+    inputs, build_layer, distance
+):
+    layer = build_layer(max_relative_position=distance)
+    expected = np.array(layer(inputs, use_causal_mask=True))
+    cache = layer.start_cache(B)
+    for position in range(T):
+        outputs, cache = layer.decode_step(
+            inputs[:, position : position + 1], cache, position
+        )
+        assert_same(outputs[:, 0], expected[:, position])
+
+
 @HEADS
 @RELATIONS
 def test_hypotheses_attend_to_their_ancestors(
