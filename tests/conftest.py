@@ -1,6 +1,7 @@
 """Fixtures that every room's tests share."""
 
 import json
+import os
 import pathlib
 import runpy
 
@@ -8,7 +9,11 @@ import keras
 import numpy as np
 import pytest
 
-GOLDEN = pathlib.Path(__file__).parents[1].parent / "shared" / "golden"
+from relative_attention.data.lines import read_lines
+
+SHARED = pathlib.Path(__file__).parents[1].parent / "shared"
+GOLDEN = SHARED / "golden"
+DATA = pathlib.Path(os.environ.get("RELATIVE_ATTENTION_DATA", SHARED / "data"))
 
 
 def pytest_addoption(parser):
@@ -52,6 +57,18 @@ class Golden(dict):
         self.info = json.loads((GOLDEN / f"{name}.json").read_text("utf-8"))
         arrays = GOLDEN / f"{name}.npz"
         super().__init__(np.load(arrays) if arrays.exists() else {})
+
+
+@pytest.fixture(scope="session")
+def multi30k():
+    """`multi30k("train.en")`: the lines of a file of Multi30k."""
+    folder = DATA / "multi30k"
+    if not folder.is_dir():
+        pytest.skip(
+            "Multi30k is missing: set RELATIVE_ATTENTION_DATA to the folder "
+            "that holds multi30k"
+        )
+    return lambda name: list(read_lines(folder / f"{name}.gz"))
 
 
 @pytest.fixture
