@@ -1,11 +1,14 @@
-"""One sentence of 8,192 tokens, which a (T, T) tensor a head would not let."""
+"""Sentences of thousands of tokens."""
 
 import re
 import subprocess
 import sys
 
 import keras
+import numpy as np
 import pytest
+
+from relative_attention import RelativeSelfAttention
 
 # A process of its own, as its largest resident set is that of its whole life.
 TRAIN = """
@@ -42,3 +45,43 @@ def test_layer_trains_on_8192_tokens_in_6_gigabytes():
     ).groups()
     assert float(second) < float(first)
     assert int(kilobytes) * 1024 < 6e9
+
+
+@pytest.mark.slow
+@pytest.mark.only_on("tensorflow", reason="takes float64")
+@pytest.mark.parametrize("length", [1000, 4096])
+def test_long_sentence_has_the_numbers_of_tensor2tensor(rng, length):
+    inputs, upstream = rng.normal(size=(2, 1, length, 6))
+    # In float32 tensor2tensor's own gradients of the tables, sums over all
+    # pairs of tokens, are off by 1e-4 here.
+    exact, layer = (
+        RelativeSelfAttention(
+            2, 4, 16, implementation=implementation, dtype=dtype
+        )
+        for implementation, dtype in (
+            ("transpose", "float64"),
+            ("auto", "float32"),
+        )
+    )
+    exact.build(inputs.shape)
+    layer.build(inputs.shape)
+    layer.set_weights(exact.get_weights())
+    results = [
+        outputs_and_gradients(x, inputs, upstream) for x in (layer, exact)
+    ]
+    for result, expected in zip(*results, strict=True):
+        scale = max(1, np.abs(expected).max())
+        np.testing.assert_allclose(result / scale, expected / scale, atol=1e-5)
+
+
+def outputs_and_gradients(layer, inputs, upstream):
+    import tensorflow as tf
+
+    inputs, upstream = (
+        tf.cast(x, layer.compute_dtype) for x in (inputs, upstream)
+    )
+    with tf.GradientTape() as tape:
+        tape.watch(inputs)
+        outputs = layer(inputs, use_causal_mask=True)
+    weights = [weight.value for weight in layer.trainable_weights]
+    return [outputs, *tape.gradient(outputs, [inputs, *weights], upstream)]
