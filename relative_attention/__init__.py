@@ -66,6 +66,7 @@ _ROOM_OF = {
     "Recipe": "experiments",
     "find_recipe": "experiments",
     "load_translator": "experiments",
+    "save_translator": "experiments",
     "train": "experiments",
 }
 

@@ -14,3 +14,13 @@ def add_command(subparsers, name, run, help, example):
     )
     parser.set_defaults(run=run)
     return parser
+
+
+def add_model_directory(parser):
+    """The first argument of what a trained model is needed for."""
+    parser.add_argument(
+        "model_directory",
+        metavar="MODEL",
+        help="the folder that `train` filled, or the name of a trained model "
+        "of the zoo (`relative-attention list`)",
+    )

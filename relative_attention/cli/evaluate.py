@@ -4,6 +4,7 @@ import argparse
 import os
 
 from relative_attention.cli.command import add_command
+from relative_attention.cli.command import add_model_directory
 from relative_attention.cli.decoding_options import add_decoding_options
 from relative_attention.cli.decoding_options import translator_of
 from relative_attention.cli.output_file import check_output
@@ -25,7 +26,7 @@ def add_parser(subparsers):
         "relative-attention evaluate runs/my_model --source test.en "
         "--reference test.de --compare runs/other_model",
     )
-    parser.add_argument("model_directory", help="what `train` filled")
+    add_model_directory(parser)
     parser.add_argument("--source", metavar="F", required=True)
     parser.add_argument("--reference", metavar="F", required=True)
     parser.add_argument(

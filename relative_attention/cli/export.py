@@ -1,6 +1,7 @@
 """`relative-attention export`."""
 
 from relative_attention.cli.command import add_command
+from relative_attention.cli.command import add_model_directory
 from relative_attention.cli.decoding_options import DECODING_OPTIONS
 from relative_attention.cli.decoding_options import add_decoding_options
 from relative_attention.cli.decoding_options import check_nbest
@@ -18,6 +19,7 @@ _OPTIONS_OF = {
         "warmup",
     ),
     "ctranslate2": ("quantization",),
+    "model": ("num_beams", "length_penalty", "dtype"),
 }
 
 
@@ -26,11 +28,12 @@ def add_parser(subparsers):
         subparsers,
         "export",
         _run,
-        "write a model for TensorFlow Serving or CTranslate2",
+        "write a model for TensorFlow Serving or CTranslate2, or a smaller "
+        "model directory",
         "relative-attention export runs/my_model --format saved_model "
         "exported/1",
     )
-    parser.add_argument("model_directory", help="what `train` filled")
+    add_model_directory(parser)
     parser.add_argument("output", help="folder to make")
     parser.add_argument("--format", required=True, choices=tuple(_OPTIONS_OF))
     add_decoding_options(parser)
@@ -44,7 +47,8 @@ def add_parser(subparsers):
     parser.add_argument(
         "--dtype",
         choices=("float32", "float16"),
-        help="saved_model: what weights are stored as (default: float32)",
+        help="saved_model, model: what weights are stored as (default: "
+        "float32)",
     )
     parser.add_argument(
         "--token-ids-only",
@@ -70,6 +74,7 @@ def _run(options):
     export = {
         "saved_model": _export_saved_model,
         "ctranslate2": _export_ctranslate2,
+        "model": _export_model,
     }[options.format]
     try:
         export(translator, options)
@@ -114,4 +119,12 @@ def _export_ctranslate2(translator, options):
 
     export_ctranslate2(
         translator, options.output, quantization=options.quantization
+    )
+
+
+def _export_model(translator, options):
+    from relative_attention.experiments import save_translator
+
+    save_translator(
+        translator, options.output, dtype=options.dtype or "float32"
     )

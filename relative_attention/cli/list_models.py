@@ -22,23 +22,47 @@ def add_parser(subparsers):
 
 
 def _run(options):
-    from relative_attention.experiments.zoo import find_recipe
     from relative_attention.experiments.zoo import zoo_recipes
-    from relative_attention.experiments.zoo import zoo_results
     from relative_attention.models import presets
 
-    print("recipes:")
-    for name in zoo_recipes():
-        print(f"  {name}\n    {find_recipe(name).description}")
-        for part, scores in zoo_results(name).get("scores", {}).items():
-            print(f"    {part}: BLEU {scores['bleu']}")
-    print("presets (`model.preset`):")
-    for name in presets():
-        if options.parameters is None:
-            print(f"  {name}")
-        else:
-            count = _count_parameters(name, options.parameters)
-            print(f"  {name} {count:,}")
+    columns = ("recipe", "BLEU", "model", "what")
+    _print_table(columns, [_recipe_row(name) for name in zoo_recipes()])
+    print(
+        "\nBLEU: on test text; model: what `translate` and the like take by "
+        "name.\n"
+    )
+    if options.parameters is None:
+        _print_table(("preset",), [(name,) for name in presets()])
+        return
+    _print_table(
+        ("preset", "parameters"),
+        [
+            (name, f"{_count_parameters(name, options.parameters):,}")
+            for name in presets()
+        ],
+    )
+
+
+def _recipe_row(name):
+    from relative_attention.experiments.zoo import find_recipe
+    from relative_attention.experiments.zoo import zoo_models
+    from relative_attention.experiments.zoo import zoo_results
+
+    scores = zoo_results(name).get("scores", {}).get("test", {})
+    return (
+        name,
+        f"{scores['bleu']:.2f}" if scores else "",
+        "yes" if name in zoo_models() else "",
+        find_recipe(name).description,
+    )
+
+
+def _print_table(columns, rows):
+    """Columns side by side, a line under their names."""
+    widths = [max(map(len, column)) for column in zip(columns, *rows)]
+    for cells in (columns, ["-" * width for width in widths], *rows):
+        padded = [cell.ljust(width) for cell, width in zip(cells, widths)]
+        print("  ".join(padded).rstrip())
 
 
 def _count_parameters(preset, vocabulary_size):

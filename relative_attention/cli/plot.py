@@ -3,6 +3,7 @@
 import pathlib
 
 from relative_attention.cli.command import add_command
+from relative_attention.cli.command import add_model_directory
 
 
 def add_parser(subparsers):
@@ -14,14 +15,15 @@ def add_parser(subparsers):
         "sentence, the model's attention and relation embeddings, too",
         "relative-attention plot runs/my_model --sentence 'A man sleeps.'",
     )
-    parser.add_argument("model_directory", help="what `train` fills")
+    add_model_directory(parser)
     parser.add_argument(
         "--sentence", help="what to translate for the picture of attention"
     )
     parser.add_argument(
         "--output",
         metavar="DIR",
-        help="where curve.png and attention.png go (default: MODEL_DIRECTORY)",
+        help="where curve.png and attention.png go (default: MODEL; for one "
+        "of the zoo the working directory)",
     )
 
 
@@ -32,6 +34,8 @@ def _run(options):
     from relative_attention.plot import training_curve
 
     output = pathlib.Path(options.output or options.model_directory)
+    if options.output is None and not output.is_dir():
+        output = pathlib.Path()
     curve = load_curve(options.model_directory)
     pictures = [output / "curve.png"]
     if options.sentence is not None:

@@ -3,6 +3,7 @@
 import sys
 
 from relative_attention.cli.command import add_command
+from relative_attention.cli.command import add_model_directory
 from relative_attention.cli.output_file import check_output
 from relative_attention.cli.progress import show_progress
 from relative_attention.errors import InputError
@@ -18,7 +19,7 @@ def add_parser(subparsers):
         "relative-attention score runs/my_model --source test.en "
         "--target test.de > scores.tsv",
     )
-    parser.add_argument("model_directory", help="what `train` filled")
+    add_model_directory(parser)
     parser.add_argument("--source", metavar="F", required=True)
     parser.add_argument("--target", metavar="F", required=True)
     parser.add_argument(

@@ -4,6 +4,7 @@ import contextlib
 import sys
 
 from relative_attention.cli.command import add_command
+from relative_attention.cli.command import add_model_directory
 from relative_attention.cli.decoding_options import add_decoding_options
 from relative_attention.cli.decoding_options import check_nbest
 from relative_attention.cli.decoding_options import translator_of
@@ -24,7 +25,7 @@ def add_parser(subparsers):
         "translate a text line by line, or what is typed",
         "relative-attention translate runs/my_model < source > hypotheses",
     )
-    parser.add_argument("model_directory", help="what `train` filled")
+    add_model_directory(parser)
     parser.add_argument("--input", metavar="F", help="default: standard input")
     parser.add_argument(
         "--output",

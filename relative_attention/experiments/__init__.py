@@ -7,9 +7,11 @@ from relative_attention.experiments.convert_tensor2tensor import (
     convert_tensor2tensor,
 )
 from relative_attention.experiments.model_directory import load_translator
+from relative_attention.experiments.model_directory import save_translator
 from relative_attention.experiments.recipe import Recipe
 from relative_attention.experiments.train import train
 from relative_attention.experiments.zoo import find_recipe
+from relative_attention.experiments.zoo import zoo_models
 from relative_attention.experiments.zoo import zoo_recipes
 
 __all__ = [
@@ -20,6 +22,8 @@ __all__ = [
     "convert_tensor2tensor",
     "find_recipe",
     "load_translator",
+    "save_translator",
     "train",
+    "zoo_models",
     "zoo_recipes",
 ]

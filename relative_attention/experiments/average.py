@@ -5,7 +5,7 @@ import pathlib
 from relative_attention.atomic_files import atomic_directory
 from relative_attention.atomic_files import atomic_file
 from relative_attention.errors import InputError
-from relative_attention.experiments.converted_directory import check_is_free
+from relative_attention.experiments.model_directory import check_is_free
 from relative_attention.experiments.model_directory import load_config
 from relative_attention.experiments.model_directory import load_vocabularies
 from relative_attention.experiments.model_directory import save_config

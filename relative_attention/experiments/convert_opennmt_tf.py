@@ -3,9 +3,9 @@
 from relative_attention.convert import load_opennmt_tf
 from relative_attention.data import TokenVocabulary
 from relative_attention.errors import InputError
-from relative_attention.experiments.converted_directory import check_is_free
 from relative_attention.experiments.converted_directory import save_converted
-from relative_attention.experiments.recipe import DecodingSection
+from relative_attention.experiments.model_directory import check_is_free
+from relative_attention.experiments.recipe_sections import DecodingSection
 
 # OpenNMT-tf's auto_config: a beam of 4 without length penalty. Its longest
 # translation is 250 tokens whatever the source.

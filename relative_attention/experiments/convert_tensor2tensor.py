@@ -3,9 +3,9 @@
 from relative_attention.convert import load_tensor2tensor
 from relative_attention.data import SubwordVocabulary
 from relative_attention.errors import InputError
-from relative_attention.experiments.converted_directory import check_is_free
 from relative_attention.experiments.converted_directory import save_converted
-from relative_attention.experiments.recipe import DecodingSection
+from relative_attention.experiments.model_directory import check_is_free
+from relative_attention.experiments.recipe_sections import DecodingSection
 
 # tensor2tensor's decode_hparams: beam_size, alpha, extra_length.
 _DECODING = DecodingSection(

@@ -1,25 +1,9 @@
 """A model directory of what was converted."""
 
-import pathlib
-
 from relative_attention.atomic_files import atomic_directory
 from relative_attention.atomic_files import atomic_file
-from relative_attention.errors import InputError
 from relative_attention.experiments.model_directory import save_config
 from relative_attention.models.weights import save_weights
-
-
-def check_is_free(output):
-    """Raise `InputError` if there is something at `output`.
-
-    An empty folder is nothing.
-    """
-    output = pathlib.Path(output)
-    if output.exists() and not (output.is_dir() and not any(output.iterdir())):
-        raise InputError(
-            f"{output} is there already. Choose another `--output`, or delete "
-            "it."
-        )
 
 
 def save_converted(output, model, vocabularies, decoding, lines):

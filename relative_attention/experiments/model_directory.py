@@ -4,18 +4,25 @@ import dataclasses
 import json
 import pathlib
 
+import numpy as np
+
+from relative_attention.atomic_files import atomic_directory
 from relative_attention.atomic_files import atomic_file
 from relative_attention.data import SubwordVocabulary
 from relative_attention.data import TokenVocabulary
 from relative_attention.data import Vocabulary
 from relative_attention.decoding import Translator
 from relative_attention.errors import InputError
-from relative_attention.experiments.recipe import DecodingSection
+from relative_attention.experiments.recipe_sections import DecodingSection
+from relative_attention.experiments.zoo import find_model
 from relative_attention.models import Transformer
 from relative_attention.models import TransformerConfig
 from relative_attention.models.weights import load_weights
+from relative_attention.models.weights import save_arrays
+from relative_attention.models.weights import weight_name
 
 _FORMAT = 2
+_DTYPES = ("float32", "float16")
 _VOCABULARIES = {
     ".model": Vocabulary,
     ".subwords": SubwordVocabulary,
@@ -50,7 +57,8 @@ def load_translator(directory, dtype="float32", **decoding):
         directory: path of a folder that training or a conversion filled:
             `config.json`, `model.safetensors` and `vocabulary.model`,
             `vocabulary.subwords` or `vocabulary.tokens` (or two,
-            `source_vocabulary` and `target_vocabulary`).
+            `source_vocabulary` and `target_vocabulary`); or the name of a
+            model that comes with the package.
         dtype: dtype policy of the model. Defaults to `"float32"`, whatever it
             was trained in.
         **decoding: arguments of `Translator` that are to differ from those of
@@ -62,9 +70,7 @@ def load_translator(directory, dtype="float32", **decoding):
     Raises:
         InputError: if a file is missing, damaged or does not fit the others.
     """
-    directory = pathlib.Path(directory)
-    if not directory.is_dir():
-        raise InputError(f"No model directory at {directory}.")
+    directory = find_model(directory)
     config, settings = load_config(directory)
     source_vocabulary, target_vocabulary = load_vocabularies(directory)
     for vocabulary, size in (
@@ -84,6 +90,54 @@ def load_translator(directory, dtype="float32", **decoding):
         source_vocabulary=source_vocabulary,
         **{**dataclasses.asdict(settings), **decoding},
     )
+
+
+def save_translator(translator, directory, dtype="float32"):
+    """Write a folder that `load_translator` reads, whole or not at all.
+
+    Args:
+        translator: `Translator`. How many beams it has and the like is
+            written too, but for `min_length` and `max_length`.
+        directory: path of the folder to make.
+        dtype: `"float32"` or `"float16"`, what the weights are stored as; in
+            float16 the folder has half the size, and the weights have 11 bits.
+
+    Raises:
+        ValueError: if the dtype is another.
+        InputError: if there is something at `directory`.
+    """
+    if dtype not in _DTYPES:
+        raise ValueError(
+            f"`dtype` must be one of {_DTYPES}. Received: dtype={dtype!r}."
+        )
+    check_is_free(directory)
+    fields = dataclasses.fields(DecodingSection)
+    decoding = DecodingSection(
+        **{field.name: getattr(translator, field.name) for field in fields}
+    )
+    arrays = {
+        weight_name(weight): np.asarray(weight).astype(dtype)
+        for weight in translator.model.weights
+    }
+    with atomic_directory(directory) as folder:
+        save_config(translator.model.config, decoding, folder)
+        save_vocabularies(
+            translator.source_vocabulary, translator.vocabulary, folder
+        )
+        save_arrays(arrays, folder / "model.safetensors")
+
+
+def check_is_free(output):
+    """Raise `InputError` if there is something at `output`.
+
+    An empty folder is nothing.
+    """
+    output = pathlib.Path(output)
+    if output.exists() and not (output.is_dir() and not any(output.iterdir())):
+        raise InputError(
+            f"{output} is there already. Choose another `--output`, or delete "
+            "it."
+        )
 
 
 def load_config(directory):

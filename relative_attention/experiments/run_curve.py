@@ -5,6 +5,8 @@ import pathlib
 
 from relative_attention.errors import InputError
 from relative_attention.experiments.results import load_results
+from relative_attention.experiments.zoo import zoo_directory
+from relative_attention.experiments.zoo import zoo_recipes
 from relative_attention.training import TRAINING_TABLE
 from relative_attention.training import read_training_table
 
@@ -17,7 +19,7 @@ def load_curve(directory):
     `results.json`, which the zoo's folders have alone.
 
     Args:
-        directory: path of the folder.
+        directory: path of the folder, or a name of the zoo.
 
     Returns:
         List of dicts of numbers, one for each validation.
@@ -27,6 +29,8 @@ def load_curve(directory):
             is damaged.
     """
     directory = pathlib.Path(directory)
+    if not directory.is_dir() and str(directory) in zoo_recipes():
+        directory = zoo_directory() / directory
     table = directory / TRAINING_TABLE
     history = directory / "history.json"
     if table.is_file():

@@ -1,4 +1,4 @@
-"""Recipes that come with the package."""
+"""Recipes, and trained models, that come with the package."""
 
 import difflib
 import pathlib
@@ -44,12 +44,56 @@ def find_recipe(name):
         return Recipe.load(path / "recipe.yaml")
     if path.is_file():
         return Recipe.load(path)
-    close = difflib.get_close_matches(name, zoo_recipes(), n=1)
-    nearest = f" Did you mean {close[0]!r}?" if close else ""
     raise InputError(
         f"Unknown recipe {name!r}: neither a file nor one of the zoo."
-        f"{nearest} Known: {', '.join(zoo_recipes())}."
+        f"{_nearest(name, zoo_recipes())} Known: {', '.join(zoo_recipes())}."
     )
+
+
+def zoo_models():
+    """Names of what the zoo has weights of, a sorted list of strings."""
+    return [name for name in zoo_recipes() if _is_model(zoo_directory() / name)]
+
+
+def find_model(name):
+    """The folder of a trained model, by its path or the name of the zoo.
+
+    Args:
+        name: string or path. A folder of one's own goes before a name of
+            `zoo_models()`.
+
+    Returns:
+        `pathlib.Path`.
+
+    Raises:
+        InputError: if there is no such folder, or the zoo has a recipe of
+            this name and no weights.
+    """
+    path = pathlib.Path(name)
+    name = str(name)
+    if path.is_dir() and (_is_model(path) or name not in zoo_models()):
+        return path
+    if name in zoo_models():
+        return zoo_directory() / name
+    if name in zoo_recipes():
+        raise InputError(
+            f"The zoo has a recipe {name!r}, but no trained model: train it "
+            f"with `relative-attention train {name}`, then give the folder "
+            "that this fills."
+        )
+    raise InputError(
+        f"No model directory at {path}.{_nearest(name, zoo_models())} The zoo "
+        f"has: {', '.join(zoo_models()) or 'none'}."
+    )
+
+
+def _is_model(directory):
+    return (directory / "model.safetensors").is_file()
+
+
+def _nearest(name, names):
+    close = difflib.get_close_matches(str(name), names, n=1)
+    return f" Did you mean {close[0]!r}?" if close else ""
 
 
 def zoo_results(name):

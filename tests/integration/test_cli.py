@@ -195,13 +195,6 @@ def test_evaluate_refuses_texts_of_unequal_length(run, trained, corpus):
     assert "20 lines" in err and "300" in err
 
 
-def test_list_shows_recipes_and_presets(run):
-    status, out, _ = run("list")
-    assert status == 0
-    for name in ("multi30k_en_de_tiny_relative", *ra.presets()):
-        assert f"  {name}\n" in out
-
-
 def test_interrupt_exits_with_130_and_says_how_to_go_on(
     run, recipe_file, corpus, tmp_path, monkeypatch
 ):

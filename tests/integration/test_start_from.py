@@ -14,7 +14,7 @@ from relative_attention.experiments.model_directory import load_vocabularies
 from relative_attention.experiments.model_directory import save_config
 from relative_attention.experiments.model_directory import save_vocabularies
 from relative_attention.experiments.prepared_data import prepare_data
-from relative_attention.experiments.recipe import DecodingSection
+from relative_attention.experiments.recipe_sections import DecodingSection
 from relative_attention.experiments.start_from import load_start
 from relative_attention.models.weights import load_arrays
 from relative_attention.models.weights import save_arrays

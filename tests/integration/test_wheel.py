@@ -17,16 +17,24 @@ def test_recipes_are_in_the_package_that_is_built(tmp_path):
             "-c",
             "from relative_attention.experiments.zoo import zoo_directory\n"
             "from relative_attention.experiments.zoo import zoo_recipes\n"
-            "print(zoo_directory(), *zoo_recipes())",
+            "from relative_attention.experiments.zoo import zoo_models\n"
+            "print(zoo_directory(), *zoo_recipes())\n"
+            "print(*zoo_models())",
         ],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(tmp_path)},
         capture_output=True,
         text=True,
         check=True,
-    ).stdout.split()
+    ).stdout
+    recipes, models = names.splitlines()
+    names = recipes.split()
     assert names[0] == str(tmp_path / "relative_attention" / "zoo")
     in_checkout = {
         path.parent.name for path in ROOT.glob("models/*/recipe.yaml")
     }
     assert set(names[1:]) == in_checkout
+    assert models.split() == [
+        path.parent.name
+        for path in sorted(ROOT.glob("models/*/model.safetensors"))
+    ]

@@ -1,0 +1,177 @@
+"""What comes with the package, by name."""
+
+import io
+import re
+import shutil
+import sys
+
+import numpy as np
+import pytest
+
+import relative_attention as ra
+from relative_attention import experiments
+from relative_attention.cli import main
+from relative_attention.experiments.zoo import zoo_directory
+
+NAME = "multi30k_en_de_tiny_relative"
+
+
+@pytest.fixture
+def run(capsys, monkeypatch):
+    """Run a command; gives its exit status, output and error output."""
+
+    def run(*arguments, stdin=b""):
+        stream = io.TextIOWrapper(io.BytesIO(stdin))
+        monkeypatch.setattr(sys, "stdin", stream)
+        status = main([str(argument) for argument in arguments])
+        captured = capsys.readouterr()
+        return status, captured.out, captured.err
+
+    return run
+
+
+@pytest.fixture
+def elsewhere(tmp_path, monkeypatch):
+    """A working directory with nothing in it."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_list_shows_recipes_and_presets_as_tables(run):
+    status, out, _ = run("list")
+    assert status == 0
+    lines = out.splitlines()
+    for name in ra.presets():
+        assert name in lines
+    rows = {line.split()[0]: line for line in lines if line}
+    assert set(experiments.zoo_recipes()) <= rows.keys()
+    for name in experiments.zoo_recipes():
+        assert rows[name].endswith(ra.find_recipe(name).description)
+    # Columns stand below their names.
+    place = lines[0].index("model")
+    for name in experiments.zoo_recipes():
+        shown = rows[name][place:].startswith("yes")
+        assert shown == (name in experiments.zoo_models())
+
+
+def test_model_of_the_zoo_is_small_and_translates_by_name(run, elsewhere):
+    folder = zoo_directory() / NAME
+    assert (folder / "model.safetensors").stat().st_size < 15e6
+    status, out, err = run(
+        "translate", NAME, stdin=b"A man rides a bike.\n\nTwo dogs run.\n"
+    )
+    assert status == 0, err
+    bike, empty, dogs = out.removesuffix("\n").split("\n")
+    assert re.fullmatch(r"Ein Mann f.hrt .*Fahrrad\.", bike)
+    assert not empty
+    assert re.fullmatch(r"Zwei Hunde (laufen|rennen).*\.", dogs)
+
+
+@pytest.mark.large
+def test_model_of_the_zoo_is_as_good_as_its_card_says(multi30k):
+    source, reference = (
+        multi30k(f"test_2016_flickr.{side}") for side in ("en", "de")
+    )
+    (stated,) = re.findall(
+        r"^\| cased, detokenised \| \*\*([\d.]+)\*\* \|",
+        (zoo_directory() / NAME / "README.md").read_text("utf-8"),
+        re.MULTILINE,
+    )
+    translations = ra.load_translator(NAME).translate(source)
+    bleu = ra.corpus_bleu(translations, reference)
+    # Other processors add in another order, and a near tie may fall apart.
+    assert bleu.score == pytest.approx(float(stated), abs=0.1)
+
+
+@pytest.mark.large
+def test_translations_depend_on_neither_batch_nor_order(rng):
+    lines = [
+        f"{who} {what}{where}."
+        for who in ("A man", "Two little girls in red coats", "The dogs")
+        for what in ("runs", "are waiting for an old friend")
+        for where in ("", " in front of a small house near the sea")
+    ]
+    translator = ra.load_translator(NAME)
+    together = translator.search(lines, num_results=4)
+    shuffled = rng.permutation(len(lines))
+    # One at a time, a few, and all in another order.
+    for batch_tokens, order in (
+        (1, range(len(lines))),
+        (200, shuffled),
+        (8192, shuffled),
+    ):
+        translator.batch_tokens = batch_tokens
+        found = translator.search([lines[n] for n in order], num_results=4)
+        for number, results in zip(order, found):
+            for result, expected in zip(results, together[number], strict=True):
+                assert result.token_ids == expected.token_ids
+                assert abs(result.score - expected.score) < 1e-4
+
+
+@pytest.mark.large
+def test_pictures_of_a_model_of_the_zoo_are_drawn_here(run, elsewhere):
+    status, out, err = run("plot", NAME, "--sentence", "Two dogs run.")
+    assert status == 0, err
+    for name in ("curve.png", "attention.png"):
+        assert (elsewhere / name).read_bytes().startswith(b"\x89PNG")
+
+
+def test_folder_of_ones_own_goes_before_the_zoo(trained, elsewhere):
+    (elsewhere / NAME).mkdir()
+    (elsewhere / NAME / "notes").touch()
+    size = ra.load_translator(NAME).model.config.hidden_dim
+    shutil.copytree(trained, elsewhere / NAME, dirs_exist_ok=True)
+    own = ra.load_translator(trained).model.config.hidden_dim
+    assert ra.load_translator(NAME).model.config.hidden_dim == own != size
+
+
+def test_recipe_without_weights_is_told_from_no_name_at_all(elsewhere):
+    with pytest.raises(ra.InputError, match="train wmt14_en_de_base`"):
+        ra.load_translator("wmt14_en_de_base")
+    with pytest.raises(ra.InputError, match=f"Did you mean '{NAME}'"):
+        ra.load_translator(NAME.replace("30k", "30"))
+
+
+def test_model_is_written_at_half_the_size(run, trained, corpus, tmp_path):
+    half = tmp_path / "half"
+    status, out, err = run(
+        "export",
+        "--format=model",
+        "--dtype=float16",
+        "--num-beams=3",
+        trained,
+        half,
+    )
+    assert (status, out) == (0, f"model: {half}\n"), err
+    sizes = [
+        (folder / "model.safetensors").stat().st_size
+        for folder in (trained, half)
+    ]
+    assert 0.5 < sizes[1] / sizes[0] < 0.55
+    whole, stored = (
+        ra.load_translator(f, num_beams=3) for f in (trained, half)
+    )
+    assert ra.load_translator(half).num_beams == 3
+    for weight in whole.model.weights:
+        weight.assign(np.asarray(weight, np.float16))
+    lines = (corpus / "test.en").read_text("utf-8").splitlines()
+    assert stored.translate(lines) == whole.translate(lines)
+
+
+def test_what_is_saved_is_what_is_loaded(trained, tmp_path):
+    translator = ra.load_translator(trained, length_penalty=0.3)
+    ra.save_translator(translator, tmp_path / "copy")
+    copy = ra.load_translator(tmp_path / "copy")
+    assert copy.length_penalty == 0.3
+    for weight, copied in zip(translator.model.weights, copy.model.weights):
+        np.testing.assert_array_equal(weight, copied)
+
+
+def test_nothing_is_overwritten_by_saving(trained, tmp_path):
+    translator = ra.load_translator(trained)
+    (tmp_path / "notes").touch()
+    with pytest.raises(ra.InputError, match="is there already"):
+        ra.save_translator(translator, tmp_path)
+    with pytest.raises(ValueError, match="`dtype` must be"):
+        ra.save_translator(translator, tmp_path / "copy", dtype="int8")
+    assert [path.name for path in tmp_path.iterdir()] == ["notes"]
