@@ -11,6 +11,8 @@ from relative_attention.layers.multi_head_layer import MultiHeadLayer
 from relative_attention.ops.attention import attention_context
 from relative_attention.ops.attention import attention_logits
 from relative_attention.ops.attention import masked_softmax
+from relative_attention.ops.step_attention import step_context
+from relative_attention.ops.step_attention import step_logits
 
 
 @keras.saving.register_keras_serializable(package="relative_attention")
@@ -92,25 +94,37 @@ class CrossAttention(MultiHeadLayer):
         )
         return {"key": key, "value": value}
 
-    def attend(self, inputs, source, padding_mask=None, training=None):
+    def attend(
+        self,
+        inputs,
+        source,
+        padding_mask=None,
+        few_queries=False,
+        training=None,
+    ):
         """Attend to what `project_source` returned.
 
         Args:
             inputs: float tensor `(B, T, D)`, the target side.
             source: what `project_source` returned.
             padding_mask: bool tensor `(B, S)`. `True` = real token.
+            few_queries: bool. Whether these are the hypotheses of a step of
+                decoding; the numbers are the same. Defaults to `False`.
             training: bool. Whether dropout is active.
 
         Returns:
             Pair of outputs `(B, T, D)` and scores `(B, N, T, S)`.
         """
         (query,) = project_to_heads(inputs, [self.query_dense])
-        logits = attention_logits(query * self.key_dim**-0.5, source["key"])
+        find_logits, find_context = attention_logits, attention_context
+        if few_queries:
+            find_logits, find_context = step_logits, step_context
+        logits = find_logits(query * self.key_dim**-0.5, source["key"])
         mask = None
         if padding_mask is not None:
             mask = ops.cast(padding_mask, "bool")[:, None, None, :]
         scores = masked_softmax(logits, mask)
-        context = attention_context(
+        context = find_context(
             self.dropout_layer(scores, training=training), source["value"]
         )
         return self._merge_heads(context), scores

@@ -12,6 +12,8 @@ from relative_attention.ops.block_attention import block_length
 from relative_attention.ops.last_relations import last_relation_context
 from relative_attention.ops.last_relations import last_relation_logits
 from relative_attention.ops.relative_positions import clipped_relative_positions
+from relative_attention.ops.step_attention import step_context
+from relative_attention.ops.step_attention import step_logits
 
 _IMPLEMENTATIONS = ("auto", "transpose", "blocks")
 # Where `"auto"` chooses `"blocks"`, in tokens.
@@ -202,9 +204,7 @@ class RelativeSelfAttention(SelfAttentionLayer):
 
         The cache holds what every hypothesis of a sentence wrote at each
         position, and is never reordered: which of it belongs to whom,
-        `ancestors` says. So a step copies nothing but the last few positions,
-        and the hypotheses of a sentence, queries of the same keys, share one
-        matrix product.
+        `ancestors` says. So a step copies nothing but the last few positions.
 
         Args:
             inputs: float tensor `(B, M, D)`, the token at `position` of each
@@ -231,8 +231,8 @@ class RelativeSelfAttention(SelfAttentionLayer):
         num_places = inputs.shape[1]
         logits = ops.concatenate(
             [
-                attention_logits(query, cache["key"]),
-                attention_logits(query, cache["recent_key"]),
+                step_logits(query, cache["key"]),
+                step_logits(query, cache["recent_key"]),
             ],
             axis=-1,
         )
@@ -246,9 +246,9 @@ class RelativeSelfAttention(SelfAttentionLayer):
             logits, _lineage(ancestors, num_places, position + 1)
         )
         num_merged = ops.shape(cache["key"])[2]
-        context = attention_context(
+        context = step_context(
             scores[..., :num_merged], cache["value"]
-        ) + attention_context(scores[..., num_merged:], cache["recent_value"])
+        ) + step_context(scores[..., num_merged:], cache["recent_value"])
         if self.use_value_relations:
             farthest, rows = self._past_relations(
                 self.value_relation_embeddings

@@ -175,7 +175,10 @@ class TransformerDecoderBlock(TransformerBlock):
         def attend_source(x):
             # The hypotheses of a sentence are so many queries of it.
             outputs, _ = self.cross_attention.attend(
-                x, cache["source"], padding_mask=source_padding_mask
+                x,
+                cache["source"],
+                padding_mask=source_padding_mask,
+                few_queries=True,
             )
             return outputs
 
