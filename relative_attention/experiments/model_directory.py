@@ -135,7 +135,7 @@ def check_is_free(output):
     output = pathlib.Path(output)
     if output.exists() and not (output.is_dir() and not any(output.iterdir())):
         raise InputError(
-            f"{output} is there already. Choose another `--output`, or delete "
+            f"{output} is there already. Choose another folder, or delete "
             "it."
         )
 
