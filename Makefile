@@ -12,7 +12,7 @@ demo: $(VENV)/.demo
 test: $(VENV)/.test
 	$(VENV)/bin/python -m pytest $(PARALLEL)
 
-# Minutes each: runs that are killed, machines that are lost, notebooks.
+# Minutes each: the demo, notebooks, runs killed, machines lost.
 test-slow: $(VENV)/.test
 	$(VENV)/bin/python -m pytest -m slow
 

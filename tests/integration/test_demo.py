@@ -8,7 +8,7 @@ import pytest
 import relative_attention as ra
 from relative_attention.cli import main
 
-pytestmark = pytest.mark.large
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")

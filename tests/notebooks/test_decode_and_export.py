@@ -6,7 +6,7 @@ import re
 import pytest
 
 
-@pytest.mark.large
+@pytest.mark.slow
 def test_decode_and_export(printed_by):
     printed = printed_by("4_decode_and_export.ipynb")
     assert re.search("bike.\n    Ein Mann", printed)

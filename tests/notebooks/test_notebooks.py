@@ -33,7 +33,7 @@ def code_of(name):
     ]
 
 
-@pytest.mark.large
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(set(NAMES) - set(RUN_ELSEWHERE)))
 def test_notebook_runs_from_top_to_bottom(name, printed_by):
     assert printed_by(name).count("\n") >= 3
@@ -108,7 +108,7 @@ def test_every_link_to_a_file_is_right(name):
                     assert (NOTEBOOKS / link).exists(), link
 
 
-@pytest.mark.large
+@pytest.mark.slow
 def test_relative_attention_by_hand_prints_its_tables(printed_by):
     out = printed_by("1_relative_attention_by_hand.ipynb")
     differences = re.findall(
@@ -131,7 +131,7 @@ def test_relative_attention_by_hand_prints_its_tables(printed_by):
         assert float(equal) < 1e-5
 
 
-@pytest.mark.large
+@pytest.mark.slow
 def test_positions_compared_prints_what_becomes_of_each(printed_by):
     out = printed_by("2_positions_compared.ipynb")
     changes = dict(
@@ -159,7 +159,7 @@ def test_positions_compared_prints_what_becomes_of_each(printed_by):
     }
 
 
-@pytest.mark.large
+@pytest.mark.slow
 def test_graphs(printed_by):
     out = printed_by("5_graphs.ipynb")
     (guess,) = re.findall(r"most frequent answer ([\d.]+)%", out)
