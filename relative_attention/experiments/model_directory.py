@@ -135,8 +135,7 @@ def check_is_free(output):
     output = pathlib.Path(output)
     if output.exists() and not (output.is_dir() and not any(output.iterdir())):
         raise InputError(
-            f"{output} is there already. Choose another folder, or delete "
-            "it."
+            f"{output} is there already. Choose another folder, or delete it."
         )
 
 

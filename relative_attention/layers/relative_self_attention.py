@@ -236,7 +236,8 @@ class RelativeSelfAttention(SelfAttentionLayer):
             ],
             axis=-1,
         )
-        if self.use_key_relations:
+        # Clipped at 0, no distance differs from another.
+        if self.use_key_relations and self.max_relative_position:
             _, rows = self._past_relations(self.key_relation_embeddings)
             relations = last_relation_logits(query, rows, position)
             if num_places > 1:
@@ -253,20 +254,20 @@ class RelativeSelfAttention(SelfAttentionLayer):
             farthest, rows = self._past_relations(
                 self.value_relation_embeddings
             )
-            by_position = scores
-            if num_places > 1:
-                by_position = ops.sum(
-                    ops.reshape(
-                        scores,
-                        (-1, *scores.shape[1:3], position + 1, num_places),
-                    ),
-                    axis=-1,
+            context = context + farthest
+            if self.max_relative_position:
+                by_position = scores
+                if num_places > 1:
+                    by_position = ops.sum(
+                        ops.reshape(
+                            scores,
+                            (-1, *scores.shape[1:3], position + 1, num_places),
+                        ),
+                        axis=-1,
+                    )
+                context = context + last_relation_context(
+                    by_position, rows, position
                 )
-            context = (
-                context
-                + farthest
-                + last_relation_context(by_position, rows, position)
-            )
         return self._merge_heads(context), cache
 
     def _past_relations(self, embeddings):
