@@ -1,9 +1,13 @@
 """A corpus of a few hundred pairs and a model trained on it for a moment."""
 
+import io
+import sys
+
 import pytest
 import yaml
 
 import relative_attention as ra
+from relative_attention.cli import main
 
 RECIPE = {
     "name": "small",
@@ -66,3 +70,17 @@ def trained(corpus, tmp_path_factory):
     output = tmp_path_factory.mktemp("trained") / "run"
     ra.train(ra.Recipe.from_mapping(RECIPE), output, data_directory=corpus)
     return output
+
+
+@pytest.fixture
+def run(capsys, monkeypatch):
+    """Run a command; gives its exit status, output and error output."""
+
+    def run(*arguments, stdin=b""):
+        stream = io.TextIOWrapper(io.BytesIO(stdin))
+        monkeypatch.setattr(sys, "stdin", stream)
+        status = main([str(argument) for argument in arguments])
+        captured = capsys.readouterr()
+        return status, captured.out, captured.err
+
+    return run

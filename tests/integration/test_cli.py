@@ -1,29 +1,13 @@
 """The command line, as a user types it."""
 
 import gzip
-import io
 import re
 import shutil
-import sys
 
 import pytest
 
 import relative_attention as ra
 from relative_attention.cli import main
-
-
-@pytest.fixture
-def run(capsys, monkeypatch):
-    """Run a command; gives its exit status, output and error output."""
-
-    def run(*arguments, stdin=b""):
-        stream = io.TextIOWrapper(io.BytesIO(stdin))
-        monkeypatch.setattr(sys, "stdin", stream)
-        status = main([str(argument) for argument in arguments])
-        captured = capsys.readouterr()
-        return status, captured.out, captured.err
-
-    return run
 
 
 def test_train_then_translate_then_evaluate(run, recipe_file, corpus, tmp_path):

@@ -1,33 +1,16 @@
 """What comes with the package, by name."""
 
-import io
 import re
 import shutil
-import sys
 
 import numpy as np
 import pytest
 
 import relative_attention as ra
 from relative_attention import experiments
-from relative_attention.cli import main
 from relative_attention.experiments.zoo import zoo_directory
 
 NAME = "multi30k_en_de_tiny_relative"
-
-
-@pytest.fixture
-def run(capsys, monkeypatch):
-    """Run a command; gives its exit status, output and error output."""
-
-    def run(*arguments, stdin=b""):
-        stream = io.TextIOWrapper(io.BytesIO(stdin))
-        monkeypatch.setattr(sys, "stdin", stream)
-        status = main([str(argument) for argument in arguments])
-        captured = capsys.readouterr()
-        return status, captured.out, captured.err
-
-    return run
 
 
 @pytest.fixture
