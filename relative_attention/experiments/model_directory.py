@@ -157,6 +157,8 @@ def load_config(directory):
         ) from error
     except ValueError as error:
         raise InputError(f"{path} is damaged: {error}.") from error
+    if not isinstance(content, dict):
+        raise InputError(f"{path} is damaged: it holds no JSON object.")
     if content.get("format") != _FORMAT:
         raise InputError(
             f"{path} has format {content.get('format')!r}; this version "

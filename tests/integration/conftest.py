@@ -76,9 +76,8 @@ def trained(corpus, tmp_path_factory):
 def run(capsys, monkeypatch):
     """Run a command; gives its exit status, output and error output."""
 
-    def run(*arguments, stdin=b""):
-        stream = io.TextIOWrapper(io.BytesIO(stdin))
-        monkeypatch.setattr(sys, "stdin", stream)
+    def run(*arguments, stdin=b"", stream=io.TextIOWrapper):
+        monkeypatch.setattr(sys, "stdin", stream(io.BytesIO(stdin)))
         status = main([str(argument) for argument in arguments])
         captured = capsys.readouterr()
         return status, captured.out, captured.err

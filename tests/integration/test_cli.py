@@ -160,6 +160,15 @@ def test_truncated_model_is_refused(file, message, run, trained, tmp_path):
     assert message in err and "Traceback" not in err
 
 
+def test_config_that_is_no_object_is_refused(run, trained, tmp_path):
+    broken = tmp_path / "broken"
+    shutil.copytree(trained, broken)
+    (broken / "config.json").write_text("[2]")
+    status, out, err = run("translate", broken, stdin=b"yes\n")
+    assert (status, out) == (1, "")
+    assert "config.json is damaged" in err
+
+
 def test_missing_model_is_refused(run, tmp_path):
     status, _, err = run("translate", tmp_path / "absent", stdin=b"yes\n")
     assert status == 1

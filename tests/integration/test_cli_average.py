@@ -1,25 +1,19 @@
 """`relative-attention average`, as a user types it."""
 
+import functools
 import shutil
 
 import numpy as np
 import pytest
 
 import relative_attention as ra
-from relative_attention.cli import main
 from relative_attention.models.weights import load_arrays
 
 
 @pytest.fixture
-def run(capsys):
-    """Run a command; gives its exit status, output and error output."""
-
-    def run(*arguments):
-        status = main(["average", *map(str, arguments)])
-        captured = capsys.readouterr()
-        return status, captured.out, captured.err
-
-    return run
+def run(run):
+    """The command that every test here runs."""
+    return functools.partial(run, "average")
 
 
 @pytest.fixture

@@ -9,18 +9,6 @@ import relative_attention as ra
 from relative_attention.cli import main
 
 
-@pytest.fixture
-def run(capsys):
-    """Run a command; gives its exit status, output and error output."""
-
-    def run(*arguments):
-        status = main([str(argument) for argument in arguments])
-        captured = capsys.readouterr()
-        return status, captured.out, captured.err
-
-    return run
-
-
 @pytest.mark.large
 def test_saved_model_is_written_where_it_says(run, trained, tmp_path):
     import tensorflow as tf

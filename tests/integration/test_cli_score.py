@@ -11,18 +11,6 @@ from relative_attention.cli import main
 
 
 @pytest.fixture
-def run(capsys):
-    """Run a command; gives its exit status, output and error output."""
-
-    def run(*arguments):
-        status = main([str(argument) for argument in arguments])
-        captured = capsys.readouterr()
-        return status, captured.out, captured.err
-
-    return run
-
-
-@pytest.fixture
 def texts(corpus):
     return {"--source": corpus / "test.en", "--target": corpus / "test.de"}
 

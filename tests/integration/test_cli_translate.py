@@ -9,7 +9,6 @@ import keras
 import pytest
 
 import relative_attention as ra
-from relative_attention.cli import main
 from relative_attention.models.weights import save_weights
 
 LINES = ["he paid ten euros.", "", "yes", "  ", "two cats and six dogs"]
@@ -18,19 +17,6 @@ LINES = ["he paid ten euros.", "", "yes", "  ", "two cats and six dogs"]
 class Terminal(io.TextIOWrapper):
     def isatty(self):
         return True
-
-
-@pytest.fixture
-def run(capsys, monkeypatch):
-    """Run a command; gives its exit status, output and error output."""
-
-    def run(*arguments, stdin=b"", stream=io.TextIOWrapper):
-        monkeypatch.setattr(sys, "stdin", stream(io.BytesIO(stdin)))
-        status = main([str(argument) for argument in arguments])
-        captured = capsys.readouterr()
-        return status, captured.out, captured.err
-
-    return run
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,7 @@
 """`relative-attention data`, on stand-ins for what would be downloaded."""
 
 import collections
+import functools
 import hashlib
 import io
 import os
@@ -12,7 +13,6 @@ import tensorflow_datasets as tfds
 from sacrebleu.dataset import DATASETS
 
 import relative_attention as ra
-from relative_attention.cli import main
 from relative_attention.data.lines import read_lines
 from relative_attention.experiments.find_corpus import find_corpus
 from relative_attention.experiments.zoo import zoo_recipes
@@ -149,15 +149,9 @@ def room(monkeypatch):
 
 
 @pytest.fixture
-def run(capsys, output):
-    def run(*arguments):
-        status = main(
-            ["data", "wmt14_en_de", "--output", str(output), *arguments]
-        )
-        captured = capsys.readouterr()
-        return status, captured.out, captured.err
-
-    return run
+def run(run, output):
+    """The command that every test here runs."""
+    return functools.partial(run, "data", "wmt14_en_de", "--output", output)
 
 
 def lines(path):
