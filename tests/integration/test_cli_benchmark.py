@@ -13,7 +13,7 @@ def cells(line):
     return [cell.strip() for cell in line.strip("|").split("|")]
 
 
-@pytest.mark.large
+@pytest.mark.slow
 def test_table_has_a_row_for_each_preset_and_length(capsys):
     # One length, as each one more is two models to compile.
     arguments = ["--presets", *TINY, "--lengths", "4", *SMALL, *SHORT]
