@@ -88,7 +88,7 @@ def drop_done(live, is_done):
             "slots": ops.cast(ops.maximum(slots, 0), "int32"),
         }
 
-    # Dropping copies the cache; a row in four is worth it.
+    # Dropping copies the cache; a row in eight is worth it.
     return change_if(
-        4 * num_alive <= 3 * ops.shape(live["rows"])[0], drop, live
+        8 * num_alive <= 7 * ops.shape(live["rows"])[0], drop, live
     )
