@@ -326,18 +326,13 @@ class _Block:
 
     def _by_key(self, by_distance):
         """`(B, N, C, 2K + 1)` moved to the keys that are near."""
-        by_key = shear(by_distance, not self.is_causal)
-        before, after_last = self._margins()
-        if not before and not after_last:
-            return by_key
-        return by_key[..., before : before + self.near_stop - self.near_start]
+        return shear(by_distance, self._margins(), not self.is_causal)
 
     def _by_distance(self, by_key):
         """The transpose of `_by_key`."""
-        margins = self._margins()
-        if any(margins):
-            by_key = ops.pad(by_key, ((0, 0), (0, 0), (0, 0), margins))
-        return unshear(by_key, 2 * self.reach + 1, not self.is_causal)
+        return unshear(
+            by_key, 2 * self.reach + 1, self._margins(), not self.is_causal
+        )
 
 
 def _operand(name, kind):
