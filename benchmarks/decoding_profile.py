@@ -10,13 +10,11 @@ to more than the time that passes.
 """
 
 import argparse
-import collections
 import pathlib
-import tempfile
 
 import report
 import tensorflow as tf
-from tensorflow.tsl.profiler.protobuf import xplane_pb2
+from operation_times import operation_times
 
 import relative_attention as ra
 from relative_attention.experiments.provenance import provenance
@@ -53,10 +51,7 @@ def main():
         return steps
 
     translate()  # Makes the graph.
-    with tempfile.TemporaryDirectory() as folder:
-        with tf.profiler.experimental.Profile(folder):
-            steps = translate()
-        times, counts = _operations(pathlib.Path(folder))
+    times, counts, steps = operation_times(translate)
     total = sum(times.values())
     print(
         report.markdown_table(
@@ -77,26 +72,6 @@ def main():
         f"{steps} steps; beam {options.beams}, batch {options.batch_size}. "
         f"{provenance_sentence(provenance())}."
     )
-
-
-def _operations(folder):
-    """Microseconds and calls of each kind of operation."""
-    times, counts = collections.Counter(), collections.Counter()
-    for path in folder.rglob("*.xplane.pb"):
-        space = xplane_pb2.XSpace.FromString(path.read_bytes())
-        for plane in space.planes:
-            names = {
-                key: event.name for key, event in plane.event_metadata.items()
-            }
-            for line in plane.lines:
-                for event in line.events:
-                    # An operation of a graph is called `node:Kind#...#`.
-                    node, colon, kind = names[event.metadata_id].partition(":")
-                    kind = kind.partition("#")[0]
-                    if node and colon and kind.isidentifier():
-                        times[kind] += event.duration_ps / 1e6
-                        counts[kind] += 1
-    return times, counts
 
 
 if __name__ == "__main__":

@@ -8,12 +8,13 @@ a checkout, with the package installed:
 """
 
 import argparse
+import functools
 import statistics
-import time
 
 import keras
 import numpy as np
 import report
+from paired_times import paired_times
 
 import relative_attention as ra
 from relative_attention.experiments.provenance import provenance
@@ -95,40 +96,23 @@ def measure(options, beams, position):
             use_value_relations=has_relations,
         )
         layer.build((None, None, hidden_dim))
-        steps[has_relations] = _compiled(layer, ancestors)
-    times = {kind: [] for kind in steps}
-    kinds = list(steps)
-    for number in range(options.rounds + 1):
-        for kind in kinds:
-            milliseconds = _mean_time(
-                steps[kind], inputs, cache, position, options.seconds
-            )
-            if number:  # The first makes graphs.
-                times[kind].append(milliseconds)
-        kinds.reverse()
-    return times
+        steps[has_relations] = _compiled(
+            layer, inputs, cache, position, ancestors
+        )
+    return paired_times(steps, options.rounds, options.seconds)
 
 
-def _compiled(layer, ancestors):
+def _compiled(layer, inputs, cache, position, ancestors):
     import tensorflow as tf
 
     # Sentences and positions of any number, as in a search.
     @tf.function(autograph=False, reduce_retracing=True)
     def step(inputs, cache, position):
-        return layer.decode_step(inputs, cache, position, ancestors)
+        outputs, _ = layer.decode_step(inputs, cache, position, ancestors)
+        return outputs
 
-    return step
-
-
-def _mean_time(step, inputs, cache, position, seconds):
     position = keras.ops.convert_to_tensor(position, "int32")
-    start = time.perf_counter()
-    count = 0
-    while not count or time.perf_counter() - start < seconds:
-        outputs, _ = step(inputs, cache, position)
-        outputs.numpy()
-        count += 1
-    return 1000 * (time.perf_counter() - start) / count
+    return functools.partial(step, inputs, cache, position)
 
 
 if __name__ == "__main__":
