@@ -11,6 +11,7 @@ the time that passes.
 """
 
 import argparse
+import collections
 
 import attention_contestant
 import numpy as np
@@ -21,6 +22,7 @@ from operation_times import operation_times
 from relative_attention.experiments.provenance import provenance
 from relative_attention.experiments.provenance import provenance_sentence
 
+# Without relations, and with.
 _KINDS = ("none", "auto")
 
 
@@ -34,63 +36,38 @@ def main():
     parser.add_argument("--calls", type=int, default=50)
     parser.add_argument("--rows", type=int, default=12)
     options = parser.parse_args()
-    times, counts = {}, {}
+    columns = {}
     for kind in _KINDS:
-        times[kind], counts[kind] = measure(kind, options)
-    without, with_ = (times[kind] for kind in _KINDS)
-    kinds = sorted(
-        with_ | without, key=lambda kind: without[kind] - with_[kind]
+        calls, milliseconds = measure(kind, options)
+        columns |= {f"calls, {kind}": calls, f"ms, {kind}": milliseconds}
+    without, with_ = (columns[f"ms, {kind}"] for kind in _KINDS)
+    operations = sorted(
+        without | with_, key=lambda name: without[name] - with_[name]
     )
-    total = sum(without.values())
+    total = without.total()
     rows = [
         [
-            f"`{kind}`",
-            *(
-                f"{x[kind] / options.calls / scale:{form}}"
-                for x, scale, form in (
-                    (counts["none"], 1, ".0f"),
-                    (counts["auto"], 1, ".0f"),
-                    (without, 1000, ".2f"),
-                    (with_, 1000, ".2f"),
-                )
-            ),
-            f"{(with_[kind] - without[kind]) / total:+.1%}",
+            f"`{name}`",
+            *(f"{column[name]:.2f}" for column in columns.values()),
+            f"{(with_[name] - without[name]) / total:+.1%}",
         ]
-        for kind in kinds[: options.rows]
+        for name in operations[: options.rows]
     ]
-    rows.append(
-        [
-            "all",
-            *(
-                f"{sum(counts[kind].values()) / options.calls:.0f}"
-                for kind in _KINDS
-            ),
-            *(
-                f"{sum(times[kind].values()) / options.calls / 1000:.2f}"
-                for kind in _KINDS
-            ),
-            f"{sum(with_.values()) / total - 1:+.1%}",
-        ]
-    )
-    header = [
-        "operation",
-        "calls without",
-        "with",
-        "ms without",
-        "with",
-        "more, of all without",
-    ]
+    sums = [f"{column.total():.2f}" for column in columns.values()]
+    rows.append(["all", *sums, f"{with_.total() / total - 1:+.1%}"])
+    header = ["operation", *columns, "more"]
     print(report.markdown_table(header, rows))
+    hidden_dim = options.num_heads * options.key_dim
     print(
-        f"\nT = {options.length}, hidden {options.num_heads * options.key_dim}, "
+        f"\nA call at T = {options.length}, hidden {hidden_dim}, "
         f"{options.num_heads} heads, K = {options.max_relative_position}, "
-        f"{options.batch_tokens:,} tokens; mean of {options.calls} calls. "
+        f"{options.batch_tokens:,} tokens; mean of {options.calls}. "
         f"{provenance_sentence(provenance())}."
     )
 
 
 def measure(kind, options):
-    """Microseconds and calls of each kind of operation, in all calls."""
+    """Calls and milliseconds of each kind of operation in a pass."""
     layer = attention_contestant.make_layer(
         kind,
         options.num_heads,
@@ -113,7 +90,13 @@ def measure(kind, options):
 
     run(2)
     times, counts, _ = operation_times(run)
-    return times, counts
+    return tuple(
+        collections.Counter({name: x[name] / scale for name in x})
+        for x, scale in (
+            (counts, options.calls),
+            (times, 1000 * options.calls),
+        )
+    )
 
 
 if __name__ == "__main__":
