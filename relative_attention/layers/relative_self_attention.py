@@ -16,8 +16,9 @@ from relative_attention.ops.step_attention import step_context
 from relative_attention.ops.step_attention import step_logits
 
 _IMPLEMENTATIONS = ("auto", "transpose", "blocks")
-# Where `"auto"` chooses `"blocks"`, in tokens.
+# Where `"auto"` may choose `"blocks"`, and where it always does, in tokens.
 _SHORTEST_IN_BLOCKS = 64
+_LONGEST_IN_EDGES = 256
 
 
 @keras.saving.register_keras_serializable(package="relative_attention")
@@ -64,9 +65,10 @@ class RelativeSelfAttention(SelfAttentionLayer):
             (`relative_attention_inner`), which makes an embedding for every
             edge, `(T, T, H)`; `"blocks"` computes a block of queries at a
             time and makes none (`block_attention`). `"auto"` takes blocks
-            from 64 tokens on and where a graph is made for any length, all
-            in one block there; see the table below. Scores that are asked
-            for are computed as `"transpose"` does. Defaults to `"auto"`.
+            beyond 256 tokens, from 64 on if there are more than `2K`, and
+            where a graph is made for any length, all in one block there; see
+            the table below. Scores that are asked for are computed as
+            `"transpose"` does. Defaults to `"auto"`.
         output_shape: int. Size of the outputs. Defaults to `D`, that of
             `inputs`.
         kernel_initializer: initializer of the projections, drawn as matrices
@@ -108,20 +110,22 @@ class RelativeSelfAttention(SelfAttentionLayer):
     >>> keras.ops.shape(layer(keras.ops.zeros((2, 10, 512))))
     (2, 10, 512)
 
-    Time of forward and backward pass, and peak memory, over those of
-    `keras.layers.MultiHeadAttention`, which knows no positions (hidden 512, 8
-    heads, K = 16, 2,048 tokens a batch, float32, two CPU cores;
+    Time of forward and backward pass, for K = 16 with peak memory, over those
+    of `keras.layers.MultiHeadAttention`, which knows no positions: without
+    relations, by "transpose" and "blocks" for K = 16, and for K = 64 (hidden
+    512, 8 heads, 2,048 tokens a batch, float32, two CPU cores;
     `benchmarks/attention_speed.py`):
 
-    | T | "transpose" | "blocks" |
-    | --- | --- | --- |
-    | 32 | 0.28, memory 0.62 | 0.28, memory 0.57 |
-    | 64 | 0.48, memory 0.83 | 0.46, memory 0.69 |
-    | 128 | 0.73, memory 0.92 | 0.74, memory 0.94 |
-    | 256 | 1.22, memory 1.33 | 0.81, memory 0.74 |
-    | 512 | 2.44, memory 1.94 | 1.14, memory 0.76 |
-    | 1,024 | 4.34, memory 2.93 | 0.92, memory 0.58 |
-    | 2,048 | 11.08, memory 6.06 | 0.98, memory 0.60 |
+    | T | none | transpose 16 | blocks 16 | transpose 64 | blocks 64 |
+    | --- | --- | --- | --- | --- | --- |
+    | 32 | 0.24 | 0.23, 0.61 | 0.24, 0.57 | 0.29 | 0.28 |
+    | 64 | 0.42 | 0.58, 0.82 | 0.49, 0.73 | 0.46 | 0.63 |
+    | 128 | 0.64 | 0.82, 1.37 | 0.68, 0.98 | 0.95 | 1.03 |
+    | 256 | 0.84 | 1.16, 1.33 | 0.75, 0.68 | 1.05 | 0.87 |
+    | 512 | 0.85 | 2.16, 2.29 | 0.97, 0.86 | 2.32 | 1.04 |
+    | 1,024 | 0.86 | 3.83, 3.34 | 0.87, 0.69 | 4.16 | 1.08 |
+    | 2,048 | 0.93 | 9.49, 6.91 | 0.98, 0.63 | 10.28 | 1.08 |
+    | 4,096 | 1.01 | - | 0.78, 0.49 | - | 0.86 |
 
     Reference:
      - [Shaw et al., 2018](https://arxiv.org/abs/1803.02155), eqs. 3-5
@@ -368,9 +372,14 @@ class RelativeSelfAttention(SelfAttentionLayer):
         return context, scores
 
     def _uses_blocks(self, length):
-        if self.implementation == "auto":
-            return length is None or length >= _SHORTEST_IN_BLOCKS
-        return self.implementation == "blocks"
+        if self.implementation != "auto":
+            return self.implementation == "blocks"
+        if length is None or length > _LONGEST_IN_EDGES:
+            return True
+        # A block that sees little beyond the clipping distance has no gain.
+        return length >= max(
+            _SHORTEST_IN_BLOCKS, 2 * self.max_relative_position + 1
+        )
 
     def _attend_by_blocks(self, query, key, value, mask, training):
         drops = training and self.dropout_layer.rate > 0

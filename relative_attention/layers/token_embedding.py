@@ -61,9 +61,10 @@ class TokenEmbedding(keras.layers.Layer):
         Args:
             hidden: float tensor `(..., D)`.
             few_rows: bool. Whether these are some hundred rows at most, as in
-                a step of decoding: on a CPU TensorFlow is then 1.5 to 8 times
-                as fast with the large matrix on the left; from 500 rows on,
-                slower. The numbers are the same. Defaults to `False`.
+                a step of decoding: on a CPU TensorFlow is then 1.4 to 4 times
+                as fast with the large matrix on the left; from 1,000 rows on,
+                slower (`benchmarks/few_rows.py`). The numbers are the same.
+                Defaults to `False`.
 
         Returns:
             Float tensor `(..., V)`.

@@ -2,9 +2,9 @@
 
 The hypotheses of a sentence are so many queries of the same keys. TensorFlow's
 product of a batch of matrices is slow where one of the two has a few rows and
-the other over a hundred: on two cores, 4 queries of 512 keys took 16 ms where
-the same as products of vectors with a matrix took 2. Up to 64 keys both take
-the same time.
+the other over a hundred: on two cores, products of vectors with a matrix are 2
+to 6 times as fast from 128 keys on, and up to 64 keys as fast
+(`benchmarks/few_rows.py`).
 """
 
 import keras

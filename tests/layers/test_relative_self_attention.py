@@ -1,4 +1,5 @@
 import itertools
+import sys
 
 import keras
 import numpy as np
@@ -823,6 +824,34 @@ def test_every_implementation_gives_the_same(rng, gradients, length, is_causal):
     for other in others:
         for result, wanted in zip(other, expected, strict=True):
             assert_same(result, wanted)
+
+
+@pytest.mark.parametrize(
+    ("length", "distance", "takes_blocks"),
+    [
+        (63, 16, False),
+        (64, 16, True),
+        (64, 32, False),
+        (128, 64, False),
+        (129, 64, True),
+        (256, 128, False),
+        (257, 200, True),
+    ],
+)
+def test_auto_takes_blocks_where_most_pairs_are_far(
+    monkeypatch, rng, length, distance, takes_blocks
+):
+    module = sys.modules[RelativeSelfAttention.__module__]
+    calls = []
+
+    def block_attention(*arguments, **options):
+        calls.append(arguments)
+        return compute(*arguments, **options)
+
+    compute = module.block_attention
+    monkeypatch.setattr(module, "block_attention", block_attention)
+    RelativeSelfAttention(N, H, distance)(normal(rng, 1, length, D))
+    assert bool(calls) == takes_blocks
 
 
 @pytest.mark.parametrize("implementation", ["transpose", "blocks"])
