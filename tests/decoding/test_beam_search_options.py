@@ -488,7 +488,9 @@ def test_no_length_gives_no_tokens(peaked_model, as_graph):
 @pytest.mark.parametrize("num_beams", [1, 3])
 def test_model_does_not_see_sentences_that_are_done(chain, num_beams):
     # They go on to their limit, and those in the middle are done first.
-    sources = padded([[7] * length + [1] for length in (7, 1, 3, 3, 5)])
+    sources = padded(
+        [[7] * length + [1] for length in (7, 1, 3, 3, 5, 7, 7, 7, 7)]
+    )
     endless = chain({0: {2: 1.0}, 2: {2: 1.0}})
     found = search(
         endless,
@@ -498,12 +500,12 @@ def test_model_does_not_see_sentences_that_are_done(chain, num_beams):
         max_extra_length=0,
     )
     lengths = np.count_nonzero(found["token_ids"][:, 0], axis=-1)
-    assert lengths.tolist() == [8, 2, 4, 4, 6]
+    assert lengths.tolist() == [8, 2, 4, 4, 6, 8, 8, 8, 8]
     sizes = [len(rows) for rows in endless.sources]
-    # The first is one in five, not worth a copy of the others.
-    assert sizes == [5, 5, 5, 5, 2, 2, 1, 1]
-    assert endless.sources[4] == sources[[0, 4]].tolist()
-    assert endless.sources[6] == sources[[0]].tolist()
+    # The first is one in nine, not worth a copy of the others.
+    assert sizes == [9, 9, 9, 9, 6, 6, 5, 5]
+    assert endless.sources[4] == sources[[0, 4, 5, 6, 7, 8]].tolist()
+    assert endless.sources[6] == sources[[0, 5, 6, 7, 8]].tolist()
 
 
 OPTIONS = {
