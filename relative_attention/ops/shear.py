@@ -62,14 +62,16 @@ def unshear(by_key, num_distances, margins=(0, 0), has_future=True):
     num_heads = by_key.shape[1]
     batch_size, _, length, _ = ops.shape(by_key)
     width = length + num_distances - 1
+    padded, num_more = by_key, 0
     if any(margins):
-        # With so many rows, flattening needs no second padding.
-        padded = ops.pad(by_key, ((0, 0), (0, 0), (0, num_distances), margins))
-        num_rows = width
-    else:
-        flat = ops.reshape(by_key, (batch_size, num_heads, length * width))
+        if isinstance(length, int) and num_distances <= length:
+            # With so many rows more, flattening needs no second padding.
+            num_more = num_distances
+        padded = ops.pad(by_key, ((0, 0), (0, 0), (0, num_more), margins))
+    if not num_more:
+        flat = ops.reshape(padded, (batch_size, num_heads, length * width))
         padded = ops.pad(flat, ((0, 0), (0, 0), (0, length)))
-        num_rows = length
+    num_rows = width if num_more else length
     by_distance = ops.reshape(
         padded, (batch_size, num_heads, num_rows, width + 1)
     )[:, :, :length, :num_distances]
