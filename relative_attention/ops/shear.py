@@ -68,19 +68,20 @@ def unshear(by_key, num_distances, margins=(0, 0), has_future=True):
             # With so many rows more, flattening needs no second padding.
             num_more = num_distances
         padded = ops.pad(by_key, ((0, 0), (0, 0), (0, num_more), margins))
+    flat = padded
     if not num_more:
         flat = ops.reshape(padded, (batch_size, num_heads, length * width))
-        padded = ops.pad(flat, ((0, 0), (0, 0), (0, length)))
+        flat = ops.pad(flat, ((0, 0), (0, 0), (0, length)))
     num_rows = width if num_more else length
     by_distance = ops.reshape(
-        padded, (batch_size, num_heads, num_rows, width + 1)
+        flat, (batch_size, num_heads, num_rows, width + 1)
     )[:, :, :length, :num_distances]
     if not has_future:
         return by_distance
     # Keys beyond `K`: from column `2K + 1` on, right of the diagonal.
-    beyond = by_key[..., num_distances - margins[0] :]
-    columns = ops.arange(ops.shape(beyond)[-1])
-    is_beyond = columns[None] >= ops.arange(length)[:, None]
+    beyond = padded[:, :, :length, num_distances:]
+    positions = ops.arange(length)
+    is_beyond = positions[None, :-1] >= positions[:, None]
     beyond = ops.sum(
         beyond * ops.cast(is_beyond, by_key.dtype), axis=-1, keepdims=True
     )
