@@ -3,6 +3,7 @@
 from relative_attention.plot.figure import make_figure
 from relative_attention.plot.mosaic import centers
 from relative_attention.plot.mosaic import mosaic
+from relative_attention.plot.token_labels import label_tokens
 
 _TITLES = {
     "encoder": "Encoder self-attention",
@@ -36,27 +37,33 @@ def attention_figure(scores, source, target):
         3, 2, left=0.1, right=0.98, top=0.95, bottom=0.15, hspace=0.3
     )
     alignment = figure.add_subplot(grid[:, 0])
-    draw_alignment(alignment, scores["cross"][-1], source, target)
+    image = draw_alignment(
+        alignment, scores["cross"][-1], source, target, inches=(5, 6.5)
+    )
+    figure.colorbar(image, ax=alignment, fraction=0.04, pad=0.02, aspect=40)
     for row, (name, title) in enumerate(_TITLES.items()):
         axes = figure.add_subplot(grid[row, 1])
-        _draw_heads(axes, scores[name])
+        image = _draw_heads(axes, scores[name])
+        figure.colorbar(image, ax=axes, fraction=0.04, pad=0.02, aspect=40)
         axes.set_title(f"{title}, every block and head", fontsize="small")
     return figure
 
 
-def draw_alignment(axes, scores, source, target):
-    """Draw scores `(N, T, S)`, the mean of the heads, with the tokens."""
-    axes.imshow(scores.mean(axis=0), cmap="Blues", vmin=0, aspect="auto")
+def draw_alignment(axes, scores, source, target, inches):
+    """Draw scores `(N, T, S)`, the mean of the heads, with the tokens.
+
+    Returns:
+        matplotlib image, about `inches` wide and high.
+    """
     axes.set_title("Decoder to source, last block, mean of heads")
-    # A token may hold dollar signs, matplotlib's marks of a formula.
-    axes.set_xticks(range(len(source)), source, rotation=90, parse_math=False)
-    axes.set_yticks(range(len(target)), target, parse_math=False)
+    label_tokens(axes, inches, target, source)
+    return axes.imshow(scores.mean(axis=0), cmap="Blues", vmin=0, aspect="auto")
 
 
 def _draw_heads(axes, blocks):
-    """Draw arrays `(N, T, S)` side by side, in one image."""
+    """Draw arrays `(N, T, S)` side by side, in one image with one scale."""
     num_heads, num_rows, num_columns = blocks[0].shape
-    axes.imshow(mosaic(blocks), cmap="Blues", vmin=0, aspect="auto")
+    image = axes.imshow(mosaic(blocks), cmap="Blues", vmin=0, aspect="auto")
     axes.set_facecolor("lightgray")
     axes.set_xticks(
         centers(num_heads, num_columns),
@@ -68,3 +75,4 @@ def _draw_heads(axes, blocks):
         [f"block {block}" for block in range(len(blocks))],
         fontsize="x-small",
     )
+    return image

@@ -3,15 +3,19 @@
 import numpy as np
 
 from relative_attention.plot.figure import make_figure
+from relative_attention.plot.token_labels import INCHES_A_TOKEN
+from relative_attention.plot.token_labels import label_tokens
 
 _MOST_COLUMNS = 4
+# Of an image, in inches: as long as its tokens need, within these.
+_SMALLEST, _LARGEST = 1.9, 6.0
 
 
 def heads_figure(scores, queries, keys=None, title="Attention by head"):
     """Draw the attention scores of every head, side by side.
 
     A row is a token that attends, a column one that is attended to; the
-    darker, the more.
+    darker, the more, by one scale for all heads.
 
     Args:
         scores: array `(N, T, S)`: of one sentence, one layer.
@@ -41,23 +45,35 @@ def heads_figure(scores, queries, keys=None, title="Attention by head"):
         )
     columns = min(len(scores), _MOST_COLUMNS)
     rows = -(-len(scores) // columns)
-    figure = make_figure((1 + 2.4 * columns, 0.8 + 2.4 * rows))
+    width, height = inches = _panel(keys), _panel(queries)
+    # Beside a panel its tokens, beside all of them the scale.
+    figure = make_figure(
+        (1 + (width + 0.7) * columns, 0.6 + (height + 0.9) * rows)
+    )
     figure.suptitle(title)
-    draw_heads(figure, scores, queries, keys, columns)
+    draw_heads(figure, scores, queries, keys, columns, inches)
     return figure
 
 
-def draw_heads(figure, scores, queries, keys, num_columns):
-    """Draw scores `(N, T, S)`, a panel a head, in so many columns."""
+def draw_heads(figure, scores, queries, keys, num_columns, inches):
+    """Draw scores `(N, T, S)`, a panel a head, in so many columns.
+
+    `inches` is about how wide and how high the image of a head is.
+    """
     num_rows = -(-len(scores) // num_columns)
     grid = figure.subplots(num_rows, num_columns, squeeze=False)
+    most = scores.max()
     for head, axes in enumerate(grid.flat):
         if head >= len(scores):
             axes.set_axis_off()
             continue
-        axes.imshow(scores[head], cmap="Blues", vmin=0, aspect="auto")
+        image = axes.imshow(
+            scores[head], cmap="Blues", vmin=0, vmax=most, aspect="auto"
+        )
         axes.set_title(f"head {head + 1}", fontsize="small")
-        # A token may hold dollar signs, matplotlib's marks of a formula.
-        axes.set_xticks(range(len(keys)), keys, rotation=90, parse_math=False)
-        axes.set_yticks(range(len(queries)), queries, parse_math=False)
-        axes.tick_params(labelsize="x-small")
+        label_tokens(axes, inches, queries, keys)
+    figure.colorbar(image, ax=grid, label="attention score")
+
+
+def _panel(tokens):
+    return min(max(INCHES_A_TOKEN * len(tokens), _SMALLEST), _LARGEST)

@@ -10,6 +10,8 @@ from relative_attention.plot.heads_figure import draw_heads
 from relative_attention.plot.relation_figure import draw_relation_tables
 
 _MOST_HEADS = 4
+# Sentences of more tokens get a larger picture, to a limit.
+_FEW_TOKENS, _MOST_TOKENS = 28, 84
 
 
 def model_picture(translator, sentence, path):
@@ -53,7 +55,7 @@ def model_figure(translator, sentence, translation=None):
     Raises:
         InputError: if `matplotlib` is not installed.
     """
-    figure = make_figure((12, 10))
+    check_matplotlib()
     if translation is None:
         (translation,) = translator.translate([sentence])
     source_ids, target_ids = _ids(translator, sentence, translation)
@@ -67,13 +69,22 @@ def model_figure(translator, sentence, translation=None):
     )
     source = translator.source_vocabulary.pieces(source_ids)
     target = translator.vocabulary.pieces(target_ids)
-    top, bottom = figure.subfigures(2, 1, height_ratios=(3, 2))
+    num_tokens = min(max(len(source), len(target)), _MOST_TOKENS)
+    scale = max(1, num_tokens / _FEW_TOKENS)
+    figure = make_figure((13 * scale, 6 * scale + 4))
+    top, bottom = figure.subfigures(2, 1, height_ratios=(6 * scale, 4))
     left, right = top.subfigures(1, 2)
     cross = np.asarray(scores["cross"][-1])[0]
-    draw_alignment(left.subplots(), cross, source, target)
+    axes = left.subplots()
+    inches = (6.5 * scale - 2, 6 * scale - 1.5)
+    image = draw_alignment(axes, cross, source, target, inches)
+    left.colorbar(image, ax=axes, label="attention score")
     right.suptitle("Self-attention, first encoder block")
     heads = np.asarray(scores["encoder"][0])[0, :_MOST_HEADS]
-    draw_heads(right, heads, source, source, min(len(heads), 2))
+    columns = min(len(heads), 2)
+    rows = -(-len(heads) // columns)
+    inches = ((6.5 * scale - 1) / columns - 1, (6 * scale - 0.5) / rows - 1.1)
+    draw_heads(right, heads, source, source, columns, inches)
     _draw_relations(bottom, translator.model.encoder_blocks[0].self_attention)
     return figure
 

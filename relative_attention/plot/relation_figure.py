@@ -36,10 +36,18 @@ def relation_figure(tables, title):
         block, side = name.rsplit("/", 1)
         sides[side][block.replace("_", " ")] = table
     sides = {side: blocks for side, blocks in sides.items() if blocks}
-    # A constrained layout takes most of the time.
-    figure = make_figure((5 * (len(sides) + 1), 8), layout="none")
-    figure.subplots_adjust(left=0.1, right=0.98, top=0.88, bottom=0.07)
-    figure.suptitle(title)
+    num_blocks = max((len(blocks) for blocks in sides.values()), default=0)
+    width, height = 5 * (len(sides) + 1), min(max(2.5 * num_blocks, 4), 8)
+    # A constrained layout takes most of the time, so these are its margins:
+    # inches for the names of the blocks, titles, and what axes are.
+    figure = make_figure((width, height), layout="none")
+    figure.subplots_adjust(
+        left=1.4 / width,
+        right=1 - 0.3 / width,
+        top=1 - 0.8 / height,
+        bottom=0.6 / height,
+    )
+    figure.suptitle(title, y=1 - 0.1 / height, va="top")
     *heat_maps, lengths = figure.subplots(1, len(sides) + 1)
     for axes, (side, blocks) in zip(heat_maps, sides.items()):
         draw_relation_tables(axes, list(blocks.values()))
@@ -50,7 +58,7 @@ def relation_figure(tables, title):
         _draw_lengths(lengths, side, blocks)
         if axes is heat_maps[0]:
             lengths.legend(fontsize="x-small")
-    lengths.set_title("length of an embedding (values dotted)")
+    lengths.set_title("length of embeddings (values dotted)", fontsize="medium")
     lengths.set_xlabel("distance in tokens")
     lengths.set_ylim(bottom=0)
     return figure
