@@ -37,7 +37,7 @@ def relation_figure(tables, title):
         sides[side][block.replace("_", " ")] = table
     sides = {side: blocks for side, blocks in sides.items() if blocks}
     num_blocks = max((len(blocks) for blocks in sides.values()), default=0)
-    width, height = 5 * (len(sides) + 1), min(max(2.5 * num_blocks, 4), 8)
+    width, height = 4 * (len(sides) + 1), min(max(2 * num_blocks, 3.5), 8)
     # A constrained layout takes most of the time, so these are its margins:
     # inches for the names of the blocks, titles, and what axes are.
     figure = make_figure((width, height), layout="none")
