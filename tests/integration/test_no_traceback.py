@@ -1,0 +1,163 @@
+"""No command ends in a traceback, whatever it is given.
+
+`run` lets through what `main` does not turn into one line, so each of these
+fails where a traceback would be.
+"""
+
+import random
+import shutil
+
+import pytest
+
+SEED = 7
+LONG = "a" * 100_000 + "\n"
+FILES = {
+    "empty": b"",
+    "blank": b"\n\n",
+    "bytes": bytes(range(256)) * 8,
+    "nul": b"a\0b\n" * 20,
+    "long": LONG.encode(),
+    "list": b"[1, 2]\n",
+    "text": b'"text"\n',
+    "nested": b"[" * 5000 + b"\n",
+    "numbers": b'{"1": 2, "hidden_dim": "x", "training": 3}\n',
+    "huge": b'{"hidden_dim": 1e999, "num_heads": 99999999999999999999}\n',
+}
+# What is in a model's folder, by what reads it.
+PARTS = {
+    "config.json": ("translate",),
+    "recipe.yaml": ("translate", "plot"),
+    "results.json": ("plot",),
+    "vocabulary.model": ("translate",),
+    "model.safetensors": ("translate",),
+    "training.csv": ("plot",),
+}
+
+
+@pytest.fixture
+def check(run):
+    """Run a command; what is wrong with it must be one line."""
+
+    def check(*arguments, stdin=b""):
+        try:
+            status, _, err = run(*arguments, stdin=stdin)
+        except SystemExit as stop:
+            # argparse, which prints how it is used.
+            assert stop.code == 2
+            return stop.code
+        assert status in (0, 1)
+        if status:
+            lines = err.strip().splitlines()
+            assert lines[-1].startswith("relative-attention: ")
+            assert len(lines[-1]) < 2000
+            assert "Traceback" not in err
+        return status
+
+    return check
+
+
+@pytest.fixture(params=FILES)
+def hostile(request, tmp_path):
+    """A file that is none of those that a command expects."""
+    path = tmp_path / "hostile"
+    path.write_bytes(FILES[request.param])
+    return path
+
+
+@pytest.mark.large
+@pytest.mark.parametrize("name", PARTS)
+def test_part_of_a_model_that_is_none(
+    name, hostile, trained, check, tmp_path
+):
+    model = tmp_path / "model"
+    shutil.copytree(
+        trained, model, ignore=shutil.ignore_patterns("checkpoints", "cache")
+    )
+    shutil.copyfile(hostile, model / name)
+    for command in PARTS[name]:
+        check(command, model, stdin=b"one bird\n")
+
+
+@pytest.mark.large
+def test_text_that_is_none(hostile, trained, check, corpus, tmp_path):
+    source, reference = corpus / "test.en", corpus / "test.de"
+    check("translate", trained, "--input", hostile, "--max-source-length", 9)
+    check("score", trained, "--source", source, "--target", hostile)
+    check("score", trained, "--source", hostile, "--target", hostile)
+    check("evaluate", trained, "--source", hostile, "--reference", reference)
+    compared = ("--compare", hostile, "--resamples", 2)
+    both = ("--source", source, "--reference", reference)
+    check("evaluate", trained, *both, *compared)
+    export = ("--format", "saved_model", "--warmup", hostile)
+    check("export", trained, tmp_path / "exported", *export)
+
+
+@pytest.mark.large
+def test_file_to_convert_or_average_that_is_none(hostile, check, tmp_path):
+    output = ("--output", tmp_path / "converted")
+    for hparams in (hostile, tmp_path):
+        check(
+            "convert", "tensor2tensor", hostile, "--hparams", hparams, *output
+        )
+    check("convert", "opennmt_tf", hostile, *output)
+    check("average", hostile, "--output", tmp_path / "mean.safetensors")
+    check("train", hostile, *output)
+    check("plot", hostile)
+    for command in ("translate", "evaluate", "score"):
+        both = ("--source", hostile, "--reference", hostile)
+        both = {"translate": (), "evaluate": both}.get(
+            command, ("--source", hostile, "--target", hostile)
+        )
+        check(command, hostile, *both)
+
+
+NUMBERS = ("-1", "0", "1.5", "1e400", "nan", str(2**31), str(2**70), "x", "")
+COMMANDS = {
+    "translate": (
+        "--num-beams",
+        "--nbest",
+        "--length-penalty",
+        "--max-length",
+        "--min-length",
+        "--max-extra-length",
+        "--max-source-length",
+        "--top-k",
+        "--temperature",
+        "--seed",
+    ),
+    "evaluate": ("--resamples", "--num-beams"),
+    "score": ("--max-source-length",),
+    "average": ("--last",),
+    "benchmark": (
+        "--lengths",
+        "--batch-tokens",
+        "--vocabulary-size",
+        "--steps",
+        "--rounds",
+        "--presets",
+        "--peak-tflops",
+    ),
+}
+
+
+@pytest.mark.large
+@pytest.mark.parametrize(
+    ("command", "option"),
+    [(command, option) for command in COMMANDS for option in COMMANDS[command]],
+)
+def test_number_out_of_bounds(command, option, check, trained, corpus):
+    both = ("--source", corpus / "test.en")
+    given = {
+        "translate": (trained,),
+        "evaluate": (trained, *both, "--reference", corpus / "test.de"),
+        "score": (trained, *both, "--target", corpus / "test.de"),
+        "average": (trained, "--output", corpus / "mean"),
+        "benchmark": (),
+    }[command]
+    # Chosen by chance, as each takes a second; the same at each run.
+    rng = random.Random(f"{SEED} {command} {option}")
+    for number in rng.sample(NUMBERS, 4):
+        if command == "benchmark" and number == str(2**31):
+            # It would be measured.
+            continue
+        check(command, *given, f"{option}={number}", stdin=b"one bird\n")
