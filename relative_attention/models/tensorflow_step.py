@@ -51,7 +51,7 @@ def is_mirrored(strategy):
     )
 
 
-def on_all_replicas(model, step):
+def on_all_replicas(model, step, results):
     """What `fit` calls with an iterator: a step on every replica.
 
     Metrics are read outside the replicas, where they are sums over all.
@@ -59,6 +59,7 @@ def on_all_replicas(model, step):
     Args:
         model: Keras model made within a strategy's scope.
         step: function of a replica's part of a batch.
+        results: function without arguments, of what is shown after it.
     """
     import tensorflow as tf
 
@@ -66,7 +67,7 @@ def on_all_replicas(model, step):
 
     def on_batch(batch):
         strategy.run(step, args=(batch,))
-        return model.get_metrics_result()
+        return results()
 
     def on_next_batch(iterator):
         return on_batch(iterator.get_next())

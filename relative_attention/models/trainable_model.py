@@ -1,5 +1,7 @@
 """What `fit` does with a model, on one replica or many."""
 
+import warnings
+
 import keras
 from keras import ops
 
@@ -7,6 +9,9 @@ from relative_attention.models import tensorflow_step
 from relative_attention.ops.masks import padding_mask
 from relative_attention.ops.replicas import sum_over_replicas
 from relative_attention.ops.token_log_likelihood import token_weights
+
+# Metrics of an update, which an evaluation makes none of.
+_OF_UPDATES = ("gradient_norm", "skipped")
 
 
 class TrainableModel(keras.Model):
@@ -19,7 +24,7 @@ class TrainableModel(keras.Model):
     `tokens` counts source and target tokens. Under TensorFlow an update whose
     loss or gradient is not finite is left out, on all replicas, and counted
     in `skipped`, and `gradient_norm` is the mean length of the gradient
-    before it is clipped.
+    before it is clipped; an evaluation has neither.
 
     On JAX and PyTorch a step is Keras' own.
 
@@ -37,7 +42,12 @@ class TrainableModel(keras.Model):
             self.skipped_metric = keras.metrics.Sum(name="skipped")
 
     def compile(
-        self, *args, jit_compile="auto", accumulation_steps=1, **kwargs
+        self,
+        *args,
+        jit_compile="auto",
+        auto_scale_loss=True,
+        accumulation_steps=1,
+        **kwargs,
     ):
         """As `keras.Model.compile`, and:
 
@@ -46,6 +56,7 @@ class TrainableModel(keras.Model):
                 and compiles anew for every length of a batch, nor on several
                 replicas or under a `MirroredStrategy` of one, where it does
                 not work.
+            auto_scale_loss: as for `keras.Model.compile`.
             accumulation_steps: int. In how many parts, one after another, a
                 replica takes its rows of a batch, for batches whose
                 activations would not fit at once. The update is that of the
@@ -66,6 +77,12 @@ class TrainableModel(keras.Model):
                 f"{accumulation_steps} on {keras.backend.backend()}."
             )
         self.accumulation_steps = accumulation_steps
+        # As asked for: what "auto" is depends on the machine, and Keras keeps
+        # its answer, and forgets the other one.
+        self._asked_of_compile = {
+            "jit_compile": jit_compile,
+            "auto_scale_loss": auto_scale_loss,
+        }
         if is_tensorflow:
             strategy = self.distribute_strategy
             num_replicas = strategy.num_replicas_in_sync
@@ -76,12 +93,37 @@ class TrainableModel(keras.Model):
                 or not keras.distribution.list_devices("gpu")
             ):
                 jit_compile = False
-        super().compile(*args, jit_compile=jit_compile, **kwargs)
+        super().compile(
+            *args,
+            jit_compile=jit_compile,
+            auto_scale_loss=auto_scale_loss,
+            **kwargs,
+        )
+
+    def get_compile_config(self):
+        config = super().get_compile_config()
+        if config:
+            config.update(
+                self._asked_of_compile,
+                accumulation_steps=self.accumulation_steps,
+            )
+        return config
 
     def compile_from_config(self, config):
         # Keras leaves this to whoever overrides `compile`.
-        self.compile(**keras.saving.deserialize_keras_object(config))
-        self.optimizer.build(self.trainable_variables)
+        config = keras.saving.deserialize_keras_object(config)
+        steps = config.get("accumulation_steps", 1)
+        if steps > 1 and keras.backend.backend() != "tensorflow":
+            warnings.warn(
+                f"The model was compiled with accumulation_steps={steps}, "
+                "which needs TensorFlow. On "
+                f"{keras.backend.backend()} it takes whole batches.",
+                stacklevel=2,
+            )
+            config["accumulation_steps"] = 1
+        self.compile(**config)
+        if self.optimizer is not None:
+            self.optimizer.build(self.trainable_variables)
 
     def compute_loss(
         self, x=None, y=None, y_pred=None, sample_weight=None, training=True
@@ -114,12 +156,18 @@ class TrainableModel(keras.Model):
             return super().train_step(*args)
         return tensorflow_step.train_step(self, *args)
 
+    def test_step(self, *args):
+        results = super().test_step(*args)
+        if keras.backend.backend() != "tensorflow":
+            return results
+        return _without_updates(results)
+
     def make_train_function(self, force=False):
         if not self._is_replicated():
             return super().make_train_function(force)
         if self.train_function is None or force:
             self.train_function = tensorflow_step.on_all_replicas(
-                self, self.train_step
+                self, self.train_step, self.get_metrics_result
             )
 
     def make_test_function(self, force=False):
@@ -127,7 +175,9 @@ class TrainableModel(keras.Model):
             return super().make_test_function(force)
         if self.test_function is None or force:
             self.test_function = tensorflow_step.on_all_replicas(
-                self, self.test_step
+                self,
+                self.test_step,
+                lambda: _without_updates(self.get_metrics_result()),
             )
 
     def _is_replicated(self):
@@ -155,6 +205,14 @@ class TrainableModel(keras.Model):
         if self._is_replicated():
             iterator, data_batch = None, self.symbolic_batch()
         super()._maybe_symbolic_build(iterator=iterator, data_batch=data_batch)
+
+
+def _without_updates(results):
+    return {
+        name: value
+        for name, value in results.items()
+        if name not in _OF_UPDATES
+    }
 
 
 def _check_replicas(num_replicas, jit_compile, arguments):
