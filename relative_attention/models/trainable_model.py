@@ -99,6 +99,8 @@ class TrainableModel(keras.Model):
             auto_scale_loss=auto_scale_loss,
             **kwargs,
         )
+        if is_tensorflow and tensorflow_step.is_mirrored(strategy):
+            _check_optimizer(self.optimizer)
 
     def get_compile_config(self):
         config = super().get_compile_config()
@@ -205,6 +207,19 @@ class TrainableModel(keras.Model):
         if self._is_replicated():
             iterator, data_batch = None, self.symbolic_batch()
         super()._maybe_symbolic_build(iterator=iterator, data_batch=data_batch)
+
+
+def _check_optimizer(optimizer):
+    """Refuse parts of an update that Keras would count on every replica."""
+    inner = getattr(optimizer, "inner_optimizer", optimizer)
+    steps = getattr(inner, "gradient_accumulation_steps", None)
+    if steps:
+        raise ValueError(
+            "`gradient_accumulation_steps` of an optimizer must be None under "
+            "a `MirroredStrategy`: replicas cannot meet in a part of an "
+            f"update. Received: gradient_accumulation_steps={steps}. Give "
+            "larger batches and `accumulation_steps` to `compile`."
+        )
 
 
 def _without_updates(results):
