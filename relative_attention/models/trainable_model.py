@@ -1,5 +1,6 @@
 """What `fit` does with a model, on one replica or many."""
 
+import inspect
 import warnings
 
 import keras
@@ -7,6 +8,8 @@ from keras import ops
 
 from relative_attention.models import tensorflow_step
 from relative_attention.ops.masks import padding_mask
+from relative_attention.ops.replicas import is_counting_alone
+from relative_attention.ops.replicas import num_replicas
 from relative_attention.ops.replicas import sum_over_replicas
 from relative_attention.ops.token_log_likelihood import token_weights
 
@@ -127,24 +130,34 @@ class TrainableModel(keras.Model):
         if self.optimizer is not None:
             self.optimizer.build(self.trainable_variables)
 
+    def fit(self, *args, **kwargs):
+        """As `keras.Model.fit`, and:
+
+        Args:
+            *args, **kwargs: as for `keras.Model.fit`.
+
+        Raises:
+            ValueError: if there is a `class_weight`, which Keras takes for
+                the weight of a whole row.
+        """
+        given = inspect.signature(super().fit).bind(*args, **kwargs)
+        _check_class_weight(given.arguments)
+        return super().fit(*given.args, **given.kwargs)
+
+    def train_on_batch(self, *args, **kwargs):
+        given = inspect.signature(super().train_on_batch).bind(*args, **kwargs)
+        _check_class_weight(given.arguments)
+        return super().train_on_batch(*args, **kwargs)
+
     def compute_loss(
         self, x=None, y=None, y_pred=None, sample_weight=None, training=True
     ):
         loss = super().compute_loss(
             x, y, y_pred, sample_weight, training=training
         )
+        loss = loss + self._rest_of_regularization()
         if x is not None and y is not None:
-            # The loss is a replica's sum over the number of all tokens;
-            # weighted by that number it becomes a mean over the epoch.
-            weight = ops.sum(token_weights(y, sample_weight))
-            share = sum_over_replicas(weight) / ops.maximum(weight, 1e-9)
-            loss_of_tokens = loss * share
-            if training and keras.backend.backend() == "tensorflow":
-                # An update that is left out is none; what is evaluated is.
-                is_finite = ops.isfinite(loss)
-                loss_of_tokens = ops.where(is_finite, loss_of_tokens, 0.0)
-                weight = ops.where(is_finite, weight, 0.0)
-            self.loss_metric.update_state(loss_of_tokens, sample_weight=weight)
+            self._show_loss(loss, y, sample_weight, training)
             self.tokens_metric.update_state(
                 ops.sum(ops.cast(padding_mask(y), "float32"))
                 + ops.sum(
@@ -152,6 +165,54 @@ class TrainableModel(keras.Model):
                 )
             )
         return loss
+
+    def _rest_of_regularization(self):
+        """What a part of a replica's rows lacks of the weights' regularizers.
+
+        Keras gives each of `n` replicas an `n`-th of them, since all are added
+        up. Parts are weighted by their tokens, which add up to 1 over all
+        replicas: each of them has to have the whole.
+        """
+        replicas = num_replicas()
+        if not self.losses or (replicas == 1 and not is_counting_alone()):
+            return 0.0
+        regularized = [
+            weight for weight in self.trainable_variables if weight.regularizer
+        ]
+        if len(self.losses) > len(regularized):
+            raise ValueError(
+                "Losses that layers add in a call (`add_loss`, "
+                "`activity_regularizer`) must not be there with several "
+                "replicas or `accumulation_steps` over 1, where they would be "
+                "those of a part of the batch. Received: "
+                f"{len(self.losses) - len(regularized)} such losses. "
+                "Regularizers of weights work."
+            )
+        if not is_counting_alone():
+            return 0.0
+        return sum(map(ops.sum, self.losses)) * (1 - 1 / replicas)
+
+    def _show_loss(self, loss, y, sample_weight, training):
+        """Count a loss in the mean over tokens that is shown.
+
+        That of all replicas, on each an equal share: one without tokens has
+        a share of the regularizers, too.
+        """
+        weight = ops.sum(token_weights(y, sample_weight))
+        if num_replicas() > 1 and not is_counting_alone():
+            weight, loss = ops.unstack(
+                sum_over_replicas(
+                    ops.stack([weight, ops.cast(loss, "float32")])
+                ),
+                num=2,
+            )
+            weight = weight / num_replicas()
+        if training and keras.backend.backend() == "tensorflow":
+            # An update that is left out is none; what is evaluated is.
+            is_finite = ops.isfinite(loss)
+            loss = ops.where(is_finite, loss, 0.0)
+            weight = ops.where(is_finite, weight, 0.0)
+        self.loss_metric.update_state(loss, sample_weight=weight)
 
     def train_step(self, *args):
         if keras.backend.backend() != "tensorflow":
@@ -207,6 +268,18 @@ class TrainableModel(keras.Model):
         if self._is_replicated():
             iterator, data_batch = None, self.symbolic_batch()
         super()._maybe_symbolic_build(iterator=iterator, data_batch=data_batch)
+
+
+def _check_class_weight(arguments):
+    """Refuse what Keras takes for something else, without a word."""
+    if arguments.get("class_weight") is not None:
+        raise ValueError(
+            "`class_weight` must be None: Keras would look it up by where the "
+            "greatest id of a row stands. Received: class_weight="
+            f"{arguments['class_weight']}. To weigh tokens or sentences, give "
+            "`sample_weight`, float (B, T) or (B,), or data of triples "
+            "(inputs, labels, weights)."
+        )
 
 
 def _check_optimizer(optimizer):
