@@ -7,6 +7,8 @@ import keras
 from keras import ops
 
 from relative_attention.models import tensorflow_step
+from relative_attention.models.step_batches import give_evaluation_batches
+from relative_attention.models.step_batches import give_train_batches
 from relative_attention.ops.masks import padding_mask
 from relative_attention.ops.replicas import is_counting_alone
 from relative_attention.ops.replicas import num_replicas
@@ -134,6 +136,12 @@ class TrainableModel(keras.Model):
         """As `keras.Model.fit`, and:
 
         Args:
+            x: also `TokenBatches`. An epoch is then one of theirs unless
+                `steps_per_epoch` is given, in the order that they have for
+                it; `initial_epoch` is where to go on. `shuffle` changes
+                nothing: they are shuffled.
+            validation_data: also `TokenBatches`, of which every pair is
+                taken once.
             *args, **kwargs: as for `keras.Model.fit`.
 
         Raises:
@@ -142,12 +150,19 @@ class TrainableModel(keras.Model):
         """
         given = inspect.signature(super().fit).bind(*args, **kwargs)
         _check_class_weight(given.arguments)
+        give_train_batches(given.arguments)
         return super().fit(*given.args, **given.kwargs)
 
     def train_on_batch(self, *args, **kwargs):
         given = inspect.signature(super().train_on_batch).bind(*args, **kwargs)
         _check_class_weight(given.arguments)
         return super().train_on_batch(*args, **kwargs)
+
+    def evaluate(self, *args, **kwargs):
+        """As `keras.Model.evaluate`; `x` may be `TokenBatches`."""
+        given = inspect.signature(super().evaluate).bind(*args, **kwargs)
+        give_evaluation_batches(given.arguments)
+        return super().evaluate(*given.args, **given.kwargs)
 
     def compute_loss(
         self, x=None, y=None, y_pred=None, sample_weight=None, training=True
