@@ -72,10 +72,9 @@ def test_an_epoch_is_one_of_the_batches(batches):
     model = compiled()
     history = model.fit(batches, epochs=2, verbose=0).history
     assert_same_weights(model, trained_by_hand(batches, 2 * len(batches)))
-    labels = batches.corpus.target_lengths.sum()
-    assert (
-        history["tokens"] == [labels + batches.corpus.source_lengths.sum()] * 2
-    )
+    corpus = batches.corpus
+    num_tokens = corpus.source_lengths.sum() + corpus.target_lengths.sum()
+    assert history["tokens"] == [num_tokens] * 2
     # Every epoch has an order of its own.
     first, second = (
         [batches.batch_indices(epoch, n).tolist() for n in range(len(batches))]
