@@ -25,6 +25,10 @@ class TokenBatches:
     order the batches come, is a function of `(seed, epoch)`. A training run
     can therefore go on at any step, and see what it would have seen.
 
+    `fit` and `evaluate` of a `Transformer` take them, on every backend:
+    `model.fit(batches, validation_data=others, epochs=10)`. Elsewhere
+    `train_dataset` and `evaluation_dataset` stand for them.
+
     Args:
         corpus: `TokenCorpus`.
         batch_tokens: int. Most padded positions of a batch, on its longer
@@ -119,6 +123,22 @@ class TokenBatches:
             labels,
         )
 
+    def train_batch(self, step):
+        """The batch of a step of training, see `batch`.
+
+        Args:
+            step: int, 0 first, over all epochs.
+        """
+        return self.batch(self.batch_indices(*divmod(int(step), len(self))))
+
+    def evaluation_batch(self, number):
+        """A batch of those that hold every pair once, by length; see `batch`.
+
+        Args:
+            number: int, 0 first.
+        """
+        return self.batch(self.batch_indices(None, int(number)))
+
     def train_dataset(self, first_step=0):
         """Endless `tf.data.Dataset` of batches, from a step of training on.
 
@@ -127,20 +147,15 @@ class TokenBatches:
         """
         import tensorflow as tf
 
-        def batch(step):
-            indices = self.batch_indices(*divmod(int(step), len(self)))
-            return self.batch(indices)
-
-        return _dataset(tf.data.Dataset.range(first_step, tf.int64.max), batch)
+        steps = tf.data.Dataset.range(first_step, tf.int64.max)
+        return _dataset(steps, self.train_batch)
 
     def evaluation_dataset(self):
         """`tf.data.Dataset` of every pair once."""
         import tensorflow as tf
 
-        def batch(number):
-            return self.batch(self.batch_indices(None, int(number)))
-
-        return _dataset(tf.data.Dataset.range(len(self)), batch)
+        numbers = tf.data.Dataset.range(len(self))
+        return _dataset(numbers, self.evaluation_batch)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -51,7 +51,7 @@ def is_mirrored(strategy):
     )
 
 
-def on_all_replicas(model, step):
+def on_all_replicas(model, step, results):
     """What `fit` calls with an iterator: a step on every replica.
 
     Metrics are read outside the replicas, where they are sums over all.
@@ -59,6 +59,7 @@ def on_all_replicas(model, step):
     Args:
         model: Keras model made within a strategy's scope.
         step: function of a replica's part of a batch.
+        results: function without arguments, of what is shown after it.
     """
     import tensorflow as tf
 
@@ -66,7 +67,7 @@ def on_all_replicas(model, step):
 
     def on_batch(batch):
         strategy.run(step, args=(batch,))
-        return model.get_metrics_result()
+        return results()
 
     def on_next_batch(iterator):
         return on_batch(iterator.get_next())
@@ -121,16 +122,21 @@ def _accumulated(model, x, y, sample_weight):
     num_rows = tf.shape(y)[0]
     # At least one, so that the loop ends where there are no rows.
     part_rows = tf.maximum(-(-num_rows // model.accumulation_steps), 1)
+    parts = tf.nest.map_structure(
+        lambda tensor: (
+            None
+            if tensor is None
+            else _parts(model, tensor, num_rows, part_rows)
+        ),
+        (x, y, sample_weight),
+    )
 
-    def has_more(start, loss, sums):
-        return start < num_rows
+    def has_more(number, loss, sums):
+        return number * part_rows < num_rows
 
-    def add_part(start, loss, sums):
+    def add_part(number, loss, sums):
         part_x, part_y, part_weight = tf.nest.map_structure(
-            lambda tensor: (
-                None if tensor is None else tensor[start : start + part_rows]
-            ),
-            (x, y, sample_weight),
+            lambda part: None if part is None else part(number), parts
         )
         weight = tf.reduce_sum(token_weights(part_y, part_weight)) / tf.maximum(
             total, 1e-9
@@ -143,7 +149,7 @@ def _accumulated(model, x, y, sample_weight):
             total if gradient is None else total + gradient
             for total, gradient in zip(sums, gradients)
         ]
-        return start + part_rows, loss + part_loss, sums
+        return number + 1, loss + part_loss, sums
 
     _, loss, gradients = tf.while_loop(
         has_more,
@@ -156,6 +162,29 @@ def _accumulated(model, x, y, sample_weight):
         parallel_iterations=1,
     )
     return loss, gradients
+
+
+def _parts(model, tensor, num_rows, part_rows):
+    """Function of the number of a part that gives its rows of a tensor."""
+    import tensorflow as tf
+
+    if not model.jit_compile:
+        # The last part has what is left.
+        return lambda number: tensor[
+            number * part_rows : (number + 1) * part_rows
+        ]
+    # XLA wants to know every shape before it runs, so that all parts have as
+    # many rows: at the end some of padding, which counts nothing.
+    num_parts = model.accumulation_steps
+    missing = num_parts * part_rows - num_rows
+    padded = tf.pad(tensor, [[0, missing]] + [[0, 0]] * (tensor.ndim - 1))
+    parts = tf.reshape(
+        padded,
+        tf.concat([[num_parts, part_rows], tf.shape(tensor)[1:]], axis=0),
+    )
+    return lambda number: tf.ensure_shape(
+        tf.gather(parts, number), (None, *tensor.shape[1:])
+    )
 
 
 def _over_replicas(loss, gradients):

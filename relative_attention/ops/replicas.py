@@ -20,7 +20,7 @@ def sum_over_replicas(value):
     within `counting_alone`.
     """
     context = _replica_context()
-    if context is None or getattr(_local, "counts_alone", False):
+    if context is None or is_counting_alone():
         return value
     return context.all_reduce("SUM", value)
 
@@ -36,6 +36,17 @@ def counting_alone():
         yield
     finally:
         _local.counts_alone = False
+
+
+def is_counting_alone():
+    """Whether this is within `counting_alone`."""
+    return getattr(_local, "counts_alone", False)
+
+
+def num_replicas():
+    """How many replicas there are: int, 1 outside of one."""
+    context = _replica_context()
+    return 1 if context is None else context.num_replicas_in_sync
 
 
 def replica_number():

@@ -13,7 +13,9 @@ def averaged_weights(model):
     For evaluation, translation and saving; not for training steps. At the end,
     also after an exception, the weights are what they were, bit for bit. With
     an optimizer that keeps no average (see `AveragingAdam`), or before the
-    first update, nothing changes.
+    first update, nothing changes. Weights that the optimizer was not built
+    with, as they were frozen, stay; those that were frozen later have the
+    average of what they were.
 
     The weights wait in the memory of the host: a device may have no room for
     them twice.
@@ -63,4 +65,5 @@ def _averages(model):
     averages = getattr(optimizer, "averages", None)
     if not averages or not keras.ops.convert_to_numpy(optimizer.iterations):
         return []
-    return list(zip(model.trainable_variables, averages))
+    # Not the model's list, which changes with `trainable`.
+    return optimizer.averaged_variables()

@@ -18,7 +18,9 @@ class AveragingAdam(keras.optimizers.Adam):
 
     so the average begins as the weights after the first update, and forgets
     the first ones, random still, as fast as it learns of better ones. An
-    update that is left out, as one that is not finite, does not count.
+    update that is left out, as one that is not finite, does not count; nor
+    does a step that only adds to the gradients of a later update
+    (`gradient_accumulation_steps`).
 
     It is not the `use_ema` of Keras' optimizers, for which `fit` puts the
     average in the place of the weights at its end: training would go on from
@@ -57,8 +59,24 @@ class AveragingAdam(keras.optimizers.Adam):
 
     def apply(self, grads, trainable_variables=None):
         super().apply(grads, trainable_variables)
-        if self.averages:
+        if self.averages and len(grads) > 0:
             self._update_averages()
+
+    def averaged_variables(self):
+        """What the averages are of.
+
+        Returns:
+            List of pairs of a variable, as the optimizer was built with, and
+            its average.
+        """
+        return [
+            (variable, average)
+            for variable, average in zip(
+                self._trainable_variables, self.averages
+            )
+            # Some, like scales of float8, Keras keeps nothing of.
+            if average is not None
+        ]
 
     def _update_averages(self):
         # This update is counted already.
@@ -66,12 +84,17 @@ class AveragingAdam(keras.optimizers.Adam):
         momentum = ops.minimum(
             self.ema_momentum, updates_before / (updates_before + _WARM_UP)
         )
-        pairs = list(zip(self.averages, self._trainable_variables))
+        weight = 1.0 - momentum
+        steps = self.gradient_accumulation_steps
+        if steps:
+            is_update = ops.equal(self._iterations % steps, 0)
+            weight = ops.where(is_update, weight, 0.0)
+        pairs = self.averaged_variables()
         if keras.backend.backend() == "tensorflow":
-            _update_on_all_replicas(pairs, 1.0 - momentum)
+            _update_on_all_replicas(pairs, weight)
             return
-        for average, variable in pairs:
-            average.assign_add((1.0 - momentum) * (variable - average))
+        for variable, average in pairs:
+            average.assign_add(weight * (variable - average))
 
 
 def _update_on_all_replicas(pairs, weight):
@@ -82,7 +105,7 @@ def _update_on_all_replicas(pairs, weight):
         average.assign_add(weight * (variable - average))
 
     def update(strategy, weight):
-        for average, variable in pairs:
+        for variable, average in pairs:
             strategy.extended.update(
                 average.value, move, args=(variable.value, weight), group=False
             )

@@ -37,7 +37,8 @@ class RunKeeper(keras.callbacks.Callback):
         keep_checkpoints: int. How many checkpoints are kept. Defaults to `5`.
         best_by: `"loss"` or `"bleu"`, of validation. Defaults to `"loss"`.
         early_stopping: int. Epochs without a better validation after which
-            training ends; `0` for never. Defaults to `0`.
+            training ends; `0` for never. Defaults to `0`. Of several
+            machines the one that writes decides for all.
         minutes: float. Time after which the epoch that ends is the last,
             over all parts of a run that was resumed. Defaults to `None`, no
             limit.
@@ -51,7 +52,8 @@ class RunKeeper(keras.callbacks.Callback):
         writes: bool. Whether this process writes; of several machines one
             does. Defaults to `True`.
         any_machine: function of a bool, whether it is true on one machine at
-            least. Defaults to `bool`, for one machine.
+            least; called by all of them or by none. Defaults to `bool`, for
+            one machine.
         file: where to say what is wrong. Defaults to standard error.
     """
 
@@ -167,10 +169,14 @@ class RunKeeper(keras.callbacks.Callback):
         is_late = bool(
             self.minutes and self.history[-1]["seconds"] >= 60 * self.minutes
         )
-        return bool(
-            self.any_machine(is_late)
-            or (self.early_stopping and since_best >= self.early_stopping)
+        # Each machine has scores of its own, BLEU of what it translated: the
+        # one that writes them down decides, or they would part.
+        is_no_better = bool(
+            self.writes
+            and self.early_stopping
+            and since_best >= self.early_stopping
         )
+        return bool(self.any_machine(is_late or is_no_better))
 
     def _score(self, record):
         """Of two validations the better one has the lower score."""
