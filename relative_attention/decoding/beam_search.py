@@ -13,6 +13,7 @@ from relative_attention.decoding.live_sentences import of_all
 from relative_attention.decoding.live_sentences import of_live
 from relative_attention.decoding.live_sentences import start_live
 from relative_attention.decoding.run_compiled import run_compiled
+from relative_attention.decoding.start_token_id import first_inputs
 from relative_attention.decoding.take_rows import take_rows
 from relative_attention.decoding.top_k import top_k
 from relative_attention.decoding.while_loop import while_loop
@@ -207,9 +208,7 @@ def _start(model, source_token_ids, num_beams, limits):
     first_beam = ops.arange(num_beams) == 0
     state = {
         "position": ops.zeros((), "int32"),
-        "last_token_ids": ops.full(
-            beams, getattr(model, "start_token_id", 0), "int32"
-        ),
+        "last_token_ids": first_inputs(model, beams),
         "token_ids": ops.zeros((*beams, 0), "int32"),
         "log_probs": ops.zeros(beams)
         + ops.where(first_beam, 0.0, IMPOSSIBLE)[None],

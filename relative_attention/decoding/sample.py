@@ -13,6 +13,7 @@ from relative_attention.decoding.live_sentences import of_all
 from relative_attention.decoding.live_sentences import of_live
 from relative_attention.decoding.live_sentences import start_live
 from relative_attention.decoding.run_compiled import run_compiled
+from relative_attention.decoding.start_token_id import first_inputs
 from relative_attention.decoding.while_loop import while_loop
 
 
@@ -173,9 +174,7 @@ def _sample(model, tensors, num_results, top_k):
         step,
         {
             "position": ops.zeros((), "int32"),
-            "last_token_ids": ops.full(
-                shape, getattr(model, "start_token_id", 0), "int32"
-            ),
+            "last_token_ids": first_inputs(model, shape),
             "token_ids": ops.zeros((*shape, 0), "int32"),
             "log_probs": ops.zeros(shape),
             "live": start_live(model, tensors["source_token_ids"]),

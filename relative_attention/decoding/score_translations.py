@@ -9,7 +9,9 @@ import numpy as np
 from keras import ops
 
 from relative_attention.decoding.run_compiled import run_compiled
+from relative_attention.decoding.start_token_id import start_token_id
 from relative_attention.errors import InputError
+from relative_attention.models.decoder_inputs import decoder_inputs
 from relative_attention.ops.token_log_likelihood import label_logit
 from relative_attention.ops.token_log_likelihood import log_normalizer
 from relative_attention.ops.token_log_likelihood import map_row_chunks
@@ -217,7 +219,7 @@ def _label_log_probabilities(model, tensors):
     logits = model(
         {
             "source_token_ids": tensors["source_token_ids"],
-            "target_token_ids": ops.pad(labels[:, :-1], ((0, 0), (1, 0))),
+            "target_token_ids": decoder_inputs(labels, start_token_id(model)),
         },
         training=False,
     )
