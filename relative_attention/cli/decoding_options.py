@@ -30,12 +30,18 @@ def add_decoding_options(parser):
     )
 
 
-def translator_of(options):
+def translator_of(options, more_names=()):
+    """The translator of a command line's model, set up as it says.
+
+    Args:
+        options: `argparse.Namespace`.
+        more_names: options of this command alone that a `Translator` takes.
+    """
     from relative_attention.experiments import load_translator
 
     given = {
         name: getattr(options, name)
-        for name in DECODING_OPTIONS
+        for name in (*DECODING_OPTIONS, *more_names)
         if getattr(options, name) is not None
     }
     try:

@@ -20,6 +20,7 @@ from relative_attention.cli import plot
 from relative_attention.cli import score
 from relative_attention.cli import train
 from relative_attention.cli import translate
+from relative_attention.cli.standard_streams import replace_closed_error_output
 from relative_attention.errors import InputError
 from relative_attention.quiet_tensorflow import load_tensorflow_quietly
 from relative_attention.version import __version__
@@ -47,6 +48,7 @@ def main(arguments=None):
     0: done. 1: something given is wrong, and a line on standard error says
     what. 130: interrupted.
     """
+    replace_closed_error_output()
     options = parse(arguments)
     try:
         load_tensorflow_quietly()

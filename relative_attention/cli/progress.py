@@ -11,8 +11,8 @@ def show_progress(num_done, total=None):
         )
 
 
-def report_cut(num_cut, translator):
-    if sys.stderr.isatty():
+def report_cut(num_cut, translator, after_progress=True):
+    if after_progress and sys.stderr.isatty():
         print(file=sys.stderr)
     if num_cut:
         print(

@@ -6,6 +6,7 @@ from relative_attention.cli.command import add_command
 from relative_attention.cli.command import add_model_directory
 from relative_attention.cli.output_file import check_output
 from relative_attention.cli.progress import show_progress
+from relative_attention.cli.standard_streams import standard_output
 from relative_attention.errors import InputError
 
 
@@ -37,6 +38,7 @@ def _run(options):
     from relative_attention.experiments import load_translator
 
     check_output(options.output)
+    output = None if options.output else standard_output()
     sources, targets = _read_pairs(options.source, options.target)
     scores = score_translations(
         load_translator(options.model_directory),
@@ -51,8 +53,8 @@ def _run(options):
         with atomic_file(options.output, "w") as file:
             file.writelines(lines)
     else:
-        sys.stdout.writelines(lines)
-        sys.stdout.flush()
+        output.writelines(lines)
+        output.flush()
     print(
         f"{len(scores):,} pairs, {sum(s.num_tokens for s in scores):,} tokens, "
         f"log-probability {sum(s.log_probability for s in scores):.4f}, "
@@ -62,11 +64,20 @@ def _run(options):
 
 
 def _read_pairs(source, target):
-    from relative_attention.data import ParallelCorpus
+    from relative_attention.data.lines import read_lines
 
-    corpus = ParallelCorpus(source, target)
-    corpus.check()
-    sources, targets = (list(side) for side in zip(*corpus))
+    # Once each: a pipe cannot be read again.
+    sources, targets = (list(read_lines(path)) for path in (source, target))
+    if len(sources) != len(targets):
+        raise InputError(
+            "The two files must have a line for each other's lines. Received: "
+            f"{source} with {len(sources):,} lines, {target} with "
+            f"{len(targets):,}."
+        )
+    if not sources:
+        raise InputError(
+            f"{source} and {target} are empty: there is nothing to score."
+        )
     for path, lines in ((source, sources), (target, targets)):
         for number, line in enumerate(lines, start=1):
             if not line.strip():

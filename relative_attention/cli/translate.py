@@ -1,7 +1,10 @@
 """`relative-attention translate`."""
 
 import contextlib
+import itertools
+import os
 import sys
+import time
 
 from relative_attention.cli.command import add_command
 from relative_attention.cli.command import add_model_directory
@@ -11,10 +14,17 @@ from relative_attention.cli.decoding_options import translator_of
 from relative_attention.cli.output_file import check_output
 from relative_attention.cli.progress import report_cut
 from relative_attention.cli.progress import show_progress
+from relative_attention.cli.standard_streams import standard_input
+from relative_attention.cli.standard_streams import standard_output
 from relative_attention.errors import InputError
 
 # Lines translated before any is written: enough to sort by length.
 _CHUNK_LINES = 2000
+# Seconds after its first line that a chunk waits for more. Who writes fast
+# has filled it by then; who waits for the answer should not wait for long.
+_PATIENCE = 0.1
+# As Python, TensorFlow and JAX, and PyTorch call it.
+_OUT_OF_MEMORY = ("MemoryError", "ResourceExhaustedError", "OutOfMemoryError")
 
 
 def add_parser(subparsers):
@@ -40,7 +50,20 @@ def add_parser(subparsers):
         help="write the N best translations of a line, each as line number, "
         "score and translation with tabs between",
     )
+    parser.add_argument(
+        "--prefix",
+        metavar="F",
+        help="what the translation of each line begins with, a text of as "
+        "many lines; an empty one leaves its translation free",
+    )
     add_decoding_options(parser)
+    parser.add_argument(
+        "--batch-tokens",
+        type=int,
+        metavar="N",
+        help="most source positions, over all beams, translated at a time: "
+        "fewer need less memory (default: the recipe's)",
+    )
     _add_sampling_options(parser)
 
 
@@ -68,48 +91,111 @@ def _add_sampling_options(parser):
 
 
 def _run(options):
-    from relative_attention.data.lines import decode_lines
-    from relative_attention.data.lines import read_lines
-
     check_output(options.output)
+    output = None if options.output else standard_output()
+    is_typed = not options.input and standard_input().isatty()
+    prefixes = _prefixes(options, is_typed)
     drawing = _sampling_arguments(options)
-    translator = translator_of(options)
+    translator = translator_of(options, more_names=("batch_tokens",))
     if options.nbest is not None:
         check_nbest(
             options.nbest, None if options.sample else translator.num_beams
         )
-    if options.input:
-        lines = read_lines(options.input)
-    elif sys.stdin.isatty():
-        lines = _typed_lines()
-    else:
-        lines = decode_lines(sys.stdin.buffer, "standard input")
-    is_typed = not options.input and sys.stdin.isatty()
+    # A counter would stand among translations on the same terminal.
+    has_progress = not is_typed and not (output and output.isatty())
     with _opened(options.output) as file:
         num_cut = _translate(
             translator,
-            lines,
-            1 if is_typed else _CHUNK_LINES,
+            _chunks(options.input, is_typed),
+            prefixes,
             file,
             options,
             drawing,
+            show_progress if has_progress else None,
         )
-    report_cut(num_cut, translator)
+    report_cut(num_cut, translator, after_progress=has_progress)
 
 
-def _translate(translator, lines, chunk_lines, file, options, drawing):
-    """Write the translations; the number of lines that were cut."""
+def _chunks(path, is_typed):
+    """Yield lists of lines that are translated together."""
+    from relative_attention.data.arriving_lines import ArrivingLines
+    from relative_attention.data.lines import decode_lines
+    from relative_attention.data.lines import read_lines
     from relative_attention.data.parallel_corpus import batched
 
+    if is_typed:
+        yield from batched(_typed_lines(), 1)
+        return
+    if path:
+        yield from batched(read_lines(path), _CHUNK_LINES)
+        return
+    arriving = ArrivingLines(standard_input().buffer)
+    lines = decode_lines(arriving, "standard input")
+    for line in lines:
+        chunk = [line]
+        end = time.monotonic() + _PATIENCE
+        while len(chunk) < _CHUNK_LINES and arriving.is_ready(
+            max(end - time.monotonic(), 0)
+        ):
+            more = next(lines, None)
+            if more is None:
+                break
+            chunk.append(more)
+        yield chunk
+
+
+def _prefixes(options, is_typed):
+    """An iterator of what each translation begins with, or `None`."""
+    from relative_attention.data.lines import count_lines
+    from relative_attention.data.lines import read_lines
+
+    if options.prefix is None:
+        return None
+    if is_typed:
+        raise InputError(
+            "--prefix has a line for each line of a text. Give the text with "
+            "`--input F`, or through a pipe."
+        )
+    # What can be read twice is held against one another before any work.
+    files = (options.prefix, options.input)
+    if all(path and os.path.isfile(path) for path in files):
+        num_prefixes, num_lines = map(count_lines, files)
+        if num_prefixes != num_lines:
+            raise _unequal(options, num_prefixes, num_lines)
+    return read_lines(options.prefix)
+
+
+def _unequal(options, num_prefixes, num_lines):
+    return InputError(
+        "--prefix must have a line, if an empty one, for each line of the "
+        f"text. Received: {options.prefix} with {num_prefixes} lines, for "
+        f"{num_lines} of {options.input or 'standard input'}."
+    )
+
+
+def _translate(translator, chunks, prefixes, file, options, drawing, report):
+    """Write the translations; the number of lines that were cut."""
     num_done = num_cut = 0
-    for chunk in batched(lines, chunk_lines):
-        translations = _search(translator, chunk, num_done, options, drawing)
+    for chunk in chunks:
+        arguments = dict(drawing)
+        if report is not None:
+            arguments["report"] = lambda done, before=num_done: report(
+                before + done
+            )
+        if prefixes is not None:
+            begun = list(itertools.islice(prefixes, len(chunk)))
+            if len(begun) < len(chunk):
+                raise _unequal(options, f"{num_done + len(begun):,}", "more")
+            arguments["target_prefixes"] = begun
+        translations = _search(translator, chunk, options, arguments)
         for number, results in enumerate(translations, start=num_done + 1):
             for result in results:
                 file.write(_line(number, result, options.nbest).encode())
         file.flush()
         num_done += len(chunk)
         num_cut += sum(results[0].was_cut for results in translations)
+    if prefixes is not None and next(prefixes, None) is not None:
+        raise _unequal(options, "more", f"{num_done:,}")
     return num_cut
 
 
@@ -126,17 +212,21 @@ def _sampling_arguments(options):
     return given
 
 
-def _search(translator, chunk, num_before, options, drawing):
-    arguments = {
-        "num_results": 1 if options.nbest is None else options.nbest,
-        "report": lambda done: show_progress(num_before + done),
-    }
+def _search(translator, chunk, options, arguments):
+    num_results = 1 if options.nbest is None else options.nbest
+    decode = translator.sample if options.sample else translator.search
     try:
-        if options.sample:
-            return translator.sample(chunk, **arguments, **drawing)
-        return translator.search(chunk, **arguments)
+        return decode(chunk, num_results, **arguments)
     except ValueError as error:
         raise InputError(str(error)) from error
+    except Exception as error:
+        if type(error).__name__ not in _OUT_OF_MEMORY:
+            raise
+        raise InputError(
+            "There is not enough memory for this batch. Lower --batch-tokens, "
+            f"now {translator.batch_tokens}, or --num-beams, now "
+            f"{translator.num_beams}."
+        ) from error
 
 
 def _line(number, translation, nbest):
@@ -165,7 +255,7 @@ def _opened(path):
     from relative_attention.atomic_files import atomic_file
 
     if path is None:
-        yield sys.stdout.buffer
+        yield standard_output().buffer
     else:
         with atomic_file(path) as file:
             yield file

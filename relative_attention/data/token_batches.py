@@ -11,6 +11,7 @@ from relative_attention.data.keyed_permutation import keyed_permutation
 # to mix pairs, too few to pad for. Which ones are together is left to chance.
 _WINDOW = 2
 _PHASES = range(_WINDOW)
+_END_ID = 1
 # Far apart, so that no two windows have keys that are alike.
 _KEY_STEP = np.uint64(0xD1342543DE82EF95)
 
@@ -110,18 +111,17 @@ class TokenBatches:
             id 1 and `"target_token_ids"` int32 `(B, T)` starting with
             `start_token_id`, and labels int32 `(B, T)` ending with id 1.
         """
+        # Not above: reading a corpus needs no Keras.
+        from relative_attention.models.decoder_inputs import decoder_inputs
+
         corpus = self.corpus
         source = _pad(corpus.source_ids, corpus.source_offsets, indices)
         labels = _pad(corpus.target_ids, corpus.target_offsets, indices)
-        shifted = np.zeros_like(labels)
-        shifted[:, 1:] = labels[:, :-1]
-        # Where the shift brought an end of sentence there is no more input.
-        shifted[shifted == 1] = 0
-        shifted[:, 0] = self.start_token_id
-        return (
-            {"source_token_ids": source, "target_token_ids": shifted},
-            labels,
+        # After an end of sentence there is no more input.
+        inputs = decoder_inputs(
+            np.where(labels == _END_ID, 0, labels), self.start_token_id
         )
+        return {"source_token_ids": source, "target_token_ids": inputs}, labels
 
     def train_batch(self, step):
         """The batch of a step of training, see `batch`.
@@ -231,7 +231,7 @@ def _pad(ids, offsets, indices):
     is_token = columns < lengths[:, None]
     rows = np.zeros(is_token.shape, np.int32)
     rows[is_token] = ids[(starts[:, None] + columns)[is_token]]
-    rows[np.arange(len(rows)), lengths] = 1
+    rows[np.arange(len(rows)), lengths] = _END_ID
     return rows
 
 

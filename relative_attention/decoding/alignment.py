@@ -2,6 +2,9 @@
 
 from keras import ops
 
+from relative_attention.decoding.start_token_id import start_token_id
+from relative_attention.models.decoder_inputs import decoder_inputs
+
 
 def alignment(model, source_token_ids, token_ids):
     """Cross-attention scores of translations that are known.
@@ -17,11 +20,7 @@ def alignment(model, source_token_ids, token_ids):
     """
     # Sizes are told, not inferred: any of them may be 0.
     batch_size, num_results, length = ops.shape(token_ids)
-    inputs = ops.pad(
-        token_ids,
-        ((0, 0), (0, 0), (1, 0)),
-        constant_values=getattr(model, "start_token_id", 0),
-    )[:, :, :length]
+    inputs = decoder_inputs(token_ids, start_token_id(model))
     scores = model.attention_scores(
         {
             "source_token_ids": ops.repeat(

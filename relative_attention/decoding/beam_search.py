@@ -1,18 +1,24 @@
 """Beam search with GNMT's length penalty."""
 
+import numpy as np
 from keras import ops
 
+from relative_attention.checked_arguments import check_integer
 from relative_attention.decoding.alignment import alignment
+from relative_attention.decoding.beam_settings import check_length_penalty
+from relative_attention.decoding.beam_settings import check_num_beams
 from relative_attention.decoding.constraints import END_ID
 from relative_attention.decoding.constraints import IMPOSSIBLE
 from relative_attention.decoding.constraints import Constraints
 from relative_attention.decoding.constraints import constraint_tensors
+from relative_attention.decoding.finite_model import check_numbers
 from relative_attention.decoding.live_sentences import decode_live
 from relative_attention.decoding.live_sentences import drop_done
 from relative_attention.decoding.live_sentences import of_all
 from relative_attention.decoding.live_sentences import of_live
 from relative_attention.decoding.live_sentences import start_live
 from relative_attention.decoding.run_compiled import run_compiled
+from relative_attention.decoding.start_token_id import first_inputs
 from relative_attention.decoding.take_rows import take_rows
 from relative_attention.decoding.top_k import top_k
 from relative_attention.decoding.while_loop import while_loop
@@ -83,24 +89,25 @@ def beam_search(
         the source.
 
     Raises:
+        TypeError: if a number is of another type.
         ValueError: if a number is out of range, or `target_prefix` has
             another number of rows, an id that the vocabulary has not, an id
             1, or an id after an id 0.
+        InputError: if the model gives logits that are not finite; the error
+            names the weight, or the dtype.
 
     Reference:
      - [Wu et al., 2016](https://arxiv.org/abs/1609.08144), section 7
     """
-    for name, value, allowed in (
-        ("num_beams", num_beams, num_beams >= 1),
-        ("num_results", num_results, 1 <= num_results <= num_beams),
-        ("length_penalty", length_penalty, length_penalty >= 0),
-    ):
-        if not allowed:
-            raise ValueError(
-                "`num_beams` must be at least 1, `num_results` between 1 and "
-                "`num_beams`, and `length_penalty` not negative. "
-                f"Received: {name}={value}."
-            )
+    num_beams = check_integer("num_beams", num_beams, least=1)
+    check_num_beams(model, num_beams)
+    num_results = check_integer("num_results", num_results, least=1)
+    if num_results > num_beams:
+        raise ValueError(
+            "`num_results` must be between 1 and `num_beams`. "
+            f"Received: num_results={num_results}, num_beams={num_beams}."
+        )
+    length_penalty = check_length_penalty(length_penalty)
     tensors = constraint_tensors(
         source_token_ids,
         max_extra_length=max_extra_length,
@@ -113,6 +120,7 @@ def beam_search(
     results = run_compiled(
         search, model, tensors, num_beams=num_beams, num_results=num_results
     )
+    check_numbers(model, results["scores"])
     if return_attention:
         results["attention"] = alignment(
             model, tensors["source_token_ids"], results["token_ids"]
@@ -156,6 +164,8 @@ def search(model, tensors, num_beams, num_results):
             constraints.forbid(logits, position, live),
             num_candidates,
         )
+        is_broken = of_all(live, candidates.pop("is_broken"))
+        is_broken = ops.where(state["is_done"], state["is_broken"], is_broken)
         candidates = {
             name: of_all(live, value) for name, value in candidates.items()
         }
@@ -176,6 +186,7 @@ def search(model, tensors, num_beams, num_results):
         worst_result = finished["finished_scores"][:, num_results - 1]
         is_done = (
             state["is_done"]
+            | is_broken
             | (worst_result >= bound)
             | (position + 1 >= constraints.limits)
         )
@@ -188,6 +199,7 @@ def search(model, tensors, num_beams, num_results):
             "live": drop_done(live, is_done),
             "position": position + 1,
             "is_done": is_done,
+            "is_broken": is_broken,
         }
 
     state = _start(
@@ -207,9 +219,7 @@ def _start(model, source_token_ids, num_beams, limits):
     first_beam = ops.arange(num_beams) == 0
     state = {
         "position": ops.zeros((), "int32"),
-        "last_token_ids": ops.full(
-            beams, getattr(model, "start_token_id", 0), "int32"
-        ),
+        "last_token_ids": first_inputs(model, beams),
         "token_ids": ops.zeros((*beams, 0), "int32"),
         "log_probs": ops.zeros(beams)
         + ops.where(first_beam, 0.0, IMPOSSIBLE)[None],
@@ -217,6 +227,8 @@ def _start(model, source_token_ids, num_beams, limits):
         "finished_scores": ops.full(beams, IMPOSSIBLE),
         "live": start_live(model, source_token_ids),
         "is_done": limits <= 0,
+        # Whether a logit was no number: then nothing found is a translation.
+        "is_broken": ops.zeros_like(limits, "bool"),
     }
     if num_beams > 1:
         state["ancestors"] = ops.zeros((*beams, 0), "int32")
@@ -244,7 +256,8 @@ def _best_continuations(log_probs, logits, allowed, num_candidates):
 
     Returns:
         Dict of `"token_ids"`, `"parents"` (the beam continued) and
-        `"log_probs"` (of the whole hypothesis), each `(A, C)`.
+        `"log_probs"` (of the whole hypothesis), each `(A, C)`; and
+        `"is_broken"` `(A,)`, whether a logit is not finite.
     """
     num_beams, vocabulary_size = logits.shape[1:]
     # The best of a sentence are among the best of each of its beams, and
@@ -265,6 +278,10 @@ def _best_continuations(log_probs, logits, allowed, num_candidates):
         "token_ids": _take_beams(token_ids, indices),
         "parents": ops.cast(indices // per_beam, "int32"),
         "log_probs": log_probs,
+        # One logit that is no number leaves no sum that is one.
+        "is_broken": ops.logical_not(
+            ops.all(ops.isfinite(normalizer), axis=(1, 2))
+        ),
     }
 
 
@@ -325,6 +342,7 @@ def _results(state, num_results):
     scores = ops.where(
         has_finished[:, None], state["finished_scores"], state["log_probs"]
     )
+    scores = ops.where(state["is_broken"][:, None], np.nan, scores)
     return {
         "token_ids": token_ids[:, :num_results],
         "scores": scores[:, :num_results],

@@ -3,6 +3,7 @@
 import numpy as np
 from keras import ops
 
+from relative_attention.checked_arguments import check_integer
 from relative_attention.decoding.live_sentences import of_live
 
 END_ID = 1
@@ -26,27 +27,32 @@ def constraint_tensors(
     ids of a prefix are held against the vocabulary where there is a `config`.
 
     Raises:
-        ValueError: see `beam_search`.
+        TypeError, ValueError: see `beam_search`.
     """
-    for name, value in (("max_length", max_length), ("min_length", min_length)):
-        if value is not None and value < 0:
-            raise ValueError(
-                f"`{name}` must not be negative. Received: {name}={value}."
-            )
+    max_extra_length = check_integer("max_extra_length", max_extra_length)
+    min_length = check_integer("min_length", min_length, 0, "not be negative")
+    if max_length is not None:
+        max_length = check_integer(
+            "max_length", max_length, 0, "not be negative"
+        )
     tensors = {
         "source_token_ids": ops.convert_to_tensor(source_token_ids, "int32"),
-        "max_extra_length": ops.convert_to_tensor(max_extra_length, "int32"),
-        "max_length": ops.convert_to_tensor(
-            _NO_LIMIT if max_length is None else max_length, "int32"
-        ),
+        "max_extra_length": _length(max_extra_length),
+        "max_length": _length(_NO_LIMIT if max_length is None else max_length),
     }
     if min_length:
-        tensors["min_length"] = ops.convert_to_tensor(min_length, "int32")
+        tensors["min_length"] = _length(min_length)
     if target_prefix is not None:
         target_prefix = np.asarray(target_prefix)
         _check_prefix(target_prefix, len(source_token_ids), config)
         tensors["target_prefix"] = ops.convert_to_tensor(target_prefix, "int32")
     return tensors
+
+
+def _length(value):
+    """An int32, to which lengths of sentences can be added."""
+    value = max(-_NO_LIMIT, min(value, _NO_LIMIT))
+    return ops.convert_to_tensor(value, "int32")
 
 
 def _check_prefix(prefix, batch_size, config):

@@ -1,19 +1,30 @@
 """Translations drawn from the model's distribution."""
 
-import numpy as np
 from keras import ops
 
+from relative_attention.checked_arguments import check_integer
+from relative_attention.checked_arguments import check_number
 from relative_attention.decoding.alignment import alignment
 from relative_attention.decoding.constraints import END_ID
+from relative_attention.decoding.constraints import IMPOSSIBLE
 from relative_attention.decoding.constraints import Constraints
 from relative_attention.decoding.constraints import constraint_tensors
+from relative_attention.decoding.finite_model import check_numbers
+from relative_attention.decoding.gumbel_noise import gumbel_noise
+from relative_attention.decoding.gumbel_noise import noise_keys
 from relative_attention.decoding.live_sentences import decode_live
 from relative_attention.decoding.live_sentences import drop_done
 from relative_attention.decoding.live_sentences import of_all
 from relative_attention.decoding.live_sentences import of_live
 from relative_attention.decoding.live_sentences import start_live
 from relative_attention.decoding.run_compiled import run_compiled
+from relative_attention.decoding.start_token_id import first_inputs
 from relative_attention.decoding.while_loop import while_loop
+
+# Beyond these the likeliest token alone is drawn, or any alike; float32 has
+# numbers for what is divided by them.
+_LEAST_TEMPERATURE = 1e-30
+_MOST_TEMPERATURE = 1e30
 
 
 def sample(
@@ -32,9 +43,13 @@ def sample(
 ):
     """Translations drawn token by token, for variety and back-translation.
 
-    Each draw depends on the seed, the source sentence and the number of the
-    result alone, so what a sentence gets does not depend on the others in the
-    batch.
+    Of the tokens at a position that with the largest sum of its logit, over
+    the temperature, and a number of a Gumbel distribution is drawn. That
+    number depends on the seed, the source sentence, the number of the result,
+    the position and the token alone, so what a sentence gets does not depend
+    on the others in the batch. Logits do, in their last digits, as products
+    of matrices round them: where two sums are equal to about 1e-6, once in
+    some million tokens, either may be drawn.
 
     Args:
         model: `Transformer`.
@@ -42,7 +57,8 @@ def sample(
             padded with id 0.
         num_results: int. Independent draws a sentence. Defaults to `1`.
         temperature: float. Logits are divided by it: below 1 likely tokens
-            become likelier. Defaults to `1.0`.
+            become likelier, down to the likeliest alone; above 1 all become
+            alike. Defaults to `1.0`.
         top_k: int. Draw among the `top_k` likeliest tokens. Defaults to
             `None`, all.
         top_p: float in `(0, 1]`. Draw among the fewest likeliest tokens
@@ -60,28 +76,29 @@ def sample(
         With `return_attention` also `"attention"`, see `beam_search`.
 
     Raises:
+        TypeError: if a number is of another type.
         ValueError: if a number is out of range, or `target_prefix` is as
             `beam_search` refuses it.
+        InputError: if the model gives logits that are not finite.
 
     Reference:
      - [Holtzman et al., 2020](https://arxiv.org/abs/1904.09751), section 3.1
     """
-    for name, value, is_allowed, allowed in (
-        ("num_results", num_results, num_results >= 1, "at least 1"),
-        (
-            "temperature",
-            temperature,
-            temperature > 0,
-            "above 0 (`beam_search` with one beam takes the likeliest token)",
-        ),
-        ("top_k", top_k, top_k is None or top_k >= 1, "at least 1"),
-        ("top_p", top_p, top_p is None or 0 < top_p <= 1, "in (0, 1]"),
-        ("seed", seed, seed is None or seed >= 0, "not negative"),
-    ):
-        if not is_allowed:
-            raise ValueError(
-                f"`{name}` must be {allowed}. Received: {name}={value}."
-            )
+    num_results = check_integer("num_results", num_results, least=1)
+    temperature = check_number(
+        "temperature",
+        temperature,
+        lambda value: value > 0,
+        "above 0 (`beam_search` with one beam takes the likeliest token)",
+    )
+    if top_k is not None:
+        top_k = check_integer("top_k", top_k, least=1)
+    if top_p is not None:
+        top_p = check_number(
+            "top_p", top_p, lambda value: 0 < value <= 1, "in (0, 1]"
+        )
+    if seed is not None:
+        seed = check_integer("seed", seed, 0, "be not negative")
     tensors = constraint_tensors(
         source_token_ids,
         max_extra_length=max_extra_length,
@@ -90,16 +107,18 @@ def sample(
         target_prefix=target_prefix,
         config=getattr(model, "config", None),
     )
-    longest = int(ops.max(Constraints(**tensors).limits, initial=0))
-    tensors["draws"] = ops.convert_to_tensor(
-        _draws(np.asarray(source_token_ids), num_results, longest, seed)
+    tensors["keys"] = noise_keys(
+        ops.convert_to_numpy(tensors["source_token_ids"]), num_results, seed
     )
-    tensors["temperature"] = ops.convert_to_tensor(temperature, "float32")
+    tensors["temperature"] = ops.convert_to_tensor(
+        min(max(temperature, _LEAST_TEMPERATURE), _MOST_TEMPERATURE), "float32"
+    )
     if top_p is not None:
         tensors["top_p"] = ops.convert_to_tensor(top_p, "float32")
     results = run_compiled(
         _sample, model, tensors, num_results=num_results, top_k=top_k
     )
+    check_numbers(model, results["scores"])
     if return_attention:
         results["attention"] = alignment(
             model, tensors["source_token_ids"], results["token_ids"]
@@ -107,30 +126,16 @@ def sample(
     return results
 
 
-def _draws(source_token_ids, num_results, length, seed):
-    """Uniform numbers in [0, 1), float32 `(B, num_results, length)`."""
-    if seed is None:
-        seed = np.random.SeedSequence().entropy
-    draws = np.zeros((len(source_token_ids), num_results, length), np.float32)
-    for row, sentence in zip(draws, source_token_ids):
-        key = sentence[sentence != 0].tolist()
-        for number in range(num_results):
-            rng = np.random.default_rng([seed, number, *key])
-            row[number] = rng.random(length, np.float32)
-    return draws
-
-
 def _sample(model, tensors, num_results, top_k):
     # The first dimensions of every tensor below are (B, R): sentences, draws.
     constraints = dict(tensors)
-    draws = constraints.pop("draws")
+    keys = constraints.pop("keys")
     temperature = constraints.pop("temperature")
     top_p = constraints.pop("top_p", None)
     constraints = Constraints(**constraints)
-    batch_size, _, length = ops.shape(draws)
-    shape = (batch_size, num_results)
+    shape = (ops.shape(keys)[0], num_results)
     # So that the number of results is known when the graph is made.
-    draws = ops.reshape(draws, (*shape, length))
+    keys = ops.reshape(keys, (*shape, 2))
 
     def is_not_done(state):
         return ops.logical_not(ops.all(state["is_done"]))
@@ -140,10 +145,13 @@ def _sample(model, tensors, num_results, top_k):
         logits, live = decode_live(
             model, state["live"], state["last_token_ids"], position
         )
-        allowed = constraints.forbid(logits, position, live)
         token_ids = _draw(
-            allowed / temperature,
-            of_live(live, ops.take(draws, position, axis=2)),
+            _tempered(
+                logits,
+                temperature,
+                lambda logits: constraints.forbid(logits, position, live),
+            ),
+            gumbel_noise(of_live(live, keys), position, logits.shape[-1]),
             top_k,
             top_p,
         )
@@ -154,6 +162,8 @@ def _sample(model, tensors, num_results, top_k):
         gained = ops.where(is_done, 0.0, of_all(live, log_probs))
         is_done = (
             is_done
+            # Of logits that are no numbers.
+            | ops.isnan(gained)
             | ops.equal(token_ids, END_ID)
             | (position + 1 >= constraints.limits)[:, None]
         )
@@ -173,9 +183,7 @@ def _sample(model, tensors, num_results, top_k):
         step,
         {
             "position": ops.zeros((), "int32"),
-            "last_token_ids": ops.full(
-                shape, getattr(model, "start_token_id", 0), "int32"
-            ),
+            "last_token_ids": first_inputs(model, shape),
             "token_ids": ops.zeros((*shape, 0), "int32"),
             "log_probs": ops.zeros(shape),
             "live": start_live(model, tensors["source_token_ids"]),
@@ -187,26 +195,29 @@ def _sample(model, tensors, num_results, top_k):
     return {"token_ids": state["token_ids"], "scores": state["log_probs"]}
 
 
-def _draw(logits, draws, top_k, top_p):
-    """A token for each row of logits: `(A, R, V)`, `(A, R)` -> `(A, R)`."""
-    vocabulary_size = logits.shape[-1]
+def _tempered(logits, temperature, forbid):
+    """Logits over the temperature, none above 0; of what is allowed."""
+    allowed = forbid(logits)
+    # The likeliest stays at 0 and nothing overflows, however small the
+    # temperature; what is forbidden is not raised, however large.
+    largest = ops.max(allowed, axis=-1, keepdims=True)
+    return forbid((logits - largest) / temperature)
+
+
+def _draw(logits, noise, top_k, top_p):
+    """A token for each row of logits: `(A, R, V)` twice -> `(A, R)`."""
+    size = logits.shape[-1]
     token_ids = None
     if top_k is not None or top_p is not None:
-        logits, token_ids = ops.top_k(
-            logits, min(top_k or vocabulary_size, vocabulary_size)
-        )
-    # In proportion to the probabilities.
-    weights = ops.exp(logits - ops.max(logits, axis=-1, keepdims=True))
-    reached = ops.cumsum(weights, axis=-1)
+        logits, token_ids = ops.top_k(logits, min(top_k or size, size))
+        noise = ops.take_along_axis(noise, token_ids, axis=-1)
     if top_p is not None:
+        weights = ops.exp(logits - logits[..., :1])
+        reached = ops.cumsum(weights, axis=-1)
         is_kept = reached - weights < top_p * reached[..., -1:]
-        reached = ops.cumsum(ops.where(is_kept, weights, 0.0), axis=-1)
-    # Where the draw falls on the weights laid end to end; rounding must
-    # not take it past the last that is possible.
-    mark = draws[..., None] * reached[..., -1:]
-    is_passed = (reached <= mark) & (reached < reached[..., -1:])
-    chosen = ops.sum(ops.cast(is_passed, "int32"), axis=-1)
-    if token_ids is None:
-        return chosen
-    picked = ops.take_along_axis(token_ids, chosen[..., None], axis=-1)
-    return ops.cast(picked[..., 0], "int32")
+        logits = ops.where(is_kept, logits, IMPOSSIBLE)
+    chosen = ops.argmax(logits + noise, axis=-1)
+    if token_ids is not None:
+        chosen = ops.take_along_axis(token_ids, chosen[..., None], axis=-1)
+        chosen = chosen[..., 0]
+    return ops.cast(chosen, "int32")

@@ -8,8 +8,12 @@ import keras
 import numpy as np
 from keras import ops
 
+from relative_attention.checked_arguments import check_sentences
+from relative_attention.decoding.finite_model import check_numbers
 from relative_attention.decoding.run_compiled import run_compiled
+from relative_attention.decoding.start_token_id import start_token_id
 from relative_attention.errors import InputError
+from relative_attention.models.decoder_inputs import decoder_inputs
 from relative_attention.ops.token_log_likelihood import label_logit
 from relative_attention.ops.token_log_likelihood import log_normalizer
 from relative_attention.ops.token_log_likelihood import map_row_chunks
@@ -66,9 +70,10 @@ def score_translations(translator, sources, targets, report=None):
         List of `TranslationScore`, one for each pair, in their order.
 
     Raises:
-        TypeError: if `sources` or `targets` is a single string.
-        ValueError: if their numbers differ.
-        InputError: if a sentence is too long; the error names its line.
+        TypeError: if `sources` or `targets` is no list of strings.
+        ValueError: if their numbers differ, or a string is no text.
+        InputError: if a sentence is too long (the error names its line), or
+            the model gives logits that are not finite.
 
     Example:
     >>> (score,) = score_translations(
@@ -77,6 +82,8 @@ def score_translations(translator, sources, targets, report=None):
     >>> score.log_probability, score.num_tokens, score.perplexity
     (-2.31, 7, 1.39)
     """
+    sources = check_sentences("sources", sources)
+    targets = check_sentences("targets", targets)
     _check(sources, targets)
     source_rows = _encode(translator.source_vocabulary, sources)
     target_rows = _encode(translator.vocabulary, targets)
@@ -132,12 +139,6 @@ def _perplexity(log_probability, num_tokens):
 
 
 def _check(sources, targets):
-    for name, sentences in (("sources", sources), ("targets", targets)):
-        if isinstance(sentences, str):
-            raise TypeError(
-                f"`{name}` must be a list of strings. Received a string; "
-                f"pass [{sentences!r}]."
-            )
     if len(sources) != len(targets):
         raise ValueError(
             "`sources` and `targets` must have the same number of sentences. "
@@ -208,7 +209,9 @@ def _score_batch(model, source_token_ids, labels):
         )
     # In float64: a sum of a few hundred tokens is as exact as each.
     log_probs = ops.convert_to_numpy(log_probs).astype("float64")
-    return np.sum(log_probs, axis=1, where=labels != 0)
+    totals = np.sum(log_probs, axis=1, where=labels != 0)
+    check_numbers(model, totals)
+    return totals
 
 
 def _label_log_probabilities(model, tensors):
@@ -217,7 +220,7 @@ def _label_log_probabilities(model, tensors):
     logits = model(
         {
             "source_token_ids": tensors["source_token_ids"],
-            "target_token_ids": ops.pad(labels[:, :-1], ((0, 0), (1, 0))),
+            "target_token_ids": decoder_inputs(labels, start_token_id(model)),
         },
         training=False,
     )

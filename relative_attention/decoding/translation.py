@@ -19,7 +19,7 @@ class Translation:
         token_ids: Ids of the translation, its end included.
         attention: `None`, or the cross-attention scores, float32
             `(L, N, T, S)`: by decoder block and head, from each of
-            `token_ids` to each of `source_token_ids`.
+            `token_ids` to each of `source_token_ids`. Not printed.
     """
 
     text: str
@@ -28,5 +28,5 @@ class Translation:
     source_token_ids: tuple[int, ...] = ()
     token_ids: tuple[int, ...] = ()
     attention: np.ndarray | None = dataclasses.field(
-        default=None, compare=False
+        default=None, compare=False, repr=False
     )

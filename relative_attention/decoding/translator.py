@@ -4,7 +4,11 @@ import functools
 
 import numpy as np
 
+from relative_attention.checked_arguments import check_integer
+from relative_attention.checked_arguments import check_sentences
 from relative_attention.decoding.beam_search import beam_search
+from relative_attention.decoding.beam_settings import check_length_penalty
+from relative_attention.decoding.beam_settings import check_num_beams
 from relative_attention.decoding.constraints import END_ID
 from relative_attention.decoding.constraints import IMPOSSIBLE
 from relative_attention.decoding.sample import sample
@@ -39,7 +43,9 @@ class Translator:
             Defaults to `8192`.
 
     Raises:
-        ValueError: if a number is too small.
+        TypeError: if a number is of another type.
+        ValueError: if a number is too small, or `num_beams` too large for
+            the memory of one step.
 
     Example:
     >>> translator = Translator(model, vocabulary)
@@ -60,30 +66,23 @@ class Translator:
         max_length=None,
         min_length=0,
     ):
-        for name, value, least in (
-            ("num_beams", num_beams, 1),
-            ("length_penalty", length_penalty, 0),
-            ("max_extra_length", max_extra_length, 0),
-            ("max_source_length", max_source_length, 2),
-            ("batch_tokens", batch_tokens, 1),
-            ("max_length", max_length, 0),
-            ("min_length", min_length, 0),
-        ):
-            if value is not None and value < least:
-                raise ValueError(
-                    f"`{name}` must be at least {least}. "
-                    f"Received: {name}={value}."
-                )
         self.model = model
         self.vocabulary = vocabulary
         self.source_vocabulary = source_vocabulary or vocabulary
-        self.num_beams = num_beams
-        self.length_penalty = length_penalty
-        self.max_extra_length = max_extra_length
-        self.max_source_length = max_source_length
-        self.batch_tokens = batch_tokens
+        self.num_beams = check_integer("num_beams", num_beams, 1)
+        check_num_beams(model, self.num_beams)
+        self.length_penalty = check_length_penalty(length_penalty)
+        self.max_extra_length = check_integer(
+            "max_extra_length", max_extra_length, 0
+        )
+        self.max_source_length = check_integer(
+            "max_source_length", max_source_length, 2
+        )
+        self.batch_tokens = check_integer("batch_tokens", batch_tokens, 1)
         self.max_length = max_length
-        self.min_length = min_length
+        if max_length is not None:
+            self.max_length = check_integer("max_length", max_length, 0)
+        self.min_length = check_integer("min_length", min_length, 0)
 
     def translate(self, sentences, num_results=None, target_prefixes=None):
         """The translation of each sentence, a list of strings.
@@ -127,11 +126,13 @@ class Translator:
             where fewer were found, and one for an empty sentence.
 
         Raises:
-            TypeError: if `sentences` is a single string.
-            ValueError: if a number is out of range, or there is not a prefix
-                for each sentence.
+            TypeError: if `sentences` is no list of strings, or a number of
+                another type.
+            ValueError: if a number is out of range, a sentence is no text, or
+                there is not a prefix for each sentence.
+            InputError: if the model gives logits that are not finite.
         """
-        _check_num_results(num_results)
+        num_results = _checked_num_results(num_results)
         decode = functools.partial(
             beam_search,
             num_beams=self.num_beams,
@@ -165,7 +166,7 @@ class Translator:
 
         Returns, Raises: see `search`.
         """
-        _check_num_results(num_results)
+        num_results = _checked_num_results(num_results)
         num_draws = num_results or 1
         decode = functools.partial(
             sample,
@@ -183,7 +184,9 @@ class Translator:
 
     def _decode(self, sentences, decode, num_beams, target_prefixes, report):
         """Lists of `Translation`, of each sentence, by `decode`."""
-        _check(sentences, target_prefixes)
+        sentences = check_sentences("sentences", sentences)
+        if target_prefixes is not None:
+            target_prefixes = _checked_prefixes(target_prefixes, sentences)
         rows = self.source_vocabulary.encode(sentences)
         prefixes = [()] * len(rows)
         if target_prefixes is not None:
@@ -275,30 +278,26 @@ class Translator:
         return translations
 
 
-def _check_num_results(num_results):
-    if num_results is not None and num_results < 1:
-        raise ValueError(
-            "`num_results` must be at least 1, or None for the best alone. "
-            f"Received: num_results={num_results}."
-        )
+def _checked_num_results(num_results):
+    if num_results is None:
+        return None
+    return check_integer(
+        "num_results",
+        num_results,
+        1,
+        "be at least 1, or None for the best alone",
+    )
 
 
-def _check(sentences, target_prefixes):
-    for name, value in (
-        ("sentences", sentences),
-        ("target_prefixes", target_prefixes),
-    ):
-        if isinstance(value, str):
-            raise TypeError(
-                f"`{name}` must be a list of strings. Received a string; "
-                f"pass [{value!r}]."
-            )
-    if target_prefixes is not None and len(target_prefixes) != len(sentences):
+def _checked_prefixes(target_prefixes, sentences):
+    target_prefixes = check_sentences("target_prefixes", target_prefixes)
+    if len(target_prefixes) != len(sentences):
         raise ValueError(
             "`target_prefixes` must have a string, if an empty one, for each "
             f"sentence. Received: {len(target_prefixes)} for "
             f"{len(sentences)} sentences."
         )
+    return target_prefixes
 
 
 def _padded(rows):

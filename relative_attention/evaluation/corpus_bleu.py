@@ -4,6 +4,8 @@ import dataclasses
 
 import sacrebleu
 
+from relative_attention.checked_arguments import check_sentences
+
 
 @dataclasses.dataclass(frozen=True)
 class Bleu:
@@ -35,11 +37,14 @@ def corpus_bleu(hypotheses, references, lowercase=False, tokenize="13a"):
         `Bleu`.
 
     Raises:
+        TypeError: if one of them is no list of strings.
         ValueError: if the numbers of lines differ or there is none.
 
     Reference:
      - [Post, 2018](https://arxiv.org/abs/1804.08771)
     """
+    hypotheses = check_sentences("hypotheses", hypotheses)
+    references = check_sentences("references", references)
     if len(hypotheses) != len(references) or not references:
         raise ValueError(
             "`hypotheses` and `references` must have the same number of "

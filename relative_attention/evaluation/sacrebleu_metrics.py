@@ -5,6 +5,8 @@ from collections.abc import Sequence
 
 import sacrebleu
 
+from relative_attention.checked_arguments import check_sentences
+
 METRICS = ("bleu", "chrf", "ter")
 
 
@@ -62,9 +64,12 @@ def check_lines(
     """Refuse texts that do not stand line by line beside one another.
 
     Raises:
+        TypeError: if one of them is no list of strings.
         ValueError: if the numbers of lines differ or there is none.
     """
-    if len(hypotheses) != len(references) or not references:
+    check_sentences(name, hypotheses)
+    check_sentences("references", references)
+    if len(hypotheses) != len(references) or not len(references):
         raise ValueError(
             f"`{name}` and `references` must have the same number of lines, "
             f"at least one. Received: {len(hypotheses)} and {len(references)}."

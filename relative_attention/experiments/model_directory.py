@@ -4,8 +4,6 @@ import dataclasses
 import json
 import pathlib
 
-import numpy as np
-
 from relative_attention.atomic_files import atomic_directory
 from relative_attention.atomic_files import atomic_file
 from relative_attention.data import SubwordVocabulary
@@ -17,9 +15,9 @@ from relative_attention.experiments.recipe_sections import DecodingSection
 from relative_attention.experiments.zoo import find_model
 from relative_attention.models import Transformer
 from relative_attention.models import TransformerConfig
+from relative_attention.models.stored_weights import stored_weights
 from relative_attention.models.weights import load_weights
 from relative_attention.models.weights import save_arrays
-from relative_attention.models.weights import weight_name
 
 _FORMAT = 2
 _DTYPES = ("float32", "float16")
@@ -95,6 +93,9 @@ def load_translator(directory, dtype="float32", **decoding):
 def save_translator(translator, directory, dtype="float32"):
     """Write a folder that `load_translator` reads, whole or not at all.
 
+    The folder holds a plain model: what `enable_lora` added to a layer is
+    merged into its kernel.
+
     Args:
         translator: `Translator`. How many beams it has and the like is
             written too, but for `min_length` and `max_length`.
@@ -104,7 +105,8 @@ def save_translator(translator, directory, dtype="float32"):
 
     Raises:
         ValueError: if the dtype is another.
-        InputError: if there is something at `directory`.
+        InputError: if there is something at `directory`, a weight is not
+            finite or too large for float16, or a layer is quantized.
     """
     if dtype not in _DTYPES:
         raise ValueError(
@@ -115,10 +117,7 @@ def save_translator(translator, directory, dtype="float32"):
     decoding = DecodingSection(
         **{field.name: getattr(translator, field.name) for field in fields}
     )
-    arrays = {
-        weight_name(weight): np.asarray(weight).astype(dtype)
-        for weight in translator.model.weights
-    }
+    arrays = stored_weights(translator.model, dtype)
     with atomic_directory(directory) as folder:
         save_config(translator.model.config, decoding, folder)
         save_vocabularies(

@@ -4,6 +4,7 @@ import keras
 import numpy as np
 
 from relative_attention.experiments.validation_pairs import validation_pairs
+from relative_attention.models.decoder_inputs import decoder_inputs
 from relative_attention.plot import attention_figure
 from relative_attention.plot import figure_png
 from relative_attention.plot import relation_figure
@@ -91,8 +92,8 @@ class PictureLog(keras.callbacks.Callback):
         scores = self.model.attention_scores(
             {
                 "source_token_ids": source_ids[None],
-                "target_token_ids": np.array(
-                    [[self.model.start_token_id, *target_ids[:-1]]], "int32"
+                "target_token_ids": decoder_inputs(
+                    target_ids[None], self.model.start_token_id
                 ),
             }
         )

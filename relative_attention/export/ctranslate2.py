@@ -11,6 +11,7 @@ from relative_attention.export.ctranslate2_vocabulary import (
 )
 from relative_attention.export.ctranslate2_vocabulary import save_vocabularies
 from relative_attention.models import Transformer
+from relative_attention.models.finite_weights import check_finite
 
 # What CTranslate2 4.8 stores weights as. In all of them, biases, layer
 # normalization and relation tables are floats.
@@ -97,8 +98,9 @@ def export_ctranslate2(translator, directory, quantization=None):
         ValueError: if the quantization is unknown.
         InputError: if `ctranslate2` is not installed, `directory` holds
             something, CTranslate2 cannot express the model (relation tables
-            for each head, or relative and absolute positions at once), or the
-            vocabularies do not fit it; nothing is written then.
+            for each head, or relative and absolute positions at once), the
+            vocabularies do not fit it, or a weight is not finite or too large
+            for float16; nothing is written then.
 
     Reference:
      - [CTranslate2](https://opennmt.net/CTranslate2/)
@@ -181,9 +183,25 @@ def _num_positions(translator):
     )
 
 
+def _check_finite(spec, quantization):
+    """Refuse arrays that are not finite, or will not be as they are stored."""
+    is_half = quantization in ("float16", "int8_float16")
+    for name, variable in spec.variables().items():
+        # What is a string says that there is no array, or another's name.
+        if isinstance(variable, str) or "float" not in variable.dtype:
+            continue
+        array = variable.numpy()
+        # Matrices of int8 have a scale, and no largest number.
+        stays = quantization == "int8_float16" and array.ndim > 1
+        check_finite(
+            {name: array}, "float16" if is_half and not stays else "float32"
+        )
+
+
 def _optimize(spec, quantization):
     """Store equal arrays once, and quantise them."""
     spec.validate()
+    _check_finite(spec, quantization)
     if quantization not in ("bfloat16", "int8_bfloat16"):
         spec.optimize(quantization)
         return

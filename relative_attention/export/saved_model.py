@@ -11,6 +11,8 @@ from relative_attention.export.serving_graph import SERVING_DTYPES
 from relative_attention.export.serving_graph import serving_module
 from relative_attention.export.warmup_requests import check_serving_api
 from relative_attention.export.warmup_requests import write_warmup_requests
+from relative_attention.models.finite_weights import check_finite
+from relative_attention.models.weights import weight_name
 
 
 def export_saved_model(
@@ -57,8 +59,9 @@ def export_saved_model(
         ValueError: if a number or the dtype is out of range.
         TypeError: if `warmup` is a single string.
         InputError: if the vocabulary does not run in a graph, Keras does not
-            run on TensorFlow, the folder holds something, or
-            `tensorflow-serving-api` is missing.
+            run on TensorFlow, the folder holds something,
+            `tensorflow-serving-api` is missing, or a weight is not finite or
+            too large for float16.
     """
     num_results = translator.num_beams if num_results is None else num_results
     _check_arguments(translator, dtype, num_results, token_ids_only, warmup)
@@ -72,6 +75,7 @@ def export_saved_model(
         )
     if warmup:
         check_serving_api()
+    check_finite({weight_name(w): w for w in translator.model.weights}, dtype)
     import tensorflow as tf
 
     module, signatures = serving_module(

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from relative_attention.models.decoder_inputs import decoder_inputs
 from relative_attention.plot.attention_figure import draw_alignment
 from relative_attention.plot.figure import check_matplotlib
 from relative_attention.plot.figure import make_figure
@@ -62,9 +63,9 @@ def model_figure(translator, sentence, translation=None):
     scores = translator.model.attention_scores(
         {
             "source_token_ids": source_ids[None],
-            "target_token_ids": np.append(
-                translator.model.start_token_id, target_ids[:-1]
-            )[None],
+            "target_token_ids": decoder_inputs(
+                target_ids[None], translator.model.start_token_id
+            ),
         }
     )
     source = translator.source_vocabulary.pieces(source_ids)

@@ -35,8 +35,9 @@ def model():
         hidden_dim=16,
         intermediate_dim=8,
         num_heads=2,
-        # Dropout that was active would show.
+        # Dropout that was active would show, and so would another start.
         dropout=0.5,
+        start_token_id=5,
     )
     for weight in model.trainable_weights:
         weight.assign(rng.normal(size=weight.shape) / 2)
@@ -70,7 +71,9 @@ def reference_log_probability(model, source, target):
     logits = model(
         {
             "source_token_ids": np.array([source_row]),
-            "target_token_ids": np.array([[0, *labels[:-1]]]),
+            "target_token_ids": np.array(
+                [[model.start_token_id, *labels[:-1]]]
+            ),
         }
     )
     logits = keras.ops.convert_to_numpy(logits)[0].astype("float64")
