@@ -10,6 +10,7 @@ from relative_attention.experiments.model_directory import load_config
 from relative_attention.experiments.model_directory import load_vocabularies
 from relative_attention.experiments.model_directory import save_config
 from relative_attention.experiments.model_directory import save_vocabularies
+from relative_attention.training import RunCheckpoints
 from relative_attention.training import average_checkpoints
 
 _WEIGHTS = ".safetensors"
@@ -98,7 +99,7 @@ def average_files(paths, output):
 
 
 def _last_checkpoints(directory, last):
-    checkpoints = sorted((directory / "checkpoints").glob("step-*"))
+    checkpoints = RunCheckpoints(directory).steps()
     if not checkpoints:
         raise InputError(
             f"{directory} has no checkpoints (folders `checkpoints/step-*`)."
