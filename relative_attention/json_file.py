@@ -9,29 +9,41 @@ _MAX_BYTES = 2**28
 
 
 def read_json_object(path):
-    """Read a JSON object, with or without a byte order mark.
-
-    Args:
-        path: path of the file.
+    """Read a JSON object; see `read_json`.
 
     Returns:
         Dict.
 
     Raises:
-        OSError: if there is no such file, or it cannot be read.
-        ValueError: if it holds no JSON object; also if it is no regular file
-            or takes more than 256 MiB, which a folder that was downloaded may
-            hide behind a link.
+        OSError, ValueError: as `read_json`, or if it is no object.
     """
-    try:
-        content = json.loads(read_regular_file(path).decode("utf-8-sig"))
-    except RecursionError as error:
-        raise ValueError("it is nested too deeply") from error
+    content = read_json(path)
     if not isinstance(content, dict):
         raise ValueError(
             f"it must hold a JSON object, and holds {type(content).__name__}"
         )
     return content
+
+
+def read_json(path):
+    """Read a JSON file, with or without a byte order mark.
+
+    Args:
+        path: path of the file.
+
+    Returns:
+        What it holds.
+
+    Raises:
+        OSError: if there is no such file, or it cannot be read.
+        ValueError: if it is not JSON; also if it is no regular file or takes
+            more than 256 MiB, which a folder that was downloaded may hide
+            behind a link.
+    """
+    try:
+        return json.loads(read_regular_file(path).decode("utf-8-sig"))
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
 
 
 def read_regular_file(path):
