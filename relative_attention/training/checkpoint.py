@@ -105,9 +105,13 @@ def checked_weights(directory):
     """
     directory = pathlib.Path(directory)
     recover_directory(directory)
+    path = directory / _WEIGHTS
     if (directory / _STATE).exists():
-        _read_state(directory, (_WEIGHTS,))
-    return directory / _WEIGHTS
+        try:
+            _read_state(directory, (_WEIGHTS,))
+        except InputError as error:
+            raise InputError(f"{path} cannot be used. {error}") from error
+    return path
 
 
 def checkpoint_bytes(model):
