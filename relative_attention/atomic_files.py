@@ -1,6 +1,7 @@
 """Files and folders that are either whole or not there."""
 
 import contextlib
+import errno
 import glob
 import os
 import pathlib
@@ -44,7 +45,7 @@ def atomic_file(path, mode="wb"):
             yield file
             file.flush()
             os.fsync(file.fileno())
-        os.replace(temporary, path)
+        _replace(temporary, path)
     except BaseException:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(temporary)
@@ -145,6 +146,17 @@ def _lock_directory(path):
             stack.callback(os.close, descriptor)
             lock_file(descriptor, wait=True)
         yield
+
+
+def _replace(temporary, path):
+    try:
+        os.replace(temporary, path)
+    except OSError as error:
+        if error.errno != errno.EBUSY:
+            raise
+        # A single file that a container has mounted cannot be replaced.
+        shutil.copyfile(temporary, path)
+        os.unlink(temporary)
 
 
 def _direct_target(path):

@@ -1,5 +1,6 @@
 """What a path may be before it is written: links, devices, permissions."""
 
+import errno
 import os
 import stat
 import subprocess
@@ -69,14 +70,15 @@ def test_pipe_takes_a_picture(pipe):
     assert stat.S_ISFIFO(pipe.stat().st_mode)
 
 
-def test_link_to_a_device_stays(tmp_path):
+def test_link_to_a_pipe_stays(pipe, tmp_path):
+    # Not to a device of the machine, which an error would replace.
     link = tmp_path / "link"
-    link.symlink_to("/dev/null")
+    link.symlink_to(pipe)
     check_output(link)
-    write(link)
-    assert os.readlink(link) == "/dev/null"
-    assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
-    assert os.listdir(tmp_path) == ["link"]
+    assert read_while(pipe, lambda: write(link)) == [b"new"]
+    assert link.is_symlink()
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+    assert set(os.listdir(tmp_path)) == {"link", "pipe"}
 
 
 def test_device_is_written_to(tmp_path):
@@ -92,10 +94,13 @@ def test_device_is_written_to(tmp_path):
     assert os.listdir(tmp_path) == ["device"]
 
 
-@pytest.mark.parametrize("name", ["/dev/stdout", "/dev/fd/1"])
-def test_standard_output_that_appends_goes_on(name, tmp_path):
+@pytest.mark.parametrize("target", ["/proc/self/fd/1", "/dev/fd/1"])
+def test_standard_output_that_appends_goes_on(target, tmp_path):
     path = tmp_path / "log"
     path.write_text("before\n")
+    # What `/dev/stdout` is; not that itself, which an error would replace.
+    name = tmp_path / "stdout"
+    name.symlink_to(target)
     code = (
         "import sys; from relative_attention.atomic_files import atomic_file\n"
         "with atomic_file(sys.argv[1]) as file: file.write(b'new\\n')\n"
@@ -106,6 +111,22 @@ def test_standard_output_that_appends_goes_on(name, tmp_path):
             [sys.executable, "-c", code, name], stdout=log, check=True
         )
     assert path.read_text() == "before\nnew\nafter\n"
+    assert os.readlink(name) == target
+
+
+def test_file_that_is_mounted_is_written_to(tmp_path, monkeypatch):
+    path = tmp_path / "mounted"
+    path.write_bytes(b"old and longer")
+    inode = path.stat().st_ino
+
+    def refuse(*_):
+        raise OSError(errno.EBUSY, "Device or resource busy")
+
+    monkeypatch.setattr(os, "replace", refuse)
+    write(path)
+    assert path.read_bytes() == b"new"
+    assert path.stat().st_ino == inode
+    assert os.listdir(tmp_path) == ["mounted"]
 
 
 # === Links ===

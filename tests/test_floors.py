@@ -12,7 +12,8 @@ import relative_attention
 ROOT = pathlib.Path(__file__).parents[1]
 PACKAGE = ROOT / "relative_attention"
 FLOORS = (
-    ("errors", "atomic_files", "quiet_tensorflow", "version"),
+    ("errors", "file_lock", "json_file", "quiet_tensorflow", "version"),
+    ("atomic_files",),
     ("ops",),
     ("layers",),
     ("models",),
