@@ -71,12 +71,13 @@ def atomic_directory(path):
     aside = temporary.with_name(temporary.name + _OLD)
     try:
         with _lock_directory(temporary):
-            _set_permissions(temporary, path, 0o777)
             yield temporary
             for file in temporary.rglob("*"):
                 if file.is_file():
                     with open(file, "rb") as written:
                         os.fsync(written.fileno())
+            # Last, as they may not allow to write into it.
+            _set_permissions(temporary, path, 0o777)
             # A folder cannot be renamed over another; the old one steps
             # aside, so that at no moment is there half of either.
             if path.exists():

@@ -186,12 +186,16 @@ def test_permissions_of_a_file_stay(mode, tmp_path):
     assert stat.S_IMODE(path.stat().st_mode) == mode
 
 
-def test_permissions_of_a_folder_stay(tmp_path):
+@pytest.mark.parametrize("mode", [0o700, 0o555])
+def test_permissions_of_a_folder_stay(mode, tmp_path):
     path = tmp_path / "folder"
-    path.mkdir(mode=0o700)
+    path.mkdir()
+    path.chmod(mode)
     with atomic_directory(path) as folder:
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-    assert stat.S_IMODE(path.stat().st_mode) == 0o700
+        (folder / "new").touch()
+    assert stat.S_IMODE(path.stat().st_mode) == mode
+    assert (path / "new").exists()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
