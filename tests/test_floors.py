@@ -14,11 +14,13 @@ PACKAGE = ROOT / "relative_attention"
 FLOORS = (
     (
         "errors",
-        "atomic_files",
         "checked_arguments",
+        "file_lock",
+        "json_file",
         "quiet_tensorflow",
         "version",
     ),
+    ("atomic_files",),
     ("ops",),
     ("layers",),
     ("models",),

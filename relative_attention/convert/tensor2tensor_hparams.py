@@ -70,10 +70,10 @@ def read_hparams(hparams):
 
 def _load(path):
     try:
-        hparams = json.loads(path.read_text(encoding="utf-8"))
+        hparams = json.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise InputError(f"No hparams at {path}: {error}.") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{path} is not JSON: {error}.") from error
     if not isinstance(hparams, dict):
         raise InputError(

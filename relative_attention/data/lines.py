@@ -10,13 +10,16 @@ import zlib
 from relative_attention.errors import InputError
 
 _BLOCK = 1 << 20
+# What Windows' editors begin a file with.
+_BYTE_ORDER_MARK = "\ufeff"
 
 
 def read_lines(path):
     """Yield the lines of a UTF-8 text file, without their ends.
 
     Lines end with `\\n` or `\\r\\n` and with nothing else: Unicode's other line
-    breaks are text, as they are to every tool that aligns corpora by line.
+    breaks are text, as they are to every tool that aligns corpora by line. A
+    byte order mark at the beginning is no part of the text.
 
     Args:
         path: string or path. A name that ends in `.gz` is decompressed.
@@ -53,7 +56,8 @@ def decode_lines(file, name):
     """Yield the lines of a file that is open already, like `read_lines`.
 
     Args:
-        file: binary file, or any iterable of lines in bytes.
+        file: binary file, or any iterable of lines in bytes, from its
+            beginning on.
         name: what to call the file in an error.
 
     Raises:
@@ -69,6 +73,11 @@ def decode_lines(file, name):
                 f"0x{line[error.start]:02x}). Convert the file, with "
                 "`iconv -t UTF-8` for example."
             ) from error
+        if number == 1:
+            text = text.removeprefix(_BYTE_ORDER_MARK)
+            if not text:
+                # The mark alone: a file without lines.
+                return
         yield text.removesuffix("\n").removesuffix("\r")
 
 
@@ -93,10 +102,14 @@ def _count_lines(path, size, time):
     decoder = codecs.getincrementaldecoder("utf-8")()
     count = 0
     block = last = b""
+    is_first = True
     try:
         with _opened(path) as file:
             while block := file.read(_BLOCK):
                 decoder.decode(block)
+                if is_first:
+                    block = block.removeprefix(codecs.BOM_UTF8)
+                    is_first = False
                 count += block.count(b"\n")
                 last = block[-1:]
             decoder.decode(b"", final=True)

@@ -12,11 +12,13 @@ import pathlib
 import numpy as np
 
 from relative_attention.atomic_files import atomic_directory
+from relative_attention.atomic_files import recover_directory
 from relative_attention.data.growing_array import growing_array
 from relative_attention.data.length_order import LengthOrder
 from relative_attention.data.length_order import order_by_length
 from relative_attention.data.parallel_corpus import batched
 from relative_attention.errors import InputError
+from relative_attention.json_file import read_json
 
 # Of the files, which are made anew where it is another.
 _FORMAT = 2
@@ -25,6 +27,8 @@ _FORMAT = 2
 _BATCH_LINES = 10_000
 _CHUNK = 1 << 20
 _SIDES = ("source", "target")
+# What reading a file raises that is cut, or holds something else.
+_DAMAGED = (OSError, EOFError, ValueError, TypeError, IndexError)
 # From here on, offsets take eight bytes.
 _LARGE = 2**32
 
@@ -97,8 +101,8 @@ class TokenCorpus:
                 side is empty.
             directory: path of a folder of its own for the arrays. What it
                 holds is used if it was made from the same files (path, size,
-                time of change), vocabularies and limit; else it is replaced.
-                A folder with anything else in it is refused.
+                time of change), vocabularies and limit, and is whole; else it
+                is replaced. A folder with anything else in it is refused.
 
         Returns:
             `TokenCorpus`.
@@ -111,18 +115,22 @@ class TokenCorpus:
         origin = _origin(
             corpus, source_vocabulary, target_vocabulary, max_length
         )
-        if _read_json(directory / "origin.json") != origin:
-            _check_replaceable(directory)
-            corpus.check()
-            with atomic_directory(directory) as folder:
-                _encode(
-                    corpus,
-                    source_vocabulary,
-                    target_vocabulary,
-                    max_length,
-                    folder,
-                )
-                (folder / "origin.json").write_text(json.dumps(origin))
+        recover_directory(directory)
+        if _read_json(directory / "origin.json") == origin:
+            # A full disk or a copy may have cut a file.
+            with contextlib.suppress(*_DAMAGED):
+                return cls._load(directory)
+        _check_replaceable(directory)
+        corpus.check()
+        with atomic_directory(directory) as folder:
+            _encode(
+                corpus,
+                source_vocabulary,
+                target_vocabulary,
+                max_length,
+                folder,
+            )
+            (folder / "origin.json").write_text(json.dumps(origin))
         return cls._load(directory)
 
     @staticmethod
@@ -159,11 +167,31 @@ class TokenCorpus:
             **_read_json(directory / "counts.json"),
         )
         cells = np.load(directory / "length_cells.npy")
-        # In place of the property, which would sort again.
-        tokens.__dict__["length_order"] = LengthOrder(
+        order = LengthOrder(
             load("length_order"), cells[0, :-1], cells[1, :-1], cells[2]
         )
+        # In place of the property, which would sort again.
+        tokens.__dict__["length_order"] = order
+        tokens._check()
         return tokens
+
+    def _check(self):
+        """Raise `ValueError` if the arrays do not belong together."""
+        sizes = (
+            (len(self.source_offsets), len(self) + 1),
+            (len(self.target_offsets), len(self) + 1),
+            (self.source_offsets[-1], len(self.source_ids)),
+            (self.target_offsets[-1], len(self.target_ids)),
+            (len(self.length_order.pairs), len(self)),
+            (self.length_order.starts[-1], len(self)),
+        )
+        if any(size != wanted for size, wanted in sizes):
+            raise ValueError("The arrays of a corpus differ in length.")
+        if not all(
+            isinstance(count, int)
+            for count in (self.num_empty, self.num_too_long)
+        ):
+            raise ValueError("The counts of a corpus must be numbers.")
 
 
 def _check_replaceable(directory):
@@ -320,6 +348,6 @@ def _write_length_order(folder, num_pairs):
 def _read_json(path):
     """What the file holds, or `None` where there is none to be read."""
     try:
-        return json.loads(path.read_text())
+        return read_json(path)
     except (OSError, ValueError):
         return None

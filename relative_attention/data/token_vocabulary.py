@@ -9,6 +9,8 @@ from relative_attention.atomic_files import atomic_file
 from relative_attention.data.lines import read_lines
 from relative_attention.data.token_rows import ids_of_text
 from relative_attention.errors import InputError
+from relative_attention.json_file import read_json_object
+from relative_attention.json_file import read_regular_file
 
 _PADDING, _START, _END, _UNKNOWN = "<blank>", "<s>", "</s>", "<unk>"
 _TOKENIZER = ".sentencepiece"
@@ -119,21 +121,22 @@ class TokenVocabulary:
 
         Raises:
             InputError: if the file, or that of its tokeniser, is missing or
-                damaged.
+                damaged, or the tokeniser is not a file beside it.
         """
         path = pathlib.Path(path)
         try:
-            content = json.loads(path.read_text(encoding="utf-8"))
+            content = read_json_object(path)
+            _check_content(content)
             tokenizer = content.pop("tokenizer")
             if tokenizer is not None:
-                content["tokenizer"] = (path.parent / tokenizer).read_bytes()
-            return cls(**content, name=str(path))
-        except InputError:
-            raise
+                content["tokenizer"] = read_regular_file(
+                    path.parent / tokenizer
+                )
         except OSError as error:
             raise InputError(f"No vocabulary at {path}: {error}.") from error
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except ValueError as error:
             raise InputError(f"{path} is damaged: {error}.") from error
+        return cls(**content, name=str(path))
 
     def save(self, path):
         """Write the vocabulary, and its tokeniser beside it.
@@ -229,6 +232,35 @@ class TokenVocabulary:
                 f"{self.tokens[-1:]}. (In OpenNMT-tf {_START} comes before "
                 f"{_END}; `from_opennmt_tf` reads its files.)"
             )
+
+
+def _check_content(content):
+    """Raise `ValueError` unless it is what `save` writes."""
+    kinds = {
+        "tokenizer": str | None,
+        "tokens": list,
+        "start": bool,
+        "end": bool,
+    }
+    if not {"tokenizer", "tokens"} <= content.keys() <= kinds.keys():
+        raise ValueError(
+            f"it must have {', '.join(kinds)}, and has "
+            f"{', '.join(content) or 'nothing'}"
+        )
+    for name, value in content.items():
+        if not isinstance(value, kinds[name]):
+            raise ValueError(f"{name} is {value!r}")
+    if not all(isinstance(token, str) for token in content["tokens"]):
+        raise ValueError("not all of its tokens are strings")
+    tokenizer = content["tokenizer"]
+    # Whoever made the model could otherwise have any file read.
+    if tokenizer is not None and (
+        tokenizer in ("", ".", "..") or set(tokenizer) & set("/\\:\0")
+    ):
+        raise ValueError(
+            "tokenizer must be the name of a file beside it, without a "
+            f"folder. Received: {tokenizer!r}"
+        )
 
 
 def _sentencepiece_pieces(lines):

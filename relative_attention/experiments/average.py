@@ -10,6 +10,8 @@ from relative_attention.experiments.model_directory import load_config
 from relative_attention.experiments.model_directory import load_vocabularies
 from relative_attention.experiments.model_directory import save_config
 from relative_attention.experiments.model_directory import save_vocabularies
+from relative_attention.experiments.run_lock import lock_run
+from relative_attention.training import RunCheckpoints
 from relative_attention.training import average_checkpoints
 
 _WEIGHTS = ".safetensors"
@@ -32,8 +34,8 @@ def average_run(directory, last=None, output=None, in_place=False):
 
     Raises:
         InputError: if there is no run, it has too few checkpoints or a
-            damaged one, or `output` is there already; nothing is written
-            then.
+            damaged one, `output` is there already, or another process writes
+            the run that is to be changed; nothing is written then.
     """
     directory = pathlib.Path(directory)
     if in_place and output is not None:
@@ -44,7 +46,10 @@ def average_run(directory, last=None, output=None, in_place=False):
     checkpoints = _last_checkpoints(directory, last)
     if in_place:
         output = directory / f"model{_WEIGHTS}"
-    elif output is None:
+        with lock_run(directory):
+            average_checkpoints(checkpoints, output)
+        return output
+    if output is None:
         run = directory.resolve()
         output = run.with_name(f"{run.name}_average_{len(checkpoints)}")
     output = pathlib.Path(output)
@@ -98,7 +103,7 @@ def average_files(paths, output):
 
 
 def _last_checkpoints(directory, last):
-    checkpoints = sorted((directory / "checkpoints").glob("step-*"))
+    checkpoints = RunCheckpoints(directory).steps()
     if not checkpoints:
         raise InputError(
             f"{directory} has no checkpoints (folders `checkpoints/step-*`)."

@@ -6,6 +6,7 @@ import numpy as np
 
 from relative_attention.atomic_files import atomic_directory
 from relative_attention.data import ParallelCorpus
+from relative_attention.errors import InputError
 
 # At most this share of the lines is held out of a small corpus.
 _LARGEST_SHARE = 0.1
@@ -19,7 +20,7 @@ def hold_out(corpus, num_lines, seed, directory):
         num_lines: int. Lines to hold out; at most a tenth of all.
         seed: int. Which lines.
         directory: path of a folder of its own for the four files. Found there
-            already, they are used.
+            already, they are used, unless one was cut or lost.
 
     Returns:
         Pair of `ParallelCorpus`: for training, for validation.
@@ -34,7 +35,7 @@ def hold_out(corpus, num_lines, seed, directory):
         )
         for part in ("train", "validation")
     ]
-    if directory.is_dir():
+    if directory.is_dir() and _are_whole(parts):
         return parts
     total = corpus.check()
     num_lines = max(1, min(num_lines, int(total * _LARGEST_SHARE)))
@@ -55,3 +56,13 @@ def hold_out(corpus, num_lines, seed, directory):
         for file in [*files[0], *files[1]]:
             file.close()
     return parts
+
+
+def _are_whole(parts):
+    """Whether no file was cut: both sides of each part have as many lines."""
+    try:
+        for part in parts:
+            part.check()
+    except InputError:
+        return False
+    return True

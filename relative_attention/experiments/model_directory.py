@@ -6,13 +6,16 @@ import pathlib
 
 from relative_attention.atomic_files import atomic_directory
 from relative_attention.atomic_files import atomic_file
+from relative_attention.atomic_files import recover_directory
 from relative_attention.data import SubwordVocabulary
 from relative_attention.data import TokenVocabulary
 from relative_attention.data import Vocabulary
 from relative_attention.decoding import Translator
 from relative_attention.errors import InputError
+from relative_attention.experiments.recipe import Recipe
 from relative_attention.experiments.recipe_sections import DecodingSection
 from relative_attention.experiments.zoo import find_model
+from relative_attention.json_file import read_json_object
 from relative_attention.models import Transformer
 from relative_attention.models import TransformerConfig
 from relative_attention.models.stored_weights import stored_weights
@@ -68,6 +71,7 @@ def load_translator(directory, dtype="float32", **decoding):
     Raises:
         InputError: if a file is missing, damaged or does not fit the others.
     """
+    recover_directory(directory)
     directory = find_model(directory)
     config, settings = load_config(directory)
     source_vocabulary, target_vocabulary = load_vocabularies(directory)
@@ -149,15 +153,13 @@ def load_config(directory):
     """
     path = pathlib.Path(directory) / "config.json"
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = read_json_object(path)
     except OSError as error:
         raise InputError(
             f"{directory} is no model directory: {error}."
         ) from error
     except ValueError as error:
         raise InputError(f"{path} is damaged: {error}.") from error
-    if not isinstance(content, dict):
-        raise InputError(f"{path} is damaged: it holds no JSON object.")
     if content.get("format") != _FORMAT:
         raise InputError(
             f"{path} has format {content.get('format')!r}; this version "
@@ -166,10 +168,24 @@ def load_config(directory):
     try:
         return (
             TransformerConfig(**content["model"]),
-            DecodingSection(**content["decoding"]),
+            _decoding_section(content["decoding"]),
         )
-    except (KeyError, TypeError, ValueError) as error:
+    except KeyError as error:
+        raise InputError(f"{path} is wrong: it lacks {error}.") from error
+    except (TypeError, ValueError) as error:
         raise InputError(f"{path} is wrong: {error}") from error
+
+
+def _decoding_section(mapping):
+    # A recipe knows of each value what it may be.
+    return Recipe.from_mapping(
+        {
+            "name": "",
+            "model": {"preset": "transformer_tiny"},
+            "training": {"steps": 1},
+            "decoding": mapping,
+        }
+    ).decoding
 
 
 def load_vocabularies(directory):

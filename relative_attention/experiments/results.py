@@ -6,6 +6,7 @@ import pathlib
 from relative_attention.atomic_files import atomic_file
 from relative_attention.errors import InputError
 from relative_attention.evaluation import corpus_bleu
+from relative_attention.json_file import read_json_object
 
 _CURVE = ("val_loss", "val_perplexity", "val_accuracy", "val_bleu")
 
@@ -71,7 +72,7 @@ def load_results(directory):
     """
     path = pathlib.Path(directory) / "results.json"
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return read_json_object(path)
     except OSError as error:
         raise InputError(
             f"No results of a finished run at {path}: {error}."

@@ -1,12 +1,12 @@
 """The curve of a run, finished or not."""
 
-import json
 import pathlib
 
 from relative_attention.errors import InputError
 from relative_attention.experiments.results import load_results
 from relative_attention.experiments.zoo import zoo_directory
 from relative_attention.experiments.zoo import zoo_recipes
+from relative_attention.json_file import read_json
 from relative_attention.training import TRAINING_TABLE
 from relative_attention.training import read_training_table
 
@@ -37,11 +37,13 @@ def load_curve(directory):
         curve = read_training_table(table)
     elif history.is_file():
         try:
-            curve = json.loads(history.read_text(encoding="utf-8"))
+            curve = read_json(history)
         except (OSError, ValueError) as error:
             raise InputError(f"{history} is damaged: {error}.") from error
+        _check_curve(curve, history)
     elif (directory / "results.json").is_file():
-        curve = load_results(directory)["curve"]
+        curve = load_results(directory).get("curve")
+        _check_curve(curve, directory / "results.json")
     else:
         raise InputError(
             f"Nothing to draw in {directory}: it must hold {TRAINING_TABLE}, "
@@ -54,3 +56,19 @@ def load_curve(directory):
             "first validation."
         )
     return curve
+
+
+def _check_curve(curve, path):
+    if not isinstance(curve, list) or not all(map(_is_record, curve)):
+        raise InputError(
+            f"{path} is damaged: the curve of a run must be a list of numbers "
+            "by name, a `step` among them."
+        )
+
+
+def _is_record(record):
+    return (
+        isinstance(record, dict)
+        and "step" in record
+        and all(isinstance(value, int | float) for value in record.values())
+    )

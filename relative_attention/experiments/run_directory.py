@@ -5,6 +5,7 @@ import shutil
 
 from relative_attention.errors import InputError
 from relative_attention.experiments.recipe import Recipe
+from relative_attention.experiments.run_lock import RUN_LOCK
 
 # What may change when a run goes on: how long it goes, what it keeps, and on
 # what devices; `RunKeeper` sees to it that updates have as many tokens.
@@ -58,7 +59,7 @@ def claim_run_directory(path, recipe, resume=False, overwrite=False):
         raise InputError("`--resume` and `--overwrite` exclude one another.")
     if path.exists() and not path.is_dir():
         raise InputError(f"{path} is a file, not a folder for a run.")
-    if path.is_dir() and any(path.iterdir()):
+    if path.is_dir() and _content(path):
         if not (path / "recipe.yaml").is_file():
             raise InputError(
                 f"{path} holds files but no run. Choose another `--output`."
@@ -66,7 +67,8 @@ def claim_run_directory(path, recipe, resume=False, overwrite=False):
         if resume:
             _check_same_run(path, recipe)
         elif overwrite:
-            shutil.rmtree(path)
+            for child in _content(path):
+                _delete(child)
         else:
             raise InputError(
                 f"{path} holds another run. Pass `--resume` to go on with it, "
@@ -75,6 +77,18 @@ def claim_run_directory(path, recipe, resume=False, overwrite=False):
     path.mkdir(parents=True, exist_ok=True)
     recipe.save(path / "recipe.yaml")
     return path
+
+
+def _content(path):
+    """What a folder holds besides the lock of who writes it."""
+    return [child for child in path.iterdir() if child.name != RUN_LOCK]
+
+
+def _delete(path):
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
 
 
 def _check_same_run(path, recipe):

@@ -13,6 +13,7 @@ from relative_attention.experiments.piece_rows import PieceRows
 from relative_attention.models import TransformerConfig
 from relative_attention.models.weights import load_arrays
 from relative_attention.models.weights import weight_name
+from relative_attention.training import RunCheckpoints
 
 # What a model may have otherwise than the one that it starts from.
 _MAY_DIFFER = (
@@ -142,7 +143,7 @@ def load_start(recipe, output, resume=False):
         InputError: if there is no such model, it is the run itself, it has
             another architecture, or its vocabulary cannot be used.
     """
-    has_started = resume and any(pathlib.Path(output, "checkpoints").glob("*"))
+    has_started = resume and RunCheckpoints(output).all()
     if recipe.training.start_from is None or has_started:
         return None
     directory = pathlib.Path(recipe.training.start_from)

@@ -21,6 +21,7 @@ from relative_attention.experiments.provenance import provenance
 from relative_attention.experiments.results import load_results
 from relative_attention.experiments.results import write_results
 from relative_attention.experiments.run_directory import claim_run_directory
+from relative_attention.experiments.run_lock import lock_run
 from relative_attention.experiments.start_from import load_start
 from relative_attention.experiments.validation_bleu import ValidationBleu
 from relative_attention.experiments.watching import draw_curves
@@ -70,9 +71,10 @@ def train(
 
     Raises:
         InputError: if a text is missing or unusable, there are too few
-            devices, `output` holds something that must not be lost, or the
-            disk has too little room, all before any work is done; or if an
-            update is not finite, or does not fit into the memory.
+            devices, `output` holds something that must not be lost or is
+            written by another process, or the disk has too little room, all
+            before any work is done; or if an update is not finite, or does
+            not fit into the memory.
         KeyboardInterrupt, SystemExit: on SIGINT or SIGTERM, after a
             checkpoint was saved.
     """
@@ -86,24 +88,26 @@ def train(
     origin = provenance()
     precision, reason = choose_precision(recipe.training.precision)
     start = load_start(recipe, output, resume)
-    with chief_first(strategy):
-        output = pathlib.Path(output)
-        if is_chief(strategy):
-            claim_run_directory(output, recipe, resume, overwrite)
-        data = prepare_data(recipe, files, output, report, start)
-    report(f"precision: {precision} ({reason})")
-    run = _Run(recipe, data, strategy, precision, output, report)
-    if start is not None:
-        for line in start.put_weights(
-            run.model, data.source_vocabulary, data.target_vocabulary
-        ):
-            report(line)
-    with StopSignals() as signals:
-        run.fit(signals)
-    with chief_first(strategy):
-        if is_chief(strategy):
-            return run.results({**origin, "precision": precision})
-    return load_results(output)
+    output = pathlib.Path(output)
+    # Before anything of a run that is there is changed.
+    with lock_run(output, is_chief(strategy), report):
+        with chief_first(strategy):
+            if is_chief(strategy):
+                claim_run_directory(output, recipe, resume, overwrite)
+            data = prepare_data(recipe, files, output, report, start)
+        report(f"precision: {precision} ({reason})")
+        run = _Run(recipe, data, strategy, precision, output, report)
+        if start is not None:
+            for line in start.put_weights(
+                run.model, data.source_vocabulary, data.target_vocabulary
+            ):
+                report(line)
+        with StopSignals() as signals:
+            run.fit(signals)
+        with chief_first(strategy):
+            if is_chief(strategy):
+                return run.results({**origin, "precision": precision})
+        return load_results(output)
 
 
 class _Run:

@@ -17,6 +17,7 @@ from relative_attention.training.precision import PRECISIONS
 from relative_attention.training.precision import choose_precision
 from relative_attention.training.progress_line import ProgressLine
 from relative_attention.training.relation_tables import relation_tables
+from relative_attention.training.run_checkpoints import RunCheckpoints
 from relative_attention.training.run_keeper import RunKeeper
 from relative_attention.training.stop_signals import StopSignals
 from relative_attention.training.token_accuracy import TokenAccuracy
@@ -37,6 +38,7 @@ __all__ = [
     "MaskedCrossEntropy",
     "Perplexity",
     "ProgressLine",
+    "RunCheckpoints",
     "RunKeeper",
     "StopSignals",
     "TokenAccuracy",

@@ -7,7 +7,9 @@ from safetensors import SafetensorError
 from safetensors import safe_open
 
 from relative_attention.atomic_files import atomic_file
+from relative_attention.atomic_files import recover_directory
 from relative_attention.errors import InputError
+from relative_attention.training.checkpoint import checked_weights
 
 
 def average_checkpoints(paths, output):
@@ -16,6 +18,7 @@ def average_checkpoints(paths, output):
     The mean of the last few is what Vaswani et al. (2017, section 6.1) and
     tensor2tensor's `avg_checkpoints` evaluate. Sums are taken in float64. One
     array of one file is in memory at a time, whatever their number and size.
+    The weights of a checkpoint are compared with its checksum first.
 
     Args:
         paths: list of `.safetensors` files, or of checkpoint folders with a
@@ -23,8 +26,8 @@ def average_checkpoints(paths, output):
         output: path of the `.safetensors` file to write.
 
     Raises:
-        InputError: if there is no path, a file cannot be read, or the files
-            do not have the same arrays; before any work.
+        InputError: if there is no path, a file cannot be read or is damaged,
+            or the files do not have the same arrays; before any work.
     """
     if not paths:
         raise InputError("`paths` must name at least one checkpoint.")
@@ -88,4 +91,9 @@ def _read(path, what):
 
 def _weights_file(path):
     path = pathlib.Path(path)
-    return path / "model.safetensors" if path.is_dir() else path
+    recover_directory(path)
+    if path.is_dir():
+        return checked_weights(path)
+    if path.name == "model.safetensors":
+        return checked_weights(path.parent)
+    return path

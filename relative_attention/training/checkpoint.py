@@ -7,13 +7,18 @@ import zlib
 import numpy as np
 
 from relative_attention.atomic_files import atomic_directory
+from relative_attention.atomic_files import recover_directory
 from relative_attention.errors import InputError
+from relative_attention.json_file import read_json_object
 from relative_attention.models.weights import load_arrays
 from relative_attention.models.weights import load_weights
 from relative_attention.models.weights import save_arrays
 from relative_attention.models.weights import save_weights
 
 _BLOCK_BYTES = 2**22
+_WEIGHTS = "model.safetensors"
+_OTHERS = "training.safetensors"
+_STATE = "state.json"
 
 
 def save_checkpoint(model, directory, state):
@@ -28,61 +33,85 @@ def save_checkpoint(model, directory, state):
         state: dict for JSON, whatever else the run must remember.
     """
     with atomic_directory(directory) as folder:
-        save_weights(model.weights, folder / "model.safetensors")
+        save_weights(model.weights, folder / _WEIGHTS)
         save_arrays(
             {
                 name: np.asarray(variable)
                 for name, variable in _other_variables(model).items()
             },
-            folder / "training.safetensors",
+            folder / _OTHERS,
         )
-        checksums = {path.name: _checksum(path) for path in folder.iterdir()}
-        (folder / "state.json").write_text(
-            json.dumps({"checksums": checksums, "state": state})
-        )
+        checksums = {
+            name: _checksum(folder / name) for name in (_WEIGHTS, _OTHERS)
+        }
+        content = {
+            "checksums": checksums,
+            "state_checksum": _state_checksum(state),
+            "state": state,
+        }
+        (folder / _STATE).write_text(json.dumps(content))
 
 
-def load_checkpoint(model, directory):
+def load_checkpoint(model, directory, read_state=lambda state: state):
     """Read what `save_checkpoint` wrote into a model compiled alike.
 
     Nothing is assigned unless all of it is whole.
 
+    Args:
+        model: compiled Keras model.
+        directory: path of the folder.
+        read_state: function of the `state`, which raises `ValueError` where
+            it is not what it should be. Defaults to taking any.
+
     Returns:
-        The `state`.
+        The `state`, or what `read_state` made of it.
 
     Raises:
         InputError: if the checkpoint is incomplete, damaged, or of another
             model.
     """
     directory = pathlib.Path(directory)
+    recover_directory(directory)
+    state = _read_state(directory, (_WEIGHTS, _OTHERS))
     try:
-        content = json.loads((directory / "state.json").read_text())
-        state, checksums = content["state"], content["checksums"]
-        damaged = [
-            name
-            for name, checksum in checksums.items()
-            if _checksum(directory / name) != checksum
-        ]
-    except (OSError, ValueError, KeyError) as error:
-        raise InputError(
-            f"Checkpoint {directory} is damaged: {error}."
-        ) from error
-    if damaged:
-        raise InputError(
-            f"Checkpoint {directory} is damaged: {', '.join(damaged)} is cut "
-            "short or was changed."
-        )
+        state = read_state(state)
+    except ValueError as error:
+        raise _damaged(directory, error) from error
     _build_optimizer(model)
     variables = _other_variables(model)
-    arrays = load_arrays(directory / "training.safetensors")
-    if arrays.keys() != variables.keys():
+    arrays = load_arrays(directory / _OTHERS)
+    if _shapes(arrays) != _shapes(variables):
         raise InputError(
             f"{directory} is of a model or optimizer other than this one."
         )
-    load_weights(model.weights, directory / "model.safetensors")
+    load_weights(model.weights, directory / _WEIGHTS)
     for name, variable in variables.items():
         variable.assign(arrays[name])
     return state
+
+
+def checked_weights(directory):
+    """The file of a checkpoint's weights, after a look at its checksum.
+
+    Args:
+        directory: path of the folder. One without `state.json` has no
+            checksums, and is taken as it is.
+
+    Returns:
+        `pathlib.Path`; whether it is there is not said.
+
+    Raises:
+        InputError: if the file is not as it was written.
+    """
+    directory = pathlib.Path(directory)
+    recover_directory(directory)
+    path = directory / _WEIGHTS
+    if (directory / _STATE).exists():
+        try:
+            _read_state(directory, (_WEIGHTS,))
+        except InputError as error:
+            raise InputError(f"{path} cannot be used. {error}") from error
+    return path
 
 
 def checkpoint_bytes(model):
@@ -90,6 +119,43 @@ def checkpoint_bytes(model):
     _build_optimizer(model)
     variables = [*model.weights, *_other_variables(model).values()]
     return sum(4 * int(np.prod(variable.shape)) for variable in variables)
+
+
+def _read_state(directory, names):
+    """The state of a checkpoint in which these files are whole."""
+    try:
+        content = read_json_object(directory / _STATE)
+        state, checksums = content["state"], content["checksums"]
+        damaged = [
+            # No names but these: those of a stranger could lead anywhere.
+            name
+            for name in names
+            if _checksum(directory / name) != checksums[name]
+        ]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise _damaged(directory, error) from error
+    # Those of an earlier version have none of the state.
+    if content.get("state_checksum") not in (None, _state_checksum(state)):
+        damaged.append(_STATE)
+    if damaged:
+        raise InputError(
+            f"Checkpoint {directory} is damaged: {', '.join(damaged)} is cut "
+            "short or was changed."
+        )
+    return state
+
+
+def _damaged(directory, error):
+    return InputError(f"Checkpoint {directory} is damaged: {error}.")
+
+
+def _state_checksum(state):
+    """Of the state as JSON has it; the same after it was read again."""
+    return zlib.crc32(json.dumps(state).encode())
+
+
+def _shapes(arrays):
+    return {name: tuple(array.shape) for name, array in arrays.items()}
 
 
 def _build_optimizer(model):

@@ -1,9 +1,9 @@
 """Keeps what a run has reached, and decides when it ends."""
 
+import dataclasses
 import json
 import math
 import pathlib
-import shutil
 import sys
 import time
 
@@ -15,6 +15,8 @@ from relative_attention.models.weights import save_weights
 from relative_attention.training.averaged_weights import averaged_weights
 from relative_attention.training.checkpoint import load_checkpoint
 from relative_attention.training.checkpoint import save_checkpoint
+from relative_attention.training.run_checkpoints import RunCheckpoints
+from relative_attention.training.run_state import RunState
 from relative_attention.training.training_table import TRAINING_TABLE
 from relative_attention.training.training_table import write_training_table
 
@@ -90,17 +92,18 @@ class RunKeeper(keras.callbacks.Callback):
         self.history = []
         self.step = 0
         self.unvalidated = None
+        self._checkpoints = RunCheckpoints(directory)
         self._seconds_before = 0.0
         self._start = self._last_save = time.perf_counter()
 
     def checkpoints(self):
         """Folders of the checkpoints, the oldest first."""
-        return sorted((self.directory / "checkpoints").glob("step-*"))
+        return self._checkpoints.steps()
 
     def restore(self, model):
         """Load the last good checkpoint into a compiled model, if any.
 
-        A damaged one is reported, and left for the one before.
+        A damaged one is reported, renamed and left for the one before.
 
         Afterwards `step` says how many steps are done, and `unvalidated`
         holds the logs of an epoch that was left before its validation ended,
@@ -111,43 +114,41 @@ class RunKeeper(keras.callbacks.Callback):
                 are of a run that went otherwise.
         """
         if self.writes:
-            # What was being written when the run was killed.
-            for torn in (self.directory / "checkpoints").glob(".*"):
-                shutil.rmtree(torn)
-        errors = []
-        for checkpoint in reversed(self._all_checkpoints()):
+            self._checkpoints.tidy()
+        damaged = {}
+        for checkpoint in reversed(self._checkpoints.all()):
             try:
-                state = load_checkpoint(model, checkpoint)
+                state = load_checkpoint(model, checkpoint, RunState.from_json)
             except InputError as error:
-                errors.append(error)
+                damaged[checkpoint] = error
                 continue
-            self._check_same_run(state["run"])
-            for damage in errors:
-                print(
-                    f"{damage} Going on from {checkpoint.name}, the one "
-                    "before.",
-                    file=self.file,
-                    flush=True,
-                )
-            self.history = state["history"]
-            self.step = state["step"]
-            self.unvalidated = state["unvalidated"]
-            self._seconds_before = state["seconds"]
+            self._check_same_run(state.run)
+            for path, error in damaged.items():
+                self._leave(path, error, checkpoint)
+            self.history = state.history
+            self.step = state.step
+            self.unvalidated = state.unvalidated
+            self._seconds_before = state.seconds
             # What a crash undid is no history.
             self._write_history()
             return
-        if errors:
+        if damaged:
             raise InputError(
                 f"No checkpoint of {self.directory} can be used. The last: "
-                f"{errors[0]} Start anew with `--overwrite`, or elsewhere."
+                f"{next(iter(damaged.values()))} Start anew with "
+                "`--overwrite`, or elsewhere."
             )
 
-    def _all_checkpoints(self):
-        folder = self.directory / "checkpoints"
-        return sorted(
-            [*folder.glob("step-*"), *folder.glob("stop-*")],
-            key=lambda path: (path.name.split("-")[1], path.name),
-        )
+    def _leave(self, damaged, error, checkpoint):
+        """Go on from the checkpoint before; the damaged one no longer counts.
+
+        As one of those that are kept it would have good ones deleted.
+        """
+        line = f"{error} Going on from {checkpoint.name}, the one before."
+        if self.writes:
+            aside = self._checkpoints.set_aside(damaged)
+            line += f" It is {aside.name} now, and can be deleted."
+        print(line, file=self.file, flush=True)
 
     def _check_same_run(self, run):
         for name, value in self.run.items():
@@ -257,24 +258,20 @@ class RunKeeper(keras.callbacks.Callback):
         self._last_save = time.perf_counter()
         if not self.writes:
             return
-        folder = self.directory / "checkpoints"
+        state = RunState(
+            step=self.step,
+            history=self.history,
+            unvalidated=self.unvalidated,
+            seconds=self._seconds(),
+            run=self.run,
+        )
         save_checkpoint(
             self.model,
-            folder / f"{kind}-{self.step:08}",
-            {
-                "step": self.step,
-                "history": self.history,
-                "unvalidated": self.unvalidated,
-                "seconds": self._seconds(),
-                "run": self.run,
-            },
+            self._checkpoints.path(kind, self.step),
+            dataclasses.asdict(state),
         )
         if kind == "step":
-            for checkpoint in [
-                *folder.glob("stop-*"),
-                *self.checkpoints()[: -self.keep_checkpoints],
-            ]:
-                shutil.rmtree(checkpoint)
+            self._checkpoints.prune(self.step, self.keep_checkpoints)
 
 
 def _numbers(logs):

@@ -55,7 +55,8 @@ def read_training_table(path):
         InputError: if the file is missing or damaged.
     """
     try:
-        with open(path, encoding="utf-8", newline="") as file:
+        # A spreadsheet that saved it has put a byte order mark before it.
+        with open(path, encoding="utf-8-sig", newline="") as file:
             rows = list(csv.DictReader(file, strict=True))
     except OSError as error:
         raise InputError(f"No table of a training at {path}: {error}.") from (
