@@ -60,7 +60,10 @@ def main(arguments=None):
     except OSError as error:
         return _fail(f"{error}. Nothing that was complete has been lost.")
     except KeyboardInterrupt:
-        hint = " Go on with `--resume`." if options.command == "train" else ""
+        hint = ""
+        if options.command == "train":
+            folder = options.output or "DIR"
+            hint = f" Go on with `relative-attention train --resume {folder}`."
         print(f"\nInterrupted.{hint}", file=sys.stderr)
         return 130
     return 0
@@ -82,13 +85,13 @@ def parse(arguments=None):
     options, rest = parser.parse_known_args(arguments)
     # argparse takes a list of positional arguments in one piece only; here
     # options may stand between the recipe and what overrides it.
+    settle = getattr(options, "settle", None)
     if rest and (
-        not hasattr(options, "overrides")
-        or any(argument.startswith("-") for argument in rest)
+        settle is None or any(argument.startswith("-") for argument in rest)
     ):
         parser.error(f"unrecognized arguments: {' '.join(rest)}")
-    if rest:
-        options.overrides = [*options.overrides, *rest]
+    if settle is not None:
+        settle(options, [*options.words, *rest], parser.error)
     return options
 
 

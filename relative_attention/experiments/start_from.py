@@ -10,6 +10,7 @@ from relative_attention.experiments.model_directory import load_config
 from relative_attention.experiments.model_directory import load_vocabularies
 from relative_attention.experiments.model_directory import save_vocabularies
 from relative_attention.experiments.piece_rows import PieceRows
+from relative_attention.experiments.zoo import find_model
 from relative_attention.models import TransformerConfig
 from relative_attention.models.weights import load_arrays
 from relative_attention.models.weights import weight_name
@@ -125,7 +126,7 @@ class Start:
         ]
 
 
-def load_start(recipe, output, resume=False):
+def load_start(recipe, output, resume=False, known=None):
     """What `training.start_from` of a recipe names, checked before any work.
 
     Args:
@@ -133,6 +134,8 @@ def load_start(recipe, output, resume=False):
         output: path of the run.
         resume: bool. Whether to go on with the run in `output`. One that has
             checkpoints has started already.
+        known: dict of strings, names of models and the paths that they stood
+            for when the run was begun. Defaults to `None`, none.
 
     Returns:
         `Start`, or `None` where the recipe names nothing, or there is nothing
@@ -145,17 +148,20 @@ def load_start(recipe, output, resume=False):
     has_started = resume and any(pathlib.Path(output, "checkpoints").glob("*"))
     if recipe.training.start_from is None or has_started:
         return None
-    directory = pathlib.Path(recipe.training.start_from)
+    name = recipe.training.start_from
+    directory = pathlib.Path((known or {}).get(name) or name)
     if directory.resolve() == pathlib.Path(output).resolve():
         raise InputError(
             f"`training.start_from` is {directory}, the folder of this run. "
             "Choose another `--output`; to go on with the run, pass "
             "`--resume`."
         )
-    if not directory.is_dir():
+    try:
+        directory = find_model(directory)
+    except InputError as error:
         raise InputError(
-            f"No model to start from at {directory} (`training.start_from`)."
-        )
+            f"No model to start from (`training.start_from`): {error}"
+        ) from error
     config, _ = load_config(directory)
     if not (directory / "model.safetensors").is_file():
         raise InputError(f"No weights at {directory / 'model.safetensors'}.")
