@@ -77,6 +77,22 @@ class TokenCorpus:
             np.empty(len(self), np.int64),
         )
 
+    def with_line_numbers(self, numbers):
+        """The same pairs, of a text that is a selection of another's lines.
+
+        Args:
+            numbers: int array. For each line of the text, its number in the
+                other.
+
+        Returns:
+            `TokenCorpus`.
+        """
+        corpus = dataclasses.replace(
+            self, line_numbers=np.asarray(numbers)[self.line_numbers - 1]
+        )
+        corpus.__dict__["length_order"] = self.length_order
+        return corpus
+
     @classmethod
     def prepare(
         cls,

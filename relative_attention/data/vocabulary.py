@@ -15,6 +15,8 @@ from relative_attention.errors import InputError
 # Bounds what training of a vocabulary holds in memory, and its time; of more
 # text than this, so many lines are drawn.
 _MAX_TRAINING_LINES = 1_000_000
+# SentencePiece, of text that has fewer pieces than asked for.
+_TOO_MANY = "Vocabulary size too high"
 
 
 class Vocabulary:
@@ -54,7 +56,7 @@ class Vocabulary:
             )
 
     @classmethod
-    def train(cls, lines, size):
+    def train(cls, lines, size, or_fewer=False):
         """Learn a vocabulary from text.
 
         The same text gives the same vocabulary. Of more than a million lines,
@@ -64,6 +66,8 @@ class Vocabulary:
             lines: iterable of strings. For a joint vocabulary, of both
                 languages.
             size: int. Number of pieces, 259 of them special or bytes.
+            or_fewer: bool. Whether to learn as many pieces as the text
+                carries where these are fewer. Defaults to `False`.
 
         Returns:
             `Vocabulary`.
@@ -72,31 +76,17 @@ class Vocabulary:
             InputError: if there is no text, or too little or too varied for
                 the size.
         """
-        model = io.BytesIO()
+        sample = _sample(lines, _MAX_TRAINING_LINES)
         try:
-            sentencepiece.SentencePieceTrainer.train(
-                sentence_iterator=iter(_sample(lines, _MAX_TRAINING_LINES)),
-                model_writer=model,
-                model_type="bpe",
-                vocab_size=size,
-                # What makes it lossless.
-                normalization_rule_name="identity",
-                remove_extra_whitespaces=False,
-                character_coverage=1.0,
-                byte_fallback=True,
-                pad_id=cls.padding_id,
-                eos_id=cls.end_id,
-                unk_id=2,
-                bos_id=-1,
-                minloglevel=2,
-            )
+            return cls(_learn(sample, size))
         except RuntimeError as error:
+            if or_fewer and _TOO_MANY in str(error):
+                return cls(_learn(sample, size, hard_vocab_limit=False))
             raise InputError(
                 f"No vocabulary of {size} pieces can be learnt from this text "
                 f"({_last_line(error)}). Choose another `vocabulary.size`, or "
                 "give more text."
             ) from error
-        return cls(model.getvalue())
 
     @classmethod
     def load(cls, path):
@@ -161,6 +151,29 @@ class Vocabulary:
             List of strings.
         """
         return [self._processor.id_to_piece(int(i)) for i in token_ids]
+
+
+def _learn(lines, size, **options):
+    """A serialised SentencePiece model."""
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(lines),
+        model_writer=model,
+        model_type="bpe",
+        vocab_size=size,
+        # What makes it lossless.
+        normalization_rule_name="identity",
+        remove_extra_whitespaces=False,
+        character_coverage=1.0,
+        byte_fallback=True,
+        pad_id=Vocabulary.padding_id,
+        eos_id=Vocabulary.end_id,
+        unk_id=2,
+        bos_id=-1,
+        minloglevel=2,
+        **options,
+    )
+    return model.getvalue()
 
 
 def _sample(lines, size):

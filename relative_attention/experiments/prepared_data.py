@@ -9,6 +9,7 @@ from relative_attention.data import TokenBatches
 from relative_attention.data import TokenCorpus
 from relative_attention.data import Vocabulary
 from relative_attention.experiments.hold_out import hold_out
+from relative_attention.experiments.hold_out import line_numbers
 from relative_attention.experiments.model_directory import find_vocabulary
 
 
@@ -78,13 +79,12 @@ def prepare_data(recipe, files, directory, report, start=None):
         InputError: if a file is unusable.
     """
     train, validation, test = _texts(files)
+    numbers = {}
     if validation is None:
-        train, validation = hold_out(
-            train,
-            files.held_out,
-            recipe.training.seed,
-            directory / "cache" / "held_out",
-        )
+        how = (files.held_out, recipe.training.seed)
+        parts = hold_out(train, *how, directory / "cache" / "held_out")
+        train, validation = parts
+        numbers = dict(zip(("train", "validation"), line_numbers(parts, *how)))
     source_vocabulary, target_vocabulary = _vocabularies(
         recipe.vocabulary, train, directory, report, start
     )
@@ -98,6 +98,9 @@ def prepare_data(recipe, files, directory, report, start=None):
         )
         for name, corpus in (("train", train), ("validation", validation))
     }
+    # A line is reported by its number in the user's file.
+    for name, lines in numbers.items():
+        corpora[name] = corpora[name].with_line_numbers(lines)
     for name, corpus in corpora.items():
         report(
             f"{name}: {len(corpus):,} pairs; left out "
@@ -164,7 +167,13 @@ def _vocabularies(section, corpus, directory, report, start):
         lines = itertools.chain.from_iterable(
             corpus if section.joint else ([pair[side]] for pair in corpus)
         )
-        vocabulary = Vocabulary.train(lines, section.size)
+        vocabulary = Vocabulary.train(lines, section.size, or_fewer=True)
+        if len(vocabulary) < section.size:
+            report(
+                f"the text carries {len(vocabulary):,} pieces, fewer than the "
+                f"{section.size:,} of `vocabulary.size`: the vocabulary has "
+                "these"
+            )
         vocabulary.save(directory / f"{name}.model")
         vocabularies.append(vocabulary)
     return vocabularies[0], vocabularies[-1]

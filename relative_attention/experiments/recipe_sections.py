@@ -40,7 +40,8 @@ class VocabularySection:
     """SentencePiece vocabulary.
 
     Attributes:
-        size: Number of pieces, 259 of them bytes and special ones.
+        size: Number of pieces, 259 of them bytes and special ones; fewer
+            where the text carries no more.
         joint: One vocabulary for both languages, or one for each.
         from_start: With `training.start_from`, whether to take that model's
             vocabulary; else a new one is learnt, and the rows of the pieces
@@ -61,8 +62,9 @@ class TrainingSection:
     preset (`preset_training`); the defaults here are the paper's.
 
     Attributes:
-        start_from: Folder of a trained model whose weights to start from.
-        steps: Updates. Either this or `epochs`.
+        start_from: Folder of a trained model whose weights to start from, or
+            the name of one of the zoo.
+        steps: Updates. Either this or `epochs`, or both: what comes first.
         epochs: Passes over the corpus.
         minutes: Stop after the validation that ends beyond this time; `None`
             for no limit.

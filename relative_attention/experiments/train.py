@@ -25,6 +25,7 @@ from relative_attention.experiments.run_directory import check_resume
 from relative_attention.experiments.run_directory import claim_run_directory
 from relative_attention.experiments.run_files import recorded_files
 from relative_attention.experiments.start_from import load_start
+from relative_attention.experiments.training_length import training_length
 from relative_attention.experiments.validation_bleu import ValidationBleu
 from relative_attention.experiments.watching import draw_curves
 from relative_attention.experiments.watching import watching_callbacks
@@ -151,7 +152,9 @@ class _Run:
         )
         if is_chief(strategy):
             save_config(self.model.config, recipe.decoding, output)
-        self.total_steps = self._total_steps()
+        self.total_steps = training_length(
+            training, len(self.data.train_batches), report
+        )
         self._batch_tokens = batch_tokens
         report(
             f"model: {self.model.count_params():,} parameters; "
@@ -236,14 +239,6 @@ class _Run:
         return self.recipe.training.validate_every or len(
             self.data.train_batches
         )
-
-    def _total_steps(self):
-        training = self.recipe.training
-        limits = [
-            training.steps,
-            training.epochs and training.epochs * len(self.data.train_batches),
-        ]
-        return min(limit for limit in limits if limit is not None)
 
     def _keeper(self, signals):
         training = self.recipe.training

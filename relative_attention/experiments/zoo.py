@@ -1,4 +1,10 @@
-"""Recipes, and trained models, that come with the package."""
+"""Recipes, and trained models, that come with the package.
+
+Wherever a folder or file is asked for, a name of the zoo is taken too. One
+rule holds everywhere: what is there at that path, and is what is asked for (a
+recipe, a trained model, a run's curve), goes before the zoo; and a folder that
+is not goes before an error.
+"""
 
 import difflib
 import pathlib
@@ -25,11 +31,12 @@ def zoo_recipes():
 
 
 def find_recipe(name):
-    """A recipe by the name of the zoo, or by a path.
+    """A recipe by a path, or by the name of the zoo.
 
     Args:
-        name: string. A name of `zoo_recipes()`, the path of a YAML file, or of
-            a folder with a `recipe.yaml`, such as a trained model.
+        name: string. The path of a YAML file, or of a folder with a
+            `recipe.yaml`, such as a trained model; or a name of
+            `zoo_recipes()`, before which these go.
 
     Returns:
         `Recipe`.
@@ -37,13 +44,13 @@ def find_recipe(name):
     Raises:
         InputError: if there is none, or it is wrong.
     """
-    path = pathlib.Path(name)
-    if name in zoo_recipes():
-        return Recipe.load(zoo_directory() / name / "recipe.yaml")
+    path, name = pathlib.Path(name), str(name)
     if path.is_dir() and (path / "recipe.yaml").is_file():
         return Recipe.load(path / "recipe.yaml")
     if path.is_file():
         return Recipe.load(path)
+    if name in zoo_recipes():
+        return Recipe.load(zoo_directory() / name / "recipe.yaml")
     raise InputError(
         f"Unknown recipe {name!r}: neither a file nor one of the zoo."
         f"{_nearest(name, zoo_recipes())} Known: {', '.join(zoo_recipes())}."
@@ -85,6 +92,50 @@ def find_model(name):
         f"No model directory at {path}.{_nearest(name, zoo_models())} The zoo "
         f"has: {', '.join(zoo_models()) or 'none'}."
     )
+
+
+def find_file_or_model(name, missing="No such file:"):
+    """A file, or the folder of a trained model.
+
+    Args:
+        name: string or path. A file goes before a folder as `find_model`
+            finds it.
+        missing: string. How the error begins. Defaults to `"No such file:"`.
+
+    Returns:
+        `pathlib.Path`.
+
+    Raises:
+        InputError: if there is neither.
+    """
+    path = pathlib.Path(name)
+    if path.is_file():
+        return path
+    try:
+        return find_model(name)
+    except InputError as error:
+        raise InputError(f"{missing} {path}. {error}") from error
+
+
+def find_curve(name):
+    """The folder of a run, or one of the zoo, that may have a curve to draw.
+
+    Args:
+        name: string or path. A folder with one of the files goes before a name
+            of `zoo_recipes()`.
+
+    Returns:
+        `pathlib.Path`.
+    """
+    path, name = pathlib.Path(name), str(name)
+    has_curve = any((path / file).is_file() for file in CURVE_FILES)
+    if name in zoo_recipes() and not has_curve:
+        return zoo_directory() / name
+    return path
+
+
+# What a run's curve is drawn from; the first of them that there is.
+CURVE_FILES = ("training.csv", "history.json", "results.json")
 
 
 def _is_model(directory):
