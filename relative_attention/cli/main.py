@@ -20,6 +20,7 @@ from relative_attention.cli import plot
 from relative_attention.cli import score
 from relative_attention.cli import train
 from relative_attention.cli import translate
+from relative_attention.cli.keras_backend import check_keras_backend
 from relative_attention.errors import InputError
 from relative_attention.quiet_tensorflow import load_tensorflow_quietly
 from relative_attention.version import __version__
@@ -49,10 +50,18 @@ def main(arguments=None):
     """
     options = parse(arguments)
     try:
-        load_tensorflow_quietly()
+        if getattr(options, "needs_keras", _always)(options):
+            check_keras_backend()
+            load_tensorflow_quietly()
         options.run(options)
     except InputError as error:
         return _fail(str(error))
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("relative_attention"):
+            raise
+        return _fail(
+            f"This needs the package {error.name}, which is not installed."
+        )
     except BrokenPipeError:
         # Whoever read has seen enough; what is left goes nowhere.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -93,6 +102,10 @@ def parse(arguments=None):
     if settle is not None:
         settle(options, [*options.words, *rest], parser.error)
     return options
+
+
+def _always(options):
+    return True
 
 
 def _fail(message):

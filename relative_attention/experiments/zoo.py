@@ -9,25 +9,12 @@ is not goes before an error.
 import difflib
 import pathlib
 
-import relative_attention
 from relative_attention.errors import InputError
 from relative_attention.experiments.recipe import Recipe
-from relative_attention.experiments.results import load_results
-
-_PACKAGE = pathlib.Path(relative_attention.__file__).parent
-
-
-def zoo_directory():
-    """The folder of the zoo: in a wheel inside the package, else beside it."""
-    packaged = _PACKAGE / "zoo"
-    return packaged if packaged.is_dir() else _PACKAGE.parent / "models"
-
-
-def zoo_recipes():
-    """Names of the recipes of the zoo, a sorted list of strings."""
-    return sorted(
-        path.parent.name for path in zoo_directory().glob("*/recipe.yaml")
-    )
+from relative_attention.zoo_folder import is_model
+from relative_attention.zoo_folder import zoo_directory
+from relative_attention.zoo_folder import zoo_models
+from relative_attention.zoo_folder import zoo_recipes
 
 
 def find_recipe(name):
@@ -57,11 +44,6 @@ def find_recipe(name):
     )
 
 
-def zoo_models():
-    """Names of what the zoo has weights of, a sorted list of strings."""
-    return [name for name in zoo_recipes() if _is_model(zoo_directory() / name)]
-
-
 def find_model(name):
     """The folder of a trained model, by its path or the name of the zoo.
 
@@ -78,7 +60,7 @@ def find_model(name):
     """
     path = pathlib.Path(name)
     name = str(name)
-    if path.is_dir() and (_is_model(path) or name not in zoo_models()):
+    if path.is_dir() and (is_model(path) or name not in zoo_models()):
         return path
     if name in zoo_models():
         return zoo_directory() / name
@@ -138,18 +120,6 @@ def find_curve(name):
 CURVE_FILES = ("training.csv", "history.json", "results.json")
 
 
-def _is_model(directory):
-    return (directory / "model.safetensors").is_file()
-
-
 def _nearest(name, names):
     close = difflib.get_close_matches(str(name), names, n=1)
     return f" Did you mean {close[0]!r}?" if close else ""
-
-
-def zoo_results(name):
-    """What the zoo's `results.json` of a recipe holds, `{}` without one."""
-    directory = zoo_directory() / name
-    if not (directory / "results.json").is_file():
-        return {}
-    return load_results(directory)
