@@ -112,14 +112,14 @@ def _run(options):
         experiments.check_resume(options.output, options.resume)
     recipe = experiments.find_recipe(options.recipe)
     recipe = recipe.override(options.overrides)
-    output = options.output or pathlib.Path("runs", recipe.name)
+    options.output = options.output or pathlib.Path("runs", recipe.name)
     results = experiments.train(
         recipe,
-        output,
+        options.output,
         data_directory=options.data,
         resume=options.resume,
         overwrite=options.overwrite,
     )
     for name, scores in results["scores"].items():
         print(f"{name}: BLEU {scores['bleu']} ({scores['bleu_signature']})")
-    print(f"model: {output}")
+    print(f"model: {options.output}")

@@ -197,11 +197,18 @@ def _origin(corpus, source_vocabulary, target_vocabulary, max_length):
         "format": _FORMAT,
         "files": _files(corpus),
         "vocabularies": [
-            hashlib.sha256(vocabulary.model).hexdigest()
+            hashlib.sha256(_content(vocabulary)).hexdigest()
             for vocabulary in (source_vocabulary, target_vocabulary)
         ],
         "max_length": max_length,
     }
+
+
+def _content(vocabulary):
+    """Bytes that tell a vocabulary from others."""
+    if hasattr(vocabulary, "model"):
+        return vocabulary.model
+    return "\n".join(vocabulary.tokens).encode()
 
 
 def _files(corpus):

@@ -9,6 +9,7 @@ import random
 import sentencepiece
 
 from relative_attention.atomic_files import atomic_file
+from relative_attention.data.sentencepiece_ids import with_our_ids
 from relative_attention.data.token_rows import ids_of_text
 from relative_attention.errors import InputError
 
@@ -102,6 +103,29 @@ class Vocabulary:
             return cls(pathlib.Path(path).read_bytes())
         except OSError as error:
             raise InputError(f"No vocabulary at {path}: {error}.") from error
+
+    @classmethod
+    def from_sentencepiece(cls, path):
+        """Read a SentencePiece model of one's own.
+
+        It may have been trained anyhow; it spells a text with the same
+        pieces, and only its ids change. What it was trained without, such as
+        byte fallback, it lacks here too: its normalisation stays, and what it
+        cannot spell is unknown.
+
+        Args:
+            path: path of the file.
+
+        Raises:
+            InputError: if the file is missing or is no SentencePiece model.
+        """
+        try:
+            model = pathlib.Path(path).read_bytes()
+        except OSError as error:
+            raise InputError(
+                f"No SentencePiece model at {path}: {error}."
+            ) from error
+        return cls(with_our_ids(model, path))
 
     def save(self, path):
         """Write the SentencePiece model.

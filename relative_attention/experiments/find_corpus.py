@@ -60,6 +60,15 @@ def find_corpus(section, data_directory=None, known=None):
     return dataclasses.replace(section, **found)
 
 
+def find_file(name, section, data_directory=None):
+    """The path of another file of a recipe, looked for as its texts are.
+
+    Raises:
+        InputError: if it is not found.
+    """
+    return _find(name, _folders(section.corpus, data_directory), section)
+
+
 def named_files(section, files):
     """The names of text files in a recipe, and their paths.
 

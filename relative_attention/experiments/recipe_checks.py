@@ -44,6 +44,7 @@ def check_values(recipe):
     """
     _check_name(recipe.name)
     _check_numbers(recipe)
+    _check_vocabulary(recipe)
     training = recipe.training
     if training.steps is None and training.epochs is None:
         raise InputError(
@@ -116,4 +117,29 @@ def _check_name(name):
         raise InputError(
             "`name` must be the name of a folder, without slashes. "
             f"Received: {name!r}."
+        )
+
+
+def _check_vocabulary(recipe):
+    section = recipe.vocabulary
+    sides = [section.source_model, section.target_model]
+    if section.joint and sides != [None, None]:
+        raise InputError(
+            "`vocabulary.source_model` and `vocabulary.target_model` are for "
+            "`vocabulary.joint: false`; a joint one is `vocabulary.model`."
+        )
+    if not section.joint and (
+        section.model is not None or sides.count(None) == 1
+    ):
+        raise InputError(
+            "With `vocabulary.joint: false` give both "
+            "`vocabulary.source_model` and `vocabulary.target_model`, or "
+            "neither, and no `vocabulary.model`."
+        )
+    is_given = section.model is not None or None not in sides
+    if is_given and recipe.training.start_from and section.from_start:
+        raise InputError(
+            "A vocabulary of one's own and `training.start_from` need "
+            "`vocabulary.from_start: false`: else that model's vocabulary is "
+            "taken."
         )

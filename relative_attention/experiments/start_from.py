@@ -168,19 +168,23 @@ def load_start(recipe, output, resume=False, known=None):
     vocabularies = load_vocabularies(directory)
     keeps = recipe.vocabulary.from_start
     for vocabulary in vocabularies:
-        _check_vocabulary(directory, vocabulary, keeps)
+        _check_vocabulary(directory, vocabulary, keeps, recipe.data.tokenized)
     _check_architecture(recipe, directory, config, vocabularies)
     return Start(directory, config, vocabularies, keeps)
 
 
-def _check_vocabulary(directory, vocabulary, keeps):
+def _check_vocabulary(directory, vocabulary, keeps, tokenized):
+    if keeps and tokenized:
+        _check_tokens(directory, vocabulary)
+        return
     if isinstance(vocabulary, TokenVocabulary):
         if keeps:
             raise InputError(
-                f"The vocabulary of {directory} is a list of tokens, brought "
-                "from OpenNMT-tf, which training does not read. Set "
-                "`vocabulary.from_start: false` to learn a new one; the rows "
-                "of the pieces that both have are kept."
+                f"The vocabulary of {directory} is a list of tokens, which "
+                "training reads only where texts are tokenised already "
+                "(`data.tokenized`). Set `vocabulary.from_start: false` to "
+                "learn a new one; the rows of the pieces that both have are "
+                "kept."
             )
         if vocabulary.tokenizer is None:
             raise InputError(
@@ -195,6 +199,22 @@ def _check_vocabulary(directory, vocabulary, keeps):
             "which mark where words end; the pieces of a new one mark where "
             "they begin, so no rows could be kept. Set "
             "`vocabulary.from_start: true` to train with the subwords."
+        )
+
+
+def _check_tokens(directory, vocabulary):
+    """Whether texts that are tokenised already can be read with it."""
+    if (
+        not isinstance(vocabulary, TokenVocabulary)
+        or vocabulary.tokenizer is not None
+        or vocabulary.start
+        or not vocabulary.end
+    ):
+        raise InputError(
+            f"The texts are tokenised already (`data.tokenized`), and the "
+            f"vocabulary of {directory} is no list of tokens with an end of "
+            "sentence. Give texts that are not tokenised, or train without "
+            "`training.start_from`."
         )
 
 

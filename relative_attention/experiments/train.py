@@ -14,6 +14,8 @@ from relative_attention.experiments.devices import is_chief
 from relative_attention.experiments.disk_space import check_disk_space
 from relative_attention.experiments.find_corpus import find_corpus
 from relative_attention.experiments.find_corpus import named_files
+from relative_attention.experiments.given_vocabulary import load_given
+from relative_attention.experiments.given_vocabulary import named_vocabularies
 from relative_attention.experiments.model_directory import load_translator
 from relative_attention.experiments.model_directory import save_config
 from relative_attention.experiments.prepared_data import check_texts
@@ -95,14 +97,16 @@ def train(
     origin = provenance()
     precision, reason = choose_precision(recipe.training.precision)
     start = load_start(recipe, output, resume, known)
-    reads = {**known, **named_files(recipe.data, files)}
+    own_vocabularies = named_vocabularies(recipe, data_directory, known)
+    given = load_given(recipe, own_vocabularies, output, resume)
+    reads = {**known, **named_files(recipe.data, files), **own_vocabularies}
     if start is not None:
         reads[recipe.training.start_from] = str(start.directory)
     with chief_first(strategy):
         output = pathlib.Path(output)
         if is_chief(strategy):
             claim_run_directory(output, recipe, resume, overwrite, reads)
-        data = prepare_data(recipe, files, output, report, start)
+        data = prepare_data(recipe, files, output, report, start, given)
     report(f"precision: {precision} ({reason})")
     run = _Run(recipe, data, strategy, precision, output, report)
     if start is not None:
