@@ -160,9 +160,7 @@ def write_record(directory, files):
 
 def recorded_files(directory):
     """The `files` of `write_record`, those that are still there."""
-    files = _read_record(directory).get("files")
-    if not isinstance(files, dict):
-        return {}
+    files = _read_record(directory).get("files", {})
     return {
         name: path
         for name, path in files.items()
@@ -178,7 +176,7 @@ def _read_record(directory):
         return {}
     if not isinstance(record, dict) or record.get("format") != _FORMAT:
         return {}
-    return record
+    return record if isinstance(record.get("files"), dict) else {}
 
 
 def _is_a_runs(path, directory, is_folder):
