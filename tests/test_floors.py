@@ -19,6 +19,7 @@ FLOORS = (
         "json_file",
         "quiet_tensorflow",
         "version",
+        "zoo_folder",
     ),
     ("atomic_files",),
     ("ops",),

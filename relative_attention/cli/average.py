@@ -20,7 +20,7 @@ def add_parser(subparsers):
         "paths",
         nargs="+",
         metavar="RUN_OR_FILE",
-        help="what `train` filled; or .safetensors files",
+        help="what `train` filled; or .safetensors files, or trained models",
     )
     parser.add_argument(
         "--last",

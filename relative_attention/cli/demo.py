@@ -12,8 +12,9 @@ def add_parser(subparsers):
         "relative-attention demo --languages en fr",
     )
     parser.add_argument(
-        "overrides",
+        "words",
         nargs="*",
+        default=[],
         metavar="section.key=value",
         help="values of the recipe to replace",
     )
@@ -25,6 +26,11 @@ def add_parser(subparsers):
         choices=("en", "de", "fr"),
         help="source and target (default: en de)",
     )
+    parser.set_defaults(settle=_settle)
+
+
+def _settle(options, words, error):
+    options.overrides = words
 
 
 def _run(options):

@@ -1,7 +1,6 @@
 """`relative-attention evaluate`."""
 
 import argparse
-import os
 
 from relative_attention.cli.command import add_command
 from relative_attention.cli.command import add_model_directory
@@ -61,8 +60,9 @@ def add_parser(subparsers):
         metavar="DIR_OR_F",
         action="append",
         default=[],
-        help="another model, or a file of its translations, to compare this "
-        "one with by paired bootstrap; can be given several times",
+        help="another model (a folder, or a name of the zoo), or a file of "
+        "translations, to compare this one with by paired bootstrap; can be "
+        "given several times",
     )
     parser.add_argument(
         "--resamples",
@@ -165,8 +165,9 @@ def _other(path, options):
     """A translator, or the translations of a file."""
     from relative_attention.data import ParallelCorpus
     from relative_attention.data.lines import read_lines
+    from relative_attention.experiments.zoo import find_file_or_model
 
-    if os.path.isdir(path):
+    if find_file_or_model(path).is_dir():
         return translator_of(
             argparse.Namespace(**{**vars(options), "model_directory": path})
         )

@@ -1,7 +1,14 @@
 """`relative-attention list`."""
 
+import shutil
+import textwrap
+
 from relative_attention.cli.command import add_command
 from relative_attention.errors import InputError
+
+# Where there is no terminal; and what a column is never less than.
+_COLUMNS = 100
+_FEWEST_COLUMNS = 20
 
 
 def add_parser(subparsers):
@@ -19,11 +26,12 @@ def add_parser(subparsers):
         help="also count each preset's parameters with a joint vocabulary of "
         "V pieces (builds every model; a minute)",
     )
+    parser.set_defaults(needs_keras=lambda o: o.parameters is not None)
 
 
 def _run(options):
-    from relative_attention.experiments.zoo import zoo_recipes
     from relative_attention.models import presets
+    from relative_attention.zoo_folder import zoo_recipes
 
     columns = ("recipe", "BLEU", "model", "what")
     _print_table(columns, [_recipe_row(name) for name in zoo_recipes()])
@@ -44,25 +52,34 @@ def _run(options):
 
 
 def _recipe_row(name):
-    from relative_attention.experiments.zoo import find_recipe
-    from relative_attention.experiments.zoo import zoo_models
-    from relative_attention.experiments.zoo import zoo_results
+    from relative_attention.zoo_folder import zoo_description
+    from relative_attention.zoo_folder import zoo_models
+    from relative_attention.zoo_folder import zoo_results
 
     scores = zoo_results(name).get("scores", {}).get("test", {})
     return (
         name,
         f"{scores['bleu']:.2f}" if scores else "",
         "yes" if name in zoo_models() else "",
-        find_recipe(name).description,
+        zoo_description(name),
     )
 
 
 def _print_table(columns, rows):
-    """Columns side by side, a line under their names."""
+    """Columns side by side, a line under their names.
+
+    The last column is as wide as the terminal leaves it, in more lines if
+    need be.
+    """
     widths = [max(map(len, column)) for column in zip(columns, *rows)]
-    for cells in (columns, ["-" * width for width in widths], *rows):
-        padded = [cell.ljust(width) for cell, width in zip(cells, widths)]
-        print("  ".join(padded).rstrip())
+    total = shutil.get_terminal_size(fallback=(_COLUMNS, 24)).columns
+    rest = total - sum(width + 2 for width in widths[:-1])
+    widths[-1] = min(widths[-1], max(rest, _FEWEST_COLUMNS))
+    for *cells, last in (columns, ["-" * width for width in widths], *rows):
+        for part in textwrap.wrap(last, widths[-1]) or [""]:
+            padded = [cell.ljust(w) for cell, w in zip([*cells, part], widths)]
+            print("  ".join(padded).rstrip())
+            cells = [""] * len(cells)
 
 
 def _count_parameters(preset, vocabulary_size):

@@ -20,6 +20,7 @@ from relative_attention.cli import plot
 from relative_attention.cli import score
 from relative_attention.cli import train
 from relative_attention.cli import translate
+from relative_attention.cli.keras_backend import check_keras_backend
 from relative_attention.cli.standard_streams import replace_closed_error_output
 from relative_attention.errors import InputError
 from relative_attention.quiet_tensorflow import load_tensorflow_quietly
@@ -51,10 +52,18 @@ def main(arguments=None):
     replace_closed_error_output()
     options = parse(arguments)
     try:
-        load_tensorflow_quietly()
+        if getattr(options, "needs_keras", _always)(options):
+            check_keras_backend()
+            load_tensorflow_quietly()
         options.run(options)
     except InputError as error:
         return _fail(str(error))
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("relative_attention"):
+            raise
+        return _fail(
+            f"This needs the package {error.name}, which is not installed."
+        )
     except BrokenPipeError:
         # Whoever read has seen enough; what is left goes nowhere.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -62,7 +71,10 @@ def main(arguments=None):
     except OSError as error:
         return _fail(f"{error}. Nothing that was complete has been lost.")
     except KeyboardInterrupt:
-        hint = " Go on with `--resume`." if options.command == "train" else ""
+        hint = ""
+        if options.command == "train":
+            folder = options.output or "DIR"
+            hint = f" Go on with `relative-attention train --resume {folder}`."
         print(f"\nInterrupted.{hint}", file=sys.stderr)
         return 130
     return 0
@@ -84,14 +96,18 @@ def parse(arguments=None):
     options, rest = parser.parse_known_args(arguments)
     # argparse takes a list of positional arguments in one piece only; here
     # options may stand between the recipe and what overrides it.
+    settle = getattr(options, "settle", None)
     if rest and (
-        not hasattr(options, "overrides")
-        or any(argument.startswith("-") for argument in rest)
+        settle is None or any(argument.startswith("-") for argument in rest)
     ):
         parser.error(f"unrecognized arguments: {' '.join(rest)}")
-    if rest:
-        options.overrides = [*options.overrides, *rest]
+    if settle is not None:
+        settle(options, [*options.words, *rest], parser.error)
     return options
+
+
+def _always(options):
+    return True
 
 
 def _fail(message):

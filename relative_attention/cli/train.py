@@ -1,8 +1,12 @@
 """`relative-attention train`."""
 
+import os
 import pathlib
+import re
 
 from relative_attention.cli.command import add_command
+
+_OVERRIDE = re.compile(r"\w+\.\w+=")
 
 
 def add_parser(subparsers):
@@ -10,18 +14,25 @@ def add_parser(subparsers):
         subparsers,
         "train",
         _run,
-        "train the model of a recipe and score it",
-        "relative-attention train two_files_small_relative "
-        "data.source=my.en data.target=my.de",
+        "train the model of a recipe and score it; or go on with a run",
+        "relative-attention train small_relative "
+        "data.source=my.en data.target=my.de\n"
+        "  relative-attention train --resume runs/small_relative "
+        "training.epochs=40",
+    )
+    parser.usage = (
+        "relative-attention train [options] RECIPE [section.key=value ...]\n"
+        "       relative-attention train [options] --resume DIR "
+        "[section.key=value ...]"
     )
     parser.add_argument(
-        "recipe", help="name of a recipe (see `list`), or a YAML file"
-    )
-    parser.add_argument(
-        "overrides",
+        "words",
         nargs="*",
-        metavar="section.key=value",
-        help="values of the recipe to replace",
+        default=[],
+        metavar="RECIPE",
+        help="name of a recipe (see `list`), or a YAML file, or a folder with "
+        "a recipe.yaml; after it, or after --resume DIR, values of the recipe "
+        "to replace (section.key=value)",
     )
     parser.add_argument("--output", metavar="DIR", help="default: runs/RECIPE")
     parser.add_argument(
@@ -32,26 +43,83 @@ def add_parser(subparsers):
     )
     either = parser.add_mutually_exclusive_group()
     either.add_argument(
-        "--resume", action="store_true", help="go on with the run in DIR"
+        "--resume",
+        nargs="?",
+        const=True,
+        default=False,
+        metavar="DIR",
+        help="go on with the run in DIR, with its recipe and its data; or, "
+        "with a RECIPE, with that in --output. --resume=auto: start it where "
+        "there is none",
     )
     either.add_argument(
-        "--overwrite", action="store_true", help="delete the run in DIR first"
+        "--overwrite",
+        action="store_true",
+        help="delete the run in --output first",
     )
+    parser.set_defaults(settle=_settle)
+
+
+def _settle(options, words, error):
+    """Tell the recipe, the run to go on with and the overrides apart.
+
+    A run that is gone on with alone is its own recipe.
+
+    Args:
+        options: what argparse made of the options.
+        words: list of strings, the other arguments.
+        error: called with what is wrong.
+    """
+    if isinstance(options.resume, str) and options.resume != "auto":
+        # What argparse takes for the value may be the next argument.
+        if _is_override(options.resume) or (options.output and not words):
+            words = [options.resume, *words]
+            options.resume = True
+    recipes = [word for word in words if not _is_override(word)]
+    options.overrides = [word for word in words if _is_override(word)]
+    options.recipe = recipes[0] if recipes else None
+    # Not the form of an override: reading it says so.
+    options.overrides += recipes[1:]
+    if isinstance(options.resume, str) and options.resume != "auto":
+        if options.output not in (None, options.resume):
+            error(
+                "--resume DIR and --output DIR name two folders: "
+                f"{options.resume} and {options.output}"
+            )
+        options.output = options.resume
+        options.recipe = options.recipe or options.resume
+        options.resume = True
+    if options.recipe is None:
+        error(
+            "a RECIPE is needed (`relative-attention list` shows those that "
+            "come with the package), or --resume DIR"
+        )
+    if options.resume and options.output is None:
+        # The folder of a run is its recipe, too.
+        if os.path.isdir(options.recipe):
+            options.output = options.recipe
+
+
+def _is_override(word):
+    return bool(_OVERRIDE.match(word)) and not os.path.exists(word)
 
 
 def _run(options):
     from relative_attention import experiments
 
+    if options.output and options.resume:
+        # Before its recipe is looked for.
+        experiments.check_resume(options.output, options.resume)
     recipe = experiments.find_recipe(options.recipe)
     recipe = recipe.override(options.overrides)
-    output = options.output or pathlib.Path("runs", recipe.name)
+    options.output = options.output or pathlib.Path("runs", recipe.name)
     results = experiments.train(
         recipe,
-        output,
+        options.output,
         data_directory=options.data,
         resume=options.resume,
         overwrite=options.overwrite,
     )
     for name, scores in results["scores"].items():
         print(f"{name}: BLEU {scores['bleu']} ({scores['bleu_signature']})")
-    print(f"model: {output}")
+    print(f"model: {options.output}")

@@ -81,6 +81,22 @@ class TokenCorpus:
             np.empty(len(self), np.int64),
         )
 
+    def with_line_numbers(self, numbers):
+        """The same pairs, of a text that is a selection of another's lines.
+
+        Args:
+            numbers: int array. For each line of the text, its number in the
+                other.
+
+        Returns:
+            `TokenCorpus`.
+        """
+        corpus = dataclasses.replace(
+            self, line_numbers=np.asarray(numbers)[self.line_numbers - 1]
+        )
+        corpus.__dict__["length_order"] = self.length_order
+        return corpus
+
     @classmethod
     def prepare(
         cls,
@@ -209,11 +225,18 @@ def _origin(corpus, source_vocabulary, target_vocabulary, max_length):
         "format": _FORMAT,
         "files": _files(corpus),
         "vocabularies": [
-            hashlib.sha256(vocabulary.model).hexdigest()
+            hashlib.sha256(_content(vocabulary)).hexdigest()
             for vocabulary in (source_vocabulary, target_vocabulary)
         ],
         "max_length": max_length,
     }
+
+
+def _content(vocabulary):
+    """Bytes that tell a vocabulary from others."""
+    if hasattr(vocabulary, "model"):
+        return vocabulary.model
+    return "\n".join(vocabulary.tokens).encode()
 
 
 def _files(corpus):

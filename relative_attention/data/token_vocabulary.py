@@ -1,5 +1,6 @@
 """Text to token ids and back, by a list of tokens."""
 
+import collections
 import json
 import pathlib
 
@@ -17,7 +18,7 @@ _TOKENIZER = ".sentencepiece"
 
 
 class TokenVocabulary:
-    """The words or pieces of an OpenNMT-tf model, an id each.
+    """The words or pieces of a tokenised text, an id each, as in OpenNMT-tf.
 
     A line is cut at its blanks (ASCII white space, as in OpenNMT-tf), so it
     must be tokenised already; or a SentencePiece model cuts it, and joins the
@@ -68,6 +69,38 @@ class TokenVocabulary:
         self._processor = None
         if self.tokenizer is not None:
             self._processor = _load_processor(self.tokenizer)
+
+    @classmethod
+    def train(cls, lines, size):
+        """The most frequent tokens of a text that is tokenised already.
+
+        Args:
+            lines: iterable of strings, blanks between the tokens.
+            size: int. Number of tokens, four of them special; fewer where the
+                text has no more.
+
+        Returns:
+            `TokenVocabulary`.
+
+        Raises:
+            InputError: if there is no text, or the size is below 5.
+        """
+        counts = collections.Counter(
+            token for line in lines for token in _split(line)
+        )
+        special = [_PADDING, _END, _START, _UNKNOWN]
+        for token in special:
+            counts.pop(token, None)
+        if not counts or size <= len(special):
+            raise InputError(
+                f"No vocabulary of {size} tokens can be made of this text, "
+                f"which has {len(counts):,}. `vocabulary.size` must be over "
+                f"{len(special)}, and the text must hold tokens."
+            )
+        # Of equally frequent tokens the first by code points.
+        order = sorted(counts, key=lambda token: (-counts[token], token))
+        tokens = order[: size - len(special)]
+        return cls([_PADDING, _END, _START, *tokens, _UNKNOWN])
 
     @classmethod
     def from_opennmt_tf(cls, path, tokenizer=None, start=False, end=True):
@@ -212,12 +245,7 @@ class TokenVocabulary:
     def _tokenize(self, lines):
         if self._processor is not None:
             return self._processor.encode(lines, out_type=str)
-        # Bytes are split at ASCII white space alone: others, such as U+00A0,
-        # may be part of a token.
-        return [
-            [token.decode() for token in line.encode().split()]
-            for line in lines
-        ]
+        return [_split(line) for line in lines]
 
     def _check_special(self, name):
         wanted = [_PADDING]
@@ -232,6 +260,12 @@ class TokenVocabulary:
                 f"{self.tokens[-1:]}. (In OpenNMT-tf {_START} comes before "
                 f"{_END}; `from_opennmt_tf` reads its files.)"
             )
+
+
+def _split(line):
+    # Bytes are split at ASCII white space alone: others, such as U+00A0, may
+    # be part of a token.
+    return [token.decode() for token in line.encode().split()]
 
 
 def _check_content(content):

@@ -9,12 +9,15 @@ import random
 import sentencepiece
 
 from relative_attention.atomic_files import atomic_file
+from relative_attention.data.sentencepiece_ids import with_our_ids
 from relative_attention.data.token_rows import ids_of_text
 from relative_attention.errors import InputError
 
 # Bounds what training of a vocabulary holds in memory, and its time; of more
 # text than this, so many lines are drawn.
 _MAX_TRAINING_LINES = 1_000_000
+# SentencePiece, of text that has fewer pieces than asked for.
+_TOO_MANY = "Vocabulary size too high"
 
 
 class Vocabulary:
@@ -54,7 +57,7 @@ class Vocabulary:
             )
 
     @classmethod
-    def train(cls, lines, size):
+    def train(cls, lines, size, or_fewer=False):
         """Learn a vocabulary from text.
 
         The same text gives the same vocabulary. Of more than a million lines,
@@ -64,6 +67,8 @@ class Vocabulary:
             lines: iterable of strings. For a joint vocabulary, of both
                 languages.
             size: int. Number of pieces, 259 of them special or bytes.
+            or_fewer: bool. Whether to learn as many pieces as the text
+                carries where these are fewer. Defaults to `False`.
 
         Returns:
             `Vocabulary`.
@@ -72,31 +77,17 @@ class Vocabulary:
             InputError: if there is no text, or too little or too varied for
                 the size.
         """
-        model = io.BytesIO()
+        sample = _sample(lines, _MAX_TRAINING_LINES)
         try:
-            sentencepiece.SentencePieceTrainer.train(
-                sentence_iterator=iter(_sample(lines, _MAX_TRAINING_LINES)),
-                model_writer=model,
-                model_type="bpe",
-                vocab_size=size,
-                # What makes it lossless.
-                normalization_rule_name="identity",
-                remove_extra_whitespaces=False,
-                character_coverage=1.0,
-                byte_fallback=True,
-                pad_id=cls.padding_id,
-                eos_id=cls.end_id,
-                unk_id=2,
-                bos_id=-1,
-                minloglevel=2,
-            )
+            return cls(_learn(sample, size))
         except RuntimeError as error:
+            if or_fewer and _TOO_MANY in str(error):
+                return cls(_learn(sample, size, hard_vocab_limit=False))
             raise InputError(
                 f"No vocabulary of {size} pieces can be learnt from this text "
                 f"({_last_line(error)}). Choose another `vocabulary.size`, or "
                 "give more text."
             ) from error
-        return cls(model.getvalue())
 
     @classmethod
     def load(cls, path):
@@ -112,6 +103,29 @@ class Vocabulary:
             return cls(pathlib.Path(path).read_bytes())
         except OSError as error:
             raise InputError(f"No vocabulary at {path}: {error}.") from error
+
+    @classmethod
+    def from_sentencepiece(cls, path):
+        """Read a SentencePiece model of one's own.
+
+        It may have been trained anyhow; it spells a text with the same
+        pieces, and only its ids change. What it was trained without, such as
+        byte fallback, it lacks here too: its normalisation stays, and what it
+        cannot spell is unknown.
+
+        Args:
+            path: path of the file.
+
+        Raises:
+            InputError: if the file is missing or is no SentencePiece model.
+        """
+        try:
+            model = pathlib.Path(path).read_bytes()
+        except OSError as error:
+            raise InputError(
+                f"No SentencePiece model at {path}: {error}."
+            ) from error
+        return cls(with_our_ids(model, path))
 
     def save(self, path):
         """Write the SentencePiece model.
@@ -161,6 +175,29 @@ class Vocabulary:
             List of strings.
         """
         return [self._processor.id_to_piece(int(i)) for i in token_ids]
+
+
+def _learn(lines, size, **options):
+    """A serialised SentencePiece model."""
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(lines),
+        model_writer=model,
+        model_type="bpe",
+        vocab_size=size,
+        # What makes it lossless.
+        normalization_rule_name="identity",
+        remove_extra_whitespaces=False,
+        character_coverage=1.0,
+        byte_fallback=True,
+        pad_id=Vocabulary.padding_id,
+        eos_id=Vocabulary.end_id,
+        unk_id=2,
+        bos_id=-1,
+        minloglevel=2,
+        **options,
+    )
+    return model.getvalue()
 
 
 def _sample(lines, size):

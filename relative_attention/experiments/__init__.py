@@ -9,6 +9,7 @@ from relative_attention.experiments.convert_tensor2tensor import (
 from relative_attention.experiments.model_directory import load_translator
 from relative_attention.experiments.model_directory import save_translator
 from relative_attention.experiments.recipe import Recipe
+from relative_attention.experiments.run_directory import check_resume
 from relative_attention.experiments.train import train
 from relative_attention.experiments.zoo import find_recipe
 from relative_attention.experiments.zoo import zoo_models
@@ -18,6 +19,7 @@ __all__ = [
     "Recipe",
     "average_files",
     "average_run",
+    "check_resume",
     "convert_opennmt_tf",
     "convert_tensor2tensor",
     "find_recipe",

@@ -11,6 +11,8 @@ from relative_attention.experiments.model_directory import load_vocabularies
 from relative_attention.experiments.model_directory import save_config
 from relative_attention.experiments.model_directory import save_vocabularies
 from relative_attention.experiments.run_lock import lock_run
+from relative_attention.experiments.zoo import find_file_or_model
+from relative_attention.experiments.zoo import find_model
 from relative_attention.training import RunCheckpoints
 from relative_attention.training import average_checkpoints
 
@@ -21,7 +23,7 @@ def average_run(directory, last=None, output=None, in_place=False):
     """Average the last checkpoints of a run.
 
     Args:
-        directory: path of the run.
+        directory: path of the run, or a name as `find_model` takes it.
         last: int. How many checkpoints. Defaults to `None`, all that the run
             has kept.
         output: path of the folder to fill, which `load_translator` reads, or
@@ -37,11 +39,12 @@ def average_run(directory, last=None, output=None, in_place=False):
             damaged one, `output` is there already, or another process writes
             the run that is to be changed; nothing is written then.
     """
-    directory = pathlib.Path(directory)
     if in_place and output is not None:
         raise InputError("`--in-place` and `--output` exclude one another.")
-    if not directory.is_dir():
-        raise InputError(f"No run at {directory}.")
+    try:
+        directory = find_model(directory)
+    except InputError as error:
+        raise InputError(f"No run at {directory}. {error}") from error
     config, decoding = load_config(directory)
     checkpoints = _last_checkpoints(directory, last)
     if in_place:
@@ -71,7 +74,7 @@ def average_files(paths, output):
     """Average `.safetensors` files, or folders that hold one.
 
     Args:
-        paths: list of paths.
+        paths: list of paths, or of names as `find_model` takes them.
         output: path of the `.safetensors` file to write.
 
     Returns:
@@ -89,7 +92,8 @@ def average_files(paths, output):
             f"model directory. Received: {output}."
         )
     output = pathlib.Path(output)
-    for path in map(pathlib.Path, paths):
+    paths = [find_file_or_model(path, "No weights at") for path in paths]
+    for path in paths:
         if output.resolve() in (
             path.resolve(),
             (path / f"model{_WEIGHTS}").resolve(),

@@ -5,6 +5,7 @@ import functools
 import os
 
 from relative_attention.errors import InputError
+from relative_attention.experiments.tf_config import check_tf_config
 
 
 def choose_strategy(devices):
@@ -51,6 +52,7 @@ def choose_strategy(devices):
 def _many_machines():
     import tensorflow as tf
 
+    check_tf_config(os.environ["TF_CONFIG"])
     try:
         return tf.distribute.MultiWorkerMirroredStrategy()
     except (ValueError, KeyError, RuntimeError, tf.errors.OpError) as error:

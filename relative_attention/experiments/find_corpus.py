@@ -18,17 +18,19 @@ _FILES = (
 )
 
 
-def find_corpus(section, data_directory=None):
+def find_corpus(section, data_directory=None, known=None):
     """Replace the names of a recipe's text files by paths.
 
-    A file is looked for as it is named, then in `data_directory`, then in the
-    folder that the environment variable `RELATIVE_ATTENTION_DATA` names; in
-    these two also in a sub-folder of the corpus' name; everywhere also with
-    `.gz` added.
+    A file is looked for where it is `known` to be, as it is named, then in
+    `data_directory`, then in the folder that the environment variable
+    `RELATIVE_ATTENTION_DATA` names; in these two also in a sub-folder of the
+    corpus' name; everywhere also with `.gz` added.
 
     Args:
         section: `DataSection`.
         data_directory: path, or `None`.
+        known: dict of strings, names and the paths that they stood for when
+            a run was started. Defaults to `None`, none.
 
     Returns:
         `DataSection` with paths that exist.
@@ -52,8 +54,36 @@ def find_corpus(section, data_directory=None):
     for field in _FILES:
         name = getattr(section, field)
         if name is not None:
-            found[field] = _find(name, folders, section)
+            found[field] = (known or {}).get(name) or _find(
+                name, folders, section
+            )
     return dataclasses.replace(section, **found)
+
+
+def find_file(name, section, data_directory=None):
+    """The path of another file of a recipe, looked for as its texts are.
+
+    Raises:
+        InputError: if it is not found.
+    """
+    return _find(name, _folders(section.corpus, data_directory), section)
+
+
+def named_files(section, files):
+    """The names of text files in a recipe, and their paths.
+
+    Args:
+        section: `DataSection` of the recipe.
+        files: what `find_corpus` made of it.
+
+    Returns:
+        Dict of strings.
+    """
+    return {
+        getattr(section, field): getattr(files, field)
+        for field in _FILES
+        if getattr(section, field) is not None
+    }
 
 
 _SIDES = ("source", "target")

@@ -37,11 +37,7 @@ def hold_out(corpus, num_lines, seed, directory):
     ]
     if directory.is_dir() and _are_whole(parts):
         return parts
-    total = corpus.check()
-    num_lines = max(1, min(num_lines, int(total * _LARGEST_SHARE)))
-    random = np.random.default_rng([seed, total])
-    held_out = np.zeros(total, bool)
-    held_out[random.choice(total, num_lines, replace=False)] = True
+    held_out = _is_held_out(corpus.check(), num_lines, seed)
     with atomic_directory(directory) as folder:
         files = [
             [
@@ -66,3 +62,27 @@ def _are_whole(parts):
     except InputError:
         return False
     return True
+
+
+def line_numbers(parts, num_lines, seed):
+    """Where the lines of both parts stand in the corpus that was split.
+
+    Args:
+        parts: what `hold_out` returned.
+        num_lines, seed: what it was given.
+
+    Returns:
+        Pair of int arrays, a number (1 first) for each line of a part.
+    """
+    total = sum(part.check() for part in parts)
+    held_out = _is_held_out(total, num_lines, seed)
+    return [np.flatnonzero(lines) + 1 for lines in (~held_out, held_out)]
+
+
+def _is_held_out(total, num_lines, seed):
+    """Which of so many lines are held out, a bool array."""
+    num_lines = max(1, min(num_lines, int(total * _LARGEST_SHARE)))
+    random = np.random.default_rng([seed, total])
+    held_out = np.zeros(total, bool)
+    held_out[random.choice(total, num_lines, replace=False)] = True
+    return held_out

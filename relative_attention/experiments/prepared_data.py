@@ -7,9 +7,12 @@ import pathlib
 from relative_attention.data import ParallelCorpus
 from relative_attention.data import TokenBatches
 from relative_attention.data import TokenCorpus
+from relative_attention.data import TokenVocabulary
 from relative_attention.data import Vocabulary
 from relative_attention.experiments.hold_out import hold_out
+from relative_attention.experiments.hold_out import line_numbers
 from relative_attention.experiments.model_directory import find_vocabulary
+from relative_attention.experiments.model_directory import save_vocabularies
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,7 +63,7 @@ class PreparedData:
         return self.source_vocabulary is self.target_vocabulary
 
 
-def prepare_data(recipe, files, directory, report, start=None):
+def prepare_data(recipe, files, directory, report, start=None, given=None):
     """Hold out what is to be held out, learn the vocabulary, encode.
 
     Args:
@@ -70,6 +73,8 @@ def prepare_data(recipe, files, directory, report, start=None):
             folder `cache`; what is there already is used.
         report: called with lines for the log.
         start: `Start`, the model to start from. Defaults to `None`.
+        given: pair of vocabularies for source and target, the same object
+            where it is joint. Defaults to `None`: they are learnt.
 
     Returns:
         `PreparedData`.
@@ -78,15 +83,14 @@ def prepare_data(recipe, files, directory, report, start=None):
         InputError: if a file is unusable.
     """
     train, validation, test = _texts(files)
+    numbers = {}
     if validation is None:
-        train, validation = hold_out(
-            train,
-            files.held_out,
-            recipe.training.seed,
-            directory / "cache" / "held_out",
-        )
+        how = (files.held_out, recipe.training.seed)
+        parts = hold_out(train, *how, directory / "cache" / "held_out")
+        train, validation = parts
+        numbers = dict(zip(("train", "validation"), line_numbers(parts, *how)))
     source_vocabulary, target_vocabulary = _vocabularies(
-        recipe.vocabulary, train, directory, report, start
+        recipe, train, directory, report, start, given
     )
     corpora = {
         name: TokenCorpus.prepare(
@@ -98,6 +102,9 @@ def prepare_data(recipe, files, directory, report, start=None):
         )
         for name, corpus in (("train", train), ("validation", validation))
     }
+    # A line is reported by its number in the user's file.
+    for name, lines in numbers.items():
+        corpora[name] = corpora[name].with_line_numbers(lines)
     for name, corpus in corpora.items():
         report(
             f"{name}: {len(corpus):,} pairs; left out "
@@ -148,23 +155,43 @@ def _texts(files):
     ]
 
 
-def _vocabularies(section, corpus, directory, report, start):
+def _vocabularies(recipe, corpus, directory, report, start, given):
+    section = recipe.vocabulary
     names = ["vocabulary"]
     if not section.joint:
         names = ["source_vocabulary", "target_vocabulary"]
-    if start is not None and find_vocabulary(directory, names[-1]) is None:
-        start.copy_vocabularies(directory)
+    if find_vocabulary(directory, names[-1]) is None:
+        if start is not None:
+            start.copy_vocabularies(directory)
+        if given is not None:
+            save_vocabularies(*given, directory)
     vocabularies = []
     for side, name in enumerate(names):
         found = find_vocabulary(directory, name)
-        if found is not None:
-            vocabularies.append(found)
-            continue
-        report(f"learning a vocabulary of {section.size:,} pieces")
-        lines = itertools.chain.from_iterable(
-            corpus if section.joint else ([pair[side]] for pair in corpus)
-        )
-        vocabulary = Vocabulary.train(lines, section.size)
-        vocabulary.save(directory / f"{name}.model")
-        vocabularies.append(vocabulary)
+        if found is None:
+            lines = itertools.chain.from_iterable(
+                corpus if section.joint else ([pair[side]] for pair in corpus)
+            )
+            found = _learn(recipe, lines, report)
+            suffix = ".tokens" if recipe.data.tokenized else ".model"
+            found.save(directory / f"{name}{suffix}")
+        vocabularies.append(found)
     return vocabularies[0], vocabularies[-1]
+
+
+def _learn(recipe, lines, report):
+    size = recipe.vocabulary.size
+    if recipe.data.tokenized:
+        kind = "tokens"
+        report(f"choosing the {size:,} most frequent tokens")
+        vocabulary = TokenVocabulary.train(lines, size)
+    else:
+        kind = "pieces"
+        report(f"learning a vocabulary of {size:,} pieces")
+        vocabulary = Vocabulary.train(lines, size, or_fewer=True)
+    if len(vocabulary) < size:
+        report(
+            f"the text carries {len(vocabulary):,} {kind}, fewer than the "
+            f"{size:,} of `vocabulary.size`: the vocabulary has these"
+        )
+    return vocabulary

@@ -17,6 +17,10 @@ class DataSection:
         test_target: Its translation.
         corpus: Name of the folder that holds the files, for finding them.
         origin: Where to get the corpus, for the error when it is not found.
+        tokenized: Whether the texts are tokenised already, with blanks between
+            the tokens. The vocabulary is then that of their most frequent
+            tokens; what is translated must be tokenised alike, what comes
+            out is tokenised, and BLEU is that of the tokens.
         held_out: Lines held out where there is no validation text; at most a
             tenth of all.
         max_length: Tokens, the end of sentence included, above which a pair
@@ -31,6 +35,7 @@ class DataSection:
     test_target: str | None = None
     corpus: str | None = None
     origin: str | None = None
+    tokenized: bool = False
     held_out: int = 1000
     max_length: int = 256
 
@@ -40,8 +45,15 @@ class VocabularySection:
     """SentencePiece vocabulary.
 
     Attributes:
-        size: Number of pieces, 259 of them bytes and special ones.
+        size: Number of pieces, 259 of them bytes and special ones; fewer
+            where the text carries no more.
         joint: One vocabulary for both languages, or one for each.
+        model: Path of a SentencePiece model of one's own, in place of one
+            that is learnt; where the texts are tokenised already, of a list
+            of tokens, a token a line, as OpenNMT-tf writes it. `size` is then
+            not used.
+        source_model: The same for the source alone, where it is not joint.
+        target_model: For the target.
         from_start: With `training.start_from`, whether to take that model's
             vocabulary; else a new one is learnt, and the rows of the pieces
             that both have are kept.
@@ -49,6 +61,9 @@ class VocabularySection:
 
     size: int = 8000
     joint: bool = True
+    model: str | None = None
+    source_model: str | None = None
+    target_model: str | None = None
     from_start: bool = True
 
 
@@ -61,8 +76,9 @@ class TrainingSection:
     preset (`preset_training`); the defaults here are the paper's.
 
     Attributes:
-        start_from: Folder of a trained model whose weights to start from.
-        steps: Updates. Either this or `epochs`.
+        start_from: Folder of a trained model whose weights to start from, or
+            the name of one of the zoo.
+        steps: Updates. Either this or `epochs`, or both: what comes first.
         epochs: Passes over the corpus.
         minutes: Stop after the validation that ends beyond this time; `None`
             for no limit.

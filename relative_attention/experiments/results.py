@@ -5,10 +5,20 @@ import pathlib
 
 from relative_attention.atomic_files import atomic_file
 from relative_attention.errors import InputError
-from relative_attention.evaluation import corpus_bleu
 from relative_attention.json_file import read_json_object
 
-_CURVE = ("val_loss", "val_perplexity", "val_accuracy", "val_bleu")
+# What `curve_figure` draws: a picture of the results is that of the run.
+_CURVE = (
+    "loss",
+    "perplexity",
+    "accuracy",
+    "val_loss",
+    "val_perplexity",
+    "val_accuracy",
+    "val_bleu",
+    "learning_rate",
+    "gradient_norm",
+)
 
 
 def write_results(directory, recipe, origin, history, translator, data):
@@ -51,7 +61,7 @@ def write_results(directory, recipe, origin, history, translator, data):
                 "step": epoch["step"],
                 "seconds": round(epoch["seconds"]),
                 **{
-                    name: round(epoch[name], 4)
+                    name: _rounded(epoch[name])
                     for name in _CURVE
                     if name in epoch
                 },
@@ -62,6 +72,11 @@ def write_results(directory, recipe, origin, history, translator, data):
     with atomic_file(directory / "results.json", "w") as file:
         json.dump(results, file, indent=1)
     return results
+
+
+def _rounded(value):
+    """Four digits after the point, or five in all where that is more."""
+    return round(value, 4) if abs(value) >= 1 else float(f"{value:.5g}")
 
 
 def load_results(directory):
@@ -83,6 +98,8 @@ def load_results(directory):
 
 def score_corpus(translator, corpus):
     """BLEU of a `ParallelCorpus`, cased and not, with signatures."""
+    from relative_attention.evaluation import corpus_bleu
+
     sources, references = (list(side) for side in zip(*corpus))
     hypotheses = translator.translate(sources)
     scores = {}

@@ -1,11 +1,8 @@
 """The curve of a run, finished or not."""
 
-import pathlib
-
 from relative_attention.errors import InputError
 from relative_attention.experiments.results import load_results
-from relative_attention.experiments.zoo import zoo_directory
-from relative_attention.experiments.zoo import zoo_recipes
+from relative_attention.experiments.zoo import find_curve
 from relative_attention.json_file import read_json
 from relative_attention.training import TRAINING_TABLE
 from relative_attention.training import read_training_table
@@ -28,9 +25,7 @@ def load_curve(directory):
         InputError: if there is none of them, no validation yet, or the file
             is damaged.
     """
-    directory = pathlib.Path(directory)
-    if not directory.is_dir() and str(directory) in zoo_recipes():
-        directory = zoo_directory() / directory
+    directory = find_curve(directory)
     table = directory / TRAINING_TABLE
     history = directory / "history.json"
     if table.is_file():

@@ -10,6 +10,7 @@ from relative_attention.experiments.model_directory import load_config
 from relative_attention.experiments.model_directory import load_vocabularies
 from relative_attention.experiments.model_directory import save_vocabularies
 from relative_attention.experiments.piece_rows import PieceRows
+from relative_attention.experiments.zoo import find_model
 from relative_attention.models import TransformerConfig
 from relative_attention.models.weights import load_arrays
 from relative_attention.models.weights import weight_name
@@ -126,7 +127,7 @@ class Start:
         ]
 
 
-def load_start(recipe, output, resume=False):
+def load_start(recipe, output, resume=False, known=None):
     """What `training.start_from` of a recipe names, checked before any work.
 
     Args:
@@ -134,6 +135,8 @@ def load_start(recipe, output, resume=False):
         output: path of the run.
         resume: bool. Whether to go on with the run in `output`. One that has
             checkpoints has started already.
+        known: dict of strings, names of models and the paths that they stood
+            for when the run was begun. Defaults to `None`, none.
 
     Returns:
         `Start`, or `None` where the recipe names nothing, or there is nothing
@@ -146,36 +149,43 @@ def load_start(recipe, output, resume=False):
     has_started = resume and RunCheckpoints(output).all()
     if recipe.training.start_from is None or has_started:
         return None
-    directory = pathlib.Path(recipe.training.start_from)
+    name = recipe.training.start_from
+    directory = pathlib.Path((known or {}).get(name) or name)
     if directory.resolve() == pathlib.Path(output).resolve():
         raise InputError(
             f"`training.start_from` is {directory}, the folder of this run. "
             "Choose another `--output`; to go on with the run, pass "
             "`--resume`."
         )
-    if not directory.is_dir():
+    try:
+        directory = find_model(directory)
+    except InputError as error:
         raise InputError(
-            f"No model to start from at {directory} (`training.start_from`)."
-        )
+            f"No model to start from (`training.start_from`): {error}"
+        ) from error
     config, _ = load_config(directory)
     if not (directory / "model.safetensors").is_file():
         raise InputError(f"No weights at {directory / 'model.safetensors'}.")
     vocabularies = load_vocabularies(directory)
     keeps = recipe.vocabulary.from_start
     for vocabulary in vocabularies:
-        _check_vocabulary(directory, vocabulary, keeps)
+        _check_vocabulary(directory, vocabulary, keeps, recipe.data.tokenized)
     _check_architecture(recipe, directory, config, vocabularies)
     return Start(directory, config, vocabularies, keeps)
 
 
-def _check_vocabulary(directory, vocabulary, keeps):
+def _check_vocabulary(directory, vocabulary, keeps, tokenized):
+    if keeps and tokenized:
+        _check_tokens(directory, vocabulary)
+        return
     if isinstance(vocabulary, TokenVocabulary):
         if keeps:
             raise InputError(
-                f"The vocabulary of {directory} is a list of tokens, brought "
-                "from OpenNMT-tf, which training does not read. Set "
-                "`vocabulary.from_start: false` to learn a new one; the rows "
-                "of the pieces that both have are kept."
+                f"The vocabulary of {directory} is a list of tokens, which "
+                "training reads only where texts are tokenised already "
+                "(`data.tokenized`). Set `vocabulary.from_start: false` to "
+                "learn a new one; the rows of the pieces that both have are "
+                "kept."
             )
         if vocabulary.tokenizer is None:
             raise InputError(
@@ -190,6 +200,22 @@ def _check_vocabulary(directory, vocabulary, keeps):
             "which mark where words end; the pieces of a new one mark where "
             "they begin, so no rows could be kept. Set "
             "`vocabulary.from_start: true` to train with the subwords."
+        )
+
+
+def _check_tokens(directory, vocabulary):
+    """Whether texts that are tokenised already can be read with it."""
+    if (
+        not isinstance(vocabulary, TokenVocabulary)
+        or vocabulary.tokenizer is not None
+        or vocabulary.start
+        or not vocabulary.end
+    ):
+        raise InputError(
+            f"The texts are tokenised already (`data.tokenized`), and the "
+            f"vocabulary of {directory} is no list of tokens with an end of "
+            "sentence. Give texts that are not tokenised, or train without "
+            "`training.start_from`."
         )
 
 

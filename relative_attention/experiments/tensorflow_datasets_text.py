@@ -65,6 +65,11 @@ def _pairs(tfds, builder, languages):
                 yield pair
 
 
+def check_tensorflow_datasets():
+    """Raise `InputError` if the package is missing, before any download."""
+    _load_package()
+
+
 def _load_package():
     try:
         import tensorflow_datasets as tfds

@@ -13,6 +13,9 @@ from relative_attention.experiments.devices import choose_strategy
 from relative_attention.experiments.devices import is_chief
 from relative_attention.experiments.disk_space import check_disk_space
 from relative_attention.experiments.find_corpus import find_corpus
+from relative_attention.experiments.find_corpus import named_files
+from relative_attention.experiments.given_vocabulary import load_given
+from relative_attention.experiments.given_vocabulary import named_vocabularies
 from relative_attention.experiments.model_directory import load_translator
 from relative_attention.experiments.model_directory import save_config
 from relative_attention.experiments.prepared_data import check_texts
@@ -20,9 +23,12 @@ from relative_attention.experiments.prepared_data import prepare_data
 from relative_attention.experiments.provenance import provenance
 from relative_attention.experiments.results import load_results
 from relative_attention.experiments.results import write_results
+from relative_attention.experiments.run_directory import check_resume
 from relative_attention.experiments.run_directory import claim_run_directory
+from relative_attention.experiments.run_files import recorded_files
 from relative_attention.experiments.run_lock import lock_run
 from relative_attention.experiments.start_from import load_start
+from relative_attention.experiments.training_length import training_length
 from relative_attention.experiments.validation_bleu import ValidationBleu
 from relative_attention.experiments.watching import draw_curves
 from relative_attention.experiments.watching import watching_callbacks
@@ -61,7 +67,9 @@ def train(
             it.
         data_directory: path of a folder in which to look for the texts; see
             `find_corpus`.
-        resume: bool. Go on with the run in `output`, if there is one.
+        resume: bool. Go on with the run in `output`; its texts are found
+            where they were when it was started. With `"auto"`, go on if
+            there is a run, else start one.
         overwrite: bool. Delete the run in `output` first.
         report: called with each line for the log. Defaults to printing to
             standard error.
@@ -70,31 +78,38 @@ def train(
         Dict, what was written to `results.json`.
 
     Raises:
-        InputError: if a text is missing or unusable, there are too few
-            devices, `output` holds something that must not be lost or is
-            written by another process, or the disk has too little room, all
-            before any work is done; or if an update is not finite, or does
-            not fit into the memory.
+        InputError: if a text is missing or unusable, there is no run to go
+            on with, there are too few devices, `output` holds something that
+            must not be lost or is written by another process, or the disk has
+            too little room, all before any work is done; or if an update is
+            not finite, or does not fit into the memory.
         KeyboardInterrupt, SystemExit: on SIGINT or SIGTERM, after a
             checkpoint was saved.
     """
+    resume = check_resume(output, resume)
     # TensorFlow wants its devices before it does anything else.
     strategy = choose_strategy(recipe.training.devices)
     report = report if is_chief(strategy) else _no_report
     report = report or _print_error
-    files = find_corpus(recipe.data, data_directory)
+    known = recorded_files(output) if resume else {}
+    files = find_corpus(recipe.data, data_directory, known)
     check_texts(files, None if overwrite else output)
     # Noted now: the code may change while a long run goes on.
     origin = provenance()
     precision, reason = choose_precision(recipe.training.precision)
-    start = load_start(recipe, output, resume)
+    start = load_start(recipe, output, resume, known)
+    own_vocabularies = named_vocabularies(recipe, data_directory, known)
+    given = load_given(recipe, own_vocabularies, output, resume)
+    reads = {**known, **named_files(recipe.data, files), **own_vocabularies}
+    if start is not None:
+        reads[recipe.training.start_from] = str(start.directory)
     output = pathlib.Path(output)
     # Before anything of a run that is there is changed.
     with lock_run(output, is_chief(strategy), report):
         with chief_first(strategy):
             if is_chief(strategy):
-                claim_run_directory(output, recipe, resume, overwrite)
-            data = prepare_data(recipe, files, output, report, start)
+                claim_run_directory(output, recipe, resume, overwrite, reads)
+            data = prepare_data(recipe, files, output, report, start, given)
         report(f"precision: {precision} ({reason})")
         run = _Run(recipe, data, strategy, precision, output, report)
         if start is not None:
@@ -144,7 +159,9 @@ class _Run:
         )
         if is_chief(strategy):
             save_config(self.model.config, recipe.decoding, output)
-        self.total_steps = self._total_steps()
+        self.total_steps = training_length(
+            training, len(self.data.train_batches), report
+        )
         self._batch_tokens = batch_tokens
         report(
             f"model: {self.model.count_params():,} parameters; "
@@ -166,8 +183,8 @@ class _Run:
             smaller = max(self._batch_tokens // 2, 1)
             raise InputError(
                 f"Out of memory with `training.batch_tokens` "
-                f"{self._batch_tokens}. Go on with `--resume "
-                f"training.batch_tokens={smaller} "
+                f"{self._batch_tokens}. Go on with `train --resume "
+                f"{self.output} training.batch_tokens={smaller} "
                 "training.effective_batch_tokens="
                 f"{self.data.train_batches.batch_tokens}`, which makes the "
                 "same updates in smaller parts."
@@ -229,14 +246,6 @@ class _Run:
         return self.recipe.training.validate_every or len(
             self.data.train_batches
         )
-
-    def _total_steps(self):
-        training = self.recipe.training
-        limits = [
-            training.steps,
-            training.epochs and training.epochs * len(self.data.train_batches),
-        ]
-        return min(limit for limit in limits if limit is not None)
 
     def _keeper(self, signals):
         training = self.recipe.training

@@ -14,6 +14,9 @@ from relative_attention.data.lines import read_lines
 from relative_attention.errors import InputError
 from relative_attention.experiments.sacrebleu_text import sacrebleu_text
 from relative_attention.experiments.tensorflow_datasets_text import (
+    check_tensorflow_datasets,
+)
+from relative_attention.experiments.tensorflow_datasets_text import (
     open_translations,
 )
 
@@ -120,6 +123,7 @@ def fetch_wmt14(name, output, report=print):
         if part not in missing:
             report(f"{part}: complete")
     if "train" in missing:
+        check_tensorflow_datasets()
         _check_room(corpus, output, report)
     # The small ones first: what is wrong shows early.
     for part, test_set, num_lines in _TEST_SETS:
@@ -219,11 +223,12 @@ def _with_progress(pairs, total, report):
     for count, pair in enumerate(pairs):
         if count % 10_000 == 0 and time.monotonic() - last > _REPORT_EVERY:
             last = time.monotonic()
-            left = (last - start) / count * max(total - count, 0)
-            report(
-                f"train: {count:,} of {total:,} pairs, "
-                f"{left / 60:.0f} minutes left"
-            )
+            # Before the first pair nothing is known of the speed.
+            left = ""
+            if count:
+                seconds = (last - start) / count * max(total - count, 0)
+                left = f", {seconds / 60:.0f} minutes left"
+            report(f"train: {count:,} of {total:,} pairs{left}")
         yield pair
 
 

@@ -1,35 +1,29 @@
-"""Recipes, and trained models, that come with the package."""
+"""Recipes, and trained models, that come with the package.
+
+Wherever a folder or file is asked for, a name of the zoo is taken too. One
+rule holds everywhere: what is there at that path, and is what is asked for (a
+recipe, a trained model, a run's curve), goes before the zoo; and a folder that
+is not goes before an error.
+"""
 
 import difflib
 import pathlib
 
-import relative_attention
 from relative_attention.errors import InputError
 from relative_attention.experiments.recipe import Recipe
-from relative_attention.experiments.results import load_results
-
-_PACKAGE = pathlib.Path(relative_attention.__file__).parent
-
-
-def zoo_directory():
-    """The folder of the zoo: in a wheel inside the package, else beside it."""
-    packaged = _PACKAGE / "zoo"
-    return packaged if packaged.is_dir() else _PACKAGE.parent / "models"
-
-
-def zoo_recipes():
-    """Names of the recipes of the zoo, a sorted list of strings."""
-    return sorted(
-        path.parent.name for path in zoo_directory().glob("*/recipe.yaml")
-    )
+from relative_attention.zoo_folder import is_model
+from relative_attention.zoo_folder import zoo_directory
+from relative_attention.zoo_folder import zoo_models
+from relative_attention.zoo_folder import zoo_recipes
 
 
 def find_recipe(name):
-    """A recipe by the name of the zoo, or by a path.
+    """A recipe by a path, or by the name of the zoo.
 
     Args:
-        name: string. A name of `zoo_recipes()`, the path of a YAML file, or of
-            a folder with a `recipe.yaml`, such as a trained model.
+        name: string. The path of a YAML file, or of a folder with a
+            `recipe.yaml`, such as a trained model; or a name of
+            `zoo_recipes()`, before which these go.
 
     Returns:
         `Recipe`.
@@ -37,22 +31,17 @@ def find_recipe(name):
     Raises:
         InputError: if there is none, or it is wrong.
     """
-    path = pathlib.Path(name)
-    if name in zoo_recipes():
-        return Recipe.load(zoo_directory() / name / "recipe.yaml")
+    path, name = pathlib.Path(name), str(name)
     if path.is_dir() and (path / "recipe.yaml").is_file():
         return Recipe.load(path / "recipe.yaml")
     if path.is_file():
         return Recipe.load(path)
+    if name in zoo_recipes():
+        return Recipe.load(zoo_directory() / name / "recipe.yaml")
     raise InputError(
         f"Unknown recipe {name!r}: neither a file nor one of the zoo."
         f"{_nearest(name, zoo_recipes())} Known: {', '.join(zoo_recipes())}."
     )
-
-
-def zoo_models():
-    """Names of what the zoo has weights of, a sorted list of strings."""
-    return [name for name in zoo_recipes() if _is_model(zoo_directory() / name)]
 
 
 def find_model(name):
@@ -71,7 +60,7 @@ def find_model(name):
     """
     path = pathlib.Path(name)
     name = str(name)
-    if path.is_dir() and (_is_model(path) or name not in zoo_models()):
+    if path.is_dir() and (is_model(path) or name not in zoo_models()):
         return path
     if name in zoo_models():
         return zoo_directory() / name
@@ -87,18 +76,50 @@ def find_model(name):
     )
 
 
-def _is_model(directory):
-    return (directory / "model.safetensors").is_file()
+def find_file_or_model(name, missing="No such file:"):
+    """A file, or the folder of a trained model.
+
+    Args:
+        name: string or path. A file goes before a folder as `find_model`
+            finds it.
+        missing: string. How the error begins. Defaults to `"No such file:"`.
+
+    Returns:
+        `pathlib.Path`.
+
+    Raises:
+        InputError: if there is neither.
+    """
+    path = pathlib.Path(name)
+    if path.is_file():
+        return path
+    try:
+        return find_model(name)
+    except InputError as error:
+        raise InputError(f"{missing} {path}. {error}") from error
+
+
+def find_curve(name):
+    """The folder of a run, or one of the zoo, that may have a curve to draw.
+
+    Args:
+        name: string or path. A folder with one of the files goes before a name
+            of `zoo_recipes()`.
+
+    Returns:
+        `pathlib.Path`.
+    """
+    path, name = pathlib.Path(name), str(name)
+    has_curve = any((path / file).is_file() for file in CURVE_FILES)
+    if name in zoo_recipes() and not has_curve:
+        return zoo_directory() / name
+    return path
+
+
+# What a run's curve is drawn from; the first of them that there is.
+CURVE_FILES = ("training.csv", "history.json", "results.json")
 
 
 def _nearest(name, names):
     close = difflib.get_close_matches(str(name), names, n=1)
     return f" Did you mean {close[0]!r}?" if close else ""
-
-
-def zoo_results(name):
-    """What the zoo's `results.json` of a recipe holds, `{}` without one."""
-    directory = zoo_directory() / name
-    if not (directory / "results.json").is_file():
-        return {}
-    return load_results(directory)

@@ -1,11 +1,14 @@
-"""The Transformer and its presets."""
+"""The Transformer and its presets.
+
+The names of presets need no Keras; the models are imported when first used.
+"""
+
+import importlib
 
 from relative_attention.models.presets import preset_config
 from relative_attention.models.presets import preset_training
 from relative_attention.models.presets import presets
-from relative_attention.models.trainable_model import TrainableModel
 from relative_attention.models.training_flops import training_flops
-from relative_attention.models.transformer import Transformer
 from relative_attention.models.transformer_config import TransformerConfig
 
 __all__ = [
@@ -17,3 +20,15 @@ __all__ = [
     "presets",
     "training_flops",
 ]
+
+_MODULES = {
+    "TrainableModel": "trainable_model",
+    "Transformer": "transformer",
+}
+
+
+def __getattr__(name):
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = importlib.import_module(f"{__name__}.{_MODULES[name]}")
+    return getattr(module, name)

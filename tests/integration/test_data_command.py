@@ -316,6 +316,22 @@ def test_extra_is_named_when_the_package_is_missing(run, internet, monkeypatch):
     status, _, err = run()
     assert status == 1
     assert "pip install 'relative-attention[wmt]'" in err
+    # Before anything is downloaded.
+    assert internet.num_calls == 0
+
+
+def test_first_pair_may_take_long(monkeypatch):
+    from relative_attention.experiments import wmt14
+
+    clock = iter(range(0, 10**6, 60))
+    monkeypatch.setattr(wmt14.time, "monotonic", lambda: float(next(clock)))
+    lines = []
+    pairs = list(
+        wmt14._with_progress([("a", "b")] * 10_001, 20_000, lines.append)
+    )
+    assert len(pairs) == 10_001
+    assert lines[0] == "train: 0 of 20,000 pairs"
+    assert lines[1].endswith("minutes left")
 
 
 # === What sacreBLEU leaves undone ===

@@ -30,7 +30,14 @@ FINAL = (
 
 
 def start(recipe, corpus, output):
-    command = [sys.executable, "-c", MAIN, "train", str(recipe), "--resume"]
+    command = [
+        sys.executable,
+        "-c",
+        MAIN,
+        "train",
+        str(recipe),
+        "--resume=auto",
+    ]
     command += ["--output", str(output), "--data", str(corpus)]
     with open(f"{output}.log", "ab") as log:
         return subprocess.Popen(command, stdout=log, stderr=log)

@@ -62,7 +62,14 @@ def start(number, addresses, recipe, corpus, output):
         "cluster": {"worker": addresses},
         "task": {"type": "worker", "index": number},
     }
-    command = [sys.executable, "-c", MAIN, "train", str(recipe), "--resume"]
+    command = [
+        sys.executable,
+        "-c",
+        MAIN,
+        "train",
+        str(recipe),
+        "--resume=auto",
+    ]
     command += ["--output", str(output), "--data", str(corpus)]
     with open(f"{output}-{number}.log", "ab") as log:
         return subprocess.Popen(

@@ -66,9 +66,7 @@ def hostile(request, tmp_path):
 
 @pytest.mark.large
 @pytest.mark.parametrize("name", PARTS)
-def test_part_of_a_model_that_is_none(
-    name, hostile, trained, check, tmp_path
-):
+def test_part_of_a_model_that_is_none(name, hostile, trained, check, tmp_path):
     model = tmp_path / "model"
     shutil.copytree(
         trained, model, ignore=shutil.ignore_patterns("checkpoints", "cache")

@@ -20,7 +20,8 @@ def elsewhere(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_list_shows_recipes_and_presets_as_tables(run):
+def test_list_shows_recipes_and_presets_as_tables(run, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "120")
     status, out, _ = run("list")
     assert status == 0
     lines = out.splitlines()

@@ -1,0 +1,15 @@
+"""What `results.json` keeps of a curve is what the picture shows."""
+
+from relative_attention.experiments.results import _CURVE
+from relative_attention.experiments.results import _rounded
+from relative_attention.plot.training_curve import _PANELS
+
+
+def test_every_line_of_the_picture_is_kept():
+    assert set(_CURVE) == {name for _, lines in _PANELS for name in lines}
+
+
+def test_small_rates_keep_their_digits():
+    assert _rounded(0.000123456) == 0.00012346
+    assert _rounded(1.23456789) == 1.2346
+    assert _rounded(0.0) == 0.0
