@@ -12,7 +12,13 @@ import relative_attention
 ROOT = pathlib.Path(__file__).parents[1]
 PACKAGE = ROOT / "relative_attention"
 FLOORS = (
-    ("errors", "atomic_files", "quiet_tensorflow", "version"),
+    (
+        "errors",
+        "atomic_files",
+        "keras_registry",
+        "quiet_tensorflow",
+        "version",
+    ),
     ("ops",),
     ("layers",),
     ("models",),
