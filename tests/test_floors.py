@@ -13,8 +13,9 @@ ROOT = pathlib.Path(__file__).parents[1]
 PACKAGE = ROOT / "relative_attention"
 FLOORS = (
     (
-        "errors",
+        "argument_checks",
         "atomic_files",
+        "errors",
         "keras_registry",
         "quiet_tensorflow",
         "version",

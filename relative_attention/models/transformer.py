@@ -8,6 +8,10 @@ from keras import ops
 from relative_attention.models.presets import preset_config
 from relative_attention.models.trainable_model import TrainableModel
 from relative_attention.models.transformer_config import TransformerConfig
+from relative_attention.models.transformer_inputs import check_inputs
+from relative_attention.models.transformer_inputs import check_token_ids
+from relative_attention.models.transformer_inputs import input_specs
+from relative_attention.models.transformer_inputs import token_id_signature
 from relative_attention.models.transformer_layers import TransformerLayers
 from relative_attention.ops.masks import padding_mask
 
@@ -40,6 +44,11 @@ class Transformer(TrainableModel):
     Returns:
         Float tensor `(B, T, V)`, the logits of the next token.
 
+    Raises:
+        TypeError: if `config` is no `TransformerConfig`.
+        ValueError: if the inputs are no such dict, are of different numbers
+            of sentences, or hold what is no id of the vocabulary.
+
     Example:
     >>> model = Transformer.from_preset(
     ...     "transformer_tiny_relative", vocabulary_size=1000
@@ -54,8 +63,15 @@ class Transformer(TrainableModel):
     """
 
     def __init__(self, config, **kwargs):
+        if not isinstance(config, TransformerConfig):
+            raise TypeError(
+                "`config` must be a TransformerConfig. Received: "
+                f"config={config!r}. For a preset, call "
+                "`Transformer.from_preset(name, vocabulary_size=...)`."
+            )
         super().__init__(**kwargs)
         self.config = config
+        self.input_spec = input_specs()
         layers = TransformerLayers(config, self.dtype_policy)
         self.source_embedding, self.target_embedding, self.output_embedding = (
             layers.embeddings()
@@ -116,6 +132,7 @@ class Transformer(TrainableModel):
     # === Equations ===
 
     def call(self, inputs, training=None):
+        check_inputs(inputs)
         source_token_ids = inputs["source_token_ids"]
         encoder_outputs = self.encode(source_token_ids, training=training)
         return self.decode(
@@ -140,6 +157,7 @@ class Transformer(TrainableModel):
             Encoder outputs, float tensor `(B, S, D)`, or the pair of them
             and a list of scores `(B, N, S, S)`, one for each block.
         """
+        check_token_ids("source_token_ids", source_token_ids)
         mask = padding_mask(source_token_ids)[:, None, :]
         hidden = self._embed(
             self.source_embedding,
@@ -187,6 +205,7 @@ class Transformer(TrainableModel):
             lists of scores, one for each block: of self-attention
             `(B, N, T, T)`, and of attention to the source `(B, N, T, S)`.
         """
+        check_token_ids("target_token_ids", target_token_ids)
         hidden = self._embed(
             self.target_embedding,
             self.decoder_positions,
@@ -222,6 +241,7 @@ class Transformer(TrainableModel):
             `(B, N, S, S)`, `"decoder"` `(B, N, T, T)` and `"cross"`
             `(B, N, T, S)`.
         """
+        check_inputs(inputs)
         source_token_ids = inputs["source_token_ids"]
         encoder_outputs, encoder_scores = self.encode(
             source_token_ids, return_attention_scores=True
@@ -346,6 +366,48 @@ class Transformer(TrainableModel):
         """See `TrainableModel.symbolic_batch`."""
         ids = keras.KerasTensor((None, None), "int32")
         return {"source_token_ids": ids, "target_token_ids": ids}, ids
+
+    # === Export ===
+
+    @property
+    def input_shape(self):
+        """Shapes of the inputs, a dict; numbers and lengths are any."""
+        return {spec.name: (None, None) for spec in self.input_spec}
+
+    @property
+    def output_shape(self):
+        """Shape `(B, T, V)` of the logits."""
+        return (None, None, self.config.vocabulary_size)
+
+    def export(
+        self,
+        filepath,
+        format="tf_saved_model",
+        verbose=None,
+        input_signature=None,
+        **kwargs,
+    ):
+        """As `keras.Model.export`: ids in, logits out.
+
+        For translations of strings, `relative_attention.export_saved_model`.
+
+        Args:
+            filepath: path of what is to be written.
+            format: string. As of `keras.Model.export`.
+            verbose: bool. Whether to say what was written.
+            input_signature: as of `keras.Model.export`. Defaults to ids of
+                any number of sentences of any length.
+            **kwargs: as for `keras.Model.export`.
+        """
+        if input_signature is None:
+            input_signature = token_id_signature()
+        super().export(
+            filepath,
+            format=format,
+            verbose=verbose,
+            input_signature=input_signature,
+            **kwargs,
+        )
 
     # === Config ===
 
