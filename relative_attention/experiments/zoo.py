@@ -3,18 +3,11 @@
 import difflib
 import pathlib
 
-import relative_attention
 from relative_attention.errors import InputError
 from relative_attention.experiments.recipe import Recipe
 from relative_attention.experiments.results import load_results
-
-_PACKAGE = pathlib.Path(relative_attention.__file__).parent
-
-
-def zoo_directory():
-    """The folder of the zoo: in a wheel inside the package, else beside it."""
-    packaged = _PACKAGE / "zoo"
-    return packaged if packaged.is_dir() else _PACKAGE.parent / "models"
+from relative_attention.models.zoo_weights import zoo_directory
+from relative_attention.models.zoo_weights import zoo_models
 
 
 def zoo_recipes():
@@ -48,11 +41,6 @@ def find_recipe(name):
         f"Unknown recipe {name!r}: neither a file nor one of the zoo."
         f"{_nearest(name, zoo_recipes())} Known: {', '.join(zoo_recipes())}."
     )
-
-
-def zoo_models():
-    """Names of what the zoo has weights of, a sorted list of strings."""
-    return [name for name in zoo_recipes() if _is_model(zoo_directory() / name)]
 
 
 def find_model(name):

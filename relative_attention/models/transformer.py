@@ -5,19 +5,18 @@ import dataclasses
 import keras
 from keras import ops
 
-from relative_attention.models.presets import preset_config
-from relative_attention.models.trainable_model import TrainableModel
+from relative_attention.models.find_preset import find_preset
+from relative_attention.models.token_id_model import TokenIdModel
 from relative_attention.models.transformer_config import TransformerConfig
 from relative_attention.models.transformer_inputs import check_inputs
 from relative_attention.models.transformer_inputs import check_token_ids
-from relative_attention.models.transformer_inputs import input_specs
-from relative_attention.models.transformer_inputs import token_id_signature
 from relative_attention.models.transformer_layers import TransformerLayers
+from relative_attention.models.weights import load_weights
 from relative_attention.ops.masks import padding_mask
 
 
 @keras.saving.register_keras_serializable(package="relative_attention")
-class Transformer(TrainableModel):
+class Transformer(TokenIdModel):
     """Encoder and decoder for translation, by token ids.
 
     Ids: padding 0, end of sentence 1. An id 0 embeds to the zero vector. The
@@ -71,7 +70,6 @@ class Transformer(TrainableModel):
             )
         super().__init__(**kwargs)
         self.config = config
-        self.input_spec = input_specs()
         layers = TransformerLayers(config, self.dtype_policy)
         self.source_embedding, self.target_embedding, self.output_embedding = (
             layers.embeddings()
@@ -123,11 +121,6 @@ class Transformer(TrainableModel):
                 initializer="zeros",
             )
         self.built = True
-
-    @property
-    def start_token_id(self):
-        """The id that the decoder's inputs start with."""
-        return self.config.start_token_id
 
     # === Equations ===
 
@@ -360,77 +353,36 @@ class Transformer(TrainableModel):
         logits = self._logits(hidden, few_rows=True)
         return logits, {**cache, "blocks": blocks}
 
-    # === Training ===
-
-    def symbolic_batch(self):
-        """See `TrainableModel.symbolic_batch`."""
-        ids = keras.KerasTensor((None, None), "int32")
-        return {"source_token_ids": ids, "target_token_ids": ids}, ids
-
-    # === Export ===
-
-    @property
-    def input_shape(self):
-        """Shapes of the inputs, a dict; numbers and lengths are any."""
-        return {spec.name: (None, None) for spec in self.input_spec}
-
-    @property
-    def output_shape(self):
-        """Shape `(B, T, V)` of the logits."""
-        return (None, None, self.config.vocabulary_size)
-
-    def export(
-        self,
-        filepath,
-        format="tf_saved_model",
-        verbose=None,
-        input_signature=None,
-        **kwargs,
-    ):
-        """As `keras.Model.export`: ids in, logits out.
-
-        For translations of strings, `relative_attention.export_saved_model`.
-
-        Args:
-            filepath: path of what is to be written.
-            format: string. As of `keras.Model.export`.
-            verbose: bool. Whether to say what was written.
-            input_signature: as of `keras.Model.export`. Defaults to ids of
-                any number of sentences of any length.
-            **kwargs: as for `keras.Model.export`.
-        """
-        if input_signature is None:
-            input_signature = token_id_signature()
-        super().export(
-            filepath,
-            format=format,
-            verbose=verbose,
-            input_signature=input_signature,
-            **kwargs,
-        )
-
     # === Config ===
 
     @classmethod
-    def from_preset(cls, name, vocabulary_size, dtype=None, **overrides):
-        """A model with the architecture of a preset.
+    def from_preset(cls, name, vocabulary_size=None, dtype=None, **overrides):
+        """A model with the architecture of a preset, or one of the zoo.
 
         Args:
-            name: string. One of `relative_attention.presets()`.
-            vocabulary_size: int. Size `V` of the (joint) vocabulary.
+            name: string. One of `relative_attention.presets()`, or the name
+                of a trained model that comes with the package; of those,
+                `relative_attention.load_translator` also has the vocabulary.
+            vocabulary_size: int. Size `V` of the (joint) vocabulary. A
+                trained model has its own.
             dtype: dtype policy of the model.
-            **overrides: fields of `TransformerConfig`.
+            **overrides: fields of `TransformerConfig`; of a trained model
+                such as leave its weights their shapes, as `dropout`.
 
         Returns:
-            `Transformer`, with random weights.
+            `Transformer`, with random weights, or with those of the zoo.
 
         Raises:
-            ValueError: if the preset or a field is unknown, or a value wrong.
+            ValueError: if the name or a field is unknown, a value wrong, the
+                vocabulary's size missing, or weights do not fit.
         """
-        config = preset_config(
-            name, vocabulary_size=vocabulary_size, **overrides
-        )
-        return cls(config, dtype=dtype)
+        if vocabulary_size is not None:
+            overrides["vocabulary_size"] = vocabulary_size
+        config, weights = find_preset(name, overrides)
+        model = cls(config, dtype=dtype)
+        if weights is not None:
+            load_weights(model.weights, weights)
+        return model
 
     def get_config(self):
         return {
