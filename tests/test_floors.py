@@ -16,6 +16,7 @@ FLOORS = (
         "argument_checks",
         "atomic_files",
         "errors",
+        "install_hint",
         "keras_registry",
         "quiet_tensorflow",
         "version",
