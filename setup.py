@@ -57,8 +57,9 @@ setuptools.setup(
     ),
     long_description=(ROOT / "README.md").read_text(encoding="utf-8"),
     long_description_content_type="text/markdown",
-    license="Apache-2.0",
-    license_files=["LICENSE"],
+    # The code, and the weights of the zoo, which are not free for every use.
+    license_expression="Apache-2.0 AND LicenseRef-Multi30k-Research-Only",
+    license_files=["LICENSE", "models/*/LICENSE.md"],
     packages=setuptools.find_packages(include=["relative_attention*"]),
     cmdclass={"build_py": BuildWithZoo},
     python_requires=">=3.11",

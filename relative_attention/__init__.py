@@ -8,6 +8,7 @@ is quick and needs no backend.
 
 import importlib
 
+from relative_attention.keras_registry import register_with_keras
 from relative_attention.version import __version__
 
 _ROOM_OF = {
@@ -87,3 +88,6 @@ def __getattr__(name):
 
 def __dir__():
     return sorted([*globals(), *__all__])
+
+
+register_with_keras()

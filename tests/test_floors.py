@@ -13,10 +13,13 @@ ROOT = pathlib.Path(__file__).parents[1]
 PACKAGE = ROOT / "relative_attention"
 FLOORS = (
     (
-        "errors",
+        "argument_checks",
         "checked_arguments",
+        "errors",
         "file_lock",
+        "install_hint",
         "json_file",
+        "keras_registry",
         "quiet_tensorflow",
         "version",
         "zoo_folder",

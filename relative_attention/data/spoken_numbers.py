@@ -9,6 +9,7 @@ import random
 from relative_attention.atomic_files import atomic_file
 from relative_attention.data.parallel_corpus import ParallelCorpus
 from relative_attention.errors import InputError
+from relative_attention.install_hint import install_hint
 
 LANGUAGES = ("en", "de", "fr")
 
@@ -166,8 +167,7 @@ def _check_packages():
     except ImportError as error:
         raise InputError(
             "The corpus of spoken numbers needs `num2words` and `Babel` "
-            f"({error}). Install them with "
-            "`pip install 'relative-attention[demo]'`."
+            f"({error}). Install them with {install_hint('demo')}."
         ) from error
 
 

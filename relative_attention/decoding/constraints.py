@@ -1,10 +1,12 @@
 """How long a translation may be, and what it begins with."""
 
+import keras
 import numpy as np
 from keras import ops
 
 from relative_attention.checked_arguments import check_integer
 from relative_attention.decoding.live_sentences import of_live
+from relative_attention.ops.known_values import known_values
 
 END_ID = 1
 # Log-probability of what is impossible; finite, so that sums stay numbers.
@@ -35,6 +37,7 @@ def constraint_tensors(
         max_length = check_integer(
             "max_length", max_length, 0, "not be negative"
         )
+    _check_source(source_token_ids, config)
     tensors = {
         "source_token_ids": ops.convert_to_tensor(source_token_ids, "int32"),
         "max_extra_length": _length(max_extra_length),
@@ -53,6 +56,27 @@ def _length(value):
     """An int32, to which lengths of sentences can be added."""
     value = max(-_NO_LIMIT, min(value, _NO_LIMIT))
     return ops.convert_to_tensor(value, "int32")
+
+
+def _check_source(token_ids, config):
+    if not hasattr(token_ids, "dtype"):
+        token_ids = np.asarray(token_ids)
+    dtype = keras.backend.standardize_dtype(token_ids.dtype)
+    shape = tuple(token_ids.shape)
+    if len(shape) != 2 or "int" not in dtype:
+        raise ValueError(
+            "`source_token_ids` must be integers of shape (B, S), a row for "
+            f"each sentence. Received: {dtype} of shape {shape}."
+        )
+    ids = known_values(token_ids)
+    if config is None or ids is None or not ids.size:
+        return
+    size = config.source_vocabulary_size or config.vocabulary_size
+    if ids.min() < 0 or ids.max() >= size:
+        raise ValueError(
+            f"`source_token_ids` must hold ids from 0 to {size - 1}. "
+            f"Received: {ids.min()} to {ids.max()}."
+        )
 
 
 def _check_prefix(prefix, batch_size, config):

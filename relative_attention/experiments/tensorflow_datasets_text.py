@@ -5,6 +5,7 @@ import sys
 
 from relative_attention.errors import InputError
 from relative_attention.experiments.one_line import one_line
+from relative_attention.install_hint import install_hint
 
 # Read at a time: one by one takes many times as long.
 _BATCH_PAIRS = 1024
@@ -76,8 +77,7 @@ def _load_package():
     except ImportError as error:
         raise InputError(
             "tensorflow-datasets is not installed, or lacks "
-            f"something ({error}). Install it: "
-            "`pip install 'relative-attention[wmt]'`."
+            f"something ({error}). Install it: {install_hint('wmt')}."
         ) from error
     if not sys.stderr.isatty():
         tfds.disable_progress_bar()

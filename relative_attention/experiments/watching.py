@@ -6,6 +6,7 @@ import pathlib
 from relative_attention.errors import InputError
 from relative_attention.experiments.picture_log import PictureLog
 from relative_attention.experiments.sample_log import SampleLog
+from relative_attention.install_hint import install_hint
 from relative_attention.plot import training_curve
 from relative_attention.training import ChartLog
 from relative_attention.training import EpochLogs
@@ -49,7 +50,7 @@ def watching_callbacks(keeper, data, total_steps, pictures=True, report=print):
     if importlib.util.find_spec("matplotlib") is None:
         report(
             "pictures of attention and relation embeddings are not drawn: "
-            "they need `matplotlib` (pip install 'relative-attention[plot]')"
+            f"they need `matplotlib` ({install_hint('plot')})"
         )
     else:
         callbacks.append(PictureLog(event_log, data, num_steps, report))

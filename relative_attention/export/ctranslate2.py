@@ -10,6 +10,7 @@ from relative_attention.export.ctranslate2_vocabulary import (
     describe_vocabularies,
 )
 from relative_attention.export.ctranslate2_vocabulary import save_vocabularies
+from relative_attention.install_hint import install_hint
 from relative_attention.models import Transformer
 from relative_attention.models.finite_weights import check_finite
 
@@ -140,7 +141,7 @@ def _check_installed():
     except ImportError as error:
         raise InputError(
             "This export needs `ctranslate2`. Install it with "
-            "`pip install 'relative-attention[ctranslate2]'`."
+            f"{install_hint('ctranslate2')}."
         ) from error
 
 

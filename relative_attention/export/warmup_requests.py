@@ -3,6 +3,7 @@
 import pathlib
 
 from relative_attention.errors import InputError
+from relative_attention.install_hint import install_hint
 
 
 def check_serving_api():
@@ -15,8 +16,8 @@ def check_serving_api():
         import tensorflow_serving.apis  # noqa: F401
     except ImportError as error:
         raise InputError(
-            "Warm-up requests need the package tensorflow-serving-api: pip "
-            "install 'relative-attention[serving]'."
+            "Warm-up requests need the package tensorflow-serving-api: "
+            f"{install_hint('serving')}."
         ) from error
 
 

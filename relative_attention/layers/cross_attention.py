@@ -1,7 +1,6 @@
 """Attention from the decoder to the encoder."""
 
 import keras
-from keras import ops
 
 from relative_attention.layers.attention_output_spec import (
     attention_output_spec,
@@ -11,6 +10,9 @@ from relative_attention.layers.multi_head_layer import MultiHeadLayer
 from relative_attention.ops.attention import attention_context
 from relative_attention.ops.attention import attention_logits
 from relative_attention.ops.attention import masked_softmax
+from relative_attention.ops.given_mask import check_padding_mask
+from relative_attention.ops.given_mask import given_mask
+from relative_attention.ops.given_mask import same_size
 from relative_attention.ops.step_attention import step_context
 from relative_attention.ops.step_attention import step_logits
 
@@ -49,7 +51,8 @@ class CrossAttention(MultiHeadLayer):
     Call arguments:
         inputs: float tensor `(B, T, D)`, the target side.
         encoder_outputs: float tensor `(B, S, D)`.
-        padding_mask: bool tensor `(B, S)`. `True` = real token.
+        padding_mask: bool tensor, or int tensor of zeros and ones, `(B, S)`.
+            `True` and `1` = real token.
         return_attention_scores: bool. Also return the scores, before dropout.
             Defaults to `False`.
         training: bool. Whether dropout is active.
@@ -57,12 +60,16 @@ class CrossAttention(MultiHeadLayer):
     Returns:
         Float tensor `(B, T, D)`, or the pair of it and scores `(B, N, T, S)`.
 
+    Raises:
+        ValueError: if a size is not positive, `encoder_outputs` has another
+            batch size or width than it should, or `padding_mask` is none.
+
     Reference:
      - [Vaswani et al., 2017](https://arxiv.org/abs/1706.03762), section 3.2.3
     """
 
     def build(self, inputs_shape, encoder_outputs_shape):
-        self._build_projections(inputs_shape[-1], encoder_outputs_shape[-1])
+        self._build_projections(inputs_shape, encoder_outputs_shape)
 
     def call(
         self,
@@ -72,6 +79,7 @@ class CrossAttention(MultiHeadLayer):
         return_attention_scores=False,
         training=None,
     ):
+        self._check_source(inputs, encoder_outputs, padding_mask)
         outputs, scores = self.attend(
             inputs,
             self.project_source(encoder_outputs),
@@ -122,12 +130,24 @@ class CrossAttention(MultiHeadLayer):
         logits = find_logits(query * self.key_dim**-0.5, source["key"])
         mask = None
         if padding_mask is not None:
-            mask = ops.cast(padding_mask, "bool")[:, None, None, :]
+            mask = given_mask("padding_mask", padding_mask)[:, None, None, :]
         scores = masked_softmax(logits, mask)
         context = find_context(
             self.dropout_layer(scores, training=training), source["value"]
         )
         return self._merge_heads(context), scores
+
+    def _check_source(self, inputs, encoder_outputs, padding_mask):
+        shape = tuple(encoder_outputs.shape)
+        expected = (inputs.shape[0], "S", self.key_dense.kernel.shape[0])
+        if len(shape) != 3 or not all(map(same_size, shape, expected)):
+            raise ValueError(
+                "`encoder_outputs` must have shape "
+                f"({expected[0]}, S, {expected[2]}), a source for each row of "
+                f"`inputs`. Received shape: {shape}."
+            )
+        if padding_mask is not None:
+            check_padding_mask("padding_mask", padding_mask, *shape[:2])
 
     def compute_output_shape(self, inputs_shape, encoder_outputs_shape):
         return self._outputs_shape(inputs_shape)
@@ -140,6 +160,7 @@ class CrossAttention(MultiHeadLayer):
         return_attention_scores=False,
         training=None,
     ):
+        self._check_source(inputs, encoder_outputs, padding_mask)
         b, t, _ = inputs.shape
         return attention_output_spec(
             self._outputs_shape(inputs.shape),

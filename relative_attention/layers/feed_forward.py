@@ -3,7 +3,10 @@
 import keras
 from keras import ops
 
+from relative_attention.argument_checks import checked_int
+from relative_attention.argument_checks import checked_rate
 from relative_attention.layers.dropout import Dropout
+from relative_attention.layers.width_spec import width_spec
 from relative_attention.ops.fixed_shape import fixed_shape
 
 
@@ -31,11 +34,14 @@ class FeedForward(keras.layers.Layer):
     """
 
     def __init__(self, intermediate_dim, dropout=0.0, seed=None, **kwargs):
+        intermediate_dim = checked_int("intermediate_dim", intermediate_dim)
+        dropout = checked_rate("dropout", dropout)
         super().__init__(**kwargs)
         self.intermediate_dim = intermediate_dim
         self.dropout = dropout
         self.seed = seed
         self.supports_masking = True
+        self.input_spec = keras.layers.InputSpec(min_ndim=2)
         self.intermediate_dense = keras.layers.Dense(
             intermediate_dim,
             activation="relu",
@@ -47,6 +53,7 @@ class FeedForward(keras.layers.Layer):
         )
 
     def build(self, inputs_shape):
+        self.input_spec = width_spec(inputs_shape, min_ndim=2)
         hidden_dim = inputs_shape[-1]
         self.intermediate_dense.build((None, hidden_dim))
         self.output_dense = keras.layers.Dense(

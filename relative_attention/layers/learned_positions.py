@@ -3,6 +3,9 @@
 import keras
 from keras import ops
 
+from relative_attention.argument_checks import checked_int
+from relative_attention.layers.width_spec import width_spec
+
 
 @keras.saving.register_keras_serializable(package="relative_attention")
 class LearnedPositions(keras.layers.Layer):
@@ -26,11 +29,14 @@ class LearnedPositions(keras.layers.Layer):
     """
 
     def __init__(self, max_length, **kwargs):
+        max_length = checked_int("max_length", max_length)
         super().__init__(**kwargs)
         self.max_length = max_length
         self.supports_masking = True
+        self.input_spec = keras.layers.InputSpec(ndim=3)
 
     def build(self, inputs_shape):
+        self.input_spec = width_spec(inputs_shape, ndim=3)
         hidden_dim = inputs_shape[-1]
         self.embeddings = self.add_weight(
             name="embeddings",

@@ -6,9 +6,13 @@ from keras import initializers
 from keras import ops
 from keras import regularizers
 
+from relative_attention.argument_checks import checked_bool
+from relative_attention.argument_checks import checked_int
+from relative_attention.argument_checks import checked_rate
 from relative_attention.layers.dropout import Dropout
 from relative_attention.layers.head_projection import HeadProjection
 from relative_attention.layers.matrix_initializer import MatrixInitializer
+from relative_attention.layers.width_spec import width_spec
 
 
 class MultiHeadLayer(keras.layers.Layer):
@@ -40,16 +44,13 @@ class MultiHeadLayer(keras.layers.Layer):
         **kwargs,
     ):
         value_dim = key_dim if value_dim is None else value_dim
-        check_positive_ints(
-            num_heads=num_heads, key_dim=key_dim, value_dim=value_dim
-        )
+        num_heads = checked_int("num_heads", num_heads)
+        key_dim = checked_int("key_dim", key_dim)
+        value_dim = checked_int("value_dim", value_dim)
         if output_shape is not None:
-            check_positive_ints(output_shape=output_shape)
-        if not 0 <= dropout < 1:
-            raise ValueError(
-                "`dropout` must be a rate in [0, 1). "
-                f"Received: dropout={dropout!r}."
-            )
+            output_shape = checked_int("output_shape", output_shape)
+        dropout = checked_rate("dropout", dropout)
+        use_bias = checked_bool("use_bias", use_bias)
         super().__init__(**kwargs)
         self.num_heads = num_heads
         self.key_dim = key_dim
@@ -65,6 +66,7 @@ class MultiHeadLayer(keras.layers.Layer):
         self.bias_constraint = constraints.get(bias_constraint)
         self.seed = seed
         self.supports_masking = True
+        self.input_spec = keras.layers.InputSpec(ndim=3)
         self.dropout_layer = Dropout(
             dropout, seed=seed, dtype=self.dtype_policy
         )
@@ -91,7 +93,9 @@ class MultiHeadLayer(keras.layers.Layer):
             "seed": self.seed,
         }
 
-    def _build_projections(self, query_dim, source_dim):
+    def _build_projections(self, inputs_shape, source_shape):
+        self.input_spec = width_spec(inputs_shape, ndim=3)
+        query_dim, source_dim = inputs_shape[-1], source_shape[-1]
         self.query_dense = self._head_dense("query", query_dim, self.key_dim)
         self.key_dense = self._head_dense("key", source_dim, self.key_dim)
         self.value_dense = self._head_dense("value", source_dim, self.value_dim)
@@ -136,12 +140,3 @@ class MultiHeadLayer(keras.layers.Layer):
 
     def _outputs_shape(self, inputs_shape):
         return (*inputs_shape[:-1], self.output_dim or inputs_shape[-1])
-
-
-def check_positive_ints(**sizes):
-    """Raise `ValueError` for the first argument that is no positive int."""
-    for name, size in sizes.items():
-        if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-            raise ValueError(
-                f"`{name}` must be a positive int. Received: {name}={size!r}."
-            )

@@ -3,11 +3,12 @@
 import keras
 from keras import ops
 
-from relative_attention.layers.multi_head_layer import check_positive_ints
+from relative_attention.argument_checks import checked_int
 from relative_attention.layers.self_attention_layer import SelfAttentionLayer
 from relative_attention.ops.attention import attention_context
 from relative_attention.ops.attention import attention_logits
 from relative_attention.ops.attention import masked_softmax
+from relative_attention.ops.known_values import known_values
 from relative_attention.ops.labelled_edges import label_context
 from relative_attention.ops.labelled_edges import label_logits
 
@@ -48,8 +49,9 @@ class RelationAwareSelfAttention(SelfAttentionLayer):
             label, in `[0, R)` or `no_relation`, of the edge from each query
             (row) to each key (column). With padded nodes, any label will do
             for theirs.
-        attention_mask: bool tensor, broadcast to `(B, T, T)`. `True` = may
-            attend.
+        attention_mask: bool tensor, or int tensor of zeros and ones, broadcast
+            to `(B, T, T)`, or with an axis of heads to `(B, N, T, T)`. `True`
+            and `1` = may attend.
         use_causal_mask: bool. Whether a node attends only to itself and those
             before it. Defaults to `False`.
         return_attention_scores: bool. Also return the scores, before dropout.
@@ -80,13 +82,13 @@ class RelationAwareSelfAttention(SelfAttentionLayer):
     def __init__(
         self, num_heads, key_dim, num_relations, no_relation=None, **kwargs
     ):
-        check_positive_ints(num_relations=num_relations)
-        if no_relation is not None and (
-            isinstance(no_relation, bool) or not isinstance(no_relation, int)
-        ):
-            raise ValueError(
-                "`no_relation` must be an int, the label of pairs without an "
-                f"edge, or None. Received: no_relation={no_relation!r}."
+        num_relations = checked_int("num_relations", num_relations)
+        if no_relation is not None:
+            no_relation = checked_int(
+                "no_relation",
+                no_relation,
+                minimum=None,
+                allowed="an int, the label of pairs without an edge, or None",
             )
         super().__init__(num_heads, key_dim, **kwargs)
         self.num_relations = num_relations
@@ -157,6 +159,13 @@ class RelationAwareSelfAttention(SelfAttentionLayer):
 
     def _check_relations(self, inputs_shape, relations):
         batch_size, length, _ = inputs_shape
+        dtype = keras.backend.standardize_dtype(relations.dtype)
+        if "int" not in dtype and dtype != "bool":
+            raise ValueError(
+                "`relations` must be integers, the labels of the edges. "
+                f"Received: {dtype} of shape {tuple(relations.shape)}. Cast "
+                'them, or pass `dtype="int32"` to `keras.Input`.'
+            )
         shape = tuple(relations.shape)
         allowed = (batch_size, length, length)[-len(shape) :]
         if len(shape) not in (2, 3) or any(
@@ -168,7 +177,7 @@ class RelationAwareSelfAttention(SelfAttentionLayer):
                 f"graph for all, or {(batch_size, length, length)}. Received "
                 f"shape: {shape}."
             )
-        labels = _known_values(relations)
+        labels = known_values(relations)
         if labels is None:
             return
         wrong = (labels < 0) | (labels >= self.num_relations)
@@ -196,7 +205,9 @@ class RelationAwareSelfAttention(SelfAttentionLayer):
         inputs_mask=None,
     ):
         self._check_relations(inputs.shape, relations)
-        return self._output_spec(inputs, return_attention_scores)
+        return self._output_spec(
+            inputs, return_attention_scores, attention_mask, inputs_mask
+        )
 
     def get_config(self):
         return {
@@ -204,11 +215,3 @@ class RelationAwareSelfAttention(SelfAttentionLayer):
             "num_relations": self.num_relations,
             "no_relation": self.no_relation,
         }
-
-
-def _known_values(tensor):
-    """A tensor as an array, `None` where it stands for values to come."""
-    try:
-        return ops.convert_to_numpy(tensor)
-    except Exception:  # Each backend raises an error of its own.
-        return None

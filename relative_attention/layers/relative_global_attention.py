@@ -3,7 +3,8 @@
 import keras
 from keras import ops
 
-from relative_attention.layers.multi_head_layer import check_positive_ints
+from relative_attention.argument_checks import checked_bool
+from relative_attention.argument_checks import checked_int
 from relative_attention.layers.self_attention_layer import SelfAttentionLayer
 from relative_attention.ops.attention import attention_context
 from relative_attention.ops.attention import attention_logits
@@ -47,8 +48,9 @@ class RelativeGlobalAttention(SelfAttentionLayer):
 
     Call arguments:
         inputs: float tensor `(B, T, D)`.
-        attention_mask: bool tensor, broadcast to `(B, T, T)`. `True` = may
-            attend.
+        attention_mask: bool tensor, or int tensor of zeros and ones, broadcast
+            to `(B, T, T)`, or with an axis of heads to `(B, N, T, T)`. `True`
+            and `1` = may attend.
         use_causal_mask: bool. As `causal`, for this call. Defaults to
             `False`.
         return_attention_scores: bool. Also return the scores, before dropout.
@@ -86,9 +88,11 @@ class RelativeGlobalAttention(SelfAttentionLayer):
         relation_initializer=None,
         **kwargs,
     ):
-        check_positive_ints(
-            key_dim=key_dim, max_relative_position=max_relative_position
+        key_dim = checked_int("key_dim", key_dim)
+        max_relative_position = checked_int(
+            "max_relative_position", max_relative_position
         )
+        causal = checked_bool("causal", causal)
         if relation_initializer is None:
             relation_initializer = keras.initializers.RandomNormal(
                 stddev=key_dim**-0.5

@@ -3,6 +3,7 @@
 import keras
 from keras import ops
 
+from relative_attention.argument_checks import checked_int
 from relative_attention.layers.self_attention_layer import SelfAttentionLayer
 from relative_attention.ops.attention import attention_context
 from relative_attention.ops.attention import attention_logits
@@ -87,8 +88,9 @@ class RelativeSelfAttention(SelfAttentionLayer):
 
     Call arguments:
         inputs: float tensor `(B, T, D)`.
-        attention_mask: bool tensor, broadcast to `(B, T, T)`. `True` = may
-            attend.
+        attention_mask: bool tensor, or int tensor of zeros and ones, broadcast
+            to `(B, T, T)`, or with an axis of heads to `(B, N, T, T)`. `True`
+            and `1` = may attend.
         use_causal_mask: bool. Whether a query attends only to its own and
             earlier positions. Defaults to `False`.
         return_attention_scores: bool. Also return the scores, before dropout.
@@ -156,16 +158,12 @@ class RelativeSelfAttention(SelfAttentionLayer):
         seed=None,
         **kwargs,
     ):
-        if (
-            isinstance(max_relative_position, bool)
-            or not isinstance(max_relative_position, int)
-            or max_relative_position < 0
-        ):
-            raise ValueError(
-                "`max_relative_position` must be a non-negative int (tokens "
-                "on either side). Received: "
-                f"max_relative_position={max_relative_position!r}."
-            )
+        max_relative_position = checked_int(
+            "max_relative_position",
+            max_relative_position,
+            minimum=0,
+            allowed="a non-negative int (tokens on either side)",
+        )
         if implementation not in _IMPLEMENTATIONS:
             raise ValueError(
                 f"`implementation` must be one of {_IMPLEMENTATIONS}. "

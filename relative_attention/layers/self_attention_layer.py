@@ -4,6 +4,7 @@ import keras
 from keras import initializers
 from keras import ops
 
+from relative_attention.argument_checks import checked_bool
 from relative_attention.layers.attention_output_spec import (
     attention_output_spec,
 )
@@ -11,6 +12,10 @@ from relative_attention.layers.head_projection import project_to_heads
 from relative_attention.layers.multi_head_layer import MultiHeadLayer
 from relative_attention.layers.per_head_initializer import PerHeadInitializer
 from relative_attention.ops.attention_mask import AttentionMask
+from relative_attention.ops.given_mask import check_mask
+from relative_attention.ops.given_mask import check_padding_mask
+from relative_attention.ops.given_mask import given_mask
+from relative_attention.ops.given_mask import same_size
 
 
 class SelfAttentionLayer(MultiHeadLayer):
@@ -35,16 +40,21 @@ class SelfAttentionLayer(MultiHeadLayer):
         **kwargs,
     ):
         super().__init__(num_heads, key_dim, **kwargs)
-        self.use_key_relations = use_key_relations
-        self.use_value_relations = use_value_relations
-        self.share_relations_across_heads = share_relations_across_heads
+        self.use_key_relations = checked_bool(
+            "use_key_relations", use_key_relations
+        )
+        self.use_value_relations = checked_bool(
+            "use_value_relations", use_value_relations
+        )
+        self.share_relations_across_heads = checked_bool(
+            "share_relations_across_heads", share_relations_across_heads
+        )
         self.relation_initializer = initializers.get(relation_initializer)
         self.relation_regularizer = keras.regularizers.get(relation_regularizer)
         self.relation_constraint = keras.constraints.get(relation_constraint)
 
     def build(self, inputs_shape):
-        hidden_dim = inputs_shape[-1]
-        self._build_projections(hidden_dim, hidden_dim)
+        self._build_projections(inputs_shape, inputs_shape)
         self.key_relation_embeddings = None
         self.value_relation_embeddings = None
         if self.use_key_relations:
@@ -152,26 +162,33 @@ class SelfAttentionLayer(MultiHeadLayer):
         self, inputs, attention_mask, padding_mask, use_causal_mask
     ):
         """All masks as one `AttentionMask`, or `None`."""
+        self._check_masks(inputs.shape, attention_mask, padding_mask)
         if attention_mask is not None:
-            attention_mask = ops.convert_to_tensor(attention_mask)
-            self._check_attention_mask(inputs.shape, attention_mask.shape)
+            attention_mask = given_mask("attention_mask", attention_mask)
         elif padding_mask is None and not use_causal_mask:
             return None
         return AttentionMask(
             ops.shape(inputs)[1], padding_mask, attention_mask, use_causal_mask
         )
 
-    def _check_attention_mask(self, inputs_shape, mask_shape):
+    def _check_masks(self, inputs_shape, attention_mask, padding_mask):
+        """Raise `ValueError` if a mask has another dtype or another shape."""
         batch_size, length, _ = inputs_shape
-        expected = (batch_size, length, length)
-        fits = len(mask_shape) <= 3 and all(
-            size is None or wanted is None or size in (1, wanted)
+        if padding_mask is not None:
+            check_padding_mask("mask", padding_mask, batch_size, length)
+        if attention_mask is None:
+            return
+        mask_shape = check_mask("attention_mask", attention_mask)
+        heads = (self.num_heads,) if len(mask_shape) == 4 else ()
+        expected = (batch_size, *heads, length, length)
+        fits = len(mask_shape) <= 4 and all(
+            size == 1 or same_size(size, wanted)
             for size, wanted in zip(mask_shape[::-1], expected[::-1])
         )
         if not fits:
             raise ValueError(
                 f"`attention_mask` must broadcast to {expected}. Received "
-                f"shape: {tuple(mask_shape)}. To hide padded keys, pass "
+                f"shape: {mask_shape}. To hide padded keys, pass "
                 "`padding_mask[:, None, :]`."
             )
 
@@ -188,9 +205,15 @@ class SelfAttentionLayer(MultiHeadLayer):
         mask=None,
         inputs_mask=None,
     ):
-        return self._output_spec(inputs, return_attention_scores)
+        padding_mask = mask if mask is not None else inputs_mask
+        return self._output_spec(
+            inputs, return_attention_scores, attention_mask, padding_mask
+        )
 
-    def _output_spec(self, inputs, return_attention_scores):
+    def _output_spec(
+        self, inputs, return_attention_scores, attention_mask, padding_mask
+    ):
+        self._check_masks(inputs.shape, attention_mask, padding_mask)
         b, t, _ = inputs.shape
         return attention_output_spec(
             self._outputs_shape(inputs.shape),

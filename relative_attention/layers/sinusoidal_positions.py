@@ -5,6 +5,8 @@ import math
 import keras
 from keras import ops
 
+from relative_attention.argument_checks import checked_positive
+
 
 @keras.saving.register_keras_serializable(package="relative_attention")
 class SinusoidalPositions(keras.layers.Layer):
@@ -32,9 +34,11 @@ class SinusoidalPositions(keras.layers.Layer):
     """
 
     def __init__(self, max_wavelength=10_000, **kwargs):
+        max_wavelength = checked_positive("max_wavelength", max_wavelength)
         super().__init__(**kwargs)
         self.max_wavelength = max_wavelength
         self.supports_masking = True
+        self.input_spec = keras.layers.InputSpec(ndim=3)
 
     def call(self, inputs, start_position=0):
         _, length, hidden_dim = ops.shape(inputs)

@@ -5,6 +5,8 @@ import math
 import keras
 from keras import ops
 
+from relative_attention.layers.width_spec import width_spec
+
 # Rows of tensor2tensor's table, of which a translation problem uses one; they
 # decide how large its initial values are.
 _NUM_SPACES = 32
@@ -32,8 +34,10 @@ class TargetSpaceEmbedding(keras.layers.Layer):
     def __init__(self, **kwargs):
         super().__init__(**kwargs)
         self.supports_masking = True
+        self.input_spec = keras.layers.InputSpec(ndim=3)
 
     def build(self, inputs_shape):
+        self.input_spec = width_spec(inputs_shape, ndim=3)
         hidden_dim = inputs_shape[-1]
         limit = math.sqrt(6 / (_NUM_SPACES + hidden_dim))
         self.embedding = self.add_weight(

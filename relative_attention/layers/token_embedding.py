@@ -3,7 +3,9 @@
 import keras
 from keras import ops
 
+from relative_attention.argument_checks import checked_int
 from relative_attention.ops.fixed_shape import fixed_shape
+from relative_attention.ops.known_values import known_values
 from relative_attention.ops.masks import padding_mask
 
 
@@ -27,11 +29,18 @@ class TokenEmbedding(keras.layers.Layer):
     Returns:
         Float tensor `(B, T, D)`.
 
+    Raises:
+        ValueError: if a size is not positive, or the ids are no integers or
+            (seen where they are known, so not inside a compiled function)
+            outside the vocabulary.
+
     Reference:
      - [Vaswani et al., 2017](https://arxiv.org/abs/1706.03762), section 3.4
     """
 
     def __init__(self, vocabulary_size, hidden_dim, **kwargs):
+        vocabulary_size = checked_int("vocabulary_size", vocabulary_size)
+        hidden_dim = checked_int("hidden_dim", hidden_dim)
         super().__init__(**kwargs)
         self.vocabulary_size = vocabulary_size
         self.hidden_dim = hidden_dim
@@ -49,11 +58,40 @@ class TokenEmbedding(keras.layers.Layer):
         )
 
     def call(self, inputs):
-        rows = ops.take(self.embeddings, inputs, axis=0)
+        self._check_ids(inputs)
+        # Where values are not known yet, a negative id would be counted from
+        # the end; beyond the last row it is refused, or zero, or not a number.
+        ids = ops.cast(inputs, "int32")
+        ids = ops.where(ids < 0, self.vocabulary_size, ids)
+        rows = ops.take(self.embeddings, ids, axis=0)
         scale = ops.cast(padding_mask(inputs), rows.dtype) * (
             self.hidden_dim**0.5
         )
         return ops.cast(rows * scale[..., None], self.compute_dtype)
+
+    def _check_ids(self, inputs):
+        dtype = keras.backend.standardize_dtype(inputs.dtype)
+        if "int" not in dtype:
+            raise ValueError(
+                "Token ids must be integers. Received: "
+                f"{dtype} of shape {tuple(inputs.shape)}. Cast them, or pass "
+                '`dtype="int32"` to `keras.Input`.'
+            )
+        ids = known_values(inputs)
+        if ids is None:
+            return
+        wrong = (ids < 0) | (ids >= self.vocabulary_size)
+        if wrong.any():
+            raise ValueError(
+                f"Token ids must be from 0 to {self.vocabulary_size - 1}, the "
+                f"vocabulary of {self.name!r}. Received: {ids[wrong][0]}."
+            )
+
+    def compute_output_spec(self, inputs):
+        self._check_ids(inputs)
+        return keras.KerasTensor(
+            self.compute_output_shape(inputs.shape), dtype=self.compute_dtype
+        )
 
     def logits(self, hidden, few_rows=False):
         """Products with all rows of the matrix.

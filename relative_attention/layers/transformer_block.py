@@ -2,6 +2,9 @@
 
 import keras
 
+from relative_attention.argument_checks import checked_bool
+from relative_attention.argument_checks import checked_positive
+from relative_attention.argument_checks import checked_rate
 from relative_attention.layers.dropout import Dropout
 from relative_attention.layers.layer_normalization import LayerNormalization
 
@@ -28,12 +31,18 @@ class TransformerBlock(keras.layers.Layer):
         seed=None,
         **kwargs,
     ):
+        dropout = checked_rate("dropout", dropout)
+        normalize_first = checked_bool("normalize_first", normalize_first)
+        layer_norm_epsilon = checked_positive(
+            "layer_norm_epsilon", layer_norm_epsilon
+        )
         super().__init__(**kwargs)
         self.dropout = dropout
         self.normalize_first = normalize_first
         self.layer_norm_epsilon = layer_norm_epsilon
         self.seed = seed
         self.supports_masking = True
+        self.input_spec = keras.layers.InputSpec(ndim=3)
         self.dropout_layer = Dropout(
             dropout, seed=seed, dtype=self.dtype_policy
         )
@@ -63,3 +72,12 @@ class TransformerBlock(keras.layers.Layer):
             "layer_norm_epsilon": self.layer_norm_epsilon,
             "seed": self.seed,
         }
+
+
+def check_layers(**layers):
+    """Raise `TypeError` for the first argument that is no Keras layer."""
+    for name, layer in layers.items():
+        if not isinstance(layer, keras.layers.Layer):
+            raise TypeError(
+                f"`{name}` must be a layer. Received: {name}={layer!r}."
+            )

@@ -7,6 +7,9 @@ from relative_attention.layers.attention_output_spec import (
     attention_output_spec,
 )
 from relative_attention.layers.transformer_block import TransformerBlock
+from relative_attention.layers.transformer_block import check_layers
+from relative_attention.layers.width_spec import width_spec
+from relative_attention.ops.given_mask import check_padding_mask
 
 
 @keras.saving.register_keras_serializable(package="relative_attention")
@@ -24,7 +27,8 @@ class TransformerDecoderBlock(TransformerBlock):
     Call arguments:
         inputs: float tensor `(B, T, D)`.
         encoder_outputs: float tensor `(B, S, D)`.
-        source_padding_mask: bool tensor `(B, S)`. `True` = real token.
+        source_padding_mask: bool tensor, or int tensor of zeros and ones,
+            `(B, S)`. `True` and `1` = real token.
         return_attention_scores: bool. Also return the scores. Defaults to
             `False`.
         training: bool. Whether dropout is active.
@@ -38,12 +42,18 @@ class TransformerDecoderBlock(TransformerBlock):
     """
 
     def __init__(self, self_attention, cross_attention, feed_forward, **kwargs):
+        check_layers(
+            self_attention=self_attention,
+            cross_attention=cross_attention,
+            feed_forward=feed_forward,
+        )
         super().__init__(**kwargs)
         self.self_attention = self_attention
         self.cross_attention = cross_attention
         self.feed_forward = feed_forward
 
     def build(self, inputs_shape, encoder_outputs_shape):
+        self.input_spec = width_spec(inputs_shape, ndim=3)
         hidden_dim = inputs_shape[-1]
         if not self.self_attention.built:
             self.self_attention.build(inputs_shape)
@@ -69,6 +79,7 @@ class TransformerDecoderBlock(TransformerBlock):
         return_attention_scores=False,
         training=None,
     ):
+        self._check_mask(encoder_outputs, source_padding_mask)
         self_scores = cross_scores = None
 
         def attend_self(x):
@@ -100,6 +111,16 @@ class TransformerDecoderBlock(TransformerBlock):
         if return_attention_scores:
             return outputs, self_scores, cross_scores
         return outputs
+
+    @staticmethod
+    def _check_mask(encoder_outputs, source_padding_mask):
+        # The layer inside knows it by another name.
+        if source_padding_mask is not None:
+            check_padding_mask(
+                "source_padding_mask",
+                source_padding_mask,
+                *encoder_outputs.shape[:2],
+            )
 
     def _sublayers(self, inputs, attend_self, attend_source, training=None):
         hidden = self._residual(
@@ -195,6 +216,7 @@ class TransformerDecoderBlock(TransformerBlock):
         return_attention_scores=False,
         training=None,
     ):
+        self._check_mask(encoder_outputs, source_padding_mask)
         b, t, _ = inputs.shape
         return attention_output_spec(
             inputs.shape,

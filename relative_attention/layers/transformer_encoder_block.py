@@ -6,6 +6,8 @@ from relative_attention.layers.attention_output_spec import (
     attention_output_spec,
 )
 from relative_attention.layers.transformer_block import TransformerBlock
+from relative_attention.layers.transformer_block import check_layers
+from relative_attention.layers.width_spec import width_spec
 
 
 @keras.saving.register_keras_serializable(package="relative_attention")
@@ -19,8 +21,9 @@ class TransformerEncoderBlock(TransformerBlock):
 
     Call arguments:
         inputs: float tensor `(B, T, D)`.
-        attention_mask: bool tensor, broadcast to `(B, T, T)`. `True` = may
-            attend.
+        attention_mask: bool tensor, or int tensor of zeros and ones, broadcast
+            to `(B, T, T)`, or with an axis of heads to `(B, N, T, T)`. `True`
+            and `1` = may attend.
         return_attention_scores: bool. Also return the scores. Defaults to
             `False`.
         training: bool. Whether dropout is active.
@@ -33,11 +36,13 @@ class TransformerEncoderBlock(TransformerBlock):
     """
 
     def __init__(self, self_attention, feed_forward, **kwargs):
+        check_layers(self_attention=self_attention, feed_forward=feed_forward)
         super().__init__(**kwargs)
         self.self_attention = self_attention
         self.feed_forward = feed_forward
 
     def build(self, inputs_shape):
+        self.input_spec = width_spec(inputs_shape, ndim=3)
         hidden_dim = inputs_shape[-1]
         if not self.self_attention.built:
             self.self_attention.build(inputs_shape)

@@ -153,14 +153,28 @@ def preset_config(name, **overrides):
         ValueError: if the name or a field is unknown, or a value wrong.
     """
     _check_name(name)
+    return replace_fields(name, _PRESETS[name], overrides)
+
+
+def replace_fields(name, config, overrides):
+    """`config` with some fields replaced.
+
+    Args:
+        name: string. What it is the config of, for the message.
+        config: `TransformerConfig`.
+        overrides: dict of fields.
+
+    Raises:
+        ValueError: if a field is unknown, or a value wrong.
+    """
     fields = [field.name for field in dataclasses.fields(TransformerConfig)]
     for key in overrides:
         if key not in fields:
             raise ValueError(
                 f"Unknown field {key!r} of preset {name!r}."
-                f"{_did_you_mean(key, fields)} Known: {', '.join(fields)}."
+                f"{did_you_mean(key, fields)} Known: {', '.join(fields)}."
             )
-    return dataclasses.replace(_PRESETS[name], **overrides)
+    return dataclasses.replace(config, **overrides)
 
 
 def preset_training(name):
@@ -187,11 +201,12 @@ def preset_training(name):
 def _check_name(name):
     if name not in _PRESETS:
         raise ValueError(
-            f"Unknown preset {name!r}.{_did_you_mean(name, _PRESETS)} "
+            f"Unknown preset {name!r}.{did_you_mean(name, _PRESETS)} "
             f"Known: {', '.join(_PRESETS)}."
         )
 
 
-def _did_you_mean(word, known):
+def did_you_mean(word, known):
+    """A sentence on the nearest known word, with a space before; or `""`."""
     close = difflib.get_close_matches(word, known, n=1)
     return f" Did you mean {close[0]!r}?" if close else ""

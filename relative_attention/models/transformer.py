@@ -5,15 +5,18 @@ import dataclasses
 import keras
 from keras import ops
 
-from relative_attention.models.presets import preset_config
-from relative_attention.models.trainable_model import TrainableModel
+from relative_attention.models.find_preset import find_preset
+from relative_attention.models.token_id_model import TokenIdModel
 from relative_attention.models.transformer_config import TransformerConfig
+from relative_attention.models.transformer_inputs import check_inputs
+from relative_attention.models.transformer_inputs import check_token_ids
 from relative_attention.models.transformer_layers import TransformerLayers
+from relative_attention.models.weights import load_weights
 from relative_attention.ops.masks import padding_mask
 
 
 @keras.saving.register_keras_serializable(package="relative_attention")
-class Transformer(TrainableModel):
+class Transformer(TokenIdModel):
     """Encoder and decoder for translation, by token ids.
 
     Ids: padding 0, end of sentence 1. An id 0 embeds to the zero vector. The
@@ -40,6 +43,11 @@ class Transformer(TrainableModel):
     Returns:
         Float tensor `(B, T, V)`, the logits of the next token.
 
+    Raises:
+        TypeError: if `config` is no `TransformerConfig`.
+        ValueError: if the inputs are no such dict, are of different numbers
+            of sentences, or hold what is no id of the vocabulary.
+
     Example:
     >>> model = Transformer.from_preset(
     ...     "transformer_tiny_relative", vocabulary_size=1000
@@ -54,6 +62,12 @@ class Transformer(TrainableModel):
     """
 
     def __init__(self, config, **kwargs):
+        if not isinstance(config, TransformerConfig):
+            raise TypeError(
+                "`config` must be a TransformerConfig. Received: "
+                f"config={config!r}. For a preset, call "
+                "`Transformer.from_preset(name, vocabulary_size=...)`."
+            )
         super().__init__(**kwargs)
         self.config = config
         layers = TransformerLayers(config, self.dtype_policy)
@@ -108,14 +122,10 @@ class Transformer(TrainableModel):
             )
         self.built = True
 
-    @property
-    def start_token_id(self):
-        """The id that the decoder's inputs start with."""
-        return self.config.start_token_id
-
     # === Equations ===
 
     def call(self, inputs, training=None):
+        check_inputs(inputs)
         source_token_ids = inputs["source_token_ids"]
         encoder_outputs = self.encode(source_token_ids, training=training)
         return self.decode(
@@ -140,6 +150,7 @@ class Transformer(TrainableModel):
             Encoder outputs, float tensor `(B, S, D)`, or the pair of them
             and a list of scores `(B, N, S, S)`, one for each block.
         """
+        check_token_ids("source_token_ids", source_token_ids)
         mask = padding_mask(source_token_ids)[:, None, :]
         hidden = self._embed(
             self.source_embedding,
@@ -187,6 +198,7 @@ class Transformer(TrainableModel):
             lists of scores, one for each block: of self-attention
             `(B, N, T, T)`, and of attention to the source `(B, N, T, S)`.
         """
+        check_token_ids("target_token_ids", target_token_ids)
         hidden = self._embed(
             self.target_embedding,
             self.decoder_positions,
@@ -222,6 +234,7 @@ class Transformer(TrainableModel):
             `(B, N, S, S)`, `"decoder"` `(B, N, T, T)` and `"cross"`
             `(B, N, T, S)`.
         """
+        check_inputs(inputs)
         source_token_ids = inputs["source_token_ids"]
         encoder_outputs, encoder_scores = self.encode(
             source_token_ids, return_attention_scores=True
@@ -340,35 +353,36 @@ class Transformer(TrainableModel):
         logits = self._logits(hidden, few_rows=True)
         return logits, {**cache, "blocks": blocks}
 
-    # === Training ===
-
-    def symbolic_batch(self):
-        """See `TrainableModel.symbolic_batch`."""
-        ids = keras.KerasTensor((None, None), "int32")
-        return {"source_token_ids": ids, "target_token_ids": ids}, ids
-
     # === Config ===
 
     @classmethod
-    def from_preset(cls, name, vocabulary_size, dtype=None, **overrides):
-        """A model with the architecture of a preset.
+    def from_preset(cls, name, vocabulary_size=None, dtype=None, **overrides):
+        """A model with the architecture of a preset, or one of the zoo.
 
         Args:
-            name: string. One of `relative_attention.presets()`.
-            vocabulary_size: int. Size `V` of the (joint) vocabulary.
+            name: string. One of `relative_attention.presets()`, or the name
+                of a trained model that comes with the package; of those,
+                `relative_attention.load_translator` also has the vocabulary.
+            vocabulary_size: int. Size `V` of the (joint) vocabulary. A
+                trained model has its own.
             dtype: dtype policy of the model.
-            **overrides: fields of `TransformerConfig`.
+            **overrides: fields of `TransformerConfig`; of a trained model
+                such as leave its weights their shapes, as `dropout`.
 
         Returns:
-            `Transformer`, with random weights.
+            `Transformer`, with random weights, or with those of the zoo.
 
         Raises:
-            ValueError: if the preset or a field is unknown, or a value wrong.
+            ValueError: if the name or a field is unknown, a value wrong, the
+                vocabulary's size missing, or weights do not fit.
         """
-        config = preset_config(
-            name, vocabulary_size=vocabulary_size, **overrides
-        )
-        return cls(config, dtype=dtype)
+        if vocabulary_size is not None:
+            overrides["vocabulary_size"] = vocabulary_size
+        config, weights = find_preset(name, overrides)
+        model = cls(config, dtype=dtype)
+        if weights is not None:
+            load_weights(model.weights, weights)
+        return model
 
     def get_config(self):
         return {

@@ -2,6 +2,11 @@
 
 import dataclasses
 
+from relative_attention.argument_checks import checked_bool
+from relative_attention.argument_checks import checked_int
+from relative_attention.argument_checks import checked_positive
+from relative_attention.argument_checks import checked_rate
+
 POSITION_ENCODINGS = (
     "relative",
     "sinusoidal",
@@ -115,8 +120,15 @@ class TransformerConfig:
             if getattr(self, name) is not None:
                 self._check_int(name, minimum=1)
         for name in ("dropout", "attention_dropout", "intermediate_dropout"):
-            self._check(name, 0 <= getattr(self, name) < 1, "a rate in [0, 1)")
-        self._check("layer_norm_epsilon", self.layer_norm_epsilon > 0, "> 0")
+            self._keep(name, checked_rate(name, getattr(self, name)))
+        for field in dataclasses.fields(self):
+            if field.type is bool:
+                value = getattr(self, field.name)
+                self._keep(field.name, checked_bool(field.name, value))
+        self._keep(
+            "layer_norm_epsilon",
+            checked_positive("layer_norm_epsilon", self.layer_norm_epsilon),
+        )
         self._check_choice("position_encoding", POSITION_ENCODINGS)
         self._check_choice("share_embeddings", SHARED_EMBEDDINGS)
         if self.key_dim is None and self.hidden_dim % self.num_heads:
@@ -148,11 +160,17 @@ class TransformerConfig:
         return self.key_dim or self.hidden_dim // self.num_heads
 
     def _check_int(self, name, minimum):
-        value = getattr(self, name)
-        is_int = isinstance(value, int) and not isinstance(value, bool)
-        self._check(
-            name, is_int and value >= minimum, f"an int of at least {minimum}"
+        value = checked_int(
+            name,
+            getattr(self, name),
+            minimum,
+            allowed=f"an int of at least {minimum}",
         )
+        self._keep(name, value)
+
+    def _keep(self, name, value):
+        """As Python's own number: it is written to files."""
+        object.__setattr__(self, name, value)
 
     def _check_choice(self, name, choices):
         known = ", ".join(map(repr, choices))

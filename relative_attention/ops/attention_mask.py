@@ -14,8 +14,8 @@ class AttentionMask:
     Args:
         length: int, or int scalar tensor. Number `T` of queries and keys.
         padding_mask: bool tensor `(B, T)`. `True` = real token.
-        attention_mask: bool tensor, broadcast to `(B, T, T)`. `True` = may
-            attend.
+        attention_mask: bool tensor, broadcast to `(B, T, T)`, or with an
+            axis of heads to `(B, N, T, T)`. `True` = may attend.
         is_causal: bool. Whether a query attends only to its own and earlier
             positions.
     """
@@ -30,13 +30,15 @@ class AttentionMask:
             attention_mask = ops.cast(attention_mask, "bool")
             while len(attention_mask.shape) < 3:
                 attention_mask = attention_mask[None]
-            if None in attention_mask.shape[1:]:
+            if len(attention_mask.shape) == 3:
+                attention_mask = attention_mask[:, None]
+            if None in attention_mask.shape[2:]:
                 # An axis of unknown size may be one that is broadcast.
                 attention_mask = ops.broadcast_to(
                     attention_mask,
-                    (ops.shape(attention_mask)[0], length, length),
+                    (*ops.shape(attention_mask)[:2], length, length),
                 )
-            self._masks.append(attention_mask[:, None])
+            self._masks.append(attention_mask)
         if padding_mask is not None:
             self._masks.append(ops.cast(padding_mask, "bool")[:, None, None, :])
 

@@ -7,6 +7,7 @@ import warnings
 
 from relative_attention.atomic_files import atomic_file
 from relative_attention.errors import InputError
+from relative_attention.install_hint import install_hint
 
 
 def make_figure(size, layout="constrained"):
@@ -36,7 +37,7 @@ def check_matplotlib():
     except ImportError as error:
         raise InputError(
             "Pictures need `matplotlib`. Install it with "
-            "`pip install 'relative-attention[plot]'`."
+            f"{install_hint('plot')}."
         ) from error
 
 

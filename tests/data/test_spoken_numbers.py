@@ -322,5 +322,5 @@ def test_a_missing_package_is_named_with_the_way_out(
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(InputError, match=package) as error:
         write_spoken_numbers(tmp_path)
-    assert "`pip install 'relative-attention[demo]'`" in str(error.value)
+    assert "`pip install '.[demo]'` in a checkout" in str(error.value)
     assert not list(tmp_path.iterdir())

@@ -141,7 +141,7 @@ def test_missing_package_for_warmup_is_named(
         __file__,
     )
     assert (status, out) == (1, "")
-    assert "relative-attention[serving]" in err and err.count("\n") == 1
+    assert ".[serving]" in err and err.count("\n") == 1
     assert not list(tmp_path.iterdir())
 
 

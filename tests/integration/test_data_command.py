@@ -315,7 +315,7 @@ def test_extra_is_named_when_the_package_is_missing(run, internet, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "tensorflow_datasets", None)
     status, _, err = run()
     assert status == 1
-    assert "pip install 'relative-attention[wmt]'" in err
+    assert "pip install '.[wmt]'" in err
     # Before anything is downloaded.
     assert internet.num_calls == 0
 

@@ -1,0 +1,128 @@
+"""Makes the package's classes known to Keras without importing them.
+
+Keras finds a class of a `.keras` file in its registry, where a class enters
+when its module is imported. The modules of this package are imported when
+they are first used, so that a new process which is to load a file would find
+nothing. Hence stand-ins are registered: at once where Keras is imported
+already, else when it is. A stand-in imports its class when the class is
+needed, and the class then takes its place in the registry.
+"""
+
+import importlib
+import importlib.abc
+import sys
+
+PACKAGE = "relative_attention"
+
+# Every class with `register_keras_serializable`, by the room it is in.
+_CLASSES = {
+    "layers": (
+        "cross_attention.CrossAttention",
+        "dropout.Dropout",
+        "feed_forward.FeedForward",
+        "head_projection.HeadProjection",
+        "layer_normalization.LayerNormalization",
+        "learned_positions.LearnedPositions",
+        "matrix_initializer.MatrixInitializer",
+        "per_head_initializer.PerHeadInitializer",
+        "relation_aware_self_attention.RelationAwareSelfAttention",
+        "relative_global_attention.RelativeGlobalAttention",
+        "relative_self_attention.RelativeSelfAttention",
+        "sinusoidal_positions.SinusoidalPositions",
+        "target_space_embedding.TargetSpaceEmbedding",
+        "token_embedding.TokenEmbedding",
+        "transformer_decoder_block.TransformerDecoderBlock",
+        "transformer_encoder_block.TransformerEncoderBlock",
+    ),
+    "models": ("transformer.Transformer",),
+    "training": (
+        "averaging_adam.AveragingAdam",
+        "masked_cross_entropy.MaskedCrossEntropy",
+        "perplexity.Perplexity",
+        "token_accuracy.TokenAccuracy",
+        "transformer_schedule.TransformerSchedule",
+    ),
+}
+
+
+def register_with_keras():
+    """Register the classes, now or when Keras is imported."""
+    if sys.modules.get("keras") is not None:
+        _register()
+    else:
+        sys.meta_path.insert(0, _KerasFinder())
+
+
+def registered_names():
+    """The names of the classes in Keras' registry, a list of strings."""
+    return [
+        f"{PACKAGE}>{path.rpartition('.')[-1]}"
+        for paths in _CLASSES.values()
+        for path in paths
+    ]
+
+
+def _register():
+    import keras
+
+    registry = keras.saving.get_custom_objects()
+    paths = [
+        f"{PACKAGE}.{room}.{path}"
+        for room, paths in _CLASSES.items()
+        for path in paths
+    ]
+    for name, path in zip(registered_names(), paths):
+        # What is imported already stays.
+        registry.setdefault(name, _StandIn(path))
+
+
+class _StandIn:
+    """Is to Keras the class at a dotted path, imported at first use."""
+
+    def __init__(self, path):
+        self._path = path
+
+    def _resolve(self):
+        module, _, name = self._path.rpartition(".")
+        return getattr(importlib.import_module(module), name)
+
+    def __getattr__(self, attribute):
+        return getattr(self._resolve(), attribute)
+
+    def __call__(self, *args, **kwargs):
+        return self._resolve()(*args, **kwargs)
+
+    def __repr__(self):
+        return f"<class '{self._path}', not imported yet>"
+
+
+class _KerasFinder(importlib.abc.MetaPathFinder):
+    """Leaves finding Keras to the other finders; registers once it is there.
+
+    Only the method of one loader is replaced, so that the module looks, to
+    whoever asks, as if nothing had been.
+    """
+
+    def find_spec(self, name, path=None, target=None):
+        if name != "keras":
+            return None
+        for finder in sys.meta_path:
+            if finder is self or not hasattr(finder, "find_spec"):
+                continue
+            spec = finder.find_spec(name, path, target)
+            if spec is not None:
+                if spec.loader is not None:
+                    self._watch(spec.loader)
+                return spec
+        return None
+
+    def _watch(self, loader):
+        def execute_and_register(module):
+            del loader.exec_module
+            loader.exec_module(module)
+            # Only now: where importing Keras failed, it may be tried again.
+            if self in sys.meta_path:
+                sys.meta_path.remove(self)
+                _register()
+
+        loader.exec_module = execute_and_register

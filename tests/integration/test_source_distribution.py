@@ -1,0 +1,60 @@
+"""What an sdist holds, and what the metadata says of licences."""
+
+import email
+import pathlib
+import subprocess
+import sys
+import tarfile
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory):
+    """The sdist, opened."""
+    folder = tmp_path_factory.mktemp("sdist")
+    command = ["setup.py", "--quiet", "egg_info", "--egg-base", folder]
+    command += ["sdist", "--formats=tar", "--dist-dir", folder]
+    subprocess.run([sys.executable, *command], cwd=ROOT, check=True)
+    (path,) = folder.glob("*.tar")
+    with tarfile.open(path) as archive:
+        yield archive
+
+
+@pytest.fixture(scope="module")
+def names(archive):
+    """Paths in the sdist, below its one folder."""
+    return {name.partition("/")[2] for name in archive.getnames()}
+
+
+def test_whoever_has_the_sdist_can_test_it(names):
+    for folder in ("tests", "notebooks", "benchmarks", "models"):
+        files = {
+            path.relative_to(ROOT).as_posix()
+            for path in (ROOT / folder).rglob("*")
+            if path.suffix in (".py", ".ipynb", ".yaml", ".npz", ".json")
+        }
+        assert files and files <= names, folder
+    assert {"Makefile", "docs/build.py", "pyproject.toml"} <= names
+    assert not [name for name in names if "__pycache__" in name]
+
+
+def test_metadata_says_that_the_weights_are_for_research_alone(archive):
+    (path,) = [
+        name
+        for name in archive.getnames()
+        if name.count("/") == 1 and name.endswith("/PKG-INFO")
+    ]
+    text = archive.extractfile(path).read().decode("utf-8")
+    metadata = email.message_from_string(text)
+    assert metadata["License-Expression"] == (
+        "Apache-2.0 AND LicenseRef-Multi30k-Research-Only"
+    )
+    licenses = set(metadata.get_all("License-File"))
+    assert "LICENSE" in licenses
+    for weights in (ROOT / "models").glob("*/model.safetensors"):
+        beside = weights.with_name("LICENSE.md")
+        assert "non-commercial research" in beside.read_text("utf-8")
+        assert beside.relative_to(ROOT).as_posix() in licenses
