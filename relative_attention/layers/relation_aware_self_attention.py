@@ -147,14 +147,16 @@ class RelationAwareSelfAttention(SelfAttentionLayer):
         """As in `SelfAttentionLayer`; `edges` are one-hot labels."""
         logits = attention_logits(query, key)
         if self.use_key_relations:
-            table = ops.cast(self.key_relation_embeddings, query.dtype)
-            logits = logits + label_logits(query, table, edges)
+            logits = logits + label_logits(
+                query, self.key_relation_embeddings, edges
+            )
         scores = masked_softmax(logits, mask and mask.whole())
         kept = self.dropout_layer(scores, training=training)
         context = attention_context(kept, value)
         if self.use_value_relations:
-            table = ops.cast(self.value_relation_embeddings, value.dtype)
-            context = context + label_context(kept, table, edges)
+            context = context + label_context(
+                kept, self.value_relation_embeddings, edges
+            )
         return context, scores
 
     def _check_relations(self, inputs_shape, relations):

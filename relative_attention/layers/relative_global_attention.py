@@ -11,6 +11,7 @@ from relative_attention.ops.attention import attention_logits
 from relative_attention.ops.attention import masked_softmax
 from relative_attention.ops.skew import skew
 from relative_attention.ops.skew import unskew
+from relative_attention.ops.table_product import table_product
 
 
 @keras.saving.register_keras_serializable(package="relative_attention")
@@ -136,29 +137,27 @@ class RelativeGlobalAttention(SelfAttentionLayer):
         """As in `SelfAttentionLayer`; `edges`: every distance, ascending."""
         logits = attention_logits(query, key)
         if self.use_key_relations:
-            rows = self._rows(self.key_relation_embeddings, edges, query.dtype)
+            rows = self._rows(self.key_relation_embeddings, edges)
             logits = logits + skew(
-                ops.matmul(query, ops.swapaxes(rows, -1, -2))
+                table_product(query, ops.swapaxes(rows, -1, -2))
             )
         scores = masked_softmax(logits, mask and mask.whole())
         kept = self.dropout_layer(scores, training=training)
         context = attention_context(kept, value)
         if self.use_value_relations:
-            rows = self._rows(
-                self.value_relation_embeddings, edges, value.dtype
-            )
+            rows = self._rows(self.value_relation_embeddings, edges)
             reach = 0 if self.causal else ops.shape(value)[2] - 1
-            context = context + ops.matmul(unskew(kept, reach), rows)
+            context = context + table_product(unskew(kept, reach), rows)
         return context, scores
 
-    def _rows(self, embeddings, distances, dtype):
+    def _rows(self, embeddings, distances):
         """Embeddings by distance, `(..., distances, H)`; zero beyond reach."""
         last = self.max_relative_position - 1
         rows = ops.take(
             embeddings, ops.clip(distances, -last, last) + last, axis=-2
         )
-        is_near = ops.cast(ops.abs(distances) <= last, dtype)
-        return ops.cast(rows, dtype) * is_near[:, None]
+        is_near = ops.cast(ops.abs(distances) <= last, rows.dtype)
+        return rows * is_near[:, None]
 
     def get_config(self):
         return {

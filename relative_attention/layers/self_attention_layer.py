@@ -72,12 +72,15 @@ class SelfAttentionLayer(MultiHeadLayer):
         if not self.share_relations_across_heads:
             shape = (self.num_heads, *shape)
             initializer = PerHeadInitializer(initializer)
+        # Not cast by itself: the gradients of all edges of a row are summed,
+        # and in half precision that sum would be badly off.
         return self.add_weight(
             name=name,
             shape=shape,
             initializer=initializer,
             regularizer=self.relation_regularizer,
             constraint=self.relation_constraint,
+            autocast=False,
         )
 
     def _num_relations(self):

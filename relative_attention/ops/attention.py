@@ -2,12 +2,11 @@
 
 from keras import ops
 
+from relative_attention.ops.masks import hide_masked
+from relative_attention.ops.precision import widened
 from relative_attention.ops.relative_attention_inner import (
     relative_attention_inner,
 )
-
-# Far below any logit, yet finite: a row of -inf would make softmax nan.
-_MASKED_LOGIT = -1e9
 
 
 def attention_logits(query, key, key_relations=None):
@@ -48,7 +47,8 @@ def attention_context(scores, value, value_relations=None):
 def masked_softmax(logits, mask=None):
     """Attention scores: softmax over the keys that a query may attend to.
 
-    Computed in float32 whatever the input: in float16, -1e9 is -inf.
+    Computed in float32 where the input is in half precision: in float16, -1e9
+    is -inf.
 
     Args:
         logits: float tensor `(B, N, T, S)`.
@@ -60,13 +60,13 @@ def masked_softmax(logits, mask=None):
         is masked is all zeros.
     """
     dtype = logits.dtype
-    logits = ops.cast(logits, "float32")
+    logits = widened(logits)
     if mask is None:
         return ops.cast(_softmax(logits), dtype)
-    scores = _softmax(logits + ops.where(mask, 0.0, _MASKED_LOGIT))
+    scores = _softmax(hide_masked(logits, mask))
     # Without this a fully masked row would attend to every key alike.
     any_key = ops.any(mask, axis=-1, keepdims=True)
-    return ops.cast(scores * ops.cast(any_key, "float32"), dtype)
+    return ops.cast(scores * ops.cast(any_key, scores.dtype), dtype)
 
 
 def _softmax(logits):

@@ -14,6 +14,10 @@ there are three products with keys: `left` of the band, `near` it, and to its
   the gradient written out, no tensor `(B, N, T, T)` is passed over more often
   than without relations, one is kept for the gradient, and blocks small
   enough for a cache are worked on one after the other.
+
+In half precision scores are normalised, as sums of unnormalised ones could be
+beyond float16, and the gradient's sums over a row are made of the very numbers
+they are taken from (`_Block._mean_score_gradient`).
 """
 
 import dataclasses
@@ -21,10 +25,14 @@ import dataclasses
 from keras import ops
 
 from relative_attention.ops.in_order import after
+from relative_attention.ops.masks import MASKED_LOGIT
+from relative_attention.ops.masks import hide_masked
+from relative_attention.ops.precision import is_half
+from relative_attention.ops.precision import widened
 from relative_attention.ops.shear import shear
 from relative_attention.ops.shear import unshear
-
-_MASKED_LOGIT = -1e9
+from relative_attention.ops.table_product import table_gradient
+from relative_attention.ops.table_product import table_product
 
 
 def block_attention(
@@ -44,7 +52,8 @@ def block_attention(
         key: float tensor `(B, N, T, H)`.
         value: float tensor `(B, N, T, H_v)`.
         key_relations: float tensor `(2K + 1, H)`, or `(N, 2K + 1, H)`, row
-            `K + d` for distance `d`; or `None`.
+            `K + d` for distance `d`; or `None`. In float32 its gradient is
+            summed in float32, whatever the dtype of the query.
         value_relations: float tensor of `H_v` numbers a row, or `None`.
         mask: `AttentionMask`, or `None`. A query that may attend to nothing
             gets zeros.
@@ -92,7 +101,10 @@ def block_attention(
 
     @ops.custom_gradient
     def attend(*tensors):
-        x = dict(zip(names, tensors))
+        x = {
+            name: ops.cast(tensor, query.dtype)
+            for name, tensor in zip(names, tensors)
+        }
         contexts = []
         for block in blocks:
             previous = contexts[-1] if contexts else None
@@ -107,7 +119,7 @@ def block_attention(
                 previous = sums["query"][-1] if sums["query"] else None
                 block.add_gradients(x, upstream, previous, sums)
             return tuple(
-                _SUMS.get(name, _sum_tables)(parts[::-1], x[name])
+                _SUMS.get(name, _sum_tables)(parts[::-1], operands[name])
                 for name, parts in sums.items()
             )
 
@@ -147,18 +159,22 @@ def _operands(query, key, value, tables, has_right):
     for name, table in tables.items():
         if table is None:
             continue
-        table = ops.cast(table, query.dtype)
         farthest = table[..., :1, :]
         relations = table - farthest
         operands[f"{name}_relations"] = relations
         if name == "value":
             # Scores that were dropped do not sum to one, so that of values
             # nothing can be left out.
-            operands["value"] = right["value"] = value + farthest
-        right[name] = right[name] + relations[..., -1:, :]
+            operands["value"] = right["value"] = _add_row(value, farthest)
+        right[name] = _add_row(right[name], relations[..., -1:, :])
     if has_right:
         operands |= {f"{name}_right": x for name, x in right.items()}
     return operands
+
+
+def _add_row(x, row):
+    """Widened, so that the gradient of the row is summed widened."""
+    return ops.cast(widened(x) + ops.cast(row, widened(x).dtype), x.dtype)
 
 
 def _blocks(length, block_length, reach, has_relations, is_causal):
@@ -219,58 +235,68 @@ class _Block:
         logits = [
             self._logits(x, query, mask, *region) for region in self.regions()
         ]
-        maxima = [ops.max(part, axis=-1, keepdims=True) for part in logits]
+        # `initial` for sequences without tokens, which Keras refuses otherwise.
+        maxima = [
+            ops.max(part, axis=-1, keepdims=True, initial=2 * MASKED_LOGIT)
+            for part in logits
+        ]
         largest = maxima[0]
         for maximum in maxima[1:]:
             largest = ops.maximum(largest, maximum)
         scores = [ops.exp(part - largest) for part in logits]
         total = sum(ops.sum(part, axis=-1, keepdims=True) for part in scores)
-        self.inverse = 1 / total
+        inverse = 1 / total
         if mask is not None:
             # Without this a fully masked row would attend to every key alike.
-            self.inverse = ops.where(
-                largest > _MASKED_LOGIT / 2, self.inverse, 0.0
-            )
+            inverse = ops.where(largest > MASKED_LOGIT / 2, inverse, 0.0)
+        self.is_half = is_half(query)
+        if self.is_half:
+            scores = [part * inverse for part in scores]
         self.scores = [ops.cast(part, query.dtype) for part in scores]
+        # What is left to multiply by.
+        self.inverse = None if self.is_half else inverse
         context = 0
         for index, (kind, start, stop) in enumerate(self.regions()):
             values = x[_operand("value", kind)][:, :, start:stop]
             context = context + ops.matmul(self._dropped(index), values)
         if "value_relations" in x:
             self.buckets = self._by_distance(self._dropped(0))
-            context = context + _by_table(self.buckets, x["value_relations"])
-        self.context = context * ops.cast(self.inverse, context.dtype)
+            context = context + table_product(
+                self.buckets, x["value_relations"]
+            )
+        self.context = self._normalized(context)
         return self.context
+
+    def _normalized(self, rows):
+        """Context vectors, or their gradient, as of normalised scores."""
+        return rows if self.inverse is None else rows * self.inverse
 
     def _logits(self, x, query, mask, kind, start, stop):
         keys = x[_operand("key", kind)][:, :, start:stop]
         logits = ops.matmul(query, _transposed(keys))
         if kind == "near" and "key_relations" in x:
-            by_distance = _by_table(query, _transposed(x["key_relations"]))
+            by_distance = table_product(query, _transposed(x["key_relations"]))
             logits = logits + self._by_key(by_distance)
-        logits = ops.cast(logits, "float32")
+        logits = widened(logits)
         part = mask and mask.part(self.start, self.stop, start, stop)
-        if part is not None:
-            logits = logits + ops.where(part, 0.0, _MASKED_LOGIT)
-        return logits
+        return logits if part is None else hide_masked(logits, part)
 
     def add_gradients(self, x, upstream, previous, sums):
         """Append to each list what the block adds to an operand's gradient."""
         upstream = after(upstream[:, :, self.start : self.stop], previous)
         query = x["query"][:, :, self.start : self.stop]
-        upstream = upstream * ops.cast(self.inverse, upstream.dtype)
-        # Of the sum that context vectors were divided by.
-        of_total = -ops.sum(
-            ops.cast(upstream * self.context, "float32"),
-            axis=-1,
-            keepdims=True,
-        )
+        upstream = self._normalized(upstream)
+        of_scores = [
+            self._score_gradient(x, upstream, index)
+            for index in range(len(self.regions()))
+        ]
+        mean = self._mean_score_gradient(upstream, of_scores)
         of_query = 0
         of_keys, of_values = {}, {}
         for index, (kind, start, stop) in enumerate(self.regions()):
+            # Of a softmax: dS = P (dP - D).
             of_logits = ops.cast(
-                ops.cast(self.scores[index], "float32")
-                * (self._score_gradient(x, upstream, index) + of_total),
+                widened(self.scores[index]) * (of_scores[index] - mean),
                 query.dtype,
             )
             keys = x[_operand("key", kind)][:, :, start:stop]
@@ -282,13 +308,15 @@ class _Block:
             if kind == "near" and "key_relations" in x:
                 relations = x["key_relations"]
                 by_distance = self._by_distance(of_logits)
-                of_query = of_query + _by_table(by_distance, relations)
+                of_query = of_query + table_product(by_distance, relations)
                 sums["key_relations"].append(
-                    _table_gradient(by_distance, query, relations)
+                    table_gradient(by_distance, query, relations.shape)
                 )
         if "value_relations" in x:
             sums["value_relations"].append(
-                _table_gradient(self.buckets, upstream, x["value_relations"])
+                table_gradient(
+                    self.buckets, upstream, x["value_relations"].shape
+                )
             )
         sums["query"].append(of_query)
         for name, parts in (("key", of_keys), ("value", of_values)):
@@ -297,19 +325,40 @@ class _Block:
             if "right" in parts:
                 sums[f"{name}_right"].append(parts["right"])
 
+    def _mean_score_gradient(self, upstream, of_scores):
+        """`D = sum_j P_ij dP_ij`, `(B, N, C, 1)`: what a row has in common.
+
+        It is also `dO_i O_i`, a product over the context vectors alone (Dao et
+        al. 2022, appendix B). In half precision the two differ by what
+        each was rounded, and what is then left of the sum of a row of `dS`,
+        0 by right, would weigh as much as all keys have in common. So there
+        it is the mean of the same numbers that it is taken from, by the same
+        weights.
+        """
+        if not self.is_half:
+            return ops.sum(upstream * self.context, axis=-1, keepdims=True)
+        weighted = total = 0
+        for scores, part in zip(map(widened, self.scores), of_scores):
+            weighted += ops.sum(scores * part, axis=-1, keepdims=True)
+            total += ops.sum(scores, axis=-1, keepdims=True)
+        # Fully masked rows have no weight.
+        return weighted / ops.where(total == 0, 1.0, total)
+
     def _score_gradient(self, x, upstream, index):
-        """By way of the context vectors; float32, `(B, N, C, keys)`."""
+        """`dP`, by way of the context vectors: float, `(B, N, C, keys)`."""
         kind, start, stop = self.regions()[index]
         values = x[_operand("value", kind)][:, :, start:stop]
         of_scores = ops.matmul(upstream, _transposed(values))
         if kind == "near" and "value_relations" in x:
             relations = _transposed(x["value_relations"])
-            of_scores = of_scores + self._by_key(_by_table(upstream, relations))
+            of_scores = of_scores + self._by_key(
+                table_product(upstream, relations)
+            )
         if self.kept is not None:
             of_scores = ops.where(
                 self.kept[index], of_scores * self.kept_scale, 0.0
             )
-        return ops.cast(of_scores, "float32")
+        return widened(of_scores)
 
     def _dropped(self, index):
         scores = self.scores[index]
@@ -347,26 +396,8 @@ def _joined(parts):
     return parts[0] if len(parts) == 1 else ops.concatenate(parts, axis=2)
 
 
-def _by_table(x, table):
-    """`(B, N, C, I)` times `(I, J)` or `(N, I, J)`: `(B, N, C, J)`."""
-    if len(table.shape) == 3:
-        return ops.matmul(x, table)
-    # As one matrix product.
-    product = ops.matmul(ops.reshape(x, (-1, table.shape[0])), table)
-    return ops.reshape(product, (*ops.shape(x)[:3], table.shape[1]))
-
-
-def _table_gradient(x, y, table):
-    """Sum over the batch of `x^T y`, in the shape of the table."""
-    if len(table.shape) == 3:
-        return ops.sum(ops.matmul(_transposed(x), y), axis=0)
-    num_rows, width = table.shape
-    x = ops.reshape(x, (-1, num_rows))
-    return ops.matmul(_transposed(x), ops.reshape(y, (-1, width)))
-
-
 def _sum_tables(parts, like):
-    return sum(parts)
+    return ops.cast(sum(parts), like.dtype)
 
 
 def _join_queries(parts, like):

@@ -2,6 +2,8 @@
 
 from keras import ops
 
+from relative_attention.ops.table_product import table_product
+
 
 def label_logits(query, embeddings, edges):
     """What the labels add to the logits: `q_i a^K_ij` of eq. 4.
@@ -18,7 +20,7 @@ def label_logits(query, embeddings, edges):
     Returns:
         Float tensor `(B, N, T, S)`.
     """
-    by_label = ops.matmul(query, ops.swapaxes(embeddings, -1, -2))
+    by_label = table_product(query, ops.swapaxes(embeddings, -1, -2))
     return _by_query(by_label, ops.swapaxes(edges, -1, -2))
 
 
@@ -36,7 +38,7 @@ def label_context(scores, embeddings, edges):
     Returns:
         Float tensor `(B, N, T, H_v)`.
     """
-    return ops.matmul(_by_query(scores, edges), embeddings)
+    return table_product(_by_query(scores, edges), embeddings)
 
 
 def _by_query(rows, matrices):

@@ -7,6 +7,8 @@ not grow with what has been decoded.
 
 from keras import ops
 
+from relative_attention.ops.table_product import table_product
+
 
 def last_relation_logits(query, relations, position):
     """What relations add to the logits, eq. 5.
@@ -20,7 +22,7 @@ def last_relation_logits(query, relations, position):
     Returns:
         Float tensor `(B, N, M, position + 1)`, zero for earlier positions.
     """
-    logits = _by_head(query, ops.swapaxes(relations, -1, -2))
+    logits = table_product(query, ops.swapaxes(relations, -1, -2))
     # Some of the last `K` may lie before the first position.
     before = ((0, 0), (0, 0), (0, 0), (position + 1, 0))
     return ops.pad(logits, before)[..., relations.shape[-2] :]
@@ -40,13 +42,4 @@ def last_relation_context(scores, relations, position):
     num_relations = relations.shape[-2]
     before = ((0, 0), (0, 0), (0, 0), (num_relations, 0))
     last = ops.pad(scores, before)[..., position + 1 :]
-    return _by_head(last, relations)
-
-
-def _by_head(x, y):
-    """`(B, N, M, I)` times `(I, J)` or `(N, I, J)`: `(B, N, M, J)`."""
-    if len(y.shape) == 3:
-        return ops.matmul(x, y)
-    # As a matrix, in whose place Keras would put a dozen small operations.
-    product = ops.matmul(ops.reshape(x, (-1, y.shape[0])), y)
-    return ops.reshape(product, (-1, *x.shape[1:3], y.shape[1]))
+    return table_product(last, relations)

@@ -3,6 +3,8 @@
 from keras import ops
 
 PADDING_ID = 0
+# Far below any logit, yet finite: a row of -inf would make softmax nan.
+MASKED_LOGIT = -1e9
 
 
 def padding_mask(token_ids):
@@ -20,3 +22,21 @@ def causal_mask(query_positions, key_positions):
     single query in cached decoding gets the row it has in training.
     """
     return ops.less_equal(key_positions[None, :], query_positions[:, None])
+
+
+def hide_masked(logits, mask):
+    """Logits as they are where a query may attend, elsewhere far below.
+
+    Args:
+        logits: float tensor `(B, N, T, S)`; in float16 -1e9 would be -inf.
+        mask: bool tensor that broadcasts to its shape. `True` = may attend.
+
+    Returns:
+        Tensor of the shape and dtype of `logits`.
+    """
+    # As bare numbers they would be of Keras' default float type.
+    shown, hidden = (
+        ops.convert_to_tensor(number, logits.dtype)
+        for number in (0.0, MASKED_LOGIT)
+    )
+    return logits + ops.where(mask, shown, hidden)

@@ -797,35 +797,6 @@ def test_dropout_keeps_the_mean_of_the_outputs(inputs, build_layer):
 # === Ways to compute it ===
 
 
-@pytest.mark.parametrize("length", [40, 64, 300])
-@pytest.mark.parametrize("is_causal", [False, True], ids=["free", "causal"])
-def test_every_implementation_gives_the_same(rng, gradients, length, is_causal):
-    arrays = [normal(rng, 1, length, D)]
-    layers = []
-    for implementation in ("transpose", "blocks", "auto"):
-        layer = RelativeSelfAttention(N, H, 3, implementation=implementation)
-        layer.build((None, None, D))
-        layers.append(layer)
-    for layer in layers[1:]:
-        layer.set_weights(layers[0].get_weights())
-    expected, *others = (
-        [
-            layer(*arrays, use_causal_mask=is_causal),
-            *gradients(
-                lambda x, layer=layer: ops.sum(
-                    ops.square(layer(x, use_causal_mask=is_causal))
-                ),
-                arrays,
-                layer.trainable_variables,
-            ),
-        ]
-        for layer in layers
-    )
-    for other in others:
-        for result, wanted in zip(other, expected, strict=True):
-            assert_same(result, wanted)
-
-
 @pytest.mark.parametrize(
     ("length", "distance", "takes_blocks"),
     [

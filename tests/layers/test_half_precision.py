@@ -1,0 +1,137 @@
+"""Gradients in half precision beside those of float32.
+
+Both layers have the same weights and inputs, rounded to half precision, so
+that what differs is what each computes; float32 is exact enough to measure by.
+"""
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from relative_attention.layers import RelationAwareSelfAttention
+from relative_attention.layers import RelativeGlobalAttention
+from relative_attention.layers import RelativeSelfAttention
+
+B, D, N, H, K = 4, 32, 2, 16, 8
+
+
+def relations(length):
+    distance = np.arange(length) - np.arange(length)[:, None]
+    return np.clip(distance, -K, K) + K
+
+
+KINDS = {
+    "transpose": lambda **arguments: RelativeSelfAttention(
+        N, H, K, implementation="transpose", **arguments
+    ),
+    "blocks": lambda **arguments: RelativeSelfAttention(
+        N, H, K, implementation="blocks", **arguments
+    ),
+    "global": lambda **arguments: RelativeGlobalAttention(
+        N, H, K, use_value_relations=True, **arguments
+    ),
+    "graph": lambda **arguments: RelationAwareSelfAttention(
+        N, H, 2 * K + 1, **arguments
+    ),
+}
+
+
+def relative_errors(rng, gradients, build, x, dtype):
+    """Of each gradient, the norm of what it is off by over its norm."""
+
+    def rounded(array):
+        return np.array(ops.cast(ops.cast(array, dtype), "float32"))
+
+    x = rounded(x)
+    upstream = ops.convert_to_tensor(rounded(rng.normal(size=x.shape)))
+    layers = [build(dtype=policy) for policy in ("float32", f"mixed_{dtype}")]
+    for layer in layers:
+        layer.build(x.shape)
+    weights = [rounded(weight) for weight in layers[0].get_weights()]
+    is_graph = isinstance(layers[0], RelationAwareSelfAttention)
+    arguments = [relations(x.shape[1])] if is_graph else []
+
+    def find_gradients(layer):
+        layer.set_weights(weights)
+        return gradients(
+            lambda: ops.sum(
+                ops.cast(layer(x, *arguments), "float32") * upstream
+            ),
+            [],
+            layer.trainable_variables,
+        )
+
+    expected, results = map(find_gradients, layers)
+    return {
+        variable.path.split("/", 1)[1]: np.linalg.norm(result - wanted)
+        / np.linalg.norm(wanted)
+        for variable, result, wanted in zip(
+            layers[0].trainable_variables, results, expected, strict=True
+        )
+    }
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+@pytest.mark.parametrize(
+    ("length", "share"),
+    [(32, True), (256, True), (256, False)],
+    ids=["short", "shared", "apart"],
+)
+@pytest.mark.parametrize("kind", KINDS)
+def test_gradients_of_tables_are_summed_in_float32(
+    rng, gradients, kind, share, length, dtype
+):
+    errors = relative_errors(
+        rng,
+        gradients,
+        lambda **arguments: KINDS[kind](
+            share_relations_across_heads=share, **arguments
+        ),
+        rng.normal(size=(B, length, D)),
+        dtype,
+    )
+    for table in ("key_relation_embeddings", "value_relation_embeddings"):
+        assert errors[table] < 0.02
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+@pytest.mark.parametrize("implementation", ["transpose", "blocks"])
+def test_what_all_inputs_have_in_common_leaves_no_error(
+    rng, gradients, implementation, dtype
+):
+    # Gradients of the logits of a query sum to zero. What rounding left of
+    # that sum would weigh as much as the mean of the inputs.
+    errors = relative_errors(
+        rng,
+        gradients,
+        lambda **arguments: KINDS[implementation](
+            kernel_initializer=keras.initializers.RandomNormal(
+                stddev=0.02, seed=1
+            ),
+            **arguments,
+        ),
+        10 + rng.normal(size=(B, 256, D)),
+        dtype,
+    )
+    assert errors["key/kernel"] < 0.05
+    assert errors["query/kernel"] < 0.05
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("implementation", ["transpose", "blocks"])
+def test_long_sequence_of_large_values_does_not_overflow(implementation, dtype):
+    # 4,096 values of 30 sum to twice the largest number of float16.
+    layer = KINDS[implementation](
+        value_dim=1,
+        output_shape=1,
+        kernel_initializer="zeros",
+        dtype=f"mixed_{dtype}",
+    )
+    layer.build((None, None, 1))
+    layer.value_dense.kernel.assign(np.ones((1, N, 1)))
+    layer.output_dense.kernel.assign(np.ones((N, 1, 1)) / N)
+    layer.value_relation_embeddings.assign(np.zeros((2 * K + 1, 1)))
+    length = 4096 if implementation == "blocks" else 256
+    outputs = layer(np.full((1, length, 1), 30, "float32"))
+    np.testing.assert_allclose(ops.cast(outputs, "float32"), 30, rtol=0.01)
