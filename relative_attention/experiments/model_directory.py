@@ -180,7 +180,7 @@ def _decoding_section(mapping):
     # A recipe knows of each value what it may be.
     return Recipe.from_mapping(
         {
-            "name": "",
+            "name": "any",
             "model": {"preset": "transformer_tiny"},
             "training": {"steps": 1},
             "decoding": mapping,
