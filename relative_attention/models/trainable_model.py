@@ -94,7 +94,7 @@ class TrainableModel(keras.Model):
             # weighted by that number it becomes a mean over the epoch.
             weight = ops.sum(token_weights(y, sample_weight))
             share = sum_over_replicas(weight) / ops.maximum(weight, 1e-9)
-            loss_of_tokens = loss * share
+            loss_of_tokens = ops.cast(loss, "float32") * share
             if training and keras.backend.backend() == "tensorflow":
                 # An update that is left out is none; what is evaluated is.
                 is_finite = ops.isfinite(loss)

@@ -149,6 +149,7 @@ def _cut_table(table, length):
     reach = table.shape[-2] // 2
     if length is None or length > reach:
         return table
+    length = max(length, 1)
     return table[..., reach - length + 1 : reach + length, :]
 
 
