@@ -216,15 +216,16 @@ def _penalty(length, length_penalty):
 def _start(model, source_token_ids, num_beams, limits):
     beams = (ops.shape(source_token_ids)[0], num_beams)
     # All beams are equal at first: only one may have continuations.
-    first_beam = ops.arange(num_beams) == 0
+    first_beam = ops.arange(num_beams, dtype="int32") == 0
     state = {
         "position": ops.zeros((), "int32"),
         "last_token_ids": first_inputs(model, beams),
         "token_ids": ops.zeros((*beams, 0), "int32"),
-        "log_probs": ops.zeros(beams)
-        + ops.where(first_beam, 0.0, IMPOSSIBLE)[None],
+        "log_probs": ops.where(
+            first_beam, ops.zeros(beams, "float32"), IMPOSSIBLE
+        ),
         "finished_token_ids": ops.zeros((*beams, 0), "int32"),
-        "finished_scores": ops.full(beams, IMPOSSIBLE),
+        "finished_scores": ops.full(beams, IMPOSSIBLE, "float32"),
         "live": start_live(model, source_token_ids),
         "is_done": limits <= 0,
         # Whether a logit was no number: then nothing found is a translation.

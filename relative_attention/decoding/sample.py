@@ -185,7 +185,7 @@ def _sample(model, tensors, num_results, top_k):
             "position": ops.zeros((), "int32"),
             "last_token_ids": first_inputs(model, shape),
             "token_ids": ops.zeros((*shape, 0), "int32"),
-            "log_probs": ops.zeros(shape),
+            "log_probs": ops.zeros(shape, "float32"),
             "live": start_live(model, tensors["source_token_ids"]),
             "is_done": ops.broadcast_to(
                 (constraints.limits <= 0)[:, None], shape

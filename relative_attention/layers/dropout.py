@@ -67,7 +67,9 @@ class Dropout(keras.layers.Dropout):
         """Which elements are kept: bool, of the given shape."""
         if not _LEAST_RATE <= self.rate <= 1 - _LEAST_RATE:
             seed = replica_seeds(self.seed_generator)
-            return keras.random.uniform(shape, seed=seed) >= self.rate
+            # In half precision 0 is drawn more often than a small rate.
+            draws = keras.random.uniform(shape, dtype="float32", seed=seed)
+            return draws >= self.rate
         size = math.prod(shape)
         # One word more than the elements need decides how to round.
         words = keras.random.randint(

@@ -114,6 +114,8 @@ class RelativeGlobalAttention(SelfAttentionLayer):
         return num_past if self.causal else 2 * num_past - 1
 
     def _edges(self, length):
+        if isinstance(length, int):
+            length = max(length, 1)
         last = 0 if self.causal else length - 1
         return ops.arange(1 - length, last + 1, dtype="int32")
 
@@ -146,7 +148,7 @@ class RelativeGlobalAttention(SelfAttentionLayer):
         context = attention_context(kept, value)
         if self.use_value_relations:
             rows = self._rows(self.value_relation_embeddings, edges)
-            reach = 0 if self.causal else ops.shape(value)[2] - 1
+            reach = ops.shape(edges)[0] - ops.shape(value)[2]
             context = context + table_product(unskew(kept, reach), rows)
         return context, scores
 

@@ -223,7 +223,7 @@ def _update(model, loss, gradients):
 
     optimizer = model.optimizer
     norm = tf.linalg.global_norm([g for g in gradients if g is not None])
-    norm = norm / optimizer.scale_loss(tf.constant(1.0))
+    norm = tf.cast(norm, "float32") / optimizer.scale_loss(tf.constant(1.0))
     is_finite = tf.math.is_finite(norm) & tf.math.is_finite(loss)
     # A loss scale that is too large overflows gradients, and lowers itself.
     is_scaled = isinstance(optimizer, keras.optimizers.LossScaleOptimizer)

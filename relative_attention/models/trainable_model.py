@@ -214,12 +214,10 @@ class TrainableModel(keras.Model):
         a share of the regularizers, too.
         """
         weight = ops.sum(token_weights(y, sample_weight))
+        loss = ops.cast(loss, "float32")
         if num_replicas() > 1 and not is_counting_alone():
             weight, loss = ops.unstack(
-                sum_over_replicas(
-                    ops.stack([weight, ops.cast(loss, "float32")])
-                ),
-                num=2,
+                sum_over_replicas(ops.stack([weight, loss])), num=2
             )
             weight = weight / num_replicas()
         if training and keras.backend.backend() == "tensorflow":

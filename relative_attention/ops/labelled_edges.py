@@ -52,7 +52,9 @@ def _by_query(rows, matrices):
         ops.transpose(rows, (2, 0, 1, 3)),
         (length, batch_size * num_heads, width),
     )
+    # Said in full, since of an empty batch no size can be inferred.
     product = ops.reshape(
-        ops.matmul(by_query, matrices), (length, batch_size, num_heads, -1)
+        ops.matmul(by_query, matrices),
+        (length, batch_size, num_heads, ops.shape(matrices)[-1]),
     )
     return ops.transpose(product, (1, 2, 0, 3))

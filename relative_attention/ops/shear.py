@@ -31,7 +31,7 @@ def shear(by_distance, margins=(0, 0), has_future=True):
     width = length + num_distances - 1
     if has_future:
         # What would be cut off a row, the row below has where it begins.
-        positions = ops.arange(length)
+        positions = ops.arange(length, dtype="int32")
         is_kept = positions[None] < length - 1 - positions[:, None]
         beyond = by_distance[..., -1:] * ops.cast(is_kept, by_distance.dtype)
         padded = ops.concatenate([by_distance, beyond], axis=-1)
@@ -80,7 +80,7 @@ def unshear(by_key, num_distances, margins=(0, 0), has_future=True):
         return by_distance
     # Keys beyond `K`: from column `2K + 1` on, right of the diagonal.
     beyond = padded[:, :, :length, num_distances:]
-    positions = ops.arange(length)
+    positions = ops.arange(length, dtype="int32")
     is_beyond = positions[None, :-1] >= positions[:, None]
     beyond = ops.sum(
         beyond * ops.cast(is_beyond, by_key.dtype), axis=-1, keepdims=True

@@ -19,6 +19,8 @@ def skew(by_distance):
         `j - i > F` it holds nothing of use.
     """
     batch_size, num_heads, length, width = ops.shape(by_distance)
+    if isinstance(length, int) and length == 0:
+        return by_distance[..., :0]
     # Each row one longer: in the flat order, key 0 of row `i` then stands
     # `width` after key 0 of the row before.
     flat = ops.reshape(
@@ -43,8 +45,11 @@ def unskew(by_key, reach):
     """
     batch_size, num_heads, length, _ = ops.shape(by_key)
     width = length + reach
+    padded = ops.pad(by_key, ((0, 0), (0, 0), (0, 0), (0, reach)))
+    if isinstance(length, int) and length == 0:
+        return padded
     flat = ops.reshape(
-        ops.pad(by_key, ((0, 0), (0, 0), (0, 0), (0, reach))),
+        padded,
         (batch_size, num_heads, length * width),
     )
     flat = ops.pad(flat, ((0, 0), (0, 0), (length - 1, 1)))
