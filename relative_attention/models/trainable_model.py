@@ -159,7 +159,12 @@ class TrainableModel(keras.Model):
         return super().train_on_batch(*args, **kwargs)
 
     def evaluate(self, *args, **kwargs):
-        """As `keras.Model.evaluate`; `x` may be `TokenBatches`."""
+        """As `keras.Model.evaluate`, and:
+
+        Args:
+            x: also `TokenBatches`, of which every pair is taken once.
+            *args, **kwargs: as for `keras.Model.evaluate`.
+        """
         given = inspect.signature(super().evaluate).bind(*args, **kwargs)
         give_evaluation_batches(given.arguments)
         return super().evaluate(*given.args, **given.kwargs)

@@ -10,6 +10,9 @@ from relative_attention.ops.token_log_likelihood import label_logit
 from relative_attention.ops.token_log_likelihood import log_normalizer
 from relative_attention.ops.token_log_likelihood import map_row_chunks
 from relative_attention.ops.token_log_likelihood import token_weights
+from relative_attention.training.label_checks import check_known_labels
+from relative_attention.training.label_checks import check_label_shapes
+from relative_attention.training.label_checks import poison_wrong_labels
 
 
 @keras.saving.register_keras_serializable(package="relative_attention")
@@ -34,6 +37,11 @@ class MaskedCrossEntropy(keras.losses.Loss):
 
     Args:
         label_smoothing: float. In `[0, 1)`. Defaults to `0.1`.
+        check_labels: bool. Whether ids out of range are found in compiled
+            steps, too, and on any device: a step of TensorFlow then ends with
+            an error; one compiled by XLA, as on one GPU, or on JAX, has a
+            loss of nan. Otherwise, and there alone, they are read as ids of
+            another row. Defaults to `False`.
         name: string. Defaults to `"masked_cross_entropy"`.
 
     Call arguments:
@@ -46,13 +54,19 @@ class MaskedCrossEntropy(keras.losses.Loss):
         float32 scalar. 0 where every label is 0.
 
     Raises:
-        ValueError: if `label_smoothing` is out of range, or a shape is wrong.
+        ValueError: if `label_smoothing` is out of range, a shape is wrong, or
+            an id is not in `[0, V)` and that is seen outside a graph.
 
     Reference:
      - [Szegedy et al., 2016](https://arxiv.org/abs/1512.00567), section 7
     """
 
-    def __init__(self, label_smoothing=0.1, name="masked_cross_entropy"):
+    def __init__(
+        self,
+        label_smoothing=0.1,
+        name="masked_cross_entropy",
+        check_labels=False,
+    ):
         if not 0 <= label_smoothing < 1:
             raise ValueError(
                 "`label_smoothing` must be in [0, 1). Received: "
@@ -62,31 +76,39 @@ class MaskedCrossEntropy(keras.losses.Loss):
         # the number of sentences or positions.
         super().__init__(name=name, reduction="sum")
         self.label_smoothing = label_smoothing
+        self.check_labels = check_labels
 
     def __call__(self, y_true, y_pred, sample_weight=None):
         # Keras would cast labels to float and all the logits to float32 here.
         return self.call(y_true, y_pred, sample_weight)
 
     def call(self, y_true, y_pred, sample_weight=None):
-        if len(y_pred.shape) != 3 or len(y_true.shape) != 2:
-            raise ValueError(
-                "`y_true` must have shape (B, T) and `y_pred` (B, T, V). "
-                f"Received: y_true.shape={tuple(y_true.shape)}, "
-                f"y_pred.shape={tuple(y_pred.shape)}."
-            )
+        check_label_shapes(y_true, y_pred, sample_weight)
+        vocabulary_size = y_pred.shape[-1]
+        labels = ops.cast(y_true, "int32")
         weights = token_weights(y_true, sample_weight)
+        is_checked = check_known_labels(
+            y_true, vocabulary_size, anywhere=self.check_labels
+        )
+        if self.check_labels and not is_checked:
+            weights = poison_wrong_labels(y_true, vocabulary_size, weights)
+            labels = ops.clip(labels, 0, vocabulary_size - 1)
         total = sum_over_replicas(ops.sum(weights))
         # No token at all: the sum is 0, and so is the mean.
         weights = weights / ops.where(total == 0, 1.0, total)
         return _weighted_sum(
-            ops.reshape(y_pred, (-1, y_pred.shape[-1])),
-            ops.reshape(ops.cast(y_true, "int32"), (-1,)),
+            ops.reshape(y_pred, (-1, vocabulary_size)),
+            ops.reshape(labels, (-1,)),
             ops.reshape(weights, (-1,)),
             self.label_smoothing,
         )
 
     def get_config(self):
-        return {"label_smoothing": self.label_smoothing, "name": self.name}
+        return {
+            "label_smoothing": self.label_smoothing,
+            "name": self.name,
+            "check_labels": self.check_labels,
+        }
 
 
 def _weighted_sum(logits, labels, weights, label_smoothing):

@@ -7,6 +7,8 @@ from relative_attention.ops.token_log_likelihood import label_logit
 from relative_attention.ops.token_log_likelihood import largest_logit
 from relative_attention.ops.token_log_likelihood import map_row_chunks
 from relative_attention.ops.token_log_likelihood import token_weights
+from relative_attention.training.label_checks import check_known_labels
+from relative_attention.training.label_checks import check_label_shapes
 
 
 @keras.saving.register_keras_serializable(package="relative_attention")
@@ -21,12 +23,18 @@ class TokenAccuracy(keras.metrics.Mean):
         y_true: int tensor `(B, T)` of labels, 0 where there is none.
         y_pred: float tensor `(B, T, V)` of logits.
         sample_weight: optional float tensor `(B,)` or `(B, T)`.
+
+    Raises:
+        ValueError: if a shape is wrong, or an id is not in `[0, V)` and that
+            is seen outside a graph; in one `MaskedCrossEntropy` checks ids.
     """
 
     def __init__(self, name="accuracy", dtype=None):
         super().__init__(name=name, dtype=dtype)
 
     def update_state(self, y_true, y_pred, sample_weight=None):
+        check_label_shapes(y_true, y_pred, sample_weight)
+        check_known_labels(y_true, y_pred.shape[-1])
         weights = token_weights(y_true, sample_weight)
         labels = ops.reshape(ops.cast(y_true, "int32"), (-1,))
         matches = map_row_chunks(
