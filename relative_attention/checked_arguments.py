@@ -81,12 +81,13 @@ def check_sentences(name: str, value: Any) -> list[str]:
     if isinstance(value, str):
         raise TypeError(f"{must}a string; pass [{value!r}].")
     kind = type(value).__name__
+    # Of a tensor without rows even the length is an error.
+    if len(getattr(value, "shape", (1,))) != 1:
+        raise TypeError(f"{must}{kind} of shape {tuple(value.shape)}.")
     if not hasattr(value, "__len__") or not hasattr(value, "__iter__"):
         raise TypeError(f"{must}{kind}; pass list({name}).")
     if isinstance(value, dict | set | frozenset | bytes):
         raise TypeError(f"{must}{kind}.")
-    if len(getattr(value, "shape", (len(value),))) != 1:
-        raise TypeError(f"{must}{kind} of shape {tuple(value.shape)}.")
     sentences = list(value)
     for number, sentence in enumerate(sentences):
         if not isinstance(sentence, str):

@@ -104,8 +104,8 @@ def beam_search(
     num_results = check_integer("num_results", num_results, least=1)
     if num_results > num_beams:
         raise ValueError(
-            "`num_results` must be between 1 and `num_beams`. "
-            f"Received: num_results={num_results}, num_beams={num_beams}."
+            f"`num_results` must be between 1 and `num_beams`, {num_beams}. "
+            f"Received: num_results={num_results}."
         )
     length_penalty = check_length_penalty(length_penalty)
     tensors = constraint_tensors(

@@ -1,0 +1,90 @@
+"""What functions of sentences take for sentences."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import relative_attention as ra
+from relative_attention.checked_arguments import check_sentences
+
+WRONG = [
+    ("one", "a string; pass \\['one'\\]"),
+    ((line for line in ["one"]), "generator; pass list\\("),
+    (iter(["one"]), "list_iterator; pass list\\("),
+    (None, "NoneType"),
+    (b"one", "bytes"),
+    ({"one": 1}, "dict"),
+    ({"one"}, "set"),
+    ([b"one"], "list whose item 0 is of type bytes"),
+    (["one", None], "list whose item 1 is of type NoneType"),
+    ([["one"]], "item 0 is of type list"),
+    (np.array(["one"], object)[None], "ndarray of shape \\(1, 1\\)"),
+    (np.array(["one"])[0:1].astype("S"), "item 0 is of type bytes"),
+    (tf.constant(["one"]), "item 0 is of type EagerTensor"),
+    (tf.constant("one"), "EagerTensor"),
+]
+
+
+class Letters:
+    end_id = 1
+
+    def encode(self, lines):
+        return [[ord(c) - 95 for c in line if c != " "] for line in lines]
+
+    def decode(self, rows):
+        return ["".join(chr(int(i) + 95) for i in row if i > 1) for row in rows]
+
+
+@pytest.fixture
+def uses(peaked_model):
+    """What takes sentences, by the names of its arguments."""
+    translator = ra.Translator(peaked_model, Letters(), max_length=3)
+    lines = ["ab"]
+    return {
+        "sentences": translator.translate,
+        "target_prefixes": lambda given: translator.sample(
+            lines, target_prefixes=given
+        ),
+        "sources": lambda given: ra.score_translations(
+            translator, given, lines
+        ),
+        "targets": lambda given: ra.score_translations(
+            translator, lines, given
+        ),
+        "hypotheses": lambda given: ra.corpus_bleu(given, lines),
+        "references": lambda given: ra.corpus_scores(lines, given),
+    }
+
+
+@pytest.mark.parametrize(("value", "message"), WRONG, ids=repr)
+def test_what_is_no_list_of_strings_is_refused(value, message):
+    with pytest.raises(TypeError, match=f"^`lines` must be .*{message}"):
+        check_sentences("lines", value)
+
+
+def test_every_function_names_its_argument(uses):
+    for name, use in uses.items():
+        for value, _ in WRONG:
+            if value is None and name == "target_prefixes":
+                continue
+            with pytest.raises(TypeError, match=f"^`{name}` must be a list"):
+                use(value)
+        with pytest.raises(ValueError, match=f"^`{name}` must hold text.*d800"):
+            use(["\ud800"])
+
+
+@pytest.mark.parametrize(
+    "convert", [list, tuple, np.array, lambda x: np.array(x, object)]
+)
+def test_lists_and_arrays_of_strings_are_taken(convert):
+    assert check_sentences("lines", convert(["a", "ä\n"])) == ["a", "ä\n"]
+    assert check_sentences("lines", convert([])) == []
+
+
+def test_translation_is_printed_on_a_line():
+    attention = np.zeros((2, 4, 30, 30), np.float32)
+    text = repr(ra.Translation("Ja.", -0.5, False, (5, 1), (7, 1), attention))
+    assert text == (
+        "Translation(text='Ja.', score=-0.5, was_cut=False, "
+        "source_token_ids=(5, 1), token_ids=(7, 1))"
+    )
