@@ -52,13 +52,15 @@ def _opened(path):
         raise InputError(f"{path} cannot be read: {error}.") from error
 
 
-def decode_lines(file, name):
+def decode_lines(file, name, keep_mark=False):
     """Yield the lines of a file that is open already, like `read_lines`.
 
     Args:
         file: binary file, or any iterable of lines in bytes, from its
             beginning on.
         name: what to call the file in an error.
+        keep_mark: bool. Whether a byte order mark is left in the first line.
+            Defaults to `False`.
 
     Raises:
         InputError: if a line is not UTF-8.
@@ -73,7 +75,7 @@ def decode_lines(file, name):
                 f"0x{line[error.start]:02x}). Convert the file, with "
                 "`iconv -t UTF-8` for example."
             ) from error
-        if number == 1:
+        if number == 1 and not keep_mark:
             text = text.removeprefix(_BYTE_ORDER_MARK)
             if not text:
                 # The mark alone: a file without lines.

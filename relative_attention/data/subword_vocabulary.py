@@ -72,7 +72,10 @@ class SubwordVocabulary:
         self._name = name
         self._subwords = [
             _read_subword(line)
-            for line in decode_lines(io.BytesIO(self.model), name)
+            # tensor2tensor reads every byte of the file.
+            for line in decode_lines(
+                io.BytesIO(self.model), name, keep_mark=True
+            )
         ]
         self._check_special_ids()
         self._ids = {

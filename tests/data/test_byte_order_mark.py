@@ -8,7 +8,6 @@ import pytest
 
 from relative_attention import InputError
 from relative_attention import ParallelCorpus
-from relative_attention import SubwordVocabulary
 from relative_attention import TokenCorpus
 from relative_attention import TokenVocabulary
 from relative_attention import Vocabulary
@@ -86,12 +85,7 @@ def test_corpus_is_that_without_the_mark(tmp_path):
         assert getattr(marked, name).tolist() == getattr(plain, name).tolist()
 
 
-def test_vocabulary_files_may_have_the_mark(tmp_path):
+def test_vocabulary_of_opennmt_tf_may_have_the_mark(tmp_path):
     path = tmp_path / "vocabulary"
     path.write_bytes(MARK + b"<blank>\n<s>\n</s>\na\n")
     assert TokenVocabulary.from_opennmt_tf(path).tokens[3] == "a"
-    subwords = b"'<pad>_'\n'<EOS>_'\n" + b"".join(
-        b"'%c'\n" % character for character in b"\\_u;0123456789a"
-    )
-    marked = SubwordVocabulary(MARK + subwords)
-    assert marked.encode(["a"]) == SubwordVocabulary(subwords).encode(["a"])
