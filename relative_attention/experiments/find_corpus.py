@@ -8,6 +8,7 @@ from relative_attention.data.lines import find_text_file
 from relative_attention.errors import InputError
 
 DATA_VARIABLE = "RELATIVE_ATTENTION_DATA"
+_SIDES = ("source", "target")
 _FILES = (
     "source",
     "target",
@@ -69,24 +70,21 @@ def find_file(name, section, data_directory=None):
     return _find(name, _folders(section.corpus, data_directory), section)
 
 
-def named_files(section, files):
+def named_files(section, files=None):
     """The names of text files in a recipe, and their paths.
 
     Args:
         section: `DataSection` of the recipe.
-        files: what `find_corpus` made of it.
+        files: what `find_corpus` made of it. Defaults to `section`.
 
     Returns:
         Dict of strings.
     """
     return {
-        getattr(section, field): getattr(files, field)
+        getattr(section, field): getattr(files or section, field)
         for field in _FILES
         if getattr(section, field) is not None
     }
-
-
-_SIDES = ("source", "target")
 
 
 def _folders(corpus, data_directory):

@@ -6,6 +6,7 @@ import os
 import pathlib
 
 from relative_attention.atomic_files import atomic_file
+from relative_attention.data.lines import find_text_file
 from relative_attention.errors import InputError
 from relative_attention.experiments.run_lock import RUN_LOCK
 from relative_attention.json_file import read_json_object
@@ -166,6 +167,36 @@ def recorded_files(directory):
         name: path
         for name, path in files.items()
         if isinstance(path, str) and os.path.exists(path)
+    }
+
+
+def files_of_ids(directory, names):
+    """Where the texts of a run without a record are: beside those it encoded.
+
+    Args:
+        directory: path of the run.
+        names: strings, the names of its texts in the recipe.
+
+    Returns:
+        Dict of strings, the names that were found and their paths.
+    """
+    folders = {}
+    for path in pathlib.Path(directory).glob("cache/*/origin.json"):
+        try:
+            encoded = [
+                file[0] for file in json.loads(path.read_text())["files"]
+            ]
+        except (OSError, ValueError, LookupError, TypeError):
+            continue
+        for name in names:
+            for text in encoded:
+                if text.removesuffix(".gz").endswith(f"{os.sep}{name}"):
+                    folders[text.removesuffix(".gz").removesuffix(name)] = None
+    return {
+        name: path
+        for name in names
+        for folder in folders
+        if (path := find_text_file(folder + name)) is not None
     }
 
 

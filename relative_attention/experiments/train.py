@@ -25,6 +25,7 @@ from relative_attention.experiments.results import load_results
 from relative_attention.experiments.results import write_results
 from relative_attention.experiments.run_directory import check_resume
 from relative_attention.experiments.run_directory import claim_run_directory
+from relative_attention.experiments.run_files import files_of_ids
 from relative_attention.experiments.run_files import recorded_files
 from relative_attention.experiments.run_lock import lock_run
 from relative_attention.experiments.start_from import load_start
@@ -91,7 +92,11 @@ def train(
     strategy = choose_strategy(recipe.training.devices)
     report = report if is_chief(strategy) else _no_report
     report = report or _print_error
-    known = recorded_files(output) if resume else {}
+    known = {}
+    if resume:
+        known = recorded_files(output) or files_of_ids(
+            output, named_files(recipe.data)
+        )
     files = find_corpus(recipe.data, data_directory, known)
     check_texts(files, None if overwrite else output)
     # Noted now: the code may change while a long run goes on.

@@ -8,6 +8,9 @@ import yaml
 
 import relative_attention as ra
 from relative_attention.cli import parse
+from relative_attention.experiments.find_corpus import named_files
+from relative_attention.experiments.run_files import files_of_ids
+from relative_attention.experiments.run_files import recorded_files
 from relative_attention.experiments.train import train
 
 
@@ -145,3 +148,18 @@ def test_resume_must_be_known(recipe, tmp_path):
         train(recipe, tmp_path / "run", resume="always")
     with pytest.raises(ra.InputError, match="holds no run to go on with"):
         train(recipe, tmp_path / "run", resume=True)
+
+
+def test_texts_of_a_run_without_a_record_are_found(copy, corpus, recipe):
+    """Runs from before there was one; of the test text there are no ids."""
+    expected = {
+        f"{name}.{side}": str(corpus / f"{name}.{side}")
+        for _, name in PARTS
+        for side in ("en", "de")
+    }
+    assert recorded_files(copy) == expected
+    (copy / "run.json").unlink()
+    assert recorded_files(copy) == {}
+    assert files_of_ids(copy, named_files(recipe.data)) == expected
+    shutil.rmtree(copy / "cache")
+    assert files_of_ids(copy, named_files(recipe.data)) == {}
