@@ -11,8 +11,10 @@ Each is a process of its own; those of a length and distance live at once and
 take turns, and a ratio is that of turns which followed one another. A turn
 calls the forward pass, and then forward and backward pass (gradients of the
 inputs and of every weight, as one compiled function), as often as goes into
-`--seconds`, at least once. Peak memory is what the largest resident set of
-the process is above that before the first pass, as the system counts it.
+`--seconds`, at least once. The table shows both: relations weigh more in the
+forward pass alone, that of inference. Peak memory is what the largest resident
+set of the process is above that before the first pass, as the system counts
+it.
 
 With `KERAS_BACKEND=jax` it runs on the first device of JAX; memory of a GPU
 is not counted.
@@ -192,24 +194,34 @@ def table(cases):
     rows = []
     for case in cases:
         for kind, summary in case["contestants"].items():
-            ratios = []
-            for other in (_KERAS, _PLAIN, _TRANSPOSE):
-                found = summary.get(f"ratios_to_{other}")
-                ratios.append(report.spread(found["backward"]) if found else "")
+            forward, backward = (
+                [
+                    report.spread(found[name]) if found else ""
+                    for found in (
+                        summary.get(f"ratios_to_{other}")
+                        for other in (_KERAS, _PLAIN, _TRANSPOSE)
+                    )
+                ]
+                for name in ("forward", "backward")
+            )
             rows.append(
                 [
                     f"T {case['length']:,}, K {case['max_relative_position']}: "
                     + _NAMES[kind],
-                    f"{summary['forward']:,.0f} ms",
-                    f"{summary['backward']:,.0f} ms",
-                    *ratios,
+                    f"{summary['forward']:,.1f} ms",
+                    *forward,
+                    f"{summary['backward']:,.1f} ms",
+                    *backward,
                     f"{summary['peak_memory'] / 1e6:,.0f} MB",
                     f"{summary[f'memory_to_{_PLAIN}']:.2f}",
                 ]
             )
     header = [
         "layer",
-        "forward",
+        "forward alone",
+        "ratio to Keras'",
+        "to no relative positions",
+        'to "transpose"',
         "forward + backward",
         "ratio to Keras'",
         "to no relative positions",

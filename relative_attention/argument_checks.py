@@ -39,20 +39,20 @@ def checked_rate(name, value):
     Raises:
         ValueError: if it is no number, a bool, or outside.
     """
-    if not _is_real(value) or not 0 <= value < 1:
+    if not is_real(value) or not 0 <= value < 1:
         raise _error(name, value, "a rate in [0, 1)")
     return float(value)
 
 
-def checked_positive(name, value):
-    """`value` as a float over 0.
+def checked_positive(name, value, allowed="> 0"):
+    """`value` as an int or a float over 0.
 
     Raises:
         ValueError: if it is no number, a bool, or not over 0.
     """
-    if not _is_real(value) or not value > 0:
-        raise _error(name, value, "> 0")
-    return float(value)
+    if not is_real(value) or not value > 0:
+        raise _error(name, value, allowed)
+    return int(value) if isinstance(value, numbers.Integral) else float(value)
 
 
 def checked_bool(name, value):
@@ -70,7 +70,8 @@ def checked_bool(name, value):
     return bool(value)
 
 
-def _is_real(value):
+def is_real(value):
+    """Whether a value is a number, be it NumPy's, and no bool."""
     return isinstance(value, numbers.Real) and not isinstance(value, bool)
 
 

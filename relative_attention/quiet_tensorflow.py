@@ -1,4 +1,4 @@
-"""TensorFlow without what it says of itself at start."""
+"""TensorFlow without what it says of itself."""
 
 import contextlib
 import importlib.util
@@ -23,18 +23,46 @@ def load_tensorflow_quietly():
 
 
 @contextlib.contextmanager
+def without_info_lines():
+    """Leave out of standard error what C++ logs at level INFO.
+
+    SentencePiece inside TensorFlow Text has no switch for it.
+    """
+    with _held_back() as read:
+        try:
+            yield
+        finally:
+            shown = [line for line in read() if b" LOG(INFO) " not in line]
+            os.write(2, b"".join(shown))
+
+
+@contextlib.contextmanager
 def _hidden_unless_failing():
     """Hold standard error back, that of C++ too; show it after an error."""
+    with _held_back() as read:
+        try:
+            yield
+        except BaseException:
+            os.write(2, b"".join(read()))
+            raise
+
+
+@contextlib.contextmanager
+def _held_back():
+    """Standard error into a file; gives what ends that and reads the lines."""
     sys.stderr.flush()
     kept = os.dup(2)
     with tempfile.TemporaryFile() as hidden:
         os.dup2(hidden.fileno(), 2)
-        try:
-            yield
-        except BaseException:
+
+        def read():
+            sys.stderr.flush()
+            os.dup2(kept, 2)
             hidden.seek(0)
-            os.write(kept, hidden.read())
-            raise
+            return hidden.readlines()
+
+        try:
+            yield read
         finally:
             sys.stderr.flush()
             os.dup2(kept, 2)

@@ -3,6 +3,8 @@
 import dataclasses
 import math
 
+from relative_attention.argument_checks import checked_int
+
 _NO_MAXIMUM = 10**9
 # Where tensor2tensor's table of highly composite numbers ends.
 _LARGEST_WINDOW = 110_270_160
@@ -98,21 +100,24 @@ def length_buckets(
      - tensor2tensor, `batching_scheme` in
        [data_reader.py](https://github.com/tensorflow/tensor2tensor/blob/master/tensor2tensor/utils/data_reader.py)
     """
-    for name, value, minimum in (
-        ("batch_tokens", batch_tokens, 1),
-        ("max_length", max_length, 0),
-        ("min_length_bucket", min_length_bucket, 1),
-        ("shard_multiplier", shard_multiplier, 1),
-        ("length_multiplier", length_multiplier, 1),
-        ("min_length", min_length, 0),
-    ):
-        is_int = isinstance(value, int) and not isinstance(value, bool)
-        _check(
-            name,
-            value,
-            is_int and value >= minimum,
-            f"an int of at least {minimum}",
+    (
+        batch_tokens,
+        max_length,
+        min_length_bucket,
+        shard_multiplier,
+        length_multiplier,
+        min_length,
+    ) = (
+        checked_int(name, value, minimum, f"an int of at least {minimum}")
+        for name, value, minimum in (
+            ("batch_tokens", batch_tokens, 1),
+            ("max_length", max_length, 0),
+            ("min_length_bucket", min_length_bucket, 1),
+            ("shard_multiplier", shard_multiplier, 1),
+            ("length_multiplier", length_multiplier, 1),
+            ("min_length", min_length, 0),
         )
+    )
     _check(
         "length_bucket_step",
         length_bucket_step,

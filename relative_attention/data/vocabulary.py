@@ -5,9 +5,11 @@ import itertools
 import math
 import pathlib
 import random
+import re
 
 import sentencepiece
 
+from relative_attention.argument_checks import checked_int
 from relative_attention.atomic_files import atomic_file
 from relative_attention.data.sentencepiece_ids import with_our_ids
 from relative_attention.data.token_rows import ids_of_text
@@ -74,9 +76,17 @@ class Vocabulary:
             `Vocabulary`.
 
         Raises:
+            TypeError: if `lines` is a single string.
+            ValueError: if `size` is no positive int.
             InputError: if there is no text, or too little or too varied for
                 the size.
         """
+        size = checked_int("size", size, None, "a positive int")
+        if isinstance(lines, str):
+            raise TypeError(
+                "`lines` must be an iterable of strings. Received a string; "
+                f"pass [{lines[:40]!r}] or the lines of it."
+            )
         sample = _sample(lines, _MAX_TRAINING_LINES)
         try:
             return cls(_learn(sample, size))
@@ -85,7 +95,7 @@ class Vocabulary:
                 return cls(_learn(sample, size, hard_vocab_limit=False))
             raise InputError(
                 f"No vocabulary of {size} pieces can be learnt from this text "
-                f"({_last_line(error)}). Choose another `vocabulary.size`, or "
+                f"({_reason(error)}). Choose another `vocabulary.size`, or "
                 "give more text."
             ) from error
 
@@ -222,5 +232,13 @@ def _sample(lines, size):
         sample[draw.randrange(size)] = following[0]
 
 
-def _last_line(error):
-    return str(error).strip().split("\n")[-1]
+def _reason(error):
+    """What SentencePiece complains of, in words; as it says it otherwise."""
+    text = str(error)
+    if "sentences_.empty" in text:
+        return "there is no text"
+    if too_large := re.search(r"value <= (\d+)", text):
+        return f"it carries at most {too_large[1]}"
+    if too_small := re.search(r"required_chars\. \d+ vs (\d+)", text):
+        return f"its characters and the special pieces are {too_small[1]}"
+    return text.strip().split("\n")[-1]

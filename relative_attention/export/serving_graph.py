@@ -9,6 +9,7 @@ from relative_attention.decoding.beam_search import search
 from relative_attention.decoding.constraints import END_ID
 from relative_attention.decoding.constraints import IMPOSSIBLE
 from relative_attention.decoding.constraints import constraint_tensors
+from relative_attention.quiet_tensorflow import without_info_lines
 
 SERVING_DTYPES = ("float32", "float16")
 # What Python's `str.strip` takes away.
@@ -127,15 +128,16 @@ class _Text:
 
         self.limit = translator.max_source_length - 1
         self.end_id = translator.source_vocabulary.end_id
-        self.source, self.target = (
-            tensorflow_text.SentencepieceTokenizer(
-                model=vocabulary.model, name=_name(vocabulary.model)
+        with without_info_lines():
+            self.source, self.target = (
+                tensorflow_text.SentencepieceTokenizer(
+                    model=vocabulary.model, name=_name(vocabulary.model)
+                )
+                for vocabulary in (
+                    translator.source_vocabulary,
+                    translator.vocabulary,
+                )
             )
-            for vocabulary in (
-                translator.source_vocabulary,
-                translator.vocabulary,
-            )
-        )
 
     def token_ids(self, sentences):
         """Strings `(B,)` -> int32 `(B, S)`."""

@@ -1,6 +1,7 @@
 """What `fit` does with a model, on one replica or many."""
 
 import inspect
+import numbers
 import warnings
 
 import keras
@@ -73,15 +74,18 @@ class TrainableModel(keras.Model):
                 the backend or with several replicas.
         """
         is_tensorflow = keras.backend.backend() == "tensorflow"
-        if accumulation_steps < 1 or (
-            accumulation_steps > 1 and not is_tensorflow
+        is_int = isinstance(accumulation_steps, numbers.Integral)
+        if (
+            not is_int
+            or accumulation_steps < 1
+            or (accumulation_steps > 1 and not is_tensorflow)
         ):
             raise ValueError(
                 "`accumulation_steps` must be at least 1, and 1 on a backend "
                 "other than TensorFlow. Received: accumulation_steps="
-                f"{accumulation_steps} on {keras.backend.backend()}."
+                f"{accumulation_steps!r} on {keras.backend.backend()}."
             )
-        self.accumulation_steps = accumulation_steps
+        self.accumulation_steps = int(accumulation_steps)
         # As asked for: what "auto" is depends on the machine, and Keras keeps
         # its answer, and forgets the other one.
         self._asked_of_compile = {

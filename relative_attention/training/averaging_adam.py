@@ -3,6 +3,8 @@
 import keras
 from keras import ops
 
+from relative_attention.argument_checks import is_real
+
 # How fast the average forgets at the beginning; see `AveragingAdam`.
 _WARM_UP = 9
 
@@ -41,7 +43,9 @@ class AveragingAdam(keras.optimizers.Adam):
     """
 
     def __init__(self, learning_rate=0.001, ema_momentum=0.999, **kwargs):
-        if ema_momentum is not None and not 0 <= ema_momentum < 1:
+        if ema_momentum is not None and not (
+            is_real(ema_momentum) and 0 <= ema_momentum < 1
+        ):
             raise ValueError(
                 "`ema_momentum` must be in [0, 1), or None for no average. "
                 f"Received: ema_momentum={ema_momentum}."

@@ -5,6 +5,7 @@ import math
 import keras
 from keras import ops
 
+from relative_attention.argument_checks import is_real
 from relative_attention.ops.replicas import sum_over_replicas
 from relative_attention.ops.token_log_likelihood import label_logit
 from relative_attention.ops.token_log_likelihood import log_normalizer
@@ -67,7 +68,7 @@ class MaskedCrossEntropy(keras.losses.Loss):
         name="masked_cross_entropy",
         check_labels=False,
     ):
-        if not 0 <= label_smoothing < 1:
+        if not is_real(label_smoothing) or not 0 <= label_smoothing < 1:
             raise ValueError(
                 "`label_smoothing` must be in [0, 1). Received: "
                 f"label_smoothing={label_smoothing!r}."

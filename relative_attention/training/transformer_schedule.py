@@ -3,6 +3,9 @@
 import keras
 from keras import ops
 
+from relative_attention.argument_checks import checked_bool
+from relative_attention.argument_checks import checked_positive
+
 
 @keras.saving.register_keras_serializable(package="relative_attention")
 class TransformerSchedule(keras.optimizers.schedules.LearningRateSchedule):
@@ -38,20 +41,13 @@ class TransformerSchedule(keras.optimizers.schedules.LearningRateSchedule):
     def __init__(
         self, hidden_dim, warmup_steps=4000, scale=1.0, zero_first_step=False
     ):
-        for name, value in (
-            ("hidden_dim", hidden_dim),
-            ("warmup_steps", warmup_steps),
-            ("scale", scale),
-        ):
-            if value <= 0:
-                raise ValueError(
-                    f"`{name}` must be positive. Received: {name}={value!r}."
-                )
         super().__init__()
-        self.hidden_dim = hidden_dim
-        self.warmup_steps = warmup_steps
-        self.scale = scale
-        self.zero_first_step = zero_first_step
+        self.hidden_dim = checked_positive("hidden_dim", hidden_dim, "positive")
+        self.warmup_steps = checked_positive(
+            "warmup_steps", warmup_steps, "positive"
+        )
+        self.scale = checked_positive("scale", scale, "positive")
+        self.zero_first_step = checked_bool("zero_first_step", zero_first_step)
 
     def __call__(self, step):
         step = ops.cast(step, "float32")

@@ -171,3 +171,11 @@ def test_help_shows_an_example(capsys):
     example = capsys.readouterr().out.split("example:")[1]
     assert "relative-attention export" in example
     assert "--format saved_model" in example
+
+
+@pytest.mark.large
+def test_export_says_nothing_of_tensorflows_own(trained, tmp_path, capfd):
+    output = tmp_path / "exported"
+    arguments = ["export", "--format", "saved_model", str(trained), str(output)]
+    assert main(arguments) == 0
+    assert capfd.readouterr() == (f"saved_model: {output}\n", "")
