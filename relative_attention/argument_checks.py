@@ -1,10 +1,13 @@
-"""Numbers and switches that a caller gives, checked and made plain.
+"""What a caller gives, checked by name and made plain.
 
 NumPy's numbers are taken as Python's, so that a config holds what JSON can.
 """
 
+import math
 import numbers
 import operator
+from collections.abc import Callable
+from typing import Any
 
 
 def checked_int(name, value, minimum=1, allowed=None):
@@ -31,6 +34,37 @@ def checked_int(name, value, minimum=1, allowed=None):
     if number is None or minimum is not None and number < minimum:
         raise _error(name, value, allowed)
     return number
+
+
+def checked_at_least(name: str, value: Any, least: int) -> int:
+    """`value` as an int that is not below `least`.
+
+    Raises:
+        ValueError: if it is no integer, a bool, or too small.
+    """
+    number = checked_int(name, value, None, "an int")
+    if number < least:
+        raise _error(name, value, f"at least {least}")
+    return number
+
+
+def checked_number(
+    name: str, value: Any, is_allowed: Callable[[float], bool], allowed: str
+) -> float:
+    """`value` as a float.
+
+    Args:
+        name: string. The argument, for the message.
+        value: what was received.
+        is_allowed: function of the float to a bool; nan is never allowed.
+        allowed: string. What the message says is allowed.
+
+    Raises:
+        ValueError: if it is no number, a bool, or not allowed.
+    """
+    if not is_real(value) or math.isnan(value) or not is_allowed(value):
+        raise _error(name, value, allowed)
+    return float(value)
 
 
 def checked_rate(name, value):
@@ -68,6 +102,48 @@ def checked_bool(name, value):
     ):
         raise _error(name, value, "True or False")
     return bool(value)
+
+
+def checked_sentences(name: str, value: Any) -> list[str]:
+    """`value` as a list of strings.
+
+    Args:
+        name: string. The argument, for the message.
+        value: list, tuple or array of strings.
+
+    Raises:
+        TypeError: if it is something else: a single string, a generator or a
+            tensor, of which a list is easily made; or if an item is no
+            string.
+        ValueError: if an item is no text: a surrogate has no UTF-8.
+    """
+    must = f"`{name}` must be a list of strings. Received: "
+    if isinstance(value, str):
+        raise TypeError(f"{must}a string; pass [{value!r}].")
+    kind = type(value).__name__
+    # Of a tensor without rows even the length is an error.
+    if len(getattr(value, "shape", (1,))) != 1:
+        raise TypeError(f"{must}{kind} of shape {tuple(value.shape)}.")
+    if not hasattr(value, "__len__") or not hasattr(value, "__iter__"):
+        raise TypeError(f"{must}{kind}; pass list({name}).")
+    if isinstance(value, dict | set | frozenset | bytes):
+        raise TypeError(f"{must}{kind}.")
+    sentences = list(value)
+    for number, sentence in enumerate(sentences):
+        if not isinstance(sentence, str):
+            raise TypeError(
+                f"{must}{kind} whose item {number} is of type "
+                f"{type(sentence).__name__}."
+            )
+        try:
+            sentence.encode()
+        except UnicodeEncodeError as error:
+            raise ValueError(
+                f"`{name}` must hold text that UTF-8 can write. Received: in "
+                f"item {number} the surrogate {sentence[error.start]!r} at "
+                f"{error.start}. Read the text with `errors='replace'`."
+            ) from error
+    return sentences
 
 
 def is_real(value):

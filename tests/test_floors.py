@@ -14,7 +14,6 @@ PACKAGE = ROOT / "relative_attention"
 FLOORS = (
     (
         "argument_checks",
-        "checked_arguments",
         "errors",
         "file_lock",
         "install_hint",

@@ -3,7 +3,7 @@
 import numpy as np
 from keras import ops
 
-from relative_attention.checked_arguments import check_integer
+from relative_attention.argument_checks import checked_at_least
 from relative_attention.decoding.alignment import alignment
 from relative_attention.decoding.beam_settings import check_length_penalty
 from relative_attention.decoding.beam_settings import check_num_beams
@@ -89,7 +89,6 @@ def beam_search(
         the source.
 
     Raises:
-        TypeError: if a number is of another type.
         ValueError: if a number is out of range, or `target_prefix` has
             another number of rows, an id that the vocabulary has not, an id
             1, or an id after an id 0.
@@ -99,9 +98,9 @@ def beam_search(
     Reference:
      - [Wu et al., 2016](https://arxiv.org/abs/1609.08144), section 7
     """
-    num_beams = check_integer("num_beams", num_beams, least=1)
+    num_beams = checked_at_least("num_beams", num_beams, 1)
     check_num_beams(model, num_beams)
-    num_results = check_integer("num_results", num_results, least=1)
+    num_results = checked_at_least("num_results", num_results, 1)
     if num_results > num_beams:
         raise ValueError(
             f"`num_results` must be between 1 and `num_beams`, {num_beams}. "

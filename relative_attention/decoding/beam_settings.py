@@ -2,7 +2,7 @@
 
 import math
 
-from relative_attention.checked_arguments import check_number
+from relative_attention.argument_checks import checked_number
 
 # Logits that a step may have for one sentence: 512 MB in float32, of which
 # there are several copies.
@@ -33,7 +33,7 @@ def check_num_beams(model, num_beams):
 
 def check_length_penalty(length_penalty):
     """The penalty as a float; `ValueError` if it is none."""
-    return check_number(
+    return checked_number(
         "length_penalty",
         length_penalty,
         lambda value: 0 <= value < math.inf,

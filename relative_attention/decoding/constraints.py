@@ -4,7 +4,8 @@ import keras
 import numpy as np
 from keras import ops
 
-from relative_attention.checked_arguments import check_integer
+from relative_attention.argument_checks import checked_at_least
+from relative_attention.argument_checks import checked_int
 from relative_attention.decoding.live_sentences import of_live
 from relative_attention.ops.known_values import known_values
 
@@ -29,14 +30,14 @@ def constraint_tensors(
     ids of a prefix are held against the vocabulary where there is a `config`.
 
     Raises:
-        TypeError, ValueError: see `beam_search`.
+        ValueError: see `beam_search`.
     """
-    max_extra_length = check_integer("max_extra_length", max_extra_length)
-    min_length = check_integer("min_length", min_length, 0, "not be negative")
+    max_extra_length = checked_int(
+        "max_extra_length", max_extra_length, None, "an int"
+    )
+    min_length = checked_at_least("min_length", min_length, 0)
     if max_length is not None:
-        max_length = check_integer(
-            "max_length", max_length, 0, "not be negative"
-        )
+        max_length = checked_at_least("max_length", max_length, 0)
     _check_source(source_token_ids, config)
     tensors = {
         "source_token_ids": ops.convert_to_tensor(source_token_ids, "int32"),

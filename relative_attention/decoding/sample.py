@@ -2,8 +2,8 @@
 
 from keras import ops
 
-from relative_attention.checked_arguments import check_integer
-from relative_attention.checked_arguments import check_number
+from relative_attention.argument_checks import checked_at_least
+from relative_attention.argument_checks import checked_number
 from relative_attention.decoding.alignment import alignment
 from relative_attention.decoding.constraints import END_ID
 from relative_attention.decoding.constraints import IMPOSSIBLE
@@ -76,7 +76,6 @@ def sample(
         With `return_attention` also `"attention"`, see `beam_search`.
 
     Raises:
-        TypeError: if a number is of another type.
         ValueError: if a number is out of range, or `target_prefix` is as
             `beam_search` refuses it.
         InputError: if the model gives logits that are not finite.
@@ -84,21 +83,21 @@ def sample(
     Reference:
      - [Holtzman et al., 2020](https://arxiv.org/abs/1904.09751), section 3.1
     """
-    num_results = check_integer("num_results", num_results, least=1)
-    temperature = check_number(
+    num_results = checked_at_least("num_results", num_results, 1)
+    temperature = checked_number(
         "temperature",
         temperature,
         lambda value: value > 0,
         "above 0 (`beam_search` with one beam takes the likeliest token)",
     )
     if top_k is not None:
-        top_k = check_integer("top_k", top_k, least=1)
+        top_k = checked_at_least("top_k", top_k, 1)
     if top_p is not None:
-        top_p = check_number(
+        top_p = checked_number(
             "top_p", top_p, lambda value: 0 < value <= 1, "in (0, 1]"
         )
     if seed is not None:
-        seed = check_integer("seed", seed, 0, "be not negative")
+        seed = checked_at_least("seed", seed, 0)
     tensors = constraint_tensors(
         source_token_ids,
         max_extra_length=max_extra_length,

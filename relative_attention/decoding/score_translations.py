@@ -8,7 +8,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from relative_attention.checked_arguments import check_sentences
+from relative_attention.argument_checks import checked_sentences
 from relative_attention.decoding.finite_model import check_numbers
 from relative_attention.decoding.run_compiled import run_compiled
 from relative_attention.decoding.start_token_id import start_token_id
@@ -82,8 +82,8 @@ def score_translations(translator, sources, targets, report=None):
     >>> score.log_probability, score.num_tokens, score.perplexity
     (-2.31, 7, 1.39)
     """
-    sources = check_sentences("sources", sources)
-    targets = check_sentences("targets", targets)
+    sources = checked_sentences("sources", sources)
+    targets = checked_sentences("targets", targets)
     _check(sources, targets)
     source_rows = _encode(translator.source_vocabulary, sources)
     target_rows = _encode(translator.vocabulary, targets)

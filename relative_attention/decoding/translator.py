@@ -4,8 +4,8 @@ import functools
 
 import numpy as np
 
-from relative_attention.checked_arguments import check_integer
-from relative_attention.checked_arguments import check_sentences
+from relative_attention.argument_checks import checked_at_least
+from relative_attention.argument_checks import checked_sentences
 from relative_attention.decoding.beam_search import beam_search
 from relative_attention.decoding.beam_settings import check_length_penalty
 from relative_attention.decoding.beam_settings import check_num_beams
@@ -43,7 +43,6 @@ class Translator:
             Defaults to `8192`.
 
     Raises:
-        TypeError: if a number is of another type.
         ValueError: if a number is too small, or `num_beams` too large for
             the memory of one step.
 
@@ -69,20 +68,20 @@ class Translator:
         self.model = model
         self.vocabulary = vocabulary
         self.source_vocabulary = source_vocabulary or vocabulary
-        self.num_beams = check_integer("num_beams", num_beams, 1)
+        self.num_beams = checked_at_least("num_beams", num_beams, 1)
         check_num_beams(model, self.num_beams)
         self.length_penalty = check_length_penalty(length_penalty)
-        self.max_extra_length = check_integer(
+        self.max_extra_length = checked_at_least(
             "max_extra_length", max_extra_length, 0
         )
-        self.max_source_length = check_integer(
+        self.max_source_length = checked_at_least(
             "max_source_length", max_source_length, 2
         )
-        self.batch_tokens = check_integer("batch_tokens", batch_tokens, 1)
+        self.batch_tokens = checked_at_least("batch_tokens", batch_tokens, 1)
         self.max_length = max_length
         if max_length is not None:
-            self.max_length = check_integer("max_length", max_length, 0)
-        self.min_length = check_integer("min_length", min_length, 0)
+            self.max_length = checked_at_least("max_length", max_length, 0)
+        self.min_length = checked_at_least("min_length", min_length, 0)
 
     def translate(self, sentences, num_results=None, target_prefixes=None):
         """The translation of each sentence, a list of strings.
@@ -126,8 +125,7 @@ class Translator:
             where fewer were found, and one for an empty sentence.
 
         Raises:
-            TypeError: if `sentences` is no list of strings, or a number of
-                another type.
+            TypeError: if `sentences` is no list of strings.
             ValueError: if a number is out of range, a sentence is no text, or
                 there is not a prefix for each sentence.
             InputError: if the model gives logits that are not finite.
@@ -184,7 +182,7 @@ class Translator:
 
     def _decode(self, sentences, decode, num_beams, target_prefixes, report):
         """Lists of `Translation`, of each sentence, by `decode`."""
-        sentences = check_sentences("sentences", sentences)
+        sentences = checked_sentences("sentences", sentences)
         if target_prefixes is not None:
             target_prefixes = _checked_prefixes(target_prefixes, sentences)
         rows = self.source_vocabulary.encode(sentences)
@@ -281,16 +279,15 @@ class Translator:
 def _checked_num_results(num_results):
     if num_results is None:
         return None
-    return check_integer(
+    return checked_at_least(
         "num_results",
         num_results,
         1,
-        "be at least 1, or None for the best alone",
     )
 
 
 def _checked_prefixes(target_prefixes, sentences):
-    target_prefixes = check_sentences("target_prefixes", target_prefixes)
+    target_prefixes = checked_sentences("target_prefixes", target_prefixes)
     if len(target_prefixes) != len(sentences):
         raise ValueError(
             "`target_prefixes` must have a string, if an empty one, for each "

@@ -4,7 +4,7 @@ import dataclasses
 
 import sacrebleu
 
-from relative_attention.checked_arguments import check_sentences
+from relative_attention.argument_checks import checked_sentences
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,8 +43,8 @@ def corpus_bleu(hypotheses, references, lowercase=False, tokenize="13a"):
     Reference:
      - [Post, 2018](https://arxiv.org/abs/1804.08771)
     """
-    hypotheses = check_sentences("hypotheses", hypotheses)
-    references = check_sentences("references", references)
+    hypotheses = checked_sentences("hypotheses", hypotheses)
+    references = checked_sentences("references", references)
     if len(hypotheses) != len(references) or not references:
         raise ValueError(
             "`hypotheses` and `references` must have the same number of "

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import sacrebleu
 
-from relative_attention.checked_arguments import check_sentences
+from relative_attention.argument_checks import checked_sentences
 
 METRICS = ("bleu", "chrf", "ter")
 
@@ -67,8 +67,8 @@ def check_lines(
         TypeError: if one of them is no list of strings.
         ValueError: if the numbers of lines differ or there is none.
     """
-    check_sentences(name, hypotheses)
-    check_sentences("references", references)
+    checked_sentences(name, hypotheses)
+    checked_sentences("references", references)
     if len(hypotheses) != len(references) or not len(references):
         raise ValueError(
             f"`{name}` and `references` must have the same number of lines, "

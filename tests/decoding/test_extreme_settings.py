@@ -104,26 +104,26 @@ def test_sizes_may_be_of_numpy(chain, search, integer):
     ids=lambda value: value if isinstance(value, str) else value.__name__,
 )
 def test_size_that_is_no_int_is_named(chain, search, name, value):
-    with pytest.raises(TypeError, match=f"^`{name}` must be an int. Received:"):
+    with pytest.raises(ValueError, match=f"^`{name}` must be an int. "):
         search(chain(ROWS), SOURCE, **{name: value})
 
 
 @pytest.mark.parametrize(
-    ("search", "name", "value", "error"),
+    ("search", "name", "value"),
     [
-        (ra.beam_search, "length_penalty", np.nan, ValueError),
-        (ra.beam_search, "length_penalty", np.inf, ValueError),
-        (ra.beam_search, "length_penalty", "0.6", TypeError),
-        (ra.sample, "temperature", np.nan, ValueError),
-        (ra.sample, "temperature", "1", TypeError),
-        (ra.sample, "top_p", np.nan, ValueError),
-        (ra.sample, "top_k", 1.5, TypeError),
-        (ra.sample, "seed", 0.5, TypeError),
+        (ra.beam_search, "length_penalty", np.nan),
+        (ra.beam_search, "length_penalty", np.inf),
+        (ra.beam_search, "length_penalty", "0.6"),
+        (ra.sample, "temperature", np.nan),
+        (ra.sample, "temperature", "1"),
+        (ra.sample, "top_p", np.nan),
+        (ra.sample, "top_k", 1.5),
+        (ra.sample, "seed", 0.5),
     ],
     ids=str,
 )
-def test_number_that_is_none_is_named(chain, search, name, value, error):
-    with pytest.raises(error, match=f"^`{name}` must be "):
+def test_number_that_is_none_is_named(chain, search, name, value):
+    with pytest.raises(ValueError, match=f"^`{name}` must be "):
         search(chain(ROWS), SOURCE, **{name: value})
 
 

@@ -426,9 +426,9 @@ def test_source_may_be_of_any_int_type(peaked_model, as_graph, convert):
         ({"top_k": 0}, "`top_k` must be at least 1."),
         ({"top_p": 0.0}, "`top_p` must be in (0, 1]."),
         ({"top_p": 1.5}, "`top_p` must be in (0, 1]."),
-        ({"seed": -3}, "`seed` must be not negative."),
-        ({"max_length": -1}, "`max_length` must not be negative."),
-        ({"min_length": -2}, "`min_length` must not be negative."),
+        ({"seed": -3}, "`seed` must be at least 0."),
+        ({"max_length": -1}, "`max_length` must be at least 0."),
+        ({"min_length": -2}, "`min_length` must be at least 0."),
     ],
     ids=str,
 )

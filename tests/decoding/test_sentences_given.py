@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 import relative_attention as ra
-from relative_attention.checked_arguments import check_sentences
+from relative_attention.argument_checks import checked_sentences
 
 WRONG = [
     ("one", "a string; pass \\['one'\\]"),
@@ -59,7 +59,7 @@ def uses(peaked_model):
 @pytest.mark.parametrize(("value", "message"), WRONG, ids=repr)
 def test_what_is_no_list_of_strings_is_refused(value, message):
     with pytest.raises(TypeError, match=f"^`lines` must be .*{message}"):
-        check_sentences("lines", value)
+        checked_sentences("lines", value)
 
 
 def test_every_function_names_its_argument(uses):
@@ -77,8 +77,8 @@ def test_every_function_names_its_argument(uses):
     "convert", [list, tuple, np.array, lambda x: np.array(x, object)]
 )
 def test_lists_and_arrays_of_strings_are_taken(convert):
-    assert check_sentences("lines", convert(["a", "ä\n"])) == ["a", "ä\n"]
-    assert check_sentences("lines", convert([])) == []
+    assert checked_sentences("lines", convert(["a", "ä\n"])) == ["a", "ä\n"]
+    assert checked_sentences("lines", convert([])) == []
 
 
 def test_translation_is_printed_on_a_line():
