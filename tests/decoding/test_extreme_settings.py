@@ -120,7 +120,7 @@ def test_size_that_is_no_int_is_named(chain, search, name, value):
         (ra.sample, "top_k", 1.5),
         (ra.sample, "seed", 0.5),
     ],
-    ids=str,
+    ids=lambda value: getattr(value, "__name__", str(value)),
 )
 def test_number_that_is_none_is_named(chain, search, name, value):
     with pytest.raises(ValueError, match=f"^`{name}` must be "):

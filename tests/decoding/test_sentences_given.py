@@ -56,7 +56,11 @@ def uses(peaked_model):
     }
 
 
-@pytest.mark.parametrize(("value", "message"), WRONG, ids=repr)
+@pytest.mark.parametrize(
+    ("value", "message"),
+    WRONG,
+    ids=lambda value: value if isinstance(value, str) else type(value).__name__,
+)
 def test_what_is_no_list_of_strings_is_refused(value, message):
     with pytest.raises(TypeError, match=f"^`lines` must be .*{message}"):
         checked_sentences("lines", value)
