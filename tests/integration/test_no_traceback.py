@@ -64,7 +64,7 @@ def hostile(request, tmp_path):
     return path
 
 
-@pytest.mark.large
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PARTS)
 def test_part_of_a_model_that_is_none(name, hostile, trained, check, tmp_path):
     model = tmp_path / "model"
@@ -76,7 +76,7 @@ def test_part_of_a_model_that_is_none(name, hostile, trained, check, tmp_path):
         check(command, model, stdin=b"one bird\n")
 
 
-@pytest.mark.large
+@pytest.mark.slow
 def test_text_that_is_none(hostile, trained, check, corpus, tmp_path):
     source, reference = corpus / "test.en", corpus / "test.de"
     check("translate", trained, "--input", hostile, "--max-source-length", 9)
@@ -90,7 +90,7 @@ def test_text_that_is_none(hostile, trained, check, corpus, tmp_path):
     check("export", trained, tmp_path / "exported", *export)
 
 
-@pytest.mark.large
+@pytest.mark.slow
 def test_file_to_convert_or_average_that_is_none(hostile, check, tmp_path):
     output = ("--output", tmp_path / "converted")
     for hparams in (hostile, tmp_path):
@@ -140,7 +140,18 @@ COMMANDS = {
 }
 
 
-@pytest.mark.large
+# What a benchmark takes that measures what it is asked for.
+SMALL = (
+    "--presets=transformer_tiny",
+    "--lengths=4",
+    "--batch-tokens=8",
+    "--vocabulary-size=9",
+    "--steps=1",
+    "--rounds=1",
+)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "option"),
     [(command, option) for command in COMMANDS for option in COMMANDS[command]],
@@ -152,7 +163,7 @@ def test_number_out_of_bounds(command, option, check, trained, corpus):
         "evaluate": (trained, *both, "--reference", corpus / "test.de"),
         "score": (trained, *both, "--target", corpus / "test.de"),
         "average": (trained, "--output", corpus / "mean"),
-        "benchmark": (),
+        "benchmark": SMALL,
     }[command]
     # Chosen by chance, as each takes a second; the same at each run.
     rng = random.Random(f"{SEED} {command} {option}")
