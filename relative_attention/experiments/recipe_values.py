@@ -41,7 +41,17 @@ def read_yaml(text, what):
         AttributeError,
         ArithmeticError,
     ) as error:
-        raise InputError(f"{what} is not YAML: {error}.") from error
+        raise InputError(f"{what} is not YAML: {_one_line(error)}.") from error
+
+
+def _one_line(error):
+    """What is wrong and where, without the lines of the text that YAML adds."""
+    problem, mark = (
+        getattr(error, name, None) for name in ("problem", "problem_mark")
+    )
+    if problem and mark:
+        return f"{problem} (line {mark.line + 1}, column {mark.column + 1})"
+    return " ".join(str(error).split())
 
 
 class _Loader(yaml.SafeLoader):
