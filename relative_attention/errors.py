@@ -7,3 +7,7 @@ class InputError(ValueError):
     The message says what, what is allowed and the way out; commands print it
     alone, without a traceback.
     """
+
+
+class NotFiniteError(InputError):
+    """A model's weights or logits are not finite, so it says nothing."""

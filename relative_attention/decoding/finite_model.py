@@ -3,7 +3,7 @@
 import numpy as np
 from keras import ops
 
-from relative_attention.errors import InputError
+from relative_attention.errors import NotFiniteError
 from relative_attention.models.finite_weights import not_finite
 from relative_attention.models.weights import weight_name
 
@@ -18,15 +18,15 @@ def check_numbers(model, numbers):
         numbers: float tensor or array, scores or log-probabilities.
 
     Raises:
-        InputError: naming the weight that is not finite or, if there is
+        NotFiniteError: naming the weight that is not finite or, if there is
             none, the dtype in which the logits are not.
     """
     if np.isfinite(ops.convert_to_numpy(numbers)).all():
         return
     for weight in getattr(model, "weights", ()):
         if not np.isfinite(ops.convert_to_numpy(weight)).all():
-            raise InputError(not_finite(weight_name(weight)))
-    raise InputError(
+            raise NotFiniteError(not_finite(weight_name(weight)))
+    raise NotFiniteError(
         "The logits of the model must be finite. Received: nan or inf, of "
         f"weights that are finite; computed in {_compute_dtype(model)} they "
         "overflow. Load the model in float32."

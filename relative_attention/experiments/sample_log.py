@@ -4,6 +4,9 @@ import keras
 
 from relative_attention.decoding import Translator
 from relative_attention.experiments.validation_pairs import validation_pairs
+from relative_attention.experiments.validation_translations import (
+    validation_translations,
+)
 from relative_attention.training.averaged_weights import averaged_weights
 
 _NUM_SAMPLES = 5
@@ -45,7 +48,7 @@ class SampleLog(keras.callbacks.Callback):
             return
         sources = [source for source, _ in self._pairs]
         with averaged_weights(self.model):
-            hypotheses = self._translator.translate(sources)
+            hypotheses = validation_translations(self._translator, sources)
         table = [
             [source, reference, hypothesis]
             for (source, reference), hypothesis in zip(self._pairs, hypotheses)

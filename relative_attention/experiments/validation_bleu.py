@@ -4,6 +4,9 @@ import keras
 
 from relative_attention.decoding import Translator
 from relative_attention.evaluation import corpus_bleu
+from relative_attention.experiments.validation_translations import (
+    validation_translations,
+)
 from relative_attention.training import averaged_weights
 
 # More than this tells little more, and must be translated again and again.
@@ -41,5 +44,7 @@ class ValidationBleu(keras.callbacks.Callback):
     def on_epoch_end(self, epoch, logs=None):
         if (epoch + 1) % self.every == 0 and logs is not None:
             with averaged_weights(self.model):
-                hypotheses = self._translator.translate(self._sources)
+                hypotheses = validation_translations(
+                    self._translator, self._sources
+                )
             logs["val_bleu"] = corpus_bleu(hypotheses, self._references).score

@@ -145,7 +145,7 @@ def test_missing_matplotlib_is_named_before_any_translation(
     path = tmp_path / "length.png"
     status, _, err = run("evaluate", trained, *texts, "--plot", path)
     assert status == 1
-    assert "relative-attention[plot]" in err
+    assert "pip install '.[plot]'" in err
     assert not path.exists()
 
 

@@ -79,5 +79,5 @@ def test_missing_matplotlib_says_how_to_get_it(trained, tmp_path, monkeypatch):
         return real_import(name, *arguments, **keywords)
 
     monkeypatch.setattr(builtins, "__import__", without_matplotlib)
-    with pytest.raises(ra.InputError, match=r"relative-attention\[plot\]"):
+    with pytest.raises(ra.InputError, match=r"pip install '\.\[plot\]'"):
         model_picture(None, "yes", tmp_path / "picture.png")

@@ -273,7 +273,7 @@ def test_without_matplotlib_one_line_says_what_is_not_drawn(
     callbacks = watching_callbacks(keeper, watched.data, 6, report=lines.append)
     [line] = lines
     assert "pictures of attention" in line
-    assert "relative-attention[plot]" in line
+    assert "pip install '.[plot]'" in line
     assert "SampleLog" in [type(callback).__name__ for callback in callbacks]
     draw_curves(tmp_path, watched.keeper.history, lines.append)
     assert len(lines) == 2

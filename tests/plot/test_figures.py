@@ -232,7 +232,7 @@ FIGURES = {
 def test_without_matplotlib_a_figure_says_how_to_get_it(name, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     figure = getattr(ra.plot, name)
-    with pytest.raises(ra.InputError, match=r"relative-attention\[plot\]"):
+    with pytest.raises(ra.InputError, match=r"pip install '\.\[plot\]'"):
         figure(*FIGURES[name])
 
 
