@@ -4,7 +4,7 @@ try:
     import fcntl
 except ImportError:
     # Windows has other locks.
-    fcntl = None
+    fcntl = None  # type: ignore[assignment]
 
 
 def lock_file(descriptor, wait=False):

@@ -123,8 +123,8 @@ class RunKeeper(keras.callbacks.Callback):
                 damaged[checkpoint] = error
                 continue
             self._check_same_run(state.run)
-            for path, error in damaged.items():
-                self._leave(path, error, checkpoint)
+            for path, damage in damaged.items():
+                self._leave(path, damage, checkpoint)
             self.history = state.history
             self.step = state.step
             self.unvalidated = state.unvalidated
