@@ -20,6 +20,7 @@ FLOORS = (
         "json_file",
         "keras_registry",
         "quiet_tensorflow",
+        "tensor_type",
         "version",
         "zoo_folder",
     ),
