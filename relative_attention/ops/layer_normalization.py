@@ -2,7 +2,7 @@
 
 from keras import ops
 
-from relative_attention.ops.fixed_shape import fixed_shape
+from relative_attention.ops.static_shape import static_shape
 
 
 def layer_normalization(inputs, gamma, beta, epsilon):
@@ -57,4 +57,4 @@ def layer_normalization(inputs, gamma, beta, epsilon):
         return ops.cast(normalized * gamma + beta, inputs.dtype), gradient
 
     rows = ops.reshape(inputs, (-1, hidden_dim))
-    return ops.reshape(normalize(rows, gamma, beta), fixed_shape(inputs))
+    return ops.reshape(normalize(rows, gamma, beta), static_shape(inputs))

@@ -4,8 +4,8 @@ import math
 
 from keras import ops
 
-from relative_attention.ops.fixed_shape import fixed_shape
 from relative_attention.ops.precision import widened
+from relative_attention.ops.static_shape import static_shape
 
 
 def table_product(x, table):
@@ -68,7 +68,7 @@ def _product(x, table):
         table = ops.squeeze(table, 0)
     # As a matrix, in whose place Keras would put a dozen small operations.
     product = ops.matmul(_as_matrix(x), table)
-    return ops.reshape(product, (*fixed_shape(x)[:3], ops.shape(table)[1]))
+    return ops.reshape(product, (*static_shape(x)[:3], ops.shape(table)[1]))
 
 
 def _is_per_head(shape):
