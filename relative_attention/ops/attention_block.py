@@ -7,7 +7,7 @@ import dataclasses
 
 from keras import ops
 
-from relative_attention.ops.in_order import after
+from relative_attention.ops.control_dependency import run_after
 from relative_attention.ops.masks import MASKED_LOGIT
 from relative_attention.ops.masks import hide_masked
 from relative_attention.ops.precision import is_half
@@ -56,7 +56,7 @@ class AttentionBlock:
 
     def attend(self, x, mask, previous):
         """Context vectors `(B, N, C, H_v)`; keeps what the gradient needs."""
-        query = after(x["query"][:, :, self.start : self.stop], previous)
+        query = run_after(x["query"][:, :, self.start : self.stop], previous)
         logits = [
             self._logits(x, query, mask, *region) for region in self.regions()
         ]
@@ -108,7 +108,7 @@ class AttentionBlock:
 
     def add_gradients(self, x, upstream, previous, sums):
         """Append to each list what the block adds to an operand's gradient."""
-        upstream = after(upstream[:, :, self.start : self.stop], previous)
+        upstream = run_after(upstream[:, :, self.start : self.stop], previous)
         query = x["query"][:, :, self.start : self.stop]
         upstream = self._normalized(upstream)
         of_scores = [
