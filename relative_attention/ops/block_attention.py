@@ -83,7 +83,7 @@ def block_attention(
         batch_size, num_heads = ops.shape(query)[:2]
         for block in blocks:
             block.kept = [
-                dropout.draw_kept(
+                dropout.draw_keep_mask(
                     (batch_size, num_heads, block.length, stop - start)
                 )
                 for _, start, stop in block.regions()
