@@ -38,7 +38,7 @@ _ROOM_OF = {
     "TokenCorpus": "data",
     "Vocabulary": "data",
     "length_buckets": "data",
-    "write_spoken_numbers": "data",
+    "write_spoken_numbers": "corpora",
     "AveragingAdam": "training",
     "MaskedCrossEntropy": "training",
     "Perplexity": "training",
@@ -64,11 +64,11 @@ _ROOM_OF = {
     "corpus_scores": "evaluation",
     "paired_bootstrap": "evaluation",
     "sentence_scores": "evaluation",
-    "Recipe": "experiments",
-    "find_recipe": "experiments",
-    "load_translator": "experiments",
-    "save_translator": "experiments",
-    "train": "experiments",
+    "Recipe": "runs",
+    "find_recipe": "runs",
+    "load_translator": "saving",
+    "save_translator": "saving",
+    "train": "runs",
 }
 
 # Rooms whose names stay in them, as `plot.curve_figure`.

@@ -14,12 +14,15 @@ PACKAGE = ROOT / "relative_attention"
 FLOORS = (
     (
         "argument_checks",
+        "check_is_free",
+        "did_you_mean",
         "errors",
         "file_lock",
         "install_hint",
         "json_file",
         "keras_registry",
         "quiet_tensorflow",
+        "settings",
         "tensor_type",
         "version",
         "zoo_folder",
@@ -29,8 +32,9 @@ FLOORS = (
     ("layers",),
     ("models",),
     ("data", "training", "decoding"),
-    ("evaluation", "convert", "export", "plot"),
-    ("experiments",),
+    ("saving",),
+    ("evaluation", "corpora", "convert", "export", "plot"),
+    ("runs",),
     ("cli",),
 )
 FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}

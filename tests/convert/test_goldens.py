@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import relative_attention as ra
-from relative_attention.convert.tensor2tensor_names import body_variables
+from relative_attention.convert.tensor2tensor.names import body_variables
 
 CHECKPOINTS = ("C_relative_s1", "C_relative_unshared_s1", "C_v1_relative_s1")
 # Written here from the golden's variables.

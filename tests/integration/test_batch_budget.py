@@ -3,8 +3,8 @@
 import pytest
 
 import relative_attention as ra
-from relative_attention.experiments.batch_budget import choose_batch_tokens
-from relative_attention.experiments.batch_budget import largest_budget
+from relative_attention.runs.batch_budget import choose_batch_tokens
+from relative_attention.runs.batch_budget import largest_budget
 
 
 @pytest.mark.parametrize("limit", [1024, 1500, 4096, 50_000, 2**30])

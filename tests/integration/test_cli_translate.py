@@ -45,7 +45,7 @@ def loaded(translator, monkeypatch):
     def load(directory, **settings):
         return ra.Translator(**{**vars(translator), **settings})
 
-    monkeypatch.setattr("relative_attention.experiments.load_translator", load)
+    monkeypatch.setattr("relative_attention.saving.load_translator", load)
 
 
 @pytest.fixture(scope="module")

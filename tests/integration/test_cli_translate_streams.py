@@ -28,7 +28,7 @@ def given(translator, monkeypatch):
         given.update(settings)
         return ra.Translator(**{**vars(translator), **settings})
 
-    monkeypatch.setattr("relative_attention.experiments.load_translator", load)
+    monkeypatch.setattr("relative_attention.saving.load_translator", load)
     return given
 
 

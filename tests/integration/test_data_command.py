@@ -13,9 +13,9 @@ import tensorflow_datasets as tfds
 from sacrebleu.dataset import DATASETS
 
 import relative_attention as ra
+from relative_attention.corpora.find_corpus import find_corpus
 from relative_attention.data.lines import read_lines
-from relative_attention.experiments.find_corpus import find_corpus
-from relative_attention.experiments.zoo import zoo_recipes
+from relative_attention.zoo_folder import zoo_recipes
 
 PAIRS = [
     ("Resumption of the session", "Wiederaufnahme der Sitzung"),
@@ -252,7 +252,7 @@ def test_nothing_is_written_when_there_is_no_room(run, internet, output, room):
 def test_half_a_text_is_not_left_when_interrupted(
     error, run, internet, output, monkeypatch
 ):
-    from relative_attention.experiments import wmt14
+    from relative_attention.corpora import wmt14
 
     def failing(*arguments):
         yield "one", "eins"
@@ -321,7 +321,7 @@ def test_extra_is_named_when_the_package_is_missing(run, internet, monkeypatch):
 
 
 def test_first_pair_may_take_long(monkeypatch):
-    from relative_attention.experiments import wmt14
+    from relative_attention.corpora import wmt14
 
     clock = iter(range(0, 10**6, 60))
     monkeypatch.setattr(wmt14.time, "monotonic", lambda: float(next(clock)))
@@ -394,7 +394,7 @@ def test_test_set_of_another_length_is_refused(
 
 
 def test_unknown_corpus_is_refused():
-    from relative_attention.experiments.wmt14 import fetch_wmt14
+    from relative_attention.corpora.wmt14 import fetch_wmt14
 
     with pytest.raises(ra.InputError, match="'wmt15'.*Known: wmt14_en_de"):
         fetch_wmt14("wmt15", "nowhere")

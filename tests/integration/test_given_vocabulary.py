@@ -7,10 +7,10 @@ import pytest
 import sentencepiece
 
 import relative_attention as ra
-from relative_attention.experiments.find_corpus import find_corpus
-from relative_attention.experiments.given_vocabulary import load_given
-from relative_attention.experiments.given_vocabulary import named_vocabularies
-from relative_attention.experiments.prepared_data import prepare_data
+from relative_attention.corpora.find_corpus import find_corpus
+from relative_attention.runs.given_vocabulary import load_given
+from relative_attention.runs.given_vocabulary import named_vocabularies
+from relative_attention.runs.prepared_data import prepare_data
 
 
 @pytest.fixture

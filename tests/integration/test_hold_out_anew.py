@@ -3,7 +3,7 @@
 import pytest
 
 from relative_attention import ParallelCorpus
-from relative_attention.experiments.hold_out import hold_out
+from relative_attention.corpora.hold_out import hold_out
 
 
 @pytest.fixture

@@ -5,10 +5,10 @@ import shutil
 import pytest
 
 import relative_attention as ra
-from relative_attention.experiments.run_curve import load_curve
-from relative_attention.experiments.start_from import load_start
-from relative_attention.experiments.zoo import find_file_or_model
-from relative_attention.experiments.zoo import zoo_directory
+from relative_attention.runs.run_curve import load_curve
+from relative_attention.runs.start_from import load_start
+from relative_attention.saving.zoo import find_file_or_model
+from relative_attention.zoo_folder import zoo_directory
 
 NAME = "multi30k_en_de_tiny_relative"
 

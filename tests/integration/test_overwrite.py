@@ -5,7 +5,7 @@ import shutil
 import pytest
 
 import relative_attention as ra
-from relative_attention.experiments.run_directory import claim_run_directory
+from relative_attention.runs.run_directory import claim_run_directory
 
 TEXT = "one line\n"
 OWN = {

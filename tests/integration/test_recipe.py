@@ -5,8 +5,8 @@ import dataclasses
 import pytest
 
 import relative_attention as ra
-from relative_attention.experiments.find_corpus import find_corpus
-from relative_attention.experiments.zoo import zoo_recipes
+from relative_attention.corpora.find_corpus import find_corpus
+from relative_attention.zoo_folder import zoo_recipes
 
 
 @pytest.mark.parametrize("name", zoo_recipes())

@@ -7,8 +7,8 @@ import pytest
 import yaml
 
 import relative_attention as ra
-from relative_attention.experiments.recipe import _SECTIONS
 from relative_attention.models import TransformerConfig
+from relative_attention.runs.recipe import _SECTIONS
 
 SEED = 1803
 # As YAML: of every type, out of every range, and no YAML at all.

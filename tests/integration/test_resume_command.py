@@ -8,10 +8,10 @@ import yaml
 
 import relative_attention as ra
 from relative_attention.cli import parse
-from relative_attention.experiments.find_corpus import named_files
-from relative_attention.experiments.run_files import files_of_ids
-from relative_attention.experiments.run_files import recorded_files
-from relative_attention.experiments.train import train
+from relative_attention.corpora.find_corpus import named_files
+from relative_attention.runs.run_files import files_of_ids
+from relative_attention.runs.run_files import recorded_files
+from relative_attention.runs.train import train
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def asked(monkeypatch):
         calls.append((recipe, str(output), arguments))
         return {"scores": {}}
 
-    monkeypatch.setattr("relative_attention.experiments.train", stand_in)
+    monkeypatch.setattr("relative_attention.runs.train", stand_in)
     return calls
 
 

@@ -9,10 +9,10 @@ import sys
 import pytest
 
 import relative_attention as ra
-from relative_attention.experiments import run_lock
-from relative_attention.experiments.run_directory import claim_run_directory
-from relative_attention.experiments.run_lock import RUN_LOCK
-from relative_attention.experiments.run_lock import lock_run
+from relative_attention.runs.run_directory import claim_run_directory
+from relative_attention.saving import run_lock
+from relative_attention.saving.run_lock import RUN_LOCK
+from relative_attention.saving.run_lock import lock_run
 
 # The module alone: its package would load TensorFlow first.
 HOLDER = """
@@ -132,9 +132,7 @@ def test_disk_without_locks_is_written_with_a_warning(tmp_path, monkeypatch):
     def refuse(*_, **__):
         raise OSError("Function not implemented")
 
-    monkeypatch.setattr(
-        "relative_attention.experiments.run_lock.lock_file", refuse
-    )
+    monkeypatch.setattr("relative_attention.saving.run_lock.lock_file", refuse)
     lines = []
     with lock_run(tmp_path, report=lines.append):
         pass

@@ -3,11 +3,11 @@
 import pytest
 
 import relative_attention as ra
-from relative_attention.experiments.find_corpus import find_corpus
-from relative_attention.experiments.hold_out import hold_out
-from relative_attention.experiments.prepared_data import prepare_data
-from relative_attention.experiments.recipe_sections import TrainingSection
-from relative_attention.experiments.training_length import training_length
+from relative_attention.corpora.find_corpus import find_corpus
+from relative_attention.corpora.hold_out import hold_out
+from relative_attention.runs.prepared_data import prepare_data
+from relative_attention.runs.recipe_sections import TrainingSection
+from relative_attention.runs.training_length import training_length
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 import pytest
 
 import relative_attention as ra
-from relative_attention.experiments.start_from import load_start
+from relative_attention.runs.start_from import load_start
 
 
 @pytest.fixture

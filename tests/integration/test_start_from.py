@@ -8,18 +8,18 @@ import numpy as np
 import pytest
 
 import relative_attention as ra
-from relative_attention.experiments.find_corpus import find_corpus
-from relative_attention.experiments.model_directory import load_config
-from relative_attention.experiments.model_directory import load_vocabularies
-from relative_attention.experiments.model_directory import save_config
-from relative_attention.experiments.model_directory import save_vocabularies
-from relative_attention.experiments.prepared_data import prepare_data
-from relative_attention.experiments.recipe_sections import DecodingSection
-from relative_attention.experiments.start_from import load_start
+from relative_attention.corpora.find_corpus import find_corpus
+from relative_attention.decoding.decoding_section import DecodingSection
 from relative_attention.models.weights import load_arrays
 from relative_attention.models.weights import save_arrays
 from relative_attention.models.weights import save_weights
 from relative_attention.models.weights import weight_name
+from relative_attention.runs.prepared_data import prepare_data
+from relative_attention.runs.start_from import load_start
+from relative_attention.saving.model_config import load_config
+from relative_attention.saving.model_config import save_config
+from relative_attention.saving.vocabulary_files import load_vocabularies
+from relative_attention.saving.vocabulary_files import save_vocabularies
 
 OLD_TEXT = ["the cat sat on the mat", "the hat of the cat"] * 20
 NEW_TEXT = ["the mats of cats and hats 7", "the dog sat on the cat"] * 20
@@ -359,7 +359,7 @@ def test_run_starts_from_the_weights(
     recipe, corpus, trained, tmp_path, monkeypatch
 ):
     # To score the model takes longer than to train it.
-    module = sys.modules["relative_attention.experiments.train"]
+    module = sys.modules["relative_attention.runs.train"]
     monkeypatch.setattr(module, "write_results", lambda *_: {})
     output = tmp_path / "run"
     lines = []

@@ -8,8 +8,8 @@ import pytest
 import sentencepiece
 
 import relative_attention as ra
-from relative_attention.experiments.model_directory import load_config
-from relative_attention.experiments.run_curve import load_curve
+from relative_attention.runs.run_curve import load_curve
+from relative_attention.saving.model_config import load_config
 
 TOKENS = ["<blank>", "</s>", "<s>", "▁a", "<unk>"]
 CONFIG = {

@@ -5,8 +5,8 @@ import json
 import pytest
 
 import relative_attention as ra
-from relative_attention.experiments.devices import choose_strategy
-from relative_attention.experiments.tf_config import check_tf_config
+from relative_attention.runs.devices import choose_strategy
+from relative_attention.runs.tf_config import check_tf_config
 
 TASK = {"type": "worker", "index": 0}
 

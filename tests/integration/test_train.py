@@ -388,7 +388,7 @@ def test_run_told_to_stop_while_validating_goes_on_with_that(
     with monkeypatch.context() as patch:
         patch.setattr(
             # The module; in its package the function has the same name.
-            sys.modules["relative_attention.experiments.train"],
+            sys.modules["relative_attention.runs.train"],
             "watching_callbacks",
             lambda *args, **kwargs: [Terminator()],
         )

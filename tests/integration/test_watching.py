@@ -15,12 +15,12 @@ from tensorboard.util import tensor_util
 
 import relative_attention as ra
 from relative_attention.cli import main
-from relative_attention.experiments.find_corpus import find_corpus
-from relative_attention.experiments.picture_log import PictureLog
-from relative_attention.experiments.prepared_data import prepare_data
-from relative_attention.experiments.train import build_model
-from relative_attention.experiments.watching import draw_curves
-from relative_attention.experiments.watching import watching_callbacks
+from relative_attention.corpora.find_corpus import find_corpus
+from relative_attention.runs.callbacks.picture_log import PictureLog
+from relative_attention.runs.callbacks.watching import draw_curves
+from relative_attention.runs.callbacks.watching import watching_callbacks
+from relative_attention.runs.prepared_data import prepare_data
+from relative_attention.runs.train import build_model
 from relative_attention.training import EventLog
 from relative_attention.training import write_training_table
 
@@ -240,7 +240,7 @@ def test_picture_that_fails_is_reported_once_and_training_goes_on(
         raise RuntimeError("no such font")
 
     monkeypatch.setattr(
-        "relative_attention.experiments.picture_log.relation_figure", fail
+        "relative_attention.runs.callbacks.picture_log.relation_figure", fail
     )
     callback = PictureLog(
         EventLog(tmp_path), watched.data, lambda: 8, watched.lines.append

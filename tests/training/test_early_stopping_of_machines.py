@@ -4,7 +4,7 @@ import types
 
 import pytest
 
-from relative_attention.training import RunKeeper
+from relative_attention.runs.callbacks.run_keeper import RunKeeper
 
 # Two machines that translate alike, but for one word at the third validation.
 BLEU_OF_FIRST = (20.0, 19.0, 21.0, 20.0)
