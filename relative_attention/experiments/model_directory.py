@@ -7,9 +7,8 @@ import pathlib
 from relative_attention.atomic_files import atomic_directory
 from relative_attention.atomic_files import atomic_file
 from relative_attention.atomic_files import recover_directory
-from relative_attention.data import SubwordVocabulary
-from relative_attention.data import TokenVocabulary
-from relative_attention.data import Vocabulary
+from relative_attention.data.vocabulary_kinds import VOCABULARY_KINDS
+from relative_attention.data.vocabulary_kinds import vocabulary_suffix
 from relative_attention.decoding import Translator
 from relative_attention.errors import InputError
 from relative_attention.experiments.recipe import Recipe
@@ -24,11 +23,6 @@ from relative_attention.models.weights import save_arrays
 
 _FORMAT = 2
 _DTYPES = ("float32", "float16")
-_VOCABULARIES = {
-    ".model": Vocabulary,
-    ".subwords": SubwordVocabulary,
-    ".tokens": TokenVocabulary,
-}
 
 
 def save_config(config, decoding, directory):
@@ -229,15 +223,14 @@ def save_vocabularies(source_vocabulary, target_vocabulary, directory):
             "source_vocabulary": source_vocabulary,
             "target_vocabulary": target_vocabulary,
         }
-    suffixes = {kind: suffix for suffix, kind in _VOCABULARIES.items()}
     for name, vocabulary in names.items():
-        suffix = suffixes[type(vocabulary)]
+        suffix = vocabulary_suffix(vocabulary)
         vocabulary.save(pathlib.Path(directory, name).with_suffix(suffix))
 
 
 def find_vocabulary(directory, name):
     """The vocabulary of this name in a folder, or `None`."""
-    for suffix, kind in _VOCABULARIES.items():
+    for suffix, kind in VOCABULARY_KINDS.items():
         path = (directory / name).with_suffix(suffix)
         if path.is_file():
             return kind.load(path)

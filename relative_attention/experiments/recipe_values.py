@@ -1,6 +1,5 @@
 """Values of a recipe: read from YAML, checked against their fields."""
 
-import difflib
 import math
 import reprlib
 import types
@@ -8,6 +7,7 @@ import typing
 
 import yaml
 
+from relative_attention.did_you_mean import did_you_mean
 from relative_attention.errors import InputError
 
 # What YAML says for nothing.
@@ -158,10 +158,8 @@ def check_mapping(value, where):
 
 def unknown(what, name, known):
     """The text of an error about a name that is none of `known`."""
-    close = difflib.get_close_matches(str(name), known, n=1)
-    nearest = f" Did you mean {close[0]!r}?" if close else ""
     return (
-        f"Unknown {what} {_short.repr(name)}.{nearest} "
+        f"Unknown {what} {_short.repr(name)}.{did_you_mean(name, known)} "
         f"Known: {', '.join(known)}."
     )
 

@@ -6,9 +6,9 @@ recipe, a trained model, a run's curve), goes before the zoo; and a folder that
 is not goes before an error.
 """
 
-import difflib
 import pathlib
 
+from relative_attention.did_you_mean import did_you_mean
 from relative_attention.errors import InputError
 from relative_attention.experiments.recipe import Recipe
 from relative_attention.zoo_folder import is_model
@@ -38,9 +38,10 @@ def find_recipe(name):
         return Recipe.load(path)
     if name in zoo_recipes():
         return Recipe.load(zoo_directory() / name / "recipe.yaml")
+    known = zoo_recipes()
     raise InputError(
         f"Unknown recipe {name!r}: neither a file nor one of the zoo."
-        f"{_nearest(name, zoo_recipes())} Known: {', '.join(zoo_recipes())}."
+        f"{did_you_mean(name, known)} Known: {', '.join(known)}."
     )
 
 
@@ -71,8 +72,8 @@ def find_model(name):
             "that this fills."
         )
     raise InputError(
-        f"No model directory at {path}.{_nearest(name, zoo_models())} The zoo "
-        f"has: {', '.join(zoo_models()) or 'none'}."
+        f"No model directory at {path}.{did_you_mean(name, zoo_models())} The "
+        f"zoo has: {', '.join(zoo_models()) or 'none'}."
     )
 
 
@@ -118,8 +119,3 @@ def find_curve(name):
 
 # What a run's curve is drawn from; the first of them that there is.
 CURVE_FILES = ("training.csv", "history.json", "results.json")
-
-
-def _nearest(name, names):
-    close = difflib.get_close_matches(str(name), names, n=1)
-    return f" Did you mean {close[0]!r}?" if close else ""
