@@ -2,16 +2,9 @@
 
 import pathlib
 
-from relative_attention.data import SubwordVocabulary
-from relative_attention.data import TokenVocabulary
-from relative_attention.data import Vocabulary
+from relative_attention.data.vocabulary_kinds import VOCABULARY_KINDS
+from relative_attention.data.vocabulary_kinds import vocabulary_suffix
 from relative_attention.errors import InputError
-
-_VOCABULARIES = {
-    ".model": Vocabulary,
-    ".subwords": SubwordVocabulary,
-    ".tokens": TokenVocabulary,
-}
 
 
 def load_vocabularies(directory):
@@ -55,15 +48,14 @@ def save_vocabularies(source_vocabulary, target_vocabulary, directory):
             "source_vocabulary": source_vocabulary,
             "target_vocabulary": target_vocabulary,
         }
-    suffixes = {kind: suffix for suffix, kind in _VOCABULARIES.items()}
     for name, vocabulary in names.items():
-        suffix = suffixes[type(vocabulary)]
+        suffix = vocabulary_suffix(vocabulary)
         vocabulary.save(pathlib.Path(directory, name).with_suffix(suffix))
 
 
 def find_vocabulary(directory, name):
     """The vocabulary of this name in a folder, or `None`."""
-    for suffix, kind in _VOCABULARIES.items():
+    for suffix, kind in VOCABULARY_KINDS.items():
         path = (directory / name).with_suffix(suffix)
         if path.is_file():
             return kind.load(path)

@@ -1,9 +1,9 @@
 """tensor2tensor's hyperparameters, and the architecture they stand for."""
 
-import difflib
 import json
 import pathlib
 
+from relative_attention.did_you_mean import nearest_name
 from relative_attention.errors import InputError
 
 _REQUIRED = ("hidden_size", "filter_size", "num_heads", "num_hidden_layers")
@@ -53,8 +53,8 @@ def read_hparams(hparams):
         hparams = _load(pathlib.Path(hparams))
     for name in _REQUIRED:
         if name not in hparams:
-            close = difflib.get_close_matches(name, hparams, n=1)
-            nearest = f" There is {close[0]!r}." if close else ""
+            close = nearest_name(name, hparams)
+            nearest = f" There is {close!r}." if close else ""
             raise InputError(
                 f"The hparams lack {name!r}.{nearest} They must be those the "
                 "model was trained with: tensor2tensor writes them to "
