@@ -28,6 +28,7 @@ test-backends: $(VENV)/.test $(VENV)/.backends
 lint: $(VENV)/.lint
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/lint-imports
 	$(VENV)/bin/mypy
 
 # The reference of all public names, docs/html/index.html.
