@@ -131,6 +131,8 @@ def test_keras_file_goes_on_with_training(transformer, batch, expected):
     )
 
 
+# No code of this package runs in it, TensorFlow's alone.
+@pytest.mark.large
 @pytest.mark.only_on("tensorflow", reason="a SavedModel is TensorFlow's")
 def test_saved_model(expected, tmp_path):
     import tensorflow as tf
