@@ -1,5 +1,6 @@
 """The public names: all there, imported when used, and without a backend."""
 
+import ast
 import pathlib
 import subprocess
 import sys
@@ -64,3 +65,18 @@ def test_a_translation_imports_nothing_that_trains():
         "decoding",
         "saving",
     }
+
+
+def test_stub_lists_every_public_name_and_no_other():
+    stub = pathlib.Path(relative_attention.__file__).with_suffix(".pyi")
+    imports = [
+        node
+        for node in ast.parse(stub.read_text("utf-8")).body
+        if isinstance(node, ast.ImportFrom)
+    ]
+    names = {
+        alias.asname: alias.name for node in imports for alias in node.names
+    }
+    assert names.keys() == set(relative_attention.__all__)
+    # `X as X` is what makes a name of a stub public.
+    assert all(public == name for public, name in names.items())

@@ -1,8 +1,10 @@
 """From an OpenNMT-tf checkpoint to a model directory."""
 
 from relative_attention.check_is_free import check_is_free
-from relative_attention.convert import load_opennmt_tf
 from relative_attention.convert.converted_directory import save_converted
+from relative_attention.convert.opennmt_tf.load_opennmt_tf import (
+    load_opennmt_tf,
+)
 from relative_attention.data import TokenVocabulary
 from relative_attention.decoding.decoding_section import DecodingSection
 from relative_attention.errors import InputError

@@ -1,8 +1,10 @@
 """From a tensor2tensor checkpoint to a model directory."""
 
 from relative_attention.check_is_free import check_is_free
-from relative_attention.convert import load_tensor2tensor
 from relative_attention.convert.converted_directory import save_converted
+from relative_attention.convert.tensor2tensor.load_tensor2tensor import (
+    load_tensor2tensor,
+)
 from relative_attention.data import SubwordVocabulary
 from relative_attention.decoding.decoding_section import DecodingSection
 from relative_attention.errors import InputError
