@@ -30,7 +30,8 @@ def find_recipe(name):
         return Recipe.load(path)
     if name in zoo_recipes():
         return Recipe.load(zoo_directory() / name / "recipe.yaml")
+    known = zoo_recipes()
     raise InputError(
         f"Unknown recipe {name!r}: neither a file nor one of the zoo."
-        f"{did_you_mean(name, zoo_recipes())} Known: {', '.join(zoo_recipes())}."
+        f"{did_you_mean(name, known)} Known: {', '.join(known)}."
     )
