@@ -169,6 +169,8 @@ def test_six_updates(load, golden, golden_hparams, name, start):
             epsilon=hparams["optimizer_adam_epsilon"],
         ),
         ra.MaskedCrossEntropy(hparams["label_smoothing"]),
+        # Six steps are quicker than what it takes to trace one.
+        run_eagerly=True,
     )
     for step, (inputs, targets) in enumerate(
         zip(data["inputs"], data["targets"])
