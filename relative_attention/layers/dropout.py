@@ -41,7 +41,7 @@ class Dropout(keras.layers.Dropout):
                 noise_shape=self.noise_shape,
                 seed=replica_seeds(self.seed_generator),
             )
-        keep = self.draw_kept(ops.shape(inputs))
+        keep_mask = self.draw_keep_mask(ops.shape(inputs))
         scale = 1 / (1 - self.rate)
 
         @ops.custom_gradient
@@ -58,13 +58,13 @@ class Dropout(keras.layers.Dropout):
         def select(values):
             zeros = ops.zeros((), values.dtype)
             return ops.where(
-                keep, values * ops.cast(scale, values.dtype), zeros
+                keep_mask, values * ops.cast(scale, values.dtype), zeros
             )
 
         return drop(inputs)
 
-    def draw_kept(self, shape):
-        """Which elements are kept: bool, of the given shape."""
+    def draw_keep_mask(self, shape):
+        """Returns a bool tensor of a shape: `True` for what is kept."""
         if not _LEAST_RATE <= self.rate <= 1 - _LEAST_RATE:
             seed = replica_seeds(self.seed_generator)
             # In half precision 0 is drawn more often than a small rate.

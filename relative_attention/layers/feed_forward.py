@@ -7,7 +7,7 @@ from relative_attention.argument_checks import checked_int
 from relative_attention.argument_checks import checked_rate
 from relative_attention.layers.dropout import Dropout
 from relative_attention.layers.width_spec import width_spec
-from relative_attention.ops.fixed_shape import fixed_shape
+from relative_attention.ops.static_shape import static_shape
 
 
 @keras.saving.register_keras_serializable(package="relative_attention")
@@ -67,7 +67,9 @@ class FeedForward(keras.layers.Layer):
         intermediate = self.dropout_layer(
             self.intermediate_dense(rows), training=training
         )
-        return ops.reshape(self.output_dense(intermediate), fixed_shape(inputs))
+        return ops.reshape(
+            self.output_dense(intermediate), static_shape(inputs)
+        )
 
     def compute_output_shape(self, inputs_shape):
         return inputs_shape

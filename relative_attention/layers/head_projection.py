@@ -5,7 +5,7 @@ import math
 import keras
 from keras import ops
 
-from relative_attention.ops.fixed_shape import fixed_shape
+from relative_attention.ops.static_shape import static_shape
 
 
 @keras.saving.register_keras_serializable(package="relative_attention")
@@ -30,7 +30,7 @@ class HeadProjection(keras.layers.EinsumDense):
             ops.reshape(inputs, (-1, num_rows)),
             ops.reshape(self.kernel, (num_rows, -1)),
         )
-        kept = fixed_shape(inputs)[:-num_contracted]
+        kept = static_shape(inputs)[:-num_contracted]
         outputs = ops.reshape(outputs, kept + kernel_shape[num_contracted:])
         return outputs if self.bias is None else outputs + self.bias
 
@@ -57,7 +57,7 @@ def project_to_heads(inputs, projections, as_one=True):
     """
     if not as_one or len(projections) == 1:
         return _project_apart(inputs, projections)
-    batch_size, length, hidden_dim = fixed_shape(inputs)
+    batch_size, length, hidden_dim = static_shape(inputs)
     kernels = [ops.cast(p.kernel, inputs.dtype) for p in projections]
     _, num_heads, head_dim = kernels[0].shape
     if any(kernel.shape[-1] != head_dim for kernel in kernels):

@@ -4,9 +4,9 @@ import keras
 from keras import ops
 
 from relative_attention.argument_checks import checked_int
-from relative_attention.ops.fixed_shape import fixed_shape
 from relative_attention.ops.known_values import known_values
 from relative_attention.ops.masks import padding_mask
+from relative_attention.ops.static_shape import static_shape
 
 
 @keras.saving.register_keras_serializable(package="relative_attention")
@@ -114,7 +114,7 @@ class TokenEmbedding(keras.layers.Layer):
         else:
             logits = ops.matmul(rows, ops.transpose(embeddings))
         return ops.reshape(
-            logits, (*fixed_shape(hidden)[:-1], self.vocabulary_size)
+            logits, (*static_shape(hidden)[:-1], self.vocabulary_size)
         )
 
     def compute_output_shape(self, inputs_shape):
