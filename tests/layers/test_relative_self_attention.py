@@ -477,8 +477,8 @@ def test_decode_steps_are_one_causal_pass(
             inputs[:, position : position + 1], cache, position
         )
         assert_same(outputs, expected[:, position : position + 1])
-    assert cache["recent_key"].shape == (B, N, T, H)
-    assert cache["recent_value"].shape == (B, N, T, 13)
+    assert cache.recent_key.shape == (B, N, T, H)
+    assert cache.recent_value.shape == (B, N, T, 13)
 
 
 @pytest.mark.parametrize("distance", [0, 1, T - 1, T + 3])
@@ -533,8 +533,8 @@ def test_hypotheses_attend_to_their_ancestors(
         if position % 2:
             # When it is merged makes no difference.
             cache = layer.merge_cache(cache)
-            assert cache["key"].shape == (B, N, num_places * (position + 1), H)
-            assert cache["recent_value"].shape == (B, N, 0, 13)
+            assert cache.key.shape == (B, N, num_places * (position + 1), H)
+            assert cache.recent_value.shape == (B, N, 0, 13)
 
 
 # === The constructor and the weights ===

@@ -108,8 +108,8 @@ def test_decode_steps_are_one_pass(rng, inputs, padding_mask, normalize_first):
         if position == 1:
             cache = block.merge_cache(cache)
     keys = cache["self_attention"]
-    assert keys["key"].shape == (B, N, 2 * M, H)
-    assert keys["recent_key"].shape == (B, N, (T - 2) * M, H)
+    assert keys.key.shape == (B, N, 2 * M, H)
+    assert keys.recent_key.shape == (B, N, (T - 2) * M, H)
 
 
 def test_dropout_is_active_only_in_training(rng, inputs):
