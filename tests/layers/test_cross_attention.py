@@ -191,8 +191,8 @@ def test_dropout_is_active_only_in_training(inputs, build_layer):
 
 @pytest.mark.parametrize(
     "use_bias, return_scores",
-    [(False, True), (True, False)],
-    ids=["plain", "bias"],
+    [(True, True), pytest.param(False, False, marks=pytest.mark.large)],
+    ids=["bias", "plain"],
 )
 def test_layer_behaves_as_a_keras_layer(
     inputs, run_layer_test, use_bias, return_scores

@@ -28,9 +28,11 @@ def inputs(rng):
     return rng.normal(size=(B, T, D)).astype("float32")
 
 
-@pytest.fixture(params=LAYERS)
-def attend(request, rng, inputs):
-    """`attend(mask)`: outputs of a layer on the inputs."""
+@pytest.fixture(scope="module", params=LAYERS)
+def attend(request):
+    """`attend(mask)`: outputs of a layer, built once, on some inputs."""
+    rng = np.random.default_rng(1803)
+    inputs = rng.normal(size=(B, T, D)).astype("float32")
     layer = LAYERS[request.param]()
     relations = rng.integers(0, 4, size=(T, T)).astype("int32")
     others = [relations] if request.param == "relation_aware" else []

@@ -1,5 +1,7 @@
 """What padding does, in every attention layer and with any reach."""
 
+import functools
+
 import numpy as np
 import pytest
 from keras import ops
@@ -36,13 +38,18 @@ LAYERS = {
 }
 
 
-@pytest.fixture(params=LAYERS)
-def attend(request, rng):
-    """`attend(dtype)`: a layer, and a call of it on tokens and their mask."""
+@pytest.fixture(scope="module", params=LAYERS)
+def attend(request):
+    """`attend(dtype)`: a layer, and a call of it on tokens and their mask.
+
+    A layer is built once and serves all tests; none changes its weights.
+    """
     cls, arguments = LAYERS[request.param]
+    rng = np.random.default_rng(1803)
     queries = rng.normal(size=(B, 5, D)).astype("float32")
     relations = rng.integers(-1, 4, size=(B, T, T)).astype("int32")
 
+    @functools.cache
     def build(dtype="float32"):
         layer = cls(N, H, use_bias=True, dtype=dtype, **arguments)
         shape = (None, None, D)

@@ -117,8 +117,8 @@ def test_wrong_argument_is_named_with_what_is_allowed(argument, value, allowed):
 
 @pytest.mark.parametrize(
     "share, return_scores",
-    [(True, True), (False, False)],
-    ids=["shared", "apart"],
+    [(False, True), pytest.param(True, False, marks=pytest.mark.large)],
+    ids=["apart", "shared"],
 )
 def test_layer_behaves_as_a_keras_layer(
     inputs, relations, run_layer_test, share, return_scores

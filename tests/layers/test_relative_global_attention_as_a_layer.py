@@ -108,8 +108,11 @@ def test_defaults_are_tensor2tensors():
 
 @pytest.mark.parametrize(
     "share, causal, return_scores",
-    [(True, False, True), (False, True, False)],
-    ids=["shared", "apart-causal"],
+    [
+        (True, True, True),
+        pytest.param(False, False, False, marks=pytest.mark.large),
+    ],
+    ids=["shared-causal", "apart"],
 )
 def test_layer_behaves_as_a_keras_layer(
     inputs, run_layer_test, share, causal, return_scores

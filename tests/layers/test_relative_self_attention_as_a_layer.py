@@ -218,8 +218,8 @@ def test_regularizer_and_constraint_reach_their_weights(inputs, kind):
 
 @pytest.mark.parametrize(
     "share, return_scores",
-    [(True, True), (False, False)],
-    ids=["shared", "apart"],
+    [(False, True), pytest.param(True, False, marks=pytest.mark.large)],
+    ids=["apart", "shared"],
 )
 def test_layer_behaves_as_a_keras_layer(
     inputs, run_layer_test, share, return_scores

@@ -150,7 +150,7 @@ def test_scores_are_those_of_both_attentions(rng, inputs, padding_mask):
 
 @pytest.mark.parametrize(
     "normalize_first, return_scores",
-    [(True, False), (False, True)],
+    [(True, True), pytest.param(False, False, marks=pytest.mark.large)],
     ids=["pre", "post"],
 )
 def test_block_behaves_as_a_keras_layer(
