@@ -45,7 +45,10 @@ ALLOWED_IN_ANY_BACKEND_ROOMS = {
 TENSORFLOW_FILES = {
     "ops/in_order.py",
     "ops/replicas.py",
-    "models/tensorflow_step.py",
+    "models/batch_parts.py",
+    "models/finite_update.py",
+    "models/replica_function.py",
+    "models/training_step.py",
 }
 FILES = [
     path.relative_to(PACKAGE)

@@ -11,6 +11,7 @@ from relative_attention.ops.token_log_likelihood import label_logit
 from relative_attention.ops.token_log_likelihood import log_normalizer
 from relative_attention.ops.token_log_likelihood import map_row_chunks
 from relative_attention.ops.token_log_likelihood import token_weights
+from relative_attention.tensor_type import Tensor
 from relative_attention.training.label_checks import check_known_labels
 from relative_attention.training.label_checks import check_label_shapes
 from relative_attention.training.label_checks import poison_wrong_labels
@@ -50,6 +51,9 @@ class MaskedCrossEntropy(keras.losses.Loss):
         y_pred: float tensor `(B, T, V)` of logits.
         sample_weight: optional float tensor `(B,)` or `(B, T)`. Weights of
             sentences or tokens; the divisor is then the sum of the weights.
+        num_tokens: optional float scalar, the divisor, where the rows are a
+            part of a batch. Defaults to the number of tokens, or the sum of
+            their weights, on all replicas.
 
     Returns:
         float32 scalar. 0 where every label is 0.
@@ -79,11 +83,23 @@ class MaskedCrossEntropy(keras.losses.Loss):
         self.label_smoothing = label_smoothing
         self.check_labels = check_labels
 
-    def __call__(self, y_true, y_pred, sample_weight=None):
+    def __call__(
+        self,
+        y_true: Tensor,
+        y_pred: Tensor,
+        sample_weight: Tensor | None = None,
+        **options: Tensor,
+    ) -> Tensor:
         # Keras would cast labels to float and all the logits to float32 here.
-        return self.call(y_true, y_pred, sample_weight)
+        return self.call(y_true, y_pred, sample_weight, **options)
 
-    def call(self, y_true, y_pred, sample_weight=None):
+    def call(
+        self,
+        y_true: Tensor,
+        y_pred: Tensor,
+        sample_weight: Tensor | None = None,
+        num_tokens: Tensor | None = None,
+    ) -> Tensor:
         check_label_shapes(y_true, y_pred, sample_weight)
         vocabulary_size = y_pred.shape[-1]
         labels = ops.cast(y_true, "int32")
@@ -94,9 +110,10 @@ class MaskedCrossEntropy(keras.losses.Loss):
         if self.check_labels and not is_checked:
             weights = poison_wrong_labels(y_true, vocabulary_size, weights)
             labels = ops.clip(labels, 0, vocabulary_size - 1)
-        total = sum_over_replicas(ops.sum(weights))
+        if num_tokens is None:
+            num_tokens = sum_over_replicas(ops.sum(weights))
         # No token at all: the sum is 0, and so is the mean.
-        weights = weights / ops.where(total == 0, 1.0, total)
+        weights = weights / ops.where(num_tokens == 0, 1.0, num_tokens)
         return _weighted_sum(
             ops.reshape(y_pred, (-1, vocabulary_size)),
             ops.reshape(labels, (-1,)),
