@@ -10,6 +10,7 @@ from keras import ops
 
 from relative_attention.argument_checks import checked_sentences
 from relative_attention.decoding.finite_model import check_numbers
+from relative_attention.decoding.padded_rows import padded_rows
 from relative_attention.decoding.run_compiled import run_compiled
 from relative_attention.decoding.start_token_id import start_token_id
 from relative_attention.errors import InputError
@@ -97,8 +98,8 @@ def score_translations(translator, sources, targets, report=None):
     for batch in _batches(translator, source_rows, target_rows):
         totals = _score_batch(
             translator.model,
-            _padded([source_rows[index] for index in batch]),
-            _padded([target_rows[index] for index in batch]),
+            padded_rows([source_rows[index] for index in batch]),
+            padded_rows([target_rows[index] for index in batch]),
         )
         for index, total in zip(batch, totals):
             scores[index] = TranslationScore(
@@ -186,14 +187,6 @@ def _batches(translator, source_rows, target_rows):
         size = max(1, budget // max(lengths(longest_first[start])))
         yield longest_first[start : start + size]
         start += size
-
-
-def _padded(rows):
-    """Rows of ids as one array, padded with 0."""
-    padded = np.zeros((len(rows), max(map(len, rows))), np.int32)
-    for number, row in enumerate(rows):
-        padded[number, : len(row)] = row
-    return padded
 
 
 def _score_batch(model, source_token_ids, labels):

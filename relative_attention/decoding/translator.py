@@ -11,6 +11,7 @@ from relative_attention.decoding.beam_settings import check_length_penalty
 from relative_attention.decoding.beam_settings import check_num_beams
 from relative_attention.decoding.constraints import END_ID
 from relative_attention.decoding.constraints import IMPOSSIBLE
+from relative_attention.decoding.padded_rows import padded_rows
 from relative_attention.decoding.sample import sample
 from relative_attention.decoding.translation import Translation
 
@@ -239,11 +240,11 @@ class Translator:
         """For each row its results, dicts of what a `Translation` holds."""
         results = decode(
             self.model,
-            _padded(rows),
+            padded_rows(rows),
             max_extra_length=self.max_extra_length,
             max_length=self.max_length,
             min_length=self.min_length,
-            target_prefix=_padded(prefixes) if any(prefixes) else None,
+            target_prefix=padded_rows(prefixes) if any(prefixes) else None,
         )
         token_ids = np.asarray(results["token_ids"])
         scores = np.asarray(results["scores"]).tolist()
@@ -295,13 +296,6 @@ def _checked_prefixes(target_prefixes, sentences):
             f"{len(sentences)} sentences."
         )
     return target_prefixes
-
-
-def _padded(rows):
-    padded = np.zeros((len(rows), max(map(len, rows))), np.int32)
-    for number, row in enumerate(rows):
-        padded[number, : len(row)] = row
-    return padded
 
 
 def _until_end(token_ids):

@@ -1,11 +1,11 @@
 """sacreBLEU's metrics, by name."""
 
-import difflib
 from collections.abc import Sequence
 
 import sacrebleu
 
 from relative_attention.argument_checks import checked_sentences
+from relative_attention.did_you_mean import did_you_mean
 
 METRICS = ("bleu", "chrf", "ter")
 
@@ -39,10 +39,10 @@ def sacrebleu_metrics(
         )
     for name in names:
         if name not in METRICS:
-            near = difflib.get_close_matches(str(name).lower(), METRICS, n=1)
-            hint = f" Did you mean {near[0]!r}?" if near else ""
             raise ValueError(
-                f"Unknown metric {name!r}.{hint} Known: {', '.join(METRICS)}."
+                f"Unknown metric {name!r}."
+                f"{did_you_mean(str(name).lower(), METRICS)} "
+                f"Known: {', '.join(METRICS)}."
             )
     made = {
         "bleu": lambda: sacrebleu.metrics.BLEU(

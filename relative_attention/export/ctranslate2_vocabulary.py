@@ -5,14 +5,10 @@ import sentencepiece
 from relative_attention.data import SubwordVocabulary
 from relative_attention.data import TokenVocabulary
 from relative_attention.data import Vocabulary
+from relative_attention.data.vocabulary_kinds import VOCABULARY_KINDS
+from relative_attention.data.vocabulary_kinds import vocabulary_suffix
 from relative_attention.errors import InputError
 
-# Kinds of vocabularies by what their files are called in a model directory.
-_SUFFIXES = {
-    Vocabulary: ".model",
-    SubwordVocabulary: ".subwords",
-    TokenVocabulary: ".tokens",
-}
 _END_ID = 1
 
 
@@ -27,8 +23,9 @@ def check_vocabulary(side, vocabulary, size):
     Raises:
         InputError: if `vocabulary` is no vocabulary or has another size.
     """
-    if not isinstance(vocabulary, tuple(_SUFFIXES)):
-        kinds = ", ".join(f"`{kind.__name__}`" for kind in _SUFFIXES)
+    known = tuple(VOCABULARY_KINDS.values())
+    if not isinstance(vocabulary, known):
+        kinds = ", ".join(f"`{kind.__name__}`" for kind in known)
         raise InputError(
             f"The {side} vocabulary must be one of {kinds}, whose pieces are "
             f"strings. Received: {type(vocabulary).__name__}."
@@ -71,12 +68,12 @@ def describe_vocabularies(spec, source, target, start_token_id):
 
 def save_vocabularies(folder, source, target):
     """Write the vocabularies' own files, named as in a model directory."""
-    suffix = _SUFFIXES[type(target)]
+    suffix = vocabulary_suffix(target)
     if _content(source) == _content(target):
         target.save(folder / f"vocabulary{suffix}")
         return
     target.save(folder / f"target_vocabulary{suffix}")
-    source.save(folder / f"source_vocabulary{_SUFFIXES[type(source)]}")
+    source.save(folder / f"source_vocabulary{vocabulary_suffix(source)}")
 
 
 def _unique_tokens(vocabulary):

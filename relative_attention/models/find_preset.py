@@ -1,6 +1,6 @@
 """What `Transformer.from_preset` makes a model of, by name."""
 
-from relative_attention.models.presets import did_you_mean
+from relative_attention.did_you_mean import did_you_mean
 from relative_attention.models.presets import preset_config
 from relative_attention.models.presets import presets
 from relative_attention.models.presets import replace_fields
@@ -31,7 +31,7 @@ def find_preset(name, overrides):
     if name not in presets():
         known = [*presets(), *trained]
         raise ValueError(
-            f"Unknown preset {name!r}.{did_you_mean(str(name), known)} With "
+            f"Unknown preset {name!r}.{did_you_mean(name, known)} With "
             f"weights: {', '.join(trained) or 'none'}. Known: "
             f"{', '.join(presets())}."
         )

@@ -1,8 +1,8 @@
 """Named architectures, each with every number in it."""
 
 import dataclasses
-import difflib
 
+from relative_attention.did_you_mean import did_you_mean
 from relative_attention.models.transformer_config import TransformerConfig
 
 # The vocabulary belongs to the data; presets hold everything else.
@@ -204,9 +204,3 @@ def _check_name(name):
             f"Unknown preset {name!r}.{did_you_mean(name, _PRESETS)} "
             f"Known: {', '.join(_PRESETS)}."
         )
-
-
-def did_you_mean(word, known):
-    """A sentence on the nearest known word, with a space before; or `""`."""
-    close = difflib.get_close_matches(word, known, n=1)
-    return f" Did you mean {close[0]!r}?" if close else ""
