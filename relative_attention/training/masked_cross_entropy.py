@@ -1,6 +1,7 @@
 """Cross entropy over real tokens, with label smoothing."""
 
 import math
+from typing import Any
 
 import keras
 from keras import ops
@@ -39,11 +40,11 @@ class MaskedCrossEntropy(keras.losses.Loss):
 
     Args:
         label_smoothing: float. In `[0, 1)`. Defaults to `0.1`.
-        check_labels: bool. Whether ids out of range are found in compiled
-            steps, too, and on any device: a step of TensorFlow then ends with
-            an error; one compiled by XLA, as on one GPU, or on JAX, has a
-            loss of nan. Otherwise, and there alone, they are read as ids of
-            another row. Defaults to `False`.
+        check_labels: A boolean to indicate whether to find ids out of range
+            in compiled steps, too, and on any device: a step of TensorFlow
+            then ends with an error; one compiled by XLA, as on one GPU, or on
+            JAX, has a loss of nan. Otherwise, and there alone, they are read
+            as ids of another row. Defaults to `False`.
         name: string. Defaults to `"masked_cross_entropy"`.
 
     Call arguments:
@@ -68,10 +69,10 @@ class MaskedCrossEntropy(keras.losses.Loss):
 
     def __init__(
         self,
-        label_smoothing=0.1,
-        name="masked_cross_entropy",
-        check_labels=False,
-    ):
+        label_smoothing: float = 0.1,
+        name: str = "masked_cross_entropy",
+        check_labels: bool = False,
+    ) -> None:
         if not is_real(label_smoothing) or not 0 <= label_smoothing < 1:
             raise ValueError(
                 "`label_smoothing` must be in [0, 1). Received: "
@@ -121,7 +122,8 @@ class MaskedCrossEntropy(keras.losses.Loss):
             self.label_smoothing,
         )
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments that the loss was made with."""
         return {
             "label_smoothing": self.label_smoothing,
             "name": self.name,
@@ -129,8 +131,20 @@ class MaskedCrossEntropy(keras.losses.Loss):
         }
 
 
-def _weighted_sum(logits, labels, weights, label_smoothing):
-    """Sum of `weights (R,)` times the loss of `logits (R, V)`, a scalar."""
+def _weighted_sum(
+    logits: Tensor, labels: Tensor, weights: Tensor, label_smoothing: float
+) -> Tensor:
+    """Adds up `weights (R,)` times the losses of `logits (R, V)`.
+
+    The smoothed distribution of a label `y` over `V` ids, with smoothing `s`,
+    is `q = 1 - s` at `y` and `q = s / (V - 1)` elsewhere. The loss of a row
+    and its gradient, with the softmax `p` and the entropy `H(q)`, are
+
+        loss = log(sum(exp(logits))) - sum(q * logits) - H(q)
+        d loss / d logits = p - q
+
+    (Szegedy et al. 2016, section 7). Neither needs a matrix of `q`.
+    """
     dtype = logits.dtype
     vocabulary_size = logits.shape[-1]
     confidence = 1 - label_smoothing
@@ -145,9 +159,8 @@ def _weighted_sum(logits, labels, weights, label_smoothing):
         if p > 0
     )
 
-    def row_losses(logits, labels):
-        # Cross entropy with the smoothed distribution; the probabilities add
-        # up to 1, so the normalizer stands alone.
+    def row_losses(logits: Tensor, labels: Tensor) -> Tensor:
+        # `q` adds up to 1, so the normalizer stands alone.
         return (
             log_normalizer(logits)
             - (confidence - low_confidence) * label_logit(logits, labels)
@@ -155,7 +168,10 @@ def _weighted_sum(logits, labels, weights, label_smoothing):
             - entropy
         )
 
-    def row_gradients(logits, labels, weights):
+    def row_gradients(
+        logits: Tensor, labels: Tensor, weights: Tensor
+    ) -> Tensor:
+        # `p - low_confidence` everywhere, and the rest of `q` at the label.
         probabilities = ops.softmax(logits, axis=-1)
         gradients = ops.scatter_update(
             (probabilities - low_confidence) * weights[:, None],
@@ -169,10 +185,13 @@ def _weighted_sum(logits, labels, weights, label_smoothing):
         return ops.cast(gradients, dtype)
 
     @ops.custom_gradient
-    def weighted_sum(logits):
+    def weighted_sum(logits: Tensor) -> tuple[Tensor, Any]:
         losses = map_row_chunks(row_losses, logits, labels)
 
-        def gradient(*arguments, upstream=None):
+        # JAX gives the upstream gradient by name, others by position.
+        def gradient(
+            *arguments: Tensor, upstream: Tensor | None = None
+        ) -> Tensor:
             if upstream is None:
                 (upstream,) = arguments
             return map_row_chunks(
