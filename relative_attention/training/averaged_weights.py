@@ -18,9 +18,9 @@ def averaged_weights(model: keras.Model) -> Iterator[None]:
     It is for evaluation, translation and saving; not for training steps. At
     the end, also after an exception, the weights are what they were, bit for
     bit. With an optimizer that keeps no average (see `AveragingAdam`), or
-    before the first update, nothing changes. Weights that the optimizer was not built
-    with, as they were frozen, stay; those that were frozen later have the
-    average of what they were.
+    before the first update, nothing changes. Weights that the optimizer was
+    not built with, as they were frozen, stay; those that were frozen later
+    have the average of what they were.
 
     The weights wait in the memory of the host: a device may have no room for
     them twice.
