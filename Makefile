@@ -2,19 +2,23 @@
 PYTHON ?= python3
 VENV ?= .venv
 # Each file's tests stay together, as they share what is made for them.
-PARALLEL ?= --numprocesses auto --maxprocesses 4 --dist loadfile
+PARALLEL ?= --numprocesses auto --maxprocesses 4 --dist loadfile --durations 10
 
-.PHONY: demo test test-slow test-backends lint docs clean
+.PHONY: demo test test-all test-rest test-backends lint docs clean
 
 demo: $(VENV)/.demo
 	$(VENV)/bin/relative-attention demo --output runs/demo
 
+# Each behaviour once, on TensorFlow: what every change runs.
 test: $(VENV)/.test
 	$(VENV)/bin/python -m pytest $(PARALLEL)
 
-# Minutes each: the demo, notebooks, runs killed, machines lost.
-test-slow: $(VENV)/.test
-	$(VENV)/bin/python -m pytest -m slow
+test-all: test test-rest
+
+# Long cases and slow runs (the demo, notebooks, runs killed, machines lost),
+# each test on its own, and the other backends.
+test-rest: $(VENV)/.test test-backends
+	$(VENV)/bin/python -m pytest -m "large or slow" $(PARALLEL) --dist worksteal
 
 # One case of each test, as JAX compiles each shape of each operation; for it
 # whole models are left to the last line, which takes two minutes and not ten.
@@ -23,11 +27,12 @@ test-backends: $(VENV)/.test $(VENV)/.backends
 		tests/ops tests/layers tests/models
 	KERAS_BACKEND=jax $(VENV)/bin/python -m pytest --first-case \
 		tests/ops tests/layers
-	$(VENV)/bin/python -m pytest tests/test_backends.py
+	$(VENV)/bin/python -m pytest -m "" tests/test_backends.py
 
 lint: $(VENV)/.lint
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/lint-imports
 	$(VENV)/bin/mypy
 
 # The reference of all public names, docs/html/index.html.

@@ -46,7 +46,13 @@ TEST = [
 ]
 # One PyTorch, since the newest comes with gigabytes of CUDA.
 BACKENDS = ["jax>=0.10.2", "torch==2.13.0"]
-LINT = ["mypy>=2.4", "ruff>=0.17.5", "types-PyYAML"]
+LINT = [
+    "import-linter>=2.16",
+    "mypy>=2.4",
+    "ruff>=0.17.5",
+    "types-PyYAML",
+    "types-tabulate",
+]
 
 setuptools.setup(
     name="relative-attention",
@@ -61,6 +67,7 @@ setuptools.setup(
     license_expression="Apache-2.0 AND LicenseRef-Multi30k-Research-Only",
     license_files=["LICENSE", "models/*/LICENSE.md"],
     packages=setuptools.find_packages(include=["relative_attention*"]),
+    package_data={"relative_attention": ["py.typed", "*.pyi"]},
     cmdclass={"build_py": BuildWithZoo},
     python_requires=">=3.11",
     # The lower bounds are the versions that the tests ran with.
@@ -72,6 +79,7 @@ setuptools.setup(
         "sacrebleu>=2.6",
         "safetensors>=0.8",
         "sentencepiece>=0.2.3",
+        "tabulate>=0.10",
         "tensorboard>=2.21",
         "tensorflow>=2.21",
         "tensorflow-text>=2.21",

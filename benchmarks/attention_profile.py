@@ -19,8 +19,8 @@ import report
 import tensorflow as tf
 from operation_times import operation_times
 
-from relative_attention.experiments.provenance import provenance
-from relative_attention.experiments.provenance import provenance_sentence
+from relative_attention.runs.provenance import provenance
+from relative_attention.runs.provenance import provenance_sentence
 
 # Without relations, and with.
 _KINDS = ("none", "auto")

@@ -97,8 +97,8 @@ def main():
                     )
     except turns.ContestantError as error:
         sys.exit(f"error: {error}")
-    from relative_attention.experiments.provenance import provenance
-    from relative_attention.experiments.provenance import provenance_sentence
+    from relative_attention.runs.provenance import provenance
+    from relative_attention.runs.provenance import provenance_sentence
 
     origin = provenance()
     print(f"\n{table(cases)}\n")

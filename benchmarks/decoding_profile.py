@@ -17,8 +17,8 @@ import tensorflow as tf
 from operation_times import operation_times
 
 import relative_attention as ra
-from relative_attention.experiments.provenance import provenance
-from relative_attention.experiments.provenance import provenance_sentence
+from relative_attention.runs.provenance import provenance
+from relative_attention.runs.provenance import provenance_sentence
 
 
 def main():

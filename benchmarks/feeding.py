@@ -235,8 +235,8 @@ def main():
     except ra.InputError as error:
         sys.exit(f"error: {error}")
     # Not before TensorFlow has been loaded, quietly.
-    from relative_attention.experiments.provenance import provenance
-    from relative_attention.experiments.provenance import provenance_sentence
+    from relative_attention.runs.provenance import provenance
+    from relative_attention.runs.provenance import provenance_sentence
 
     description = provenance()
     print(f"{training_table(windows)}\n\n{feeding_table(windows, feeding)}\n")

@@ -18,12 +18,12 @@ import report
 from paired_times import paired_times
 
 import relative_attention as ra
-from relative_attention.experiments.provenance import provenance
-from relative_attention.experiments.provenance import provenance_sentence
 from relative_attention.ops.attention import attention_context
 from relative_attention.ops.attention import attention_logits
 from relative_attention.ops.step_attention import step_context
 from relative_attention.ops.step_attention import step_logits
+from relative_attention.runs.provenance import provenance
+from relative_attention.runs.provenance import provenance_sentence
 
 
 def main():

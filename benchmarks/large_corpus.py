@@ -330,8 +330,8 @@ def main():
 
     load_tensorflow_quietly()
     # Not before TensorFlow has been loaded, quietly.
-    from relative_attention.experiments.provenance import provenance
-    from relative_attention.experiments.provenance import provenance_sentence
+    from relative_attention.runs.provenance import provenance
+    from relative_attention.runs.provenance import provenance_sentence
 
     description = provenance()
     print(

@@ -90,8 +90,8 @@ def write_model(model, folder):
     """
     import numpy as np
 
-    from relative_attention.convert.opennmt_tf_weights import SOURCE_EMBEDDING
-    from relative_attention.convert.opennmt_tf_weights import stored_weights
+    from relative_attention.convert.opennmt_tf.weights import SOURCE_EMBEDDING
+    from relative_attention.convert.opennmt_tf.weights import stored_weights
 
     arrays = {
         path: np.reshape(weight.variable, weight.shape)

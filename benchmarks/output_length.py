@@ -15,8 +15,8 @@ import numpy as np
 import report
 
 import relative_attention as ra
-from relative_attention.experiments.provenance import provenance
-from relative_attention.experiments.provenance import provenance_sentence
+from relative_attention.runs.provenance import provenance
+from relative_attention.runs.provenance import provenance_sentence
 
 _LENGTHS = (16, 64, 256, 1024)
 _SOURCE_LENGTH = 16

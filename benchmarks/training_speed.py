@@ -337,8 +337,8 @@ def main():
         sys.exit(f"error: {error}")
     # Imported last: it brings TensorFlow, whose memory processes that are
     # started afterwards would be counted for.
-    from relative_attention.experiments.provenance import provenance
-    from relative_attention.experiments.provenance import provenance_sentence
+    from relative_attention.runs.provenance import provenance
+    from relative_attention.runs.provenance import provenance_sentence
 
     description = provenance()
     print(f"\n{table(measured)}\n\n{bars_table(bars(measured))}\n")

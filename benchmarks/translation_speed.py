@@ -83,8 +83,8 @@ def main():
             measured, memory = measure(prepared, options, folder)
     except (ra.InputError, RuntimeError) as error:
         sys.exit(f"error: {error}")
-    from relative_attention.experiments.provenance import provenance
-    from relative_attention.experiments.provenance import provenance_sentence
+    from relative_attention.runs.provenance import provenance
+    from relative_attention.runs.provenance import provenance_sentence
 
     print(f"\n{table(measured, memory, prepared['mean_tokens'])}\n")
     print(same_translations(measured))

@@ -3,15 +3,17 @@
 The mechanism of Shaw, Uszkoreit and Vaswani (2018), with tensor2tensor's
 numbers, and the translation models built on it. Every public name is here;
 each is imported when it is first used, so that `import relative_attention`
-is quick and needs no backend.
+is quick and needs no backend. `__init__.pyi` lists them for editors and type
+checkers, which do not see what is imported on demand.
 """
 
 import importlib
+from typing import Any
 
 from relative_attention.keras_registry import register_with_keras
 from relative_attention.version import __version__
 
-_ROOM_OF = {
+_PACKAGE_OF = {
     "InputError": "errors",
     "clipped_relative_positions": "ops",
     "relative_attention_inner": "ops",
@@ -38,7 +40,7 @@ _ROOM_OF = {
     "TokenCorpus": "data",
     "Vocabulary": "data",
     "length_buckets": "data",
-    "write_spoken_numbers": "data",
+    "write_spoken_numbers": "corpora",
     "AveragingAdam": "training",
     "MaskedCrossEntropy": "training",
     "Perplexity": "training",
@@ -64,29 +66,29 @@ _ROOM_OF = {
     "corpus_scores": "evaluation",
     "paired_bootstrap": "evaluation",
     "sentence_scores": "evaluation",
-    "Recipe": "experiments",
-    "find_recipe": "experiments",
-    "load_translator": "experiments",
-    "save_translator": "experiments",
-    "train": "experiments",
+    "Recipe": "runs",
+    "find_recipe": "runs",
+    "load_translator": "saving",
+    "save_translator": "saving",
+    "train": "runs",
 }
 
-# Rooms whose names stay in them, as `plot.curve_figure`.
-_ROOMS = ("plot",)
+# Packages whose names stay in them, as `plot.curve_figure`.
+_PACKAGES = ("plot",)
 
-__all__ = ["__version__", *_ROOM_OF, *_ROOMS]
+__all__ = ["__version__", *_PACKAGE_OF, *_PACKAGES]
 
 
-def __getattr__(name):
-    if name in _ROOMS:
+def __getattr__(name: str) -> Any:
+    if name in _PACKAGES:
         return importlib.import_module(f"{__name__}.{name}")
-    if name not in _ROOM_OF:
+    if name not in _PACKAGE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    room = importlib.import_module(f"{__name__}.{_ROOM_OF[name]}")
-    return getattr(room, name)
+    package = importlib.import_module(f"{__name__}.{_PACKAGE_OF[name]}")
+    return getattr(package, name)
 
 
-def __dir__():
+def __dir__() -> list[str]:
     return sorted([*globals(), *__all__])
 
 

@@ -14,7 +14,7 @@ import sys
 
 PACKAGE = "relative_attention"
 
-# Every class with `register_keras_serializable`, by the room it is in.
+# Every class with `register_keras_serializable`, by the package it is in.
 _CLASSES = {
     "layers": (
         "cross_attention.CrossAttention",
@@ -67,8 +67,8 @@ def _register():
 
     registry = keras.saving.get_custom_objects()
     paths = [
-        f"{PACKAGE}.{room}.{path}"
-        for room, paths in _CLASSES.items()
+        f"{PACKAGE}.{package}.{path}"
+        for package, paths in _CLASSES.items()
         for path in paths
     ]
     for name, path in zip(registered_names(), paths):

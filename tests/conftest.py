@@ -1,4 +1,4 @@
-"""Fixtures that every room's tests share."""
+"""Fixtures that the tests of every package share."""
 
 import json
 import os
@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 from relative_attention.data.lines import read_lines
+
+pytest_plugins = ["tests.small_run"]
 
 SHARED = pathlib.Path(__file__).parents[1].parent / "shared"
 GOLDEN = SHARED / "golden"

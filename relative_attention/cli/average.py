@@ -43,8 +43,8 @@ def add_parser(subparsers):
 
 
 def _run(options):
-    from relative_attention.experiments import average_files
-    from relative_attention.experiments import average_run
+    from relative_attention.saving import average_files
+    from relative_attention.saving import average_run
 
     first, *others = options.paths
     is_run = not others and not os.path.isfile(first)

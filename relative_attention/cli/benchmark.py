@@ -63,9 +63,9 @@ def add_parser(subparsers):
 
 
 def _run(options):
-    from relative_attention.experiments.provenance import provenance
-    from relative_attention.experiments.provenance import provenance_sentence
-    from relative_attention.experiments.step_benchmark import step_benchmark
+    from relative_attention.runs.provenance import provenance
+    from relative_attention.runs.provenance import provenance_sentence
+    from relative_attention.runs.step_benchmark import step_benchmark
 
     origin = provenance()
     rows = step_benchmark(

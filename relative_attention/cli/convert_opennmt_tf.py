@@ -70,7 +70,7 @@ def add_parser(subparsers):
 
 
 def _run(options):
-    from relative_attention.experiments import convert_opennmt_tf
+    from relative_attention.convert import convert_opennmt_tf
 
     def print_summary(line):
         # The names of the variables are many; they are in conversion.txt.

@@ -44,7 +44,7 @@ def add_parser(subparsers):
 
 
 def _run(options):
-    from relative_attention.experiments import convert_tensor2tensor
+    from relative_attention.convert import convert_tensor2tensor
 
     def print_summary(line):
         # The names of the variables are many; they are in conversion.txt.

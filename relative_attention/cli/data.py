@@ -29,8 +29,8 @@ def add_parser(subparsers):
 
 
 def _run(options):
-    from relative_attention.experiments.find_corpus import DATA_VARIABLE
-    from relative_attention.experiments.wmt14 import fetch_wmt14
+    from relative_attention.corpora.find_corpus import DATA_VARIABLE
+    from relative_attention.corpora.wmt14 import fetch_wmt14
 
     root = os.environ.get(DATA_VARIABLE) or "data"
     output = options.output or pathlib.Path(root, options.corpus)

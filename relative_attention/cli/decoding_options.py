@@ -37,7 +37,7 @@ def translator_of(options, more_names=()):
         options: `argparse.Namespace`.
         more_names: options of this command alone that a `Translator` takes.
     """
-    from relative_attention.experiments import load_translator
+    from relative_attention.saving import load_translator
 
     given = {
         name: getattr(options, name)

@@ -34,6 +34,6 @@ def _settle(options, words, error):
 
 
 def _run(options):
-    from relative_attention.experiments.demo import run_demo
+    from relative_attention.runs.demo import run_demo
 
     run_demo(options.output, tuple(options.languages), options.overrides)

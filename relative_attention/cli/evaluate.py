@@ -165,7 +165,7 @@ def _other(path, options):
     """A translator, or the translations of a file."""
     from relative_attention.data import ParallelCorpus
     from relative_attention.data.lines import read_lines
-    from relative_attention.experiments.zoo import find_file_or_model
+    from relative_attention.saving.zoo import find_file_or_model
 
     if find_file_or_model(path).is_dir():
         return translator_of(

@@ -123,7 +123,7 @@ def _export_ctranslate2(translator, options):
 
 
 def _export_model(translator, options):
-    from relative_attention.experiments import save_translator
+    from relative_attention.saving import save_translator
 
     save_translator(
         translator, options.output, dtype=options.dtype or "float32"

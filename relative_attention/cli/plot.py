@@ -28,10 +28,10 @@ def add_parser(subparsers):
 
 
 def _run(options):
-    from relative_attention.experiments import load_translator
-    from relative_attention.experiments.run_curve import load_curve
     from relative_attention.plot import model_picture
     from relative_attention.plot import training_curve
+    from relative_attention.runs.run_curve import load_curve
+    from relative_attention.saving import load_translator
 
     output = pathlib.Path(options.output or options.model_directory)
     if options.output is None and not output.is_dir():

@@ -35,7 +35,7 @@ def _run(options):
     from relative_attention.atomic_files import atomic_file
     from relative_attention.decoding import corpus_perplexity
     from relative_attention.decoding import score_translations
-    from relative_attention.experiments import load_translator
+    from relative_attention.saving import load_translator
 
     check_output(options.output)
     output = None if options.output else standard_output()

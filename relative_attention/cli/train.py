@@ -105,15 +105,15 @@ def _is_override(word):
 
 
 def _run(options):
-    from relative_attention import experiments
+    from relative_attention import runs
 
     if options.output and options.resume:
         # Before its recipe is looked for.
-        experiments.check_resume(options.output, options.resume)
-    recipe = experiments.find_recipe(options.recipe)
+        runs.check_resume(options.output, options.resume)
+    recipe = runs.find_recipe(options.recipe)
     recipe = recipe.override(options.overrides)
     options.output = options.output or pathlib.Path("runs", recipe.name)
-    results = experiments.train(
+    results = runs.train(
         recipe,
         options.output,
         data_directory=options.data,

@@ -2,7 +2,6 @@
 
 from relative_attention.data.length_buckets import length_buckets
 from relative_attention.data.parallel_corpus import ParallelCorpus
-from relative_attention.data.spoken_numbers import write_spoken_numbers
 from relative_attention.data.subword_vocabulary import SubwordVocabulary
 from relative_attention.data.token_batches import TokenBatches
 from relative_attention.data.token_corpus import TokenCorpus
@@ -17,5 +16,4 @@ __all__ = [
     "TokenVocabulary",
     "Vocabulary",
     "length_buckets",
-    "write_spoken_numbers",
 ]

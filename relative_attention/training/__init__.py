@@ -18,7 +18,6 @@ from relative_attention.training.precision import choose_precision
 from relative_attention.training.progress_line import ProgressLine
 from relative_attention.training.relation_tables import relation_tables
 from relative_attention.training.run_checkpoints import RunCheckpoints
-from relative_attention.training.run_keeper import RunKeeper
 from relative_attention.training.stop_signals import StopSignals
 from relative_attention.training.token_accuracy import TokenAccuracy
 from relative_attention.training.training_table import TRAINING_TABLE
@@ -39,7 +38,6 @@ __all__ = [
     "Perplexity",
     "ProgressLine",
     "RunCheckpoints",
-    "RunKeeper",
     "StopSignals",
     "TokenAccuracy",
     "TransformerSchedule",

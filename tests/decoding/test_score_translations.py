@@ -156,7 +156,7 @@ def test_batches_keep_to_their_tokens_longest_first(model):
 
 
 def test_batches_keep_to_their_logits_too(translator, monkeypatch):
-    # By name it is the function, which the room exports.
+    # By name it is the function, which the package exports.
     module = sys.modules[ra.score_translations.__module__]
     monkeypatch.setattr(module, "_MAX_LOGITS", VOCABULARY_SIZE * 10)
     assert batch_sizes(translator, ["x"] * 5, ["xxxx"] * 5) == [2, 2, 1]

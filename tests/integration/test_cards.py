@@ -6,8 +6,9 @@ import re
 import pytest
 
 import relative_attention as ra
-from relative_attention import experiments
 from relative_attention.models import preset_config
+from relative_attention.runs import find_recipe
+from relative_attention.zoo_folder import zoo_recipes
 
 MODELS = pathlib.Path(__file__).parents[2] / "models"
 VOCABULARY_SIZE = 32768
@@ -46,9 +47,9 @@ def describe_positions(config):
     return f"K = {config.max_relative_position}, a table per layer{per_head}"
 
 
-@pytest.mark.parametrize("name", experiments.zoo_recipes())
+@pytest.mark.parametrize("name", zoo_recipes())
 def test_card_counts_the_parameters_of_its_recipe(name):
-    recipe = experiments.find_recipe(name)
+    recipe = find_recipe(name)
     model = ra.Transformer(recipe.model_config(recipe.vocabulary.size))
     card = (MODELS / name / "README.md").read_text("utf-8")
     assert f"{model.count_params():,}" in card

@@ -15,9 +15,9 @@ def test_recipes_are_in_the_package_that_is_built(tmp_path):
         [
             sys.executable,
             "-c",
-            "from relative_attention.experiments.zoo import zoo_directory\n"
-            "from relative_attention.experiments.zoo import zoo_recipes\n"
-            "from relative_attention.experiments.zoo import zoo_models\n"
+            "from relative_attention.zoo_folder import zoo_directory\n"
+            "from relative_attention.zoo_folder import zoo_recipes\n"
+            "from relative_attention.zoo_folder import zoo_models\n"
             "print(zoo_directory(), *zoo_recipes())\n"
             "print(*zoo_models())",
         ],

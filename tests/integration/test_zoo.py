@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 import relative_attention as ra
-from relative_attention import experiments
-from relative_attention.experiments.zoo import zoo_directory
+from relative_attention.zoo_folder import zoo_directory
+from relative_attention.zoo_folder import zoo_models
+from relative_attention.zoo_folder import zoo_recipes
 
 NAME = "multi30k_en_de_tiny_relative"
 
@@ -28,14 +29,14 @@ def test_list_shows_recipes_and_presets_as_tables(run, monkeypatch):
     for name in ra.presets():
         assert name in lines
     rows = {line.split()[0]: line for line in lines if line}
-    assert set(experiments.zoo_recipes()) <= rows.keys()
-    for name in experiments.zoo_recipes():
+    assert set(zoo_recipes()) <= rows.keys()
+    for name in zoo_recipes():
         assert rows[name].endswith(ra.find_recipe(name).description)
     # Columns stand below their names.
     place = lines[0].index("model")
-    for name in experiments.zoo_recipes():
+    for name in zoo_recipes():
         shown = rows[name][place:].startswith("yes")
-        assert shown == (name in experiments.zoo_models())
+        assert shown == (name in zoo_models())
 
 
 def test_model_of_the_zoo_is_small_and_translates_by_name(run, elsewhere):

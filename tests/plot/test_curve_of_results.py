@@ -1,8 +1,8 @@
 """What `results.json` keeps of a curve is what the picture shows."""
 
-from relative_attention.experiments.results import _CURVE
-from relative_attention.experiments.results import _rounded
 from relative_attention.plot.training_curve import _PANELS
+from relative_attention.runs.results import _CURVE
+from relative_attention.runs.results import _rounded
 
 
 def test_every_line_of_the_picture_is_kept():

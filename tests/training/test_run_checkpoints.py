@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import relative_attention as ra
+from relative_attention.runs.callbacks.run_keeper import RunKeeper
 from relative_attention.training import RunCheckpoints
-from relative_attention.training import RunKeeper
 from relative_attention.training import load_checkpoint
 
 pytestmark = pytest.mark.only_on(

@@ -1,0 +1,76 @@
+"""What the values of a recipe may be together.
+
+What each may be alone stands beside it, in `recipe_sections.py`.
+"""
+
+from relative_attention.errors import InputError
+from relative_attention.settings import check_section
+
+def check_values(recipe):
+    """Raise `InputError` unless the values of a `Recipe` can be trained with.
+
+    Their types have been checked; see `field_value`.
+    """
+    _check_name(recipe.name)
+    for section in ("data", "vocabulary", "training", "decoding"):
+        check_section(getattr(recipe, section), section)
+    _check_vocabulary(recipe)
+    training = recipe.training
+    if training.steps is None and training.epochs is None:
+        raise InputError(
+            "`training.steps` or `training.epochs` must say how long to "
+            "train. Received: neither."
+        )
+    if training.average_last > training.keep_checkpoints:
+        raise InputError(
+            "`training.average_last` must not exceed "
+            "`training.keep_checkpoints`: older checkpoints are deleted. "
+            f"Received: {training.average_last} and "
+            f"{training.keep_checkpoints}."
+        )
+    if training.average_last and training.ema_momentum is not None:
+        raise InputError(
+            "`training.average_last` and `training.ema_momentum` are two "
+            "ways to average weights: choose one. Received: "
+            f"{training.average_last} and {training.ema_momentum}."
+        )
+    if training.best_by == "bleu" and training.bleu_every != 1:
+        raise InputError(
+            "`training.best_by: bleu` needs BLEU at every validation, "
+            "`training.bleu_every: 1`. Received: "
+            f"{training.bleu_every}."
+        )
+
+
+def _check_name(name):
+    """It is the name of the folder that a run fills, in `runs`."""
+    if not name.strip(". ") or any(c in name for c in "/\\\0"):
+        raise InputError(
+            "`name` must be the name of a folder, without slashes. "
+            f"Received: {name!r}."
+        )
+
+
+def _check_vocabulary(recipe):
+    section = recipe.vocabulary
+    sides = [section.source_model, section.target_model]
+    if section.joint and sides != [None, None]:
+        raise InputError(
+            "`vocabulary.source_model` and `vocabulary.target_model` are for "
+            "`vocabulary.joint: false`; a joint one is `vocabulary.model`."
+        )
+    if not section.joint and (
+        section.model is not None or sides.count(None) == 1
+    ):
+        raise InputError(
+            "With `vocabulary.joint: false` give both "
+            "`vocabulary.source_model` and `vocabulary.target_model`, or "
+            "neither, and no `vocabulary.model`."
+        )
+    is_given = section.model is not None or None not in sides
+    if is_given and recipe.training.start_from and section.from_start:
+        raise InputError(
+            "A vocabulary of one's own and `training.start_from` need "
+            "`vocabulary.from_start: false`: else that model's vocabulary is "
+            "taken."
+        )

@@ -1,0 +1,246 @@
+"""The keys of a recipe: what each means, may be, and is by default.
+
+The section `decoding` is `DecodingSection` of `relative_attention.decoding`,
+since a saved model has it too; `model` has a preset and the fields of
+`TransformerConfig`. What several keys must be together is in
+`recipe_checks.py`.
+"""
+
+import dataclasses
+
+from relative_attention.settings import key
+from relative_attention.training.precision import PRECISIONS
+
+
+@dataclasses.dataclass(frozen=True)
+class DataSection:
+    """The texts that are learnt from."""
+
+    source: str | None = key(
+        None, "Text to translate, plain or `.gz`, a sentence a line."
+    )
+    target: str | None = key(None, "Its translation, line by line.")
+    validation_source: str | None = key(
+        None,
+        """Text to validate on; without it, some lines are held out of the
+        training text.""",
+    )
+    validation_target: str | None = key(None, "Its translation.")
+    test_source: str | None = key(
+        None, "Text that the finished model is scored on."
+    )
+    test_target: str | None = key(None, "Its translation.")
+    corpus: str | None = key(
+        None, "Name of the folder that holds the files, for finding them."
+    )
+    origin: str | None = key(
+        None,
+        "Where to get the corpus, for the error when it is not found.",
+    )
+    tokenized: bool = key(
+        False,
+        """Whether the texts are tokenised already, with blanks between the
+        tokens. The vocabulary is then that of their most frequent tokens; what
+        is translated must be tokenised alike, what comes out is tokenised, and
+        BLEU is that of the tokens.""",
+    )
+    held_out: int = key(
+        1000,
+        """Lines held out where there is no validation text; at most a tenth of
+        all.""",
+        at_least=1,
+    )
+    max_length: int = key(
+        256,
+        """Tokens, the end of sentence included, above which a pair is left out
+        of training.""",
+        at_least=2,
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class VocabularySection:
+    """The SentencePiece vocabulary."""
+
+    size: int = key(
+        8000,
+        """Number of pieces, 259 of them bytes and special ones; fewer where
+        the text carries no more.""",
+        at_least=1,
+    )
+    joint: bool = key(
+        True, "One vocabulary for both languages, or one for each."
+    )
+    model: str | None = key(
+        None,
+        """Path of a SentencePiece model of one's own, in place of one that is
+        learnt; where the texts are tokenised already, of a list of tokens, a
+        token a line, as OpenNMT-tf writes it. `size` is then not used.""",
+    )
+    source_model: str | None = key(
+        None, "The same for the source alone, where it is not joint."
+    )
+    target_model: str | None = key(None, "The same for the target.")
+    from_start: bool = key(
+        True,
+        """With `training.start_from`, whether to take that model's vocabulary;
+        else a new one is learnt, and the rows of the pieces that both have are
+        kept.""",
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainingSection:
+    """How the weights are learnt.
+
+    What a recipe leaves out of `learning_rate_scale`, `warmup_steps`,
+    `zero_first_step`, `adam_beta_2` and `label_smoothing` is that of its
+    preset (`preset_training`); the defaults here are the paper's.
+    """
+
+    start_from: str | None = key(
+        None,
+        """Folder of a trained model whose weights to start from, or the name
+        of one of the zoo.""",
+    )
+    steps: int | None = key(
+        None,
+        "Updates. Either this or `epochs`, or both: what comes first.",
+        at_least=1,
+        may_change=True,
+    )
+    epochs: int | None = key(
+        None, "Passes over the corpus.", at_least=1, may_change=True
+    )
+    minutes: float | None = key(
+        None,
+        """Stop after the validation that ends beyond this time; `null` for no
+        limit.""",
+        is_positive=True,
+        may_change=True,
+    )
+    devices: int | str = key(
+        "all",
+        """How many GPUs of this machine to train on, or `all` of them; where
+        there is none, how many parts to divide the CPU into, for trying it
+        out. Several machines are set up by `TF_CONFIG`.""",
+        at_least=1,
+        choices=("all",),
+        may_change=True,
+    )
+    validate_every: int | None = key(
+        None,
+        "Updates between two validations; `null` for one pass over the corpus.",
+        at_least=1,
+    )
+    bleu_every: int = key(
+        5,
+        """Validations between two that translate the validation text greedily
+        and compute BLEU; `0` for never.""",
+        at_least=0,
+        may_change=True,
+    )
+    pictures: bool = key(
+        True,
+        """Whether TensorBoard gets pictures of attention and relation
+        embeddings, and sample translations.""",
+        may_change=True,
+    )
+    batch_tokens: int | str = key(
+        4096,
+        """Padded positions, on the longer side, that a device takes at a time;
+        or `auto`, the most that fit on a GPU.""",
+        at_least=1,
+        choices=("auto",),
+        may_change=True,
+    )
+    effective_batch_tokens: int | None = key(
+        None,
+        """Padded positions of an update. Each device takes its share in as
+        many parts as `batch_tokens` asks for. `null`: what all devices take at
+        a time.""",
+        at_least=1,
+        may_change=True,
+    )
+    learning_rate_scale: float = key(
+        1.0, "Factor on the Transformer schedule.", is_positive=True
+    )
+    warmup_steps: int = key(
+        4000, "Updates until the highest learning rate.", at_least=1
+    )
+    zero_first_step: bool = key(
+        False,
+        """Whether the first update has the rate 0, as in tensor2tensor since
+        its third version.""",
+    )
+    adam_beta_2: float = key(
+        0.98, "Decay of Adam's mean of squared gradients.", is_fraction=True
+    )
+    gradient_clip: float | None = key(
+        None,
+        """Greatest length of the gradient, all weights together; `null` for no
+        limit.""",
+        is_positive=True,
+    )
+    label_smoothing: float = key(
+        0.1, "Probability spread over the wrong tokens.", is_fraction=True
+    )
+    ema_momentum: float | None = key(
+        None,
+        """Decay of a moving average of the weights, which is then what is
+        validated and kept; `null` for none.""",
+        is_fraction=True,
+    )
+    precision: str = key(
+        "auto", "The type that is computed in.", choices=PRECISIONS
+    )
+    on_nonfinite: str = key(
+        "stop",
+        """What to do about an update whose loss or gradient is not finite,
+        which is never made: `stop`, or `skip` it and go on.""",
+        choices=("stop", "skip"),
+        may_change=True,
+    )
+    save_every: int | None = key(
+        None,
+        "Updates between two checkpoints; `null` for one at each validation.",
+        at_least=1,
+        may_change=True,
+    )
+    save_minutes: float | None = key(
+        None,
+        "Minutes between two checkpoints, likewise.",
+        is_positive=True,
+        may_change=True,
+    )
+    keep_checkpoints: int = key(
+        5,
+        "How many of the last checkpoints are kept.",
+        at_least=1,
+        may_change=True,
+    )
+    average_last: int = key(
+        0,
+        """How many of the last checkpoints the finished model is the mean of;
+        `0`: it is the best by validation.""",
+        at_least=0,
+        may_change=True,
+    )
+    best_by: str = key(
+        "loss",
+        """What the best model has: the lowest validation `loss` or the highest
+        `bleu`.""",
+        choices=("loss", "bleu"),
+    )
+    early_stopping: int = key(
+        0,
+        """Validations without a better one after which training ends; `0` for
+        never.""",
+        at_least=0,
+        may_change=True,
+    )
+    seed: int = key(
+        1,
+        "Of initial weights, dropout and the order of the batches.",
+        at_least=0,
+    )

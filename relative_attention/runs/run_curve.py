@@ -1,0 +1,69 @@
+"""The curve of a run, finished or not."""
+
+from relative_attention.errors import InputError
+from relative_attention.saving.results import load_results
+from relative_attention.saving.zoo import find_curve
+from relative_attention.json_file import read_json
+from relative_attention.training import TRAINING_TABLE
+from relative_attention.training import read_training_table
+
+
+def load_curve(directory):
+    """How training went so far, from what a run's folder has of it.
+
+    That is `training.csv`, which is there from the first validation on, or
+    the `history.json` of an earlier version, or the `curve` in
+    `results.json`, which the zoo's folders have alone.
+
+    Args:
+        directory: path of the folder, or a name of the zoo.
+
+    Returns:
+        List of dicts of numbers, one for each validation.
+
+    Raises:
+        InputError: if there is none of them, no validation yet, or the file
+            is damaged.
+    """
+    directory = find_curve(directory)
+    table = directory / TRAINING_TABLE
+    history = directory / "history.json"
+    if table.is_file():
+        curve = read_training_table(table)
+    elif history.is_file():
+        try:
+            curve = read_json(history)
+        except (OSError, ValueError) as error:
+            raise InputError(f"{history} is damaged: {error}.") from error
+        _check_curve(curve, history)
+    elif (directory / "results.json").is_file():
+        curve = load_results(directory).get("curve")
+        _check_curve(curve, directory / "results.json")
+    else:
+        raise InputError(
+            f"Nothing to draw in {directory}: it must hold {TRAINING_TABLE}, "
+            "history.json or results.json. A run has them from its first "
+            "validation on."
+        )
+    if not curve:
+        raise InputError(
+            f"Nothing to draw in {directory} yet: the run has not come to its "
+            "first validation."
+        )
+    return curve
+
+
+def _check_curve(curve, path):
+    if not isinstance(curve, list) or not all(map(_is_record, curve)):
+        raise InputError(
+            f"{path} is damaged: the curve of a run must be a list of numbers "
+            "by name, a `step` among them."
+        )
+
+
+def _is_record(record):
+    return (
+        isinstance(record, dict)
+        and "step" in record
+        and all(isinstance(value, int | float) for value in record.values())
+    )

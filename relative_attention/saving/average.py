@@ -1,0 +1,133 @@
+"""The mean of checkpoints, as a model directory or as a file."""
+
+import pathlib
+
+from relative_attention.atomic_files import atomic_directory
+from relative_attention.atomic_files import atomic_file
+from relative_attention.check_is_free import check_is_free
+from relative_attention.errors import InputError
+from relative_attention.saving.model_config import load_config
+from relative_attention.saving.model_config import save_config
+from relative_attention.saving.run_lock import lock_run
+from relative_attention.saving.vocabulary_files import load_vocabularies
+from relative_attention.saving.vocabulary_files import save_vocabularies
+from relative_attention.saving.zoo import find_file_or_model
+from relative_attention.saving.zoo import find_model
+
+_WEIGHTS = ".safetensors"
+
+
+def average_run(directory, last=None, output=None, in_place=False):
+    """Average the last checkpoints of a run.
+
+    Args:
+        directory: path of the run, or a name as `find_model` takes it.
+        last: int. How many checkpoints. Defaults to `None`, all that the run
+            has kept.
+        output: path of the folder to fill, which `load_translator` reads, or
+            of a `.safetensors` file for the weights alone. Defaults to a
+            folder beside the run, `<run>_average_<last>`.
+        in_place: bool. Replace the `model.safetensors` of the run instead.
+
+    Returns:
+        `pathlib.Path` of what was written.
+
+    Raises:
+        InputError: if there is no run, it has too few checkpoints or a
+            damaged one, `output` is there already, or another process writes
+            the run that is to be changed; nothing is written then.
+    """
+    # Translating loads no more than it needs; see `load_translator`.
+    from relative_attention.training.average_checkpoints import (
+        average_checkpoints,
+    )
+
+    if in_place and output is not None:
+        raise InputError("`--in-place` and `--output` exclude one another.")
+    try:
+        directory = find_model(directory)
+    except InputError as error:
+        raise InputError(f"No run at {directory}. {error}") from error
+    config, decoding = load_config(directory)
+    checkpoints = _last_checkpoints(directory, last)
+    if in_place:
+        output = directory / f"model{_WEIGHTS}"
+        with lock_run(directory):
+            average_checkpoints(checkpoints, output)
+        return output
+    if output is None:
+        run = directory.resolve()
+        output = run.with_name(f"{run.name}_average_{len(checkpoints)}")
+    output = pathlib.Path(output)
+    if output.suffix == _WEIGHTS:
+        average_checkpoints(checkpoints, output)
+        return output
+    vocabularies = load_vocabularies(directory)
+    check_is_free(output)
+    with atomic_directory(output) as folder:
+        average_checkpoints(checkpoints, folder / f"model{_WEIGHTS}")
+        save_config(config, decoding, folder)
+        save_vocabularies(*vocabularies, folder)
+        with atomic_file(folder / "average.txt", "w") as file:
+            file.writelines(f"{checkpoint}\n" for checkpoint in checkpoints)
+    return output
+
+
+def average_files(paths, output):
+    """Average `.safetensors` files, or folders that hold one.
+
+    Args:
+        paths: list of paths, or of names as `find_model` takes them.
+        output: path of the `.safetensors` file to write.
+
+    Returns:
+        `pathlib.Path` of what was written.
+
+    Raises:
+        InputError: if a file is missing, damaged or of another model, or
+            `output` is no path of a `.safetensors` file or one of `paths`;
+            nothing is written then.
+    """
+    # Translating loads no more than it needs; see `load_translator`.
+    from relative_attention.training.average_checkpoints import (
+        average_checkpoints,
+    )
+
+    if output is None or pathlib.Path(output).suffix != _WEIGHTS:
+        raise InputError(
+            "`--output` must be a `.safetensors` file where files are "
+            "averaged: only a run has the vocabulary and the config of a "
+            f"model directory. Received: {output}."
+        )
+    output = pathlib.Path(output)
+    paths = [find_file_or_model(path, "No weights at") for path in paths]
+    for path in paths:
+        if output.resolve() in (
+            path.resolve(),
+            (path / f"model{_WEIGHTS}").resolve(),
+        ):
+            raise InputError(
+                f"`--output {output}` is one of the files to average. Choose "
+                "another."
+            )
+    average_checkpoints(paths, output)
+    return output
+
+
+def _last_checkpoints(directory, last):
+    from relative_attention.training.run_checkpoints import RunCheckpoints
+
+    checkpoints = RunCheckpoints(directory).steps()
+    if not checkpoints:
+        raise InputError(
+            f"{directory} has no checkpoints (folders `checkpoints/step-*`)."
+        )
+    if last is None:
+        return checkpoints
+    if not 1 <= last <= len(checkpoints):
+        raise InputError(
+            f"`--last` must be at least 1 and at most {len(checkpoints)}, the "
+            f"number of checkpoints that {directory} has. Received: {last}. "
+            "`training.keep_checkpoints` of a recipe says how many are kept."
+        )
+    return checkpoints[-last:]

@@ -1,0 +1,226 @@
+"""Sections of settings, each key of which says in one place what it may be.
+
+A section is a frozen dataclass. The annotation of a field is the type of its
+key, and `key` holds the rest: default, meaning, bounds, choices, and whether
+it may change when a run is resumed. `read_section` and `check_section` check
+by it, and the reference of recipes (`docs/recipes.md`) is generated from it.
+"""
+
+import dataclasses
+import math
+import reprlib
+import types
+import typing
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
+from typing import TypeVar
+
+from relative_attention.did_you_mean import did_you_mean
+from relative_attention.errors import InputError
+
+Section = TypeVar("Section")
+
+_MOST = 2**31 - 1
+_KEY = "key"
+
+_short = reprlib.Repr()
+_short.maxstring = _short.maxother = 200
+
+
+@dataclasses.dataclass(frozen=True)
+class Key:
+    """What a key means and what its values may be, beside their type.
+
+    Attributes:
+        meaning: What the key decides, as Markdown.
+        at_least: The least number, or `None`.
+        is_positive: A boolean to indicate whether numbers are above 0.
+        is_fraction: A boolean to indicate whether numbers are in [0, 1).
+        choices: The strings that it may be; beside numbers, where its type
+            has those. Empty for any string.
+        may_change: A boolean to indicate whether a run may be resumed with
+            another value.
+    """
+
+    meaning: str
+    at_least: int | None = None
+    is_positive: bool = False
+    is_fraction: bool = False
+    choices: tuple[str, ...] = ()
+    may_change: bool = False
+
+    def problem(self, value: Any, types_: tuple[type, ...]) -> str | None:
+        """Returns what a value must be and is not, or `None` if it may be."""
+        if value is None:
+            return None
+        is_number = isinstance(value, int | float)
+        if self.choices and value not in self.choices and not is_number:
+            number = "a number or " if int in types_ else ""
+            return f"must be {number}one of {', '.join(self.choices)}"
+        if not is_number:
+            return None
+        if self.at_least is not None and value < self.at_least:
+            return f"must be at least {self.at_least}"
+        if self.is_positive and value <= 0:
+            return "must be positive"
+        if self.is_fraction and not 0 <= value < 1:
+            return "must be in [0, 1)"
+        return None
+
+
+def key(default: Any, meaning: str, **rules: Any) -> Any:
+    """Declares a field of a section.
+
+    Args:
+        default: The value where nobody gives one.
+        meaning: See `Key`, as all other arguments.
+    """
+    return dataclasses.field(
+        default=default,
+        metadata={_KEY: Key(" ".join(meaning.split()), **rules)},
+    )
+
+
+def keys_of(cls: type) -> dict[str, Key]:
+    """Returns the `Key` of each field of a section, by name."""
+    return {
+        field.name: field.metadata[_KEY]
+        for field in dataclasses.fields(cls)  # type: ignore[arg-type]
+    }
+
+
+def types_of(cls: type, prefix: str, name: str) -> tuple[type, ...]:
+    """Returns the types that a field of a dataclass may have.
+
+    Args:
+        cls: The dataclass.
+        prefix: What stands before the name in an error, `"data."`.
+        name: The field.
+
+    Raises:
+        InputError: if there is no such field.
+    """
+    hints = typing.get_type_hints(cls)
+    if name not in hints:
+        raise InputError(
+            unknown("key", f"{prefix}{name}", [prefix + hint for hint in hints])
+        )
+    hint = hints[name]
+    if isinstance(hint, types.UnionType):
+        return typing.get_args(hint)
+    return (hint,)
+
+
+def read_section(
+    cls: type[Section], name: str, mapping: Mapping[str, Any]
+) -> Section:
+    """Makes a section of what a file gives.
+
+    Args:
+        cls: The section's dataclass.
+        name: What the section is called in a file.
+        mapping: Its keys and values.
+
+    Raises:
+        InputError: if a key is unknown, or a value is of another type or out
+            of its bounds.
+    """
+    section = cls(
+        **{
+            name_of_key: field_value(cls, f"{name}.", name_of_key, value)
+            for name_of_key, value in mapping.items()
+        }
+    )
+    check_section(section, name)
+    return section
+
+
+def check_section(section: Any, name: str) -> None:
+    """Raises `InputError` unless each value is within its key's bounds.
+
+    Args:
+        section: An instance of a section's dataclass.
+        name: What the section is called in a file.
+    """
+    for name_of_key, rule in keys_of(type(section)).items():
+        value = getattr(section, name_of_key)
+        types_ = types_of(type(section), f"{name}.", name_of_key)
+        problem = rule.problem(value, types_)
+        if problem is not None:
+            shown = repr(value) if isinstance(value, str) else value
+            raise InputError(
+                f"`{name}.{name_of_key}` {problem}. Received: {shown}."
+            )
+
+
+def field_value(cls: type, prefix: str, name: str, value: Any) -> Any:
+    """Returns `value` as the type of a field of a dataclass.
+
+    Args:
+        cls: The dataclass; its annotations say what is allowed.
+        prefix: What stands before the name in an error, `"data."`.
+        name: The field.
+        value: What a file in YAML or JSON gives.
+
+    Raises:
+        InputError: if there is no such field, or the value is of another
+            type, or a number that is not finite or too large for any use.
+    """
+    allowed = types_of(cls, prefix, name)
+    is_bool = isinstance(value, bool)
+    if float in allowed and isinstance(value, int | str) and not is_bool:
+        # YAML reads 1e-3 as a string, and whole numbers as such.
+        try:
+            value = float(value)
+        except (ValueError, OverflowError):
+            pass
+    if not isinstance(value, allowed) or (is_bool and bool not in allowed):
+        names = " or ".join(
+            "null" if t is type(None) else t.__name__ for t in allowed
+        )
+        quotes = ""
+        if str in allowed and not isinstance(value, list | dict):
+            quotes = " In YAML, put it in quotes."
+        raise InputError(
+            f"`{prefix}{name}` must be {names}. "
+            f"Received: {_short.repr(value)}.{quotes}"
+        )
+    if isinstance(value, float) and not math.isfinite(value):
+        raise InputError(
+            f"`{prefix}{name}` must be a finite number. Received: {value}."
+        )
+    if isinstance(value, int) and value > _MOST:
+        raise InputError(
+            f"`{prefix}{name}` must be at most {_MOST:,}. "
+            f"Received: {_short.repr(value)}."
+        )
+    return value
+
+
+def check_mapping(value: Any, where: object) -> dict[str, Any]:
+    """Returns `value` if it is a dict, and `{}` for nothing.
+
+    Args:
+        value: What a file gives.
+        where: What holds it, for the error.
+
+    Raises:
+        InputError: if it is something else.
+    """
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise InputError(
+            f"`{where}` must hold `key: value` lines. "
+            f"Received: {_short.repr(value)}."
+        )
+    return value
+
+
+def unknown(what: str, name: object, known: Sequence[str]) -> str:
+    """Returns the text of an error about a name that is none of `known`."""
+    return (
+        f"Unknown {what} {_short.repr(name)}.{did_you_mean(name, known)} "
+        f"Known: {', '.join(known)}."
+    )

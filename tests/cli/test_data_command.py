@@ -1,0 +1,400 @@
+"""`relative-attention data`, on stand-ins for what would be downloaded."""
+
+import collections
+import functools
+import hashlib
+import io
+import os
+import shutil
+import tarfile
+
+import pytest
+import tensorflow_datasets as tfds
+from sacrebleu.dataset import DATASETS
+
+import relative_attention as ra
+from relative_attention.corpora.find_corpus import find_corpus
+from relative_attention.data.lines import read_lines
+from relative_attention.zoo_folder import zoo_recipes
+
+PAIRS = [
+    ("Resumption of the session", "Wiederaufnahme der Sitzung"),
+    ("a line\nof two", "eine Zeile\r\nvon zweien"),
+    ("separated\u2028by Unicode", "und\u0085noch\x0ceins"),
+    ("", "nothing to translate"),
+    ("nothing but a break", "\n"),
+    (" blanks at the ends ", "Leerzeichen\tbleiben  innen"),
+]
+TRAIN = {
+    "en": [
+        "Resumption of the session",
+        "a line of two",
+        "separated by Unicode",
+        "blanks at the ends",
+    ],
+    "de": [
+        "Wiederaufnahme der Sitzung",
+        "eine Zeile von zweien",
+        "und noch eins",
+        "Leerzeichen\tbleiben  innen",
+    ],
+}
+FILES = [
+    f"{part}.{language}"
+    for part in ("newstest2013", "newstest2014", "train")
+    for language in ("de", "en")
+]
+GIGABYTE = 10**9
+Room = collections.namedtuple("Room", "total used free")
+
+
+def write_translations(directory, pairs=PAIRS):
+    """`wmt14_translate/de-en` as tensorflow-datasets prepares it."""
+    tfds.dataset_builders.store_as_tfds_dataset(
+        name="wmt14_translate",
+        config="de-en",
+        version="1.0.0",
+        data_dir=directory,
+        features=tfds.features.Translation(languages=("de", "en")),
+        split_datasets={
+            "train": [
+                (number, {"en": source, "de": target})
+                for number, (source, target) in enumerate(pairs)
+            ]
+        },
+        disable_shuffling=True,
+    )
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("prepared")
+    write_translations(folder)
+    return folder
+
+
+def archive_of_test_set(name, languages, num_lines):
+    """A `.tgz` as the organisers of WMT give it."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
+        for path, language in zip(
+            DATASETS[name].langpairs[languages], languages.split("-")
+        ):
+            text = "".join(
+                f'<seg id="{n}">{language} {name} {n}</seg>\n'
+                for n in range(1, num_lines + 1)
+            )
+            content = f'<doc docid="a">\n{text}</doc>\n'.encode()
+            info = tarfile.TarInfo(path)
+            info.size = len(content)
+            archive.addfile(info, io.BytesIO(content))
+    return buffer.getvalue()
+
+
+@pytest.fixture(scope="module")
+def archives():
+    return {
+        "wmt13": archive_of_test_set("wmt13", "en-de", 3000),
+        "wmt14/full": archive_of_test_set("wmt14/full", "en-de", 3003),
+    }
+
+
+class Internet:
+    """Serves archives by their addresses, and counts."""
+
+    def __init__(self, archives):
+        self.pages = {
+            DATASETS[name].data[0]: archive
+            for name, archive in archives.items()
+        }
+        self.num_calls = 0
+
+    def __call__(self, url):
+        self.num_calls += 1
+        if url not in self.pages:
+            raise OSError(f"no route to {url}")
+        return io.BytesIO(self.pages[url])
+
+
+@pytest.fixture
+def internet(archives, monkeypatch, tmp_path):
+    """sacreBLEU with a folder of its own and a stand-in for the network."""
+    internet = Internet(archives)
+    monkeypatch.setattr("urllib.request.urlopen", internet)
+    for name, archive in archives.items():
+        folder = tmp_path / "sacrebleu" / name
+        dataset = DATASETS[name]
+        monkeypatch.setattr(dataset, "_outdir", str(folder))
+        monkeypatch.setattr(dataset, "_rawdir", str(folder / "raw"))
+        checksum = hashlib.md5(archive).hexdigest()
+        monkeypatch.setattr(dataset, "md5", [checksum])
+    return internet
+
+
+@pytest.fixture
+def output(prepared, tmp_path):
+    folder = tmp_path / "wmt14_en_de"
+    shutil.copytree(prepared, folder / "tensorflow_datasets")
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def room(monkeypatch):
+    """Free bytes on every disk; can be set."""
+    room = {"free": 100 * GIGABYTE}
+    monkeypatch.setattr(
+        "shutil.disk_usage", lambda path: Room(0, 0, room["free"])
+    )
+    return room
+
+
+@pytest.fixture
+def run(run, output):
+    """The command that every test here runs."""
+    return functools.partial(run, "data", "wmt14_en_de", "--output", output)
+
+
+def lines(path):
+    return list(read_lines(path))
+
+
+def assert_complete(output):
+    for language, expected in TRAIN.items():
+        assert lines(output / f"train.{language}") == expected
+        for part, name, number in (
+            ("newstest2013", "wmt13", 3000),
+            ("newstest2014", "wmt14/full", 3003),
+        ):
+            text = lines(output / f"{part}.{language}")
+            assert len(text) == number
+            assert text[-1] == f"{language} {name} {number}"
+
+
+def test_all_files_are_written(run, internet, output):
+    status, out, err = run()
+    assert (status, out) == (0, f"corpus: {output}\n")
+    assert_complete(output)
+    written = {path.name for path in output.iterdir()}
+    assert written == {*FILES, "SHA256SUMS", "tensorflow_datasets"}
+    for words in ("13 GB on disk", "GB of memory", "an hour", "train: 4 pairs"):
+        assert words in err
+
+
+def test_recipes_find_what_is_written(run, internet, output):
+    run()
+    names = [name for name in zoo_recipes() if name.startswith("wmt14_en_de")]
+    assert len(names) == 4
+    for name in names:
+        section = ra.find_recipe(name).data
+        found = find_corpus(section, output.parent)
+        assert found.source == str(output / "train.en")
+        assert found.validation_target == str(output / "newstest2013.de")
+        assert found.test_target == str(output / "newstest2014.de")
+
+
+def test_checksums_are_those_of_the_files(run, internet, output):
+    run()
+    pairs = [line.split("  ") for line in lines(output / "SHA256SUMS")]
+    assert sorted(name for _, name in pairs) == FILES
+    for checksum, name in pairs:
+        content = (output / name).read_bytes()
+        assert checksum == hashlib.sha256(content).hexdigest()
+
+
+def test_nothing_is_done_again_when_complete(run, internet, output, room):
+    run()
+    before = {name: (output / name).stat().st_mtime_ns for name in FILES}
+    shutil.rmtree(output / "tensorflow_datasets")
+    internet.pages.clear()
+    # What is complete needs no room.
+    room["free"] = 0
+    status, _, err = run()
+    assert status == 0
+    assert err.count(": complete") == 3
+    assert before == {
+        name: (output / name).stat().st_mtime_ns for name in FILES
+    }
+
+
+@pytest.mark.parametrize("damage", ["missing", "cut", "changed"])
+@pytest.mark.parametrize("name", ["train.de", "newstest2014.en"])
+def test_only_what_is_damaged_is_made_again(
+    damage, name, run, internet, output
+):
+    run()
+    other = output / ("newstest2014.en" if name == "train.de" else "train.de")
+    before = other.stat().st_mtime_ns
+    path = output / name
+    content = path.read_bytes()
+    if damage == "missing":
+        path.unlink()
+    else:
+        path.write_bytes(
+            content[:-3] if damage == "cut" else content.replace(b"e", b"E", 1)
+        )
+    status, _, _ = run()
+    assert status == 0
+    assert path.read_bytes() == content
+    assert other.stat().st_mtime_ns == before
+
+
+def test_nothing_is_written_when_there_is_no_room(run, internet, output, room):
+    room["free"] = 2 * GIGABYTE
+    status, _, err = run()
+    assert status == 1
+    for words in ("too little room", "2.0 GB are free", "13 GB", "--output"):
+        assert words in err
+    assert internet.num_calls == 0
+    assert [path.name for path in output.iterdir()] == ["tensorflow_datasets"]
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
+def test_half_a_text_is_not_left_when_interrupted(
+    error, run, internet, output, monkeypatch
+):
+    from relative_attention.corpora import wmt14
+
+    def failing(*arguments):
+        yield "one", "eins"
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr(wmt14, "open_translations", failing)
+        with pytest.raises(error):
+            wmt14.fetch_wmt14("wmt14_en_de", output, lambda line: None)
+    assert not {"train.en", "train.de"} & set(os.listdir(output))
+    assert not [name for name in os.listdir(output) if name.startswith(".")]
+    assert run()[0] == 0
+    assert_complete(output)
+    # The test sets had been there.
+    assert internet.num_calls == 2
+
+
+def test_tensorflow_datasets_prepares_with_checksums(
+    run, internet, output, monkeypatch
+):
+    shutil.rmtree(output / "tensorflow_datasets")
+    configs = []
+
+    class Builder:
+        """As long as nothing is prepared."""
+
+        info = type("Info", (), {"splits": {}})
+
+        def download_and_prepare(self, download_config):
+            configs.append(download_config)
+            raise OSError("the line is down")
+
+    monkeypatch.setattr(tfds, "builder", lambda name, data_dir: Builder())
+    status, _, err = run()
+    assert status == 1
+    assert "cannot prepare wmt14_translate/de-en: OSError: the line is" in err
+    assert "try again to go on" in err
+    (config,) = configs
+    assert config.force_checksums_validation
+    assert "train.en" not in os.listdir(output)
+
+
+@pytest.mark.parametrize("languages", ["de-en", "fr-en"])
+def test_tensorflow_datasets_knows_a_checksum_of_every_download(languages):
+    from tensorflow_datasets.core.download import checksums
+    from tensorflow_datasets.translate.wmt import DATASET_MAP
+
+    builder = tfds.builder(f"wmt14_translate/{languages}", data_dir="none")
+    urls = [
+        url
+        for parts in builder.subsets.values()
+        for part in parts
+        for url in DATASET_MAP[part].get_url(languages[:2])
+    ]
+    assert len(urls) >= 5
+    assert set(urls) <= set(checksums.get_all_url_infos())
+
+
+def test_extra_is_named_when_the_package_is_missing(run, internet, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "tensorflow_datasets", None)
+    status, _, err = run()
+    assert status == 1
+    assert "pip install '.[wmt]'" in err
+    # Before anything is downloaded.
+    assert internet.num_calls == 0
+
+
+def test_first_pair_may_take_long(monkeypatch):
+    from relative_attention.corpora import wmt14
+
+    clock = iter(range(0, 10**6, 60))
+    monkeypatch.setattr(wmt14.time, "monotonic", lambda: float(next(clock)))
+    lines = []
+    pairs = list(
+        wmt14._with_progress([("a", "b")] * 10_001, 20_000, lines.append)
+    )
+    assert len(pairs) == 10_001
+    assert lines[0] == "train: 0 of 20,000 pairs"
+    assert lines[1].endswith("minutes left")
+
+
+# === What sacreBLEU leaves undone ===
+
+
+def raw_folder(name="wmt13"):
+    return DATASETS[name]._rawdir
+
+
+def archive_path(name="wmt13"):
+    (url,) = DATASETS[name].data
+    return os.path.join(
+        raw_folder(name), DATASETS[name]._get_tarball_filename(url)
+    )
+
+
+@pytest.mark.parametrize("state", ["cut", "not_unpacked", "text_cut"])
+def test_interrupted_download_of_a_test_set_is_made_good(
+    state, run, internet, output, archives
+):
+    os.makedirs(raw_folder())
+    with open(archive_path(), "wb") as file:
+        archive = archives["wmt13"]
+        file.write(archive[:-50] if state == "cut" else archive)
+    if state == "text_cut":
+        path = os.path.join(DATASETS["wmt13"]._outdir, "wmt13.en-de.src")
+        with open(path, "w") as file:
+            file.write("en wmt13 1\n")
+    assert run()[0] == 0
+    assert_complete(output)
+    assert internet.num_calls == (2 if state == "cut" else 1)
+
+
+def test_other_archive_than_the_known_is_refused(run, internet, archives):
+    internet.pages[DATASETS["wmt13"].data[0]] = archives["wmt14/full"]
+    status, _, err = run()
+    assert status == 1
+    assert "sacreBLEU cannot get the test set wmt13" in err
+    assert raw_folder()[:-4] in err
+
+
+def test_address_is_named_when_there_is_no_connection(run, internet, output):
+    internet.pages.clear()
+    status, _, err = run()
+    assert status == 1
+    assert "https://statmt.org/wmt13/test.tgz" in err
+    assert [path.name for path in output.iterdir()] == ["tensorflow_datasets"]
+
+
+def test_test_set_of_another_length_is_refused(
+    run, internet, archives, monkeypatch
+):
+    short = archive_of_test_set("wmt13", "en-de", 2999)
+    internet.pages[DATASETS["wmt13"].data[0]] = short
+    checksum = hashlib.md5(short).hexdigest()
+    monkeypatch.setattr(DATASETS["wmt13"], "md5", [checksum])
+    status, _, err = run()
+    assert status == 1
+    assert "must have 3,000 lines. Received: 2,999 and 2,999" in err
+
+
+def test_unknown_corpus_is_refused():
+    from relative_attention.corpora.wmt14 import fetch_wmt14
+
+    with pytest.raises(ra.InputError, match="'wmt15'.*Known: wmt14_en_de"):
+        fetch_wmt14("wmt15", "nowhere")

@@ -1,0 +1,326 @@
+"""Numbers, dates and times in words."""
+
+import re
+import sys
+
+import pytest
+
+from relative_attention.corpora.spoken_numbers import write_spoken_numbers
+from relative_attention.data import spoken_numbers
+from relative_attention.data.lines import read_lines
+from relative_attention.errors import InputError
+
+pytest.importorskip("num2words")
+pytest.importorskip("babel")
+
+PARTS = ("train", "validation", "test")
+
+# Kind, value, and its words in English, German and French.
+SPOKEN = [
+    ("count", 21, "twenty-one | einundzwanzig | vingt et un"),
+    ("count", 71, "seventy-one | einundsiebzig | soixante et onze"),
+    ("count", 80, "eighty | achtzig | quatre-vingts"),
+    ("count", 99, "ninety-nine | neunundneunzig | quatre-vingt-dix-neuf"),
+    ("count", 200, "two hundred | zweihundert | deux cents"),
+    (
+        "count",
+        1234,
+        "one thousand, two hundred and thirty-four"
+        " | eintausendzweihundertvierunddreißig"
+        " | mille deux cent trente-quatre",
+    ),
+    ("money", ("EUR", 1, 0), "one euro | ein Euro | un euro"),
+    ("money", ("EUR", 2, 0), "two euros | zwei Euro | deux euros"),
+    (
+        "money",
+        ("EUR", 1, 1),
+        "one euro and one cent | ein Euro und ein Cent | un euro et un centime",
+    ),
+    (
+        "money",
+        ("EUR", 42, 7),
+        "forty-two euros and seven cents | zweiundvierzig Euro und sieben Cent"
+        " | quarante-deux euros et sept centimes",
+    ),
+    (
+        "money",
+        ("CHF", 101, 0),
+        "one hundred and one Swiss francs | einhundertein Schweizer Franken"
+        " | cent un francs suisses",
+    ),
+    (
+        "money",
+        ("USD", 21, 0),
+        "twenty-one US dollars | einundzwanzig US-Dollar"
+        " | vingt et un dollars des États-Unis",
+    ),
+    ("ordinal", 2, "second | zweite | deuxième"),
+    ("ordinal", 80, "eightieth | achtzigste | quatre-vingtième"),
+    ("ordinal", 200, "two hundredth | zweihundertste | deux centième"),
+    ("ordinal", 21, "twenty-first | einundzwanzigste | vingt et unième"),
+    (
+        "date",
+        (3, 3, 2021),
+        "the third of March twenty twenty-one"
+        " | dritten März zweitausendeinundzwanzig"
+        " | trois mars deux mille vingt et un",
+    ),
+    (
+        "date",
+        (1, 8, 1980),
+        "the first of August nineteen eighty"
+        " | ersten August neunzehnhundertachtzig"
+        " | premier août mille neuf cent quatre-vingts",
+    ),
+    (
+        "date",
+        (31, 12, 2005),
+        "the thirty-first of December two thousand and five"
+        " | einunddreißigsten Dezember zweitausendfünf"
+        " | trente et un décembre deux mille cinq",
+    ),
+    (
+        "weekday",
+        (2, 7, 2),
+        "Wednesday the seventh of February | Mittwoch, dem siebten Februar"
+        " | mercredi sept février",
+    ),
+    (
+        "time",
+        (19, 25),
+        "twenty-five past seven in the evening | fünf vor halb acht abends"
+        " | dix-neuf heures vingt-cinq",
+    ),
+    (
+        "time",
+        (12, 35),
+        "twenty-five to one in the afternoon | fünf nach halb eins mittags"
+        " | douze heures trente-cinq",
+    ),
+    (
+        "time",
+        (7, 45),
+        "a quarter to eight in the morning | Viertel vor acht morgens"
+        " | sept heures quarante-cinq",
+    ),
+    (
+        "time",
+        (10, 30),
+        "half past ten in the morning | halb elf vormittags"
+        " | dix heures trente",
+    ),
+    (
+        "time",
+        (13, 0),
+        "one o'clock in the afternoon | ein Uhr nachmittags | treize heures",
+    ),
+    (
+        "time",
+        (21, 1),
+        "nine oh-one at night | einundzwanzig Uhr eins"
+        " | vingt et une heures une",
+    ),
+    (
+        "time",
+        (14, 41),
+        "two forty-one in the afternoon | vierzehn Uhr einundvierzig"
+        " | quatorze heures quarante et une",
+    ),
+]
+
+
+@pytest.fixture(scope="module", params=[("en", "de"), ("de", "fr")])
+def corpora(request, tmp_path_factory):
+    """Every part of a corpus, as lists of pairs of lines."""
+    written = write_spoken_numbers(
+        tmp_path_factory.mktemp("spoken"), request.param, 3001, 307, 101
+    )
+    return {part: list(corpus) for part, corpus in written.items()}
+
+
+def spoken_values(lines):
+    """Kind and words of each line's value, found without the generator."""
+    patterns = [
+        (kind, re.escape(sentence).replace(r"\{\}", "(.+)"))
+        for kind, sentences in spoken_numbers._SENTENCES.items()
+        for translations in sentences
+        for sentence in translations
+    ]
+    values = []
+    for line in lines:
+        found = [
+            (kind, match[1])
+            for kind, pattern in patterns
+            if (match := re.fullmatch(pattern, line))
+        ]
+        assert len(found) == 1, line
+        values += found
+    return values
+
+
+def test_parts_have_as_many_pairs_as_asked_for(corpora):
+    assert [len(corpora[part]) for part in PARTS] == [3001, 307, 101]
+
+
+def test_files_are_aligned_and_named_after_part_and_language(tmp_path):
+    write_spoken_numbers(tmp_path, ("fr", "en"), 60, 12, 12)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "test.en",
+        "test.fr",
+        "train.en",
+        "train.fr",
+        "validation.en",
+        "validation.fr",
+    ]
+    french, english = (
+        list(read_lines(tmp_path / f"train.{name}")) for name in ("fr", "en")
+    )
+    assert len(french) == len(english) == 60
+    pairs = dict(zip(french, english))
+    starts = {
+        "le train part": "the train leaves",
+        "elle nous doit": "she owes us",
+        "le village": "the village",
+    }
+    for start, translation in starts.items():
+        for line in filter(lambda line: line.startswith(start), french):
+            assert pairs[line].startswith(translation)
+
+
+def test_same_seed_gives_the_same_files_and_another_seed_others(tmp_path):
+    texts = []
+    for name, seed in (("a", 3), ("b", 3), ("c", 5)):
+        corpora = write_spoken_numbers(
+            tmp_path / name, ("en", "fr"), 60, 12, 12, seed
+        )
+        texts.append([list(corpora[part]) for part in PARTS])
+    assert texts[0] == texts[1]
+    assert all(one != other for one, other in zip(texts[0], texts[2]))
+
+
+def test_source_is_the_same_whatever_the_target(tmp_path):
+    one, other = (
+        write_spoken_numbers(tmp_path / target, ("en", target), 60, 12, 12)
+        for target in ("de", "fr")
+    )
+    for part in PARTS:
+        assert [s for s, _ in one[part]] == [s for s, _ in other[part]]
+
+
+def test_held_out_values_are_not_in_training(corpora):
+    for side in (0, 1):
+        train, validation, test = (
+            set(spoken_values(pair[side] for pair in corpora[part]))
+            for part in PARTS
+        )
+        assert train and validation and test
+        assert not train & test
+        assert not train & validation
+        assert not validation & test
+
+
+def test_held_out_values_do_not_depend_on_sizes(tmp_path):
+    few, many = (
+        write_spoken_numbers(tmp_path / str(train), ("en", "fr"), train, 12, 60)
+        for train in (60, 600)
+    )
+    assert list(few["test"]) == list(many["test"])
+
+
+def test_no_sentence_occurs_twice(corpora):
+    for side in (0, 1):
+        lines = [pair[side] for part in PARTS for pair in corpora[part]]
+        assert len(set(lines)) == len(lines)
+
+
+def test_every_value_reads_differently_from_the_others():
+    for language in spoken_numbers.LANGUAGES:
+        for kind in ("ordinal", "weekday", "time"):
+            values = spoken_numbers._values(kind)
+            speak = spoken_numbers._SPEAKERS[kind]
+            words = {speak(value, language) for value in values}
+            assert len(words) == len(values), (kind, language)
+
+
+def test_kinds_have_equal_shares(corpora):
+    kinds = [kind for kind, _ in spoken_values(s for s, _ in corpora["test"])]
+    assert {kinds.count(kind) for kind in set(kinds)} == {16, 17}
+
+
+def test_all_is_in_words_on_one_line(corpora):
+    for part in PARTS:
+        for line in (line for pair in corpora[part] for line in pair):
+            assert not re.search(r"[\d{}\n\xa0]|  ", line), line
+            assert line.endswith(".")
+
+
+@pytest.mark.parametrize(
+    "kind, value, expected", SPOKEN, ids=[str(case[:2]) for case in SPOKEN]
+)
+def test_values_are_spoken_as_people_do(kind, value, expected):
+    speak = spoken_numbers._SPEAKERS[kind]
+    words = [speak(value, language) for language in spoken_numbers.LANGUAGES]
+    assert " | ".join(words) == expected
+
+
+@pytest.mark.parametrize(
+    "kind, sentence, value, expected",
+    [
+        ("ordinal", 1, 12, "er hat den zwölften Platz belegt."),
+        ("ordinal", 2, 30, "das ist mein dreißigster Brief an dich."),
+        (
+            "date",
+            0,
+            (3, 3, 2021),
+            "die Besprechung findet am dritten März zweitausendeinundzwanzig "
+            "statt.",
+        ),
+        ("weekday", 1, (0, 1, 5), "wir reisen am Montag, dem ersten Mai, ab."),
+        ("time", 0, (7, 25), "der Zug fährt um fünf vor halb acht morgens ab."),
+    ],
+)
+def test_german_sentences_decline_and_order(kind, sentence, value, expected):
+    assert spoken_numbers._say(kind, sentence, value, "de") == expected
+
+
+def test_sentences_have_one_place_for_the_value_in_each_language():
+    for sentences in spoken_numbers._SENTENCES.values():
+        for translations in sentences:
+            assert len(translations) == len(spoken_numbers.LANGUAGES)
+            assert all(text.count("{}") == 1 for text in translations)
+
+
+@pytest.mark.parametrize(
+    "languages", [("en", "nl"), ("en", "en"), ("en",), ("en", "de", "fr"), "de"]
+)
+def test_languages_are_refused_when_not_two_known_ones(tmp_path, languages):
+    with pytest.raises(ValueError) as error:
+        write_spoken_numbers(tmp_path, languages)
+    assert str(error.value) == (
+        "`languages` must be two different ones of en, de, fr. "
+        f"Received: languages={languages!r}."
+    )
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("pairs", [0, -5, 1.5, 10**6])
+def test_numbers_of_pairs_are_refused_when_out_of_range(tmp_path, pairs):
+    with pytest.raises(ValueError) as error:
+        write_spoken_numbers(tmp_path, validation_pairs=pairs)
+    assert re.fullmatch(
+        r"`validation_pairs` must be an int from 1 to \d+\. "
+        rf"Received: validation_pairs={pairs}\.",
+        str(error.value),
+    )
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("package", ["num2words", "babel"])
+def test_a_missing_package_is_named_with_the_way_out(
+    tmp_path, monkeypatch, package
+):
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(InputError, match=package) as error:
+        write_spoken_numbers(tmp_path)
+    assert "`pip install '.[demo]'` in a checkout" in str(error.value)
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,78 @@
+"""A name of the zoo stands wherever a folder does, after the folder."""
+
+import shutil
+
+import pytest
+
+import relative_attention as ra
+from relative_attention.runs.run_curve import load_curve
+from relative_attention.runs.start_from import load_start
+from relative_attention.saving.zoo import find_file_or_model
+from relative_attention.zoo_folder import zoo_directory
+
+NAME = "multi30k_en_de_tiny_relative"
+
+
+@pytest.fixture
+def elsewhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_recipe_of_ones_own_goes_before_the_zoo(elsewhere):
+    folder = elsewhere / "small_relative"
+    folder.mkdir()
+    expected = ra.find_recipe(str(zoo_directory() / "small_relative"))
+    # A folder that is no recipe is not what is asked for.
+    assert ra.find_recipe("small_relative") == expected
+    expected.override(["training.epochs=7"]).save(folder / "recipe.yaml")
+    assert ra.find_recipe("small_relative").training.epochs == 7
+
+
+def test_curve_of_ones_own_goes_before_the_zoo(elsewhere):
+    zoo = load_curve(NAME)
+    (elsewhere / NAME).mkdir()
+    assert load_curve(NAME) == zoo
+    (elsewhere / NAME / "history.json").write_text('[{"step": 1}]')
+    assert load_curve(NAME) == [{"step": 1}]
+
+
+def test_training_starts_from_a_name(elsewhere):
+    recipe = ra.find_recipe(NAME).override([f"training.start_from={NAME}"])
+    start = load_start(recipe, elsewhere / "run")
+    assert start.directory == zoo_directory() / NAME
+    wrong = recipe.override(["training.start_from=small_relative"])
+    with pytest.raises(ra.InputError, match="start_from.*no trained model"):
+        load_start(wrong, elsewhere / "run")
+
+
+def test_file_goes_before_a_model_of_its_name(elsewhere):
+    assert find_file_or_model(NAME) == zoo_directory() / NAME
+    (elsewhere / NAME).write_text("eine Zeile\n")
+    assert find_file_or_model(NAME).is_file()
+
+
+def test_model_is_compared_by_name(run, elsewhere):
+    (elsewhere / "source").write_text("Two dogs run.\n")
+    (elsewhere / "reference").write_text("Zwei Hunde laufen.\n")
+    shutil.copytree(zoo_directory() / NAME, elsewhere / "mine")
+    status, out, err = run(
+        "evaluate",
+        "mine",
+        "--source=source",
+        "--reference=reference",
+        f"--compare={NAME}",
+        "--metrics=bleu",
+        "--resamples=40",
+    )
+    assert status == 0, err
+    assert NAME in out
+
+
+def test_weights_are_averaged_by_name(run, elsewhere):
+    status, out, err = run("average", NAME, NAME, "--output=mean.safetensors")
+    assert status == 0, err
+    assert (elsewhere / "mean.safetensors").exists()
+    status, out, err = run("average", NAME)
+    assert status == 1
+    assert "has no checkpoints" in err

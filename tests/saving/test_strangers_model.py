@@ -1,0 +1,228 @@
+"""A model folder that somebody else made, or that is damaged."""
+
+import io
+import json
+import os
+
+import pytest
+import sentencepiece
+
+import relative_attention as ra
+from relative_attention.runs.run_curve import load_curve
+from relative_attention.saving.model_config import load_config
+
+TOKENS = ["<blank>", "</s>", "<s>", "▁a", "<unk>"]
+CONFIG = {
+    "format": 2,
+    "model": {
+        "vocabulary_size": len(TOKENS),
+        "num_encoder_layers": 1,
+        "num_decoder_layers": 1,
+        "hidden_dim": 8,
+        "intermediate_dim": 8,
+        "num_heads": 2,
+    },
+    "decoding": {"num_beams": 2},
+}
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(["a man rides a bike"] * 9),
+        model_writer=model,
+        vocab_size=20,
+        hard_vocab_limit=False,
+        minloglevel=2,
+    )
+    return model.getvalue()
+
+
+@pytest.fixture
+def model(tmp_path, tokenizer):
+    """A folder with all but the weights."""
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps(CONFIG))
+    ra.TokenVocabulary(TOKENS, tokenizer).save(folder / "vocabulary.tokens")
+    return folder
+
+
+def change(path, **values):
+    content = json.loads(path.read_text())
+    content.update(values)
+    path.write_text(json.dumps(content))
+
+
+def name_tokenizer(model, name):
+    change(model / "vocabulary.tokens", tokenizer=name)
+
+
+# === What its names lead to ===
+
+
+def test_folder_is_read_as_far_as_its_weights(model):
+    with pytest.raises(ra.InputError, match="No weights at"):
+        ra.load_translator(model)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["../secret", "{folder}/secret", "sub/secret", "..", ".", "", "a\\b"],
+)
+def test_name_in_another_folder_is_refused(name, model, tokenizer, tmp_path):
+    for folder in (tmp_path, model / "sub"):
+        folder.mkdir(exist_ok=True)
+        (folder / "secret").write_bytes(tokenizer)
+    name_tokenizer(model, name.format(folder=tmp_path))
+    with pytest.raises(ra.InputError, match="name of a file beside it"):
+        ra.load_translator(model)
+
+
+@pytest.mark.parametrize("name", ["pipe", "endless"])
+def test_what_has_no_end_is_not_read(name, model):
+    os.mkfifo(model / "pipe")
+    (model / "endless").symlink_to("/dev/zero")
+    name_tokenizer(model, name)
+    with pytest.raises(ra.InputError, match="no regular file"):
+        ra.load_translator(model)
+
+
+@pytest.mark.parametrize("name", ["config.json", "vocabulary.tokens"])
+def test_file_of_the_model_that_has_no_end_is_not_read(name, model):
+    (model / name).unlink()
+    (model / name).symlink_to("/dev/zero")
+    with pytest.raises(ra.InputError):
+        ra.load_translator(model)
+
+
+def test_file_that_would_fill_the_memory_is_not_read(model):
+    with open(model / "config.json", "ab") as file:
+        # Takes no room on the disk.
+        file.truncate(2**40)
+    with pytest.raises(ra.InputError, match="more than 256 MiB"):
+        ra.load_translator(model)
+
+
+def test_links_to_files_are_followed(model, tmp_path):
+    # A snapshot of Hugging Face's cache has nothing else.
+    (tmp_path / "blobs").mkdir()
+    for number, path in enumerate(list(model.iterdir())):
+        blob = tmp_path / "blobs" / str(number)
+        path.rename(blob)
+        path.symlink_to(blob)
+    with pytest.raises(ra.InputError, match="No weights at"):
+        ra.load_translator(model)
+
+
+# === JSON of another shape ===
+
+NESTED = "[" * 100_000
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", "null", '"a"', "{", "{}", NESTED, "\ufeff", "1" * 5_000],
+    ids=lambda text: text[:5],
+)
+@pytest.mark.parametrize("name", ["config.json", "vocabulary.tokens"])
+def test_file_of_another_shape_is_an_error(name, text, model):
+    (model / name).write_text(text, encoding="utf-8")
+    with pytest.raises(ra.InputError, match=name):
+        ra.load_translator(model)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"tokens": 3},
+        {"tokens": {"a": 1}},
+        {"tokens": ["<blank>", "</s>", "<s>", 3, "<unk>"]},
+        {"tokens": [["<blank>"]]},
+        {"tokenizer": 3},
+        {"tokenizer": ["a"]},
+        {"start": "false"},
+        {"end": 1},
+        {"name": "mine"},
+    ],
+    ids=str,
+)
+def test_vocabulary_with_other_values_is_an_error(values, model):
+    change(model / "vocabulary.tokens", **values)
+    with pytest.raises(ra.InputError, match="vocabulary.tokens is damaged"):
+        ra.load_translator(model)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"model": []},
+        {"model": None},
+        {"model": {}},
+        {"model": CONFIG["model"] | {"num_heads": "2"}},
+        {"model": CONFIG["model"] | {"dropout": "0.1"}},
+        {"model": CONFIG["model"] | {"widht": 2}},
+        {"decoding": []},
+        {"decoding": {"num_beams": "4"}},
+        {"decoding": {"num_beams": 0}},
+        {"decoding": {"num_beams": None}},
+        {"decoding": {"length_penalty": [0.6]}},
+        {"decoding": {"beams": 4}},
+        {"format": [2]},
+    ],
+    ids=str,
+)
+def test_config_with_other_values_is_an_error(values, model):
+    change(model / "config.json", **values)
+    with pytest.raises(ra.InputError, match="config.json"):
+        load_config(model)
+
+
+@pytest.mark.parametrize("key", ["model", "decoding"])
+def test_config_that_lacks_a_part_is_an_error(key, model):
+    content = {name: CONFIG[name] for name in CONFIG if name != key}
+    (model / "config.json").write_text(json.dumps(content))
+    with pytest.raises(ra.InputError, match=f"lacks '{key}'"):
+        load_config(model)
+
+
+@pytest.mark.parametrize("name", ["history.json", "results.json"])
+@pytest.mark.parametrize(
+    "curve",
+    [None, 3, {"a": 1}, [1], [{"val_loss": 1}], [{"step": "x"}]],
+    ids=str,
+)
+def test_curve_of_another_shape_is_an_error(curve, name, tmp_path):
+    content = {"curve": curve} if name == "results.json" else curve
+    (tmp_path / name).write_text(json.dumps(content))
+    with pytest.raises(ra.InputError, match=f"{name} is damaged"):
+        load_curve(tmp_path)
+
+
+@pytest.mark.parametrize("text", ["[]", "null", "3", "{}", NESTED])
+def test_results_of_another_shape_are_an_error(text, tmp_path):
+    (tmp_path / "results.json").write_text(text)
+    with pytest.raises(ra.InputError, match="results.json is damaged"):
+        load_curve(tmp_path)
+
+
+# === Byte order marks ===
+
+
+@pytest.mark.parametrize("name", ["config.json", "vocabulary.tokens"])
+def test_byte_order_mark_is_no_part_of_json(name, model):
+    path = model / name
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    with pytest.raises(ra.InputError, match="No weights at"):
+        ra.load_translator(model)
+
+
+# === A folder that was being replaced ===
+
+
+def test_model_whose_writer_was_killed_is_found(model):
+    model.rename(model.with_name(".model-abcd1234-old"))
+    with pytest.raises(ra.InputError, match="No weights at"):
+        ra.load_translator(model)
+    assert model.is_dir()

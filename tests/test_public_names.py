@@ -1,0 +1,82 @@
+"""The public names: all there, imported when used, and without a backend."""
+
+import ast
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+import relative_attention
+
+ROOT = pathlib.Path(__file__).parents[1]
+
+
+def test_package_imports_where_keras_and_tensorflow_are_absent():
+    script = (
+        "import sys\n"
+        "sys.modules.update(tensorflow=None, keras=None)\n"
+        "import relative_attention\n"
+        "print(relative_attention.__version__)\n"
+        "print('Transformer' in dir(relative_attention))\n"
+    )
+    result = subprocess.run(
+        [sys.executable, "-W", "error", "-c", script],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.split() == [relative_attention.__version__, "True"]
+
+
+@pytest.mark.parametrize("name", relative_attention.__all__)
+def test_public_name_resolves(name):
+    assert getattr(relative_attention, name) is not None
+
+
+def test_unknown_name_raises():
+    with pytest.raises(AttributeError, match="has no attribute 'Transfomer'"):
+        relative_attention.Transfomer  # noqa: B018
+
+
+def test_a_translation_imports_nothing_that_trains():
+    script = (
+        "import sys\n"
+        "import relative_attention as ra\n"
+        "from relative_attention.zoo_folder import zoo_models\n"
+        "translator = ra.load_translator(zoo_models()[0])\n"
+        "assert translator.translate(['A dog.'])[0]\n"
+        "print(*(m.split('.')[1] for m in sys.modules\n"
+        "    if m.startswith('relative_attention.') and m.count('.') > 1))\n"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert result.returncode == 0, result.stderr
+    assert set(result.stdout.split()) <= {
+        "ops",
+        "layers",
+        "models",
+        "data",
+        "decoding",
+        "saving",
+    }
+
+
+def test_stub_lists_every_public_name_and_no_other():
+    stub = pathlib.Path(relative_attention.__file__).with_suffix(".pyi")
+    imports = [
+        node
+        for node in ast.parse(stub.read_text("utf-8")).body
+        if isinstance(node, ast.ImportFrom)
+    ]
+    names = {
+        alias.asname: alias.name for node in imports for alias in node.names
+    }
+    assert names.keys() == set(relative_attention.__all__)
+    # `X as X` is what makes a name of a stub public.
+    assert all(public == name for public, name in names.items())
