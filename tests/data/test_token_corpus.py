@@ -11,6 +11,7 @@ from relative_attention import InputError
 from relative_attention import ParallelCorpus
 from relative_attention import TokenCorpus
 from relative_attention import Vocabulary
+from relative_attention.data import encode_corpus
 from relative_attention.data import token_corpus
 
 SOURCE = [
@@ -401,7 +402,7 @@ def test_offsets_take_four_bytes_until_they_must_take_eight(
     small, _ = prepare(corpus, vocabularies, directory)
     assert small.source_offsets.dtype == small.line_numbers.dtype == np.uint32
     # The same corpus, as if it were large.
-    monkeypatch.setattr(token_corpus, "_LARGE", small.source_offsets[-1])
+    monkeypatch.setattr(encode_corpus, "_LARGE", small.source_offsets[-1])
     large, _ = prepare(corpus, vocabularies, directory.with_name("large"))
     assert large.source_offsets.dtype == np.int64
     np.testing.assert_array_equal(large.source_offsets, small.source_offsets)
@@ -412,8 +413,8 @@ def test_parts_of_any_size_make_the_same_arrays(
     lines, corpus, vocabularies, directory, monkeypatch
 ):
     whole, _ = prepare(corpus, vocabularies, directory)
-    monkeypatch.setattr(token_corpus, "_BATCH_LINES", lines)
-    monkeypatch.setattr(token_corpus, "_CHUNK", lines)
+    monkeypatch.setattr(encode_corpus, "_BATCH_LINES", lines)
+    monkeypatch.setattr(encode_corpus, "_CHUNK", lines)
     parts, _ = prepare(corpus, vocabularies, directory.with_name("parts"))
     assert_holds(parts, KEPT, vocabularies)
     for name in ("source_offsets", "target_offsets", "line_numbers"):
