@@ -2,9 +2,9 @@
 
 import pathlib
 
+from relative_attention.corpora.find_corpus import find_file
 from relative_attention.data import TokenVocabulary
 from relative_attention.data import Vocabulary
-from relative_attention.corpora.find_corpus import find_file
 from relative_attention.saving.vocabulary_files import find_vocabulary
 
 _KEYS = ("model", "source_model", "target_model")

@@ -4,13 +4,13 @@ import dataclasses
 import itertools
 import pathlib
 
+from relative_attention.corpora.hold_out import hold_out
+from relative_attention.corpora.hold_out import line_numbers
 from relative_attention.data import ParallelCorpus
 from relative_attention.data import TokenBatches
 from relative_attention.data import TokenCorpus
 from relative_attention.data import TokenVocabulary
 from relative_attention.data import Vocabulary
-from relative_attention.corpora.hold_out import hold_out
-from relative_attention.corpora.hold_out import line_numbers
 from relative_attention.saving.vocabulary_files import find_vocabulary
 from relative_attention.saving.vocabulary_files import save_vocabularies
 

@@ -6,23 +6,23 @@ import pathlib
 import yaml
 
 from relative_attention.atomic_files import atomic_file
+from relative_attention.decoding.decoding_section import DecodingSection
 from relative_attention.errors import InputError
+from relative_attention.models import TransformerConfig
+from relative_attention.models import preset_config
+from relative_attention.models import preset_training
+from relative_attention.models import presets
 from relative_attention.runs.recipe_checks import check_values
 from relative_attention.runs.recipe_sections import DataSection
 from relative_attention.runs.recipe_sections import TrainingSection
 from relative_attention.runs.recipe_sections import VocabularySection
+from relative_attention.runs.recipe_values import read_assignment
+from relative_attention.runs.recipe_values import read_yaml
 from relative_attention.settings import check_mapping
 from relative_attention.settings import field_value
 from relative_attention.settings import keys_of
 from relative_attention.settings import read_section
 from relative_attention.settings import unknown
-from relative_attention.decoding.decoding_section import DecodingSection
-from relative_attention.runs.recipe_values import read_assignment
-from relative_attention.runs.recipe_values import read_yaml
-from relative_attention.models import TransformerConfig
-from relative_attention.models import preset_config
-from relative_attention.models import preset_training
-from relative_attention.models import presets
 
 
 @dataclasses.dataclass(frozen=True)

@@ -6,6 +6,7 @@ What each may be alone stands beside it, in `recipe_sections.py`.
 from relative_attention.errors import InputError
 from relative_attention.settings import check_section
 
+
 def check_values(recipe):
     """Raise `InputError` unless the values of a `Recipe` can be trained with.
 

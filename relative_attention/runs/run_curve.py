@@ -1,9 +1,9 @@
 """The curve of a run, finished or not."""
 
 from relative_attention.errors import InputError
+from relative_attention.json_file import read_json
 from relative_attention.saving.results import load_results
 from relative_attention.saving.zoo import find_curve
-from relative_attention.json_file import read_json
 from relative_attention.training import TRAINING_TABLE
 from relative_attention.training import read_training_table
 

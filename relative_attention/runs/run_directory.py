@@ -11,6 +11,7 @@ from relative_attention.runs.run_files import is_free
 from relative_attention.runs.run_files import is_run
 from relative_attention.runs.run_files import write_record
 
+
 def check_resume(path, resume):
     """Whether to go on with the run in a folder.
 

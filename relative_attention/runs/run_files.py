@@ -8,8 +8,8 @@ import pathlib
 from relative_attention.atomic_files import atomic_file
 from relative_attention.data.lines import find_text_file
 from relative_attention.errors import InputError
-from relative_attention.saving.run_lock import RUN_LOCK
 from relative_attention.json_file import read_json_object
+from relative_attention.saving.run_lock import RUN_LOCK
 
 # Written by runs alone; says where they were started and what they read.
 RECORD = "run.json"

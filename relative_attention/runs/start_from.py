@@ -6,14 +6,14 @@ import pathlib
 from relative_attention.data import SubwordVocabulary
 from relative_attention.data import TokenVocabulary
 from relative_attention.errors import InputError
-from relative_attention.saving.model_config import load_config
-from relative_attention.saving.vocabulary_files import load_vocabularies
-from relative_attention.saving.vocabulary_files import save_vocabularies
-from relative_attention.runs.piece_rows import PieceRows
-from relative_attention.saving.zoo import find_model
 from relative_attention.models import TransformerConfig
 from relative_attention.models.weights import load_arrays
 from relative_attention.models.weights import weight_name
+from relative_attention.runs.piece_rows import PieceRows
+from relative_attention.saving.model_config import load_config
+from relative_attention.saving.vocabulary_files import load_vocabularies
+from relative_attention.saving.vocabulary_files import save_vocabularies
+from relative_attention.saving.zoo import find_model
 from relative_attention.training import RunCheckpoints
 
 # What a model may have otherwise than the one that it starts from.

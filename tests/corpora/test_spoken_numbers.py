@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from relative_attention.corpora.spoken_numbers import write_spoken_numbers
 from relative_attention.corpora import spoken_numbers
+from relative_attention.corpora.spoken_numbers import write_spoken_numbers
 from relative_attention.data.lines import read_lines
 from relative_attention.errors import InputError
 

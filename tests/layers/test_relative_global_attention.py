@@ -94,15 +94,13 @@ def reference(weights, inputs, reach, mask=None):
 # === tensor2tensor's numbers ===
 
 
-@pytest.mark.parametrize("case", range(48))
+# Half of them with a causal mask; tables shared or not, values with relations
+# or without; relations beyond the table, and a table beyond the sentence.
+@pytest.mark.parametrize(
+    "case", [*range(12), *range(16, 20), *range(24, 36), *range(40, 44)]
+)
 def test_outputs_and_scores_are_tensor2tensors(golden, case):
-    golden = golden("A5_relative_v2")
-    info = golden.info["cases"][case]
-    data = {
-        key.removeprefix(f"case{case}/"): array
-        for key, array in golden.items()
-        if key.startswith(f"case{case}/")
-    }
+    info, data = golden("A5_relative_v2").case(case)
     batch_size, num_heads, length, dim = data["q"].shape
     width = num_heads * dim
     layer = ra.RelativeGlobalAttention(

@@ -3,11 +3,11 @@
 import keras
 import numpy as np
 
-from relative_attention.runs.callbacks.validation_pairs import validation_pairs
 from relative_attention.models.decoder_inputs import decoder_inputs
 from relative_attention.plot import attention_figure
 from relative_attention.plot import figure_png
 from relative_attention.plot import relation_figure
+from relative_attention.runs.callbacks.validation_pairs import validation_pairs
 from relative_attention.training import relation_tables
 from relative_attention.training.averaged_weights import averaged_weights
 

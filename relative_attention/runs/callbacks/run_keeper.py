@@ -12,11 +12,11 @@ import keras
 from relative_attention.atomic_files import atomic_file
 from relative_attention.errors import InputError
 from relative_attention.models.weights import save_weights
+from relative_attention.runs.callbacks.run_state import RunState
 from relative_attention.training.averaged_weights import averaged_weights
 from relative_attention.training.checkpoint import load_checkpoint
 from relative_attention.training.checkpoint import save_checkpoint
 from relative_attention.training.run_checkpoints import RunCheckpoints
-from relative_attention.runs.callbacks.run_state import RunState
 from relative_attention.training.training_table import TRAINING_TABLE
 from relative_attention.training.training_table import write_training_table
 

@@ -4,10 +4,10 @@ import importlib.util
 import pathlib
 
 from relative_attention.errors import InputError
-from relative_attention.runs.callbacks.picture_log import PictureLog
-from relative_attention.runs.callbacks.sample_log import SampleLog
 from relative_attention.install_hint import install_hint
 from relative_attention.plot import training_curve
+from relative_attention.runs.callbacks.picture_log import PictureLog
+from relative_attention.runs.callbacks.sample_log import SampleLog
 from relative_attention.training import ChartLog
 from relative_attention.training import EpochLogs
 from relative_attention.training import EventLog
