@@ -1,9 +1,9 @@
-"""When a run that was killed has started already."""
+"""Initial weights of a run that was killed, before or after it had them."""
 
 import pytest
 
 import relative_attention as ra
-from relative_attention.runs.start_from import load_start
+from relative_attention.runs.initial_weights import find_initial_weights
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def test_run_without_a_checkpoint_still_starts_from_weights(
 ):
     (tmp_path / "run" / "checkpoints" / name).mkdir(parents=True)
     with pytest.raises(ra.InputError, match="No model to start from"):
-        load_start(recipe, tmp_path / "run", resume=True)
+        find_initial_weights(recipe, tmp_path / "run", resume=True)
 
 
 @pytest.mark.parametrize(
@@ -27,4 +27,4 @@ def test_run_without_a_checkpoint_still_starts_from_weights(
 )
 def test_run_with_a_checkpoint_has_started(name, recipe, tmp_path):
     (tmp_path / "run" / "checkpoints" / name).mkdir(parents=True)
-    assert load_start(recipe, tmp_path / "run", resume=True) is None
+    assert find_initial_weights(recipe, tmp_path / "run", resume=True) is None

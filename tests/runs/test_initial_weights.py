@@ -14,8 +14,8 @@ from relative_attention.models.weights import load_arrays
 from relative_attention.models.weights import save_arrays
 from relative_attention.models.weights import save_weights
 from relative_attention.models.weights import weight_name
+from relative_attention.runs.initial_weights import find_initial_weights
 from relative_attention.runs.prepared_data import prepare_data
-from relative_attention.runs.start_from import load_start
 from relative_attention.saving.model_config import load_config
 from relative_attention.saving.model_config import save_config
 from relative_attention.saving.vocabulary_files import load_vocabularies
@@ -85,7 +85,7 @@ def recipe_of(directory, joint=True, from_start=True, **fields):
 
 def start_of(directory, **options):
     recipe = ra.Recipe.from_mapping(recipe_of(directory, **options))
-    return recipe, load_start(recipe, directory.with_name("new"))
+    return recipe, find_initial_weights(recipe, directory.with_name("new"))
 
 
 def started(directory, source=None, target=None, **options):
@@ -100,7 +100,7 @@ def started(directory, source=None, target=None, **options):
         )
     )
     initial = arrays_of(model)
-    lines = start.put_weights(model, source, target)
+    lines = start.assign_to(model, source, target)
     return model, initial, lines
 
 
@@ -111,7 +111,7 @@ def arrays_of(model):
 def test_recipe_that_starts_from_nothing():
     mapping = recipe_of("x")
     mapping["training"]["start_from"] = None
-    assert load_start(ra.Recipe.from_mapping(mapping), "y") is None
+    assert find_initial_weights(ra.Recipe.from_mapping(mapping), "y") is None
 
 
 @pytest.mark.parametrize(
@@ -326,7 +326,7 @@ def test_missing_models_are_refused(directory, tmp_path):
     make(directory, vocabulary(OLD_TEXT))
     recipe = ra.Recipe.from_mapping(recipe_of(directory))
     with pytest.raises(ra.InputError, match="the folder of this run"):
-        load_start(recipe, tmp_path / "x" / ".." / "old")
+        find_initial_weights(recipe, tmp_path / "x" / ".." / "old")
     (directory / "model.safetensors").unlink()
     with pytest.raises(ra.InputError, match="No weights at"):
         start_of(directory)
@@ -349,7 +349,7 @@ def test_weights_of_another_model_change_nothing(directory, what):
         arrays["more"] = np.zeros(3, "float32")
     save_arrays(arrays, path)
     with pytest.raises(ra.InputError, match="does not fit the model"):
-        start.put_weights(model, *start.vocabularies)
+        start.assign_to(model, *start.vocabularies)
     for name, array in arrays_of(model).items():
         np.testing.assert_array_equal(array, before[name])
 
@@ -359,7 +359,7 @@ def test_run_starts_from_the_weights(
     recipe, corpus, trained, tmp_path, monkeypatch
 ):
     # To score the model takes longer than to train it.
-    module = sys.modules["relative_attention.runs.train"]
+    module = sys.modules["relative_attention.runs.training_run"]
     monkeypatch.setattr(module, "write_results", lambda *_: {})
     output = tmp_path / "run"
     lines = []
@@ -388,13 +388,15 @@ def test_run_starts_from_the_weights(
 def test_run_that_goes_on_does_not_start_again(directory, trained):
     make(directory, vocabulary(OLD_TEXT))
     recipe = ra.Recipe.from_mapping(recipe_of(directory))
-    assert load_start(recipe, trained, resume=True) is None
-    assert load_start(recipe, trained) is not None
+    assert find_initial_weights(recipe, trained, resume=True) is None
+    assert find_initial_weights(recipe, trained) is not None
     # Nothing was saved before it was stopped.
-    assert load_start(recipe, directory.parent, resume=True) is not None
+    assert (
+        find_initial_weights(recipe, directory.parent, resume=True) is not None
+    )
     # What it started from is not needed any more.
     shutil.rmtree(directory)
-    assert load_start(recipe, trained, resume=True) is None
+    assert find_initial_weights(recipe, trained, resume=True) is None
 
 
 @pytest.mark.parametrize("from_start", [True, False], ids=["its own", "new"])
@@ -409,7 +411,7 @@ def test_data_is_encoded_with_the_vocabulary_of_the_recipe(
         ]
     )
     files = find_corpus(recipe.data, corpus)
-    start = load_start(recipe, tmp_path)
+    start = find_initial_weights(recipe, tmp_path)
     for _ in range(2):
         data = prepare_data(recipe, files, tmp_path, print, start)
         assert data.is_joint

@@ -16,21 +16,20 @@ from tensorboard.util import tensor_util
 import relative_attention as ra
 from relative_attention.cli import main
 from relative_attention.corpora.find_corpus import find_corpus
+from relative_attention.runs.build_model import build_model
+from relative_attention.runs.callbacks.monitoring import draw_curves
+from relative_attention.runs.callbacks.monitoring import monitoring_callbacks
 from relative_attention.runs.callbacks.picture_log import PictureLog
-from relative_attention.runs.callbacks.watching import draw_curves
-from relative_attention.runs.callbacks.watching import watching_callbacks
 from relative_attention.runs.prepared_data import prepare_data
-from relative_attention.runs.train import build_model
 from relative_attention.training import EventLog
 from relative_attention.training import write_training_table
 
 
-class Keeper(keras.callbacks.Callback):
-    """Counts steps and keeps the history, like `RunKeeper`."""
+class Progress(keras.callbacks.Callback):
+    """Counts steps and keeps the history, like `RunProgress`."""
 
-    def __init__(self, directory, step=0, history=()):
+    def __init__(self, step=0, history=()):
         super().__init__()
-        self.directory = directory
         self.step = step
         self.history = list(history)
 
@@ -48,36 +47,41 @@ class Run:
         self.directory = directory
         self.data = prepare_data(
             recipe, find_corpus(recipe.data, corpus), directory, print
-        ).batched(256, 512, seed=1)
+        )
+        self.batches = self.data.batches(256, 512, seed=1)
         keras.utils.set_random_seed(1)
         self.model = build_model(recipe, self.data, "float32")
         # A handful of steps: a graph would take longer to make than to run.
         self.model.run_eagerly = True
         self.lines = []
 
-    def fit(self, num_epochs, keeper):
-        callbacks = watching_callbacks(
-            keeper, self.data, 6, report=self.lines.append
+    def fit(self, num_epochs, progress):
+        callbacks = monitoring_callbacks(
+            self.directory,
+            self.data,
+            6,
+            lambda: progress.step,
+            report=self.lines.append,
         )
         self.model.fit(
-            self.data.train_batches.train_dataset(first_step=keeper.step),
+            self.batches.train.train_dataset(first_step=progress.step),
             steps_per_epoch=2,
-            initial_epoch=len(keeper.history),
-            epochs=len(keeper.history) + num_epochs,
-            validation_data=self.data.validation_batches.evaluation_dataset(),
-            callbacks=[*callbacks, keeper],
+            initial_epoch=len(progress.history),
+            epochs=len(progress.history) + num_epochs,
+            validation_data=self.batches.validation.evaluation_dataset(),
+            callbacks=[*callbacks, progress],
             shuffle=False,
             verbose=0,
         )
-        return keeper
+        return progress
 
 
 @pytest.fixture(scope="module")
-def watched(corpus, tmp_path_factory):
+def monitored(corpus, tmp_path_factory):
     """A run whose second epoch was undone by a crash and made again."""
     recipe = ra.Recipe.from_mapping(
         {
-            "name": "watched",
+            "name": "monitored",
             "data": {
                 "source": "train.en",
                 "target": "train.de",
@@ -98,9 +102,9 @@ def watched(corpus, tmp_path_factory):
             "training": {"steps": 6, "warmup_steps": 3},
         }
     )
-    run = Run(tmp_path_factory.mktemp("watched"), corpus, recipe)
-    before = run.fit(2, Keeper(run.directory))
-    run.keeper = run.fit(2, Keeper(run.directory, 2, before.history[:1]))
+    run = Run(tmp_path_factory.mktemp("monitored"), corpus, recipe)
+    before = run.fit(2, Progress())
+    run.progress = run.fit(2, Progress(2, before.history[:1]))
     return run
 
 
@@ -119,7 +123,7 @@ def events(run, series):
     ]
 
 
-def test_charts_go_on_by_step_after_a_crash(watched):
+def test_charts_go_on_by_step_after_a_crash(monitored):
     for series, names in (
         (
             "train",
@@ -135,28 +139,28 @@ def test_charts_go_on_by_step_after_a_crash(watched):
         ),
         ("validation", {"loss", "perplexity", "accuracy"}),
     ):
-        charts, steps = events(watched, series)
+        charts, steps = events(monitored, series)
         assert steps == [2, 4, 6]
         scalars = {name for name in charts if charts[name][6].shape == ()}
         assert scalars == names
         prefix = "val_" if series == "validation" else ""
-        for record in watched.keeper.history:
+        for record in monitored.progress.history:
             for name in names:
                 assert charts[name][record["step"]] == pytest.approx(
                     record[prefix + name], rel=1e-6
                 )
 
 
-def test_rate_and_gradient_are_those_of_training(watched):
-    first, *_, last = watched.keeper.history
+def test_rate_and_gradient_are_those_of_training(monitored):
+    first, *_, last = monitored.progress.history
     # Warmed up after three steps, of which this is the third.
     assert first["learning_rate"] == pytest.approx(16**-0.5 * 3**-0.5)
     assert last["learning_rate"] < first["learning_rate"]
     assert all(record["gradient_norm"] > 0 for record in (first, last))
 
 
-def test_histograms_are_of_each_table_of_each_head(watched):
-    charts, _ = events(watched, "train")
+def test_histograms_are_of_each_table_of_each_head(monitored):
+    charts, _ = events(monitored, "train")
     tags = {tag for tag in charts if tag.startswith("relations/")}
     assert tags == {
         f"relations/{block}/{side}/head_{head}"
@@ -164,7 +168,7 @@ def test_histograms_are_of_each_table_of_each_head(watched):
         for side in ("key", "value")
         for head in (0, 1)
     }
-    layer = watched.model.encoder_blocks[1].self_attention
+    layer = monitored.model.encoder_blocks[1].self_attention
     table = np.asarray(layer.key_relation_embeddings)[1]
     buckets = charts["relations/encoder_block_1/key/head_1"][6]
     assert buckets[0, 0] == pytest.approx(table.min())
@@ -172,9 +176,9 @@ def test_histograms_are_of_each_table_of_each_head(watched):
     assert buckets[:, 2].sum() == table.size
 
 
-def test_pictures_are_drawn_at_every_validation(watched):
-    assert watched.lines == []
-    charts, _ = events(watched, "validation")
+def test_pictures_are_drawn_at_every_validation(monitored):
+    assert monitored.lines == []
+    charts, _ = events(monitored, "validation")
     pictures = {"attention", "relations/encoder", "relations/decoder"}
     for tag in pictures:
         assert list(charts[tag]) == [2, 4, 6]
@@ -185,16 +189,16 @@ def test_pictures_are_drawn_at_every_validation(watched):
         assert charts[tag][2][2] != png
 
 
-def test_samples_are_source_reference_and_translation(watched):
-    charts, _ = events(watched, "validation")
+def test_samples_are_source_reference_and_translation(monitored):
+    charts, _ = events(monitored, "validation")
     head, *rows = charts["samples"][6].tolist()
     assert head == [b"source", b"reference", b"hypothesis"]
-    pairs = list(watched.data.validation)[:5]
+    pairs = list(monitored.data.validation)[:5]
     plain = [[cell.decode().replace("\\", "") for cell in row] for row in rows]
     assert [tuple(row[:2]) for row in plain] == pairs
     translator = ra.Translator(
-        watched.model,
-        watched.data.target_vocabulary,
+        monitored.model,
+        monitored.data.target_vocabulary,
         num_beams=1,
         max_extra_length=20,
     )
@@ -204,11 +208,15 @@ def test_samples_are_source_reference_and_translation(watched):
     ]
 
 
-def watch_once(run, directory, **arguments):
+def monitor_once(run, directory, **arguments):
     """What the callbacks do at the end of an epoch; gives their names."""
-    keeper = Keeper(directory, step=8)
-    callbacks = watching_callbacks(
-        keeper, run.data, 10, report=run.lines.append, **arguments
+    callbacks = monitoring_callbacks(
+        directory,
+        run.data,
+        10,
+        lambda: 8,
+        report=run.lines.append,
+        **arguments,
     )
     callback_list = keras.callbacks.CallbackList(callbacks, model=run.model)
     callback_list.on_train_begin()
@@ -218,23 +226,23 @@ def watch_once(run, directory, **arguments):
     return {type(callback).__name__ for callback in callbacks}
 
 
-def test_watching_changes_nothing_of_the_model(watched, tmp_path):
-    before = [np.array(variable) for variable in watched.model.variables]
-    watch_once(watched, tmp_path)
+def test_monitoring_changes_nothing_of_the_model(monitored, tmp_path):
+    before = [np.array(variable) for variable in monitored.model.variables]
+    monitor_once(monitored, tmp_path)
     assert (tmp_path / "logs" / "validation").is_dir()
-    for variable, value in zip(watched.model.variables, before):
+    for variable, value in zip(monitored.model.variables, before):
         np.testing.assert_array_equal(variable, value, err_msg=variable.path)
 
 
-def test_pictures_and_samples_can_be_left_out(watched, tmp_path):
-    names = watch_once(watched, tmp_path, pictures=False)
+def test_pictures_and_samples_can_be_left_out(monitored, tmp_path):
+    names = monitor_once(monitored, tmp_path, pictures=False)
     assert not {"PictureLog", "SampleLog"} & names
     assert {"ChartLog", "ProgressLine"} <= names
-    assert watched.lines == []
+    assert monitored.lines == []
 
 
 def test_picture_that_fails_is_reported_once_and_training_goes_on(
-    watched, tmp_path, monkeypatch
+    monitored, tmp_path, monkeypatch
 ):
     def fail(*arguments):
         raise RuntimeError("no such font")
@@ -243,14 +251,14 @@ def test_picture_that_fails_is_reported_once_and_training_goes_on(
         "relative_attention.runs.callbacks.picture_log.relation_figure", fail
     )
     callback = PictureLog(
-        EventLog(tmp_path), watched.data, lambda: 8, watched.lines.append
+        EventLog(tmp_path), monitored.data, lambda: 8, monitored.lines.append
     )
-    callback.set_model(watched.model)
+    callback.set_model(monitored.model)
     callback.on_train_begin()
     for epoch in range(2):
         callback.on_epoch_end(epoch, {})
-    [line] = watched.lines
-    watched.lines.clear()
+    [line] = monitored.lines
+    monitored.lines.clear()
     assert "no longer drawn: RuntimeError: no such font" in line
 
 
@@ -266,23 +274,24 @@ def without_matplotlib(monkeypatch):
 
 
 def test_without_matplotlib_one_line_says_what_is_not_drawn(
-    without_matplotlib, watched, tmp_path
+    without_matplotlib, monitored, tmp_path
 ):
     lines = []
-    keeper = Keeper(tmp_path)
-    callbacks = watching_callbacks(keeper, watched.data, 6, report=lines.append)
+    callbacks = monitoring_callbacks(
+        tmp_path, monitored.data, 6, lambda: 0, report=lines.append
+    )
     [line] = lines
     assert "pictures of attention" in line
     assert "pip install '.[plot]'" in line
     assert "SampleLog" in [type(callback).__name__ for callback in callbacks]
-    draw_curves(tmp_path, watched.keeper.history, lines.append)
+    draw_curves(tmp_path, monitored.progress.history, lines.append)
     assert len(lines) == 2
     assert lines[1].startswith("curve.png is not drawn: Pictures need")
     assert not (tmp_path / "curve.png").exists()
 
 
-def test_curves_are_drawn_at_the_end(watched, tmp_path):
-    draw_curves(tmp_path, watched.keeper.history, report=pytest.fail)
+def test_curves_are_drawn_at_the_end(monitored, tmp_path):
+    draw_curves(tmp_path, monitored.progress.history, report=pytest.fail)
     assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -290,13 +299,13 @@ def test_curves_are_drawn_at_the_end(watched, tmp_path):
     "name", ["training.csv", "history.json", "results.json"]
 )
 def test_plot_draws_curves_of_a_run_that_has_no_model_yet(
-    name, watched, tmp_path, capsys
+    name, monitored, tmp_path, capsys
 ):
     path = tmp_path / name
     if name == "training.csv":
-        write_training_table(watched.keeper.history, path)
+        write_training_table(monitored.progress.history, path)
     else:
-        history = watched.keeper.history
+        history = monitored.progress.history
         path.write_text(
             json.dumps(history if "history" in name else {"curve": history})
         )
