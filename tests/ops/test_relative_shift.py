@@ -27,7 +27,7 @@ BY_KEY_UNTIL_K = [
 
 
 def tensor(rows):
-    return ops.array([[rows]], "float32")
+    return ops.array(np.array(rows, "float32")[None, None])
 
 
 @pytest.mark.parametrize(
