@@ -118,7 +118,7 @@ class RelativeSelfAttention(SelfAttentionLayer):
     of `keras.layers.MultiHeadAttention`, which knows no positions: without
     relations, by "transpose" and "blocks" for K = 16, and for K = 64 (hidden
     512, 8 heads, 2,048 tokens a batch, float32, two CPU cores;
-    `benchmarks/attention_speed.py`):
+    `benchmarks/attention/attention_speed.py`):
 
     | T | none | transpose 16 | blocks 16 | transpose 64 | blocks 64 |
     | --- | --- | --- | --- | --- | --- |
