@@ -35,7 +35,7 @@ def shown_of_training():
 
 
 def test_validation_says_nothing_of_updates(data):
-    model = compiled()
+    model = compiled(run_eagerly=True)
     history = model.fit(
         *data, validation_data=data, epochs=2, verbose=0
     ).history
@@ -79,7 +79,7 @@ def reloaded(model, tmp_path):
 
 @pytest.mark.only_on("tensorflow", reason="parts of a batch")
 def test_saved_model_takes_as_many_parts(data, tmp_path):
-    model = compiled(accumulation_steps=3)
+    model = compiled(accumulation_steps=3, run_eagerly=True)
     loaded = reloaded(model, tmp_path)
     assert loaded.accumulation_steps == 3
     # And when it is saved and loaded again.

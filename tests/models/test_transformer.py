@@ -257,7 +257,7 @@ def test_half_precision_is_near_single(shared_model, batch, dtype, tolerance):
     )
     before = half.get_weights()
     # Gradients may be too large for the first loss scale, and the second.
-    for _ in range(3):
+    for _ in range(3 if dtype == "float16" else 1):
         logs = half.train_on_batch(inputs, labels, return_dict=True)
         assert np.isfinite(logs["loss"])
     assert all(np.isfinite(weight).all() for weight in half.get_weights())
@@ -336,12 +336,10 @@ def test_same_seed_trains_the_same_model(batch):
         )
         initial = model.get_weights()
         model.compile(
-            keras.optimizers.Adam(1e-2),
-            MaskedCrossEntropy(),
-            run_eagerly=True,
+            keras.optimizers.SGD(1e-2), MaskedCrossEntropy(), run_eagerly=True
         )
-        losses = [model.train_on_batch(inputs, labels)[0] for _ in range(2)]
-        return initial, losses, model.get_weights()
+        loss = model.train_on_batch(inputs, labels)[0]
+        return initial, loss, model.get_weights()
 
     first, second = train(), train()
     assert first[1] == second[1]

@@ -156,12 +156,12 @@ MODELS = pytest.mark.parametrize(
     "name",
     [
         "base_s1",
-        "base_s2",
-        "relative_s1",
-        "relative_s2",
         "relative_unshared_s1",
         "v1_relative_s1",
-        "v1_s1",
+        *(
+            pytest.param(name, marks=pytest.mark.large)
+            for name in ("base_s2", "relative_s1", "relative_s2", "v1_s1")
+        ),
     ],
 )
 
