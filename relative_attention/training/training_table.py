@@ -10,12 +10,9 @@ from relative_attention.atomic_files import atomic_file
 from relative_attention.errors import InputError
 
 TRAINING_TABLE = "training.csv"
-# Always there and in this order, so that scripts may rely on them; what else
-# a history has comes after them.
-_COLUMNS = (
-    "epoch",
-    "step",
-    "seconds",
+# What `curve_figure` draws; `results.json` has these of the history, so that
+# a picture of the results is that of the run.
+CURVE_COLUMNS = (
     "loss",
     "perplexity",
     "accuracy",
@@ -25,6 +22,14 @@ _COLUMNS = (
     "val_bleu",
     "learning_rate",
     "gradient_norm",
+)
+# Always there and in this order, so that scripts may rely on them; what else
+# a history has comes after them.
+_COLUMNS = (
+    "epoch",
+    "step",
+    "seconds",
+    *CURVE_COLUMNS,
     "skipped",
     "tokens",
     "tokens_per_second",

@@ -164,13 +164,10 @@ def test_least_loss_is_zero(labels, smoothing):
 @pytest.mark.parametrize(
     "name",
     [
-        "base_s1",
         "base_s2",
         "relative_s1",
-        "relative_s2",
         "relative_unshared_s1",
         "v1_relative_s1",
-        "v1_s1",
     ],
 )
 @pytest.mark.parametrize("mode, smoothing", [("train", 0.1), ("eval", 0.0)])

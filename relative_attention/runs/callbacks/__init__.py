@@ -1,0 +1,1 @@
+"""Callbacks of a run, which need its folder, scores, decoding or plots."""
