@@ -124,6 +124,9 @@ def trained(make_model, batches, **options):
 def test_step_in_parts_is_that_of_the_whole_batch(make_model, jit_compile):
     # 7 rows: parts of 3, 3 and 1; 1 row: a part of 1, and none or empty ones.
     batches = [batch_of(7), batch_of(1, seed=1)]
+    if jit_compile and make_model is words:
+        # XLA compiles each shape anew.
+        batches = batches[:1]
     start, whole, shown = trained(make_model, batches, run_eagerly=True)
     _, parts, shown_of_parts = trained(
         make_model, batches, jit_compile=jit_compile, accumulation_steps=3

@@ -184,9 +184,18 @@ def test_model_without_dropout_is_the_same_in_training(shared_model, batch):
     "fields",
     [
         {"share_relations_across_heads": False, "normalize_first": True},
-        {"position_encoding": "learned", "share_embeddings": "target"},
-        {"position_encoding": None, "source_vocabulary_size": 31}
-        | {"share_embeddings": "none"},
+        pytest.param(
+            {"position_encoding": "learned", "share_embeddings": "target"},
+            marks=pytest.mark.large,
+        ),
+        pytest.param(
+            {
+                "position_encoding": None,
+                "source_vocabulary_size": 31,
+                "share_embeddings": "none",
+            },
+            marks=pytest.mark.large,
+        ),
     ],
     ids=["relative", "learned", "none"],
 )
