@@ -1,8 +1,11 @@
 """Layer normalization over the last axis."""
 
+from typing import Any
+
 import keras
 
 from relative_attention.ops.layer_normalization import layer_normalization
+from relative_attention.tensor_type import Tensor
 
 
 @keras.saving.register_keras_serializable(package="relative_attention")
@@ -14,7 +17,7 @@ class LayerNormalization(keras.layers.LayerNormalization):
     `1e-6`, tensor2tensor's, where Keras has `1e-3`.
     """
 
-    def __init__(self, epsilon=1e-6, **kwargs):
+    def __init__(self, epsilon: float = 1e-6, **kwargs: Any) -> None:
         super().__init__(epsilon=epsilon, **kwargs)
         if self.axis not in (-1, [-1]) or not (self.scale and self.center):
             raise ValueError(
@@ -24,7 +27,7 @@ class LayerNormalization(keras.layers.LayerNormalization):
                 f"center={self.center}."
             )
 
-    def call(self, inputs):
+    def call(self, inputs: Tensor) -> Tensor:
         outputs = layer_normalization(
             inputs, self.gamma, self.beta, self.epsilon
         )

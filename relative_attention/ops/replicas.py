@@ -5,42 +5,18 @@ divides its own sum by the number of all, and the sums add up. On JAX an array
 that is spread over devices is one array already, and nothing is to be done.
 """
 
-import contextlib
-import threading
-
 import keras
-
-_local = threading.local()
 
 
 def sum_over_replicas(value):
     """The sum of a tensor over all replicas, the same on each.
 
-    The tensor itself where there is one replica, outside a replica, and
-    within `counting_alone`.
+    The tensor itself where there is one replica, and outside a replica.
     """
     context = _replica_context()
-    if context is None or is_counting_alone():
+    if context is None:
         return value
     return context.all_reduce("SUM", value)
-
-
-@contextlib.contextmanager
-def counting_alone():
-    """Within it, `sum_over_replicas` leaves every tensor as it is.
-
-    For parts of a batch in a loop: replicas cannot meet inside one.
-    """
-    _local.counts_alone = True
-    try:
-        yield
-    finally:
-        _local.counts_alone = False
-
-
-def is_counting_alone():
-    """Whether this is within `counting_alone`."""
-    return getattr(_local, "counts_alone", False)
 
 
 def num_replicas():

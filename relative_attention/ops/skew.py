@@ -1,10 +1,12 @@
-"""From distances to keys and back, without a tensor of edges."""
+"""Skewing: the relative shift of a whole sequence, and its inverse."""
 
 from keras import ops
 
+from relative_attention.tensor_type import Tensor
 
-def skew(by_distance):
-    """Move what belongs to a distance to the key at that distance.
+
+def skew(by_distance: Tensor) -> Tensor:
+    """Moves what belongs to a distance to the key at that distance.
 
     The trick of Huang et al. (2018), section 3.4.1, for any reach `F` into
     the future: pad, flatten, cut, reshape. Nothing is gathered and nothing of
@@ -33,12 +35,12 @@ def skew(by_distance):
     return by_key[:, :, :, :length]
 
 
-def unskew(by_key, reach):
-    """The inverse of `skew`.
+def unskew(by_key: Tensor, reach: int | Tensor) -> Tensor:
+    """Moves what belongs to a key to its distance: the inverse of `skew`.
 
     Args:
         by_key: tensor `(B, N, T, T)`, zero where `j - i > reach`.
-        reach: int `F`, the greatest distance.
+        reach: int `F`, the greatest distance into the future.
 
     Returns:
         Tensor `(B, N, T, T + F)`, zero for distances to no key.

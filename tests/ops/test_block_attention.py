@@ -143,7 +143,7 @@ class Halving:
     def __init__(self, rng, length):
         self.kept = rng.random((B, N, length, length)) < 0.5
 
-    def draw_kept(self, shape):
+    def draw_keep_mask(self, shape):
         assert tuple(shape) == self.kept.shape
         return ops.convert_to_tensor(self.kept)
 
@@ -169,7 +169,7 @@ class KeyDropout:
         self.kept = kept
         self.spans = iter(spans)
 
-    def draw_kept(self, shape):
+    def draw_keep_mask(self, shape):
         start, stop = next(self.spans)
         assert shape[-1] == stop - start
         return ops.broadcast_to(
