@@ -100,23 +100,23 @@ class TokenEmbedding(keras.layers.Layer):
             self.compute_output_shape(inputs.shape), dtype=self.compute_dtype
         )
 
-    def logits(self, hidden: Tensor, few_rows: bool = False) -> Tensor:
+    def logits(self, hidden: Tensor, decoding_step: bool = False) -> Tensor:
         """Computes the products with all rows of the matrix.
 
         Args:
             hidden: float tensor `(..., D)`.
-            few_rows: bool. Whether these are some hundred rows at most, as in
-                a step of decoding: on a CPU TensorFlow is then 1.4 to 4 times
-                as fast with the large matrix on the left; from 1,000 rows on,
-                slower (`benchmarks/decoding/step_products.py`). The numbers
-                are the same. Defaults to `False`.
+            few_rows: A boolean to indicate whether these are some hundred rows
+                at most, as in a decoding step: on a CPU TensorFlow is then 1.4
+                to 4 times as fast with the large matrix on the left; from
+                1,000 rows on, slower (`benchmarks/decoding/step_products.py`).
+                The numbers are the same. Defaults to `False`.
 
         Returns:
             Float tensor `(..., V)`.
         """
         embeddings = ops.cast(self.embeddings, hidden.dtype)
         rows = ops.reshape(hidden, (-1, self.hidden_dim))
-        if few_rows:
+        if decoding_step:
             logits = ops.transpose(ops.matmul(embeddings, ops.transpose(rows)))
         else:
             logits = ops.matmul(rows, ops.transpose(embeddings))

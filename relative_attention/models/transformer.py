@@ -274,10 +274,10 @@ class Transformer(TokenIdModel):
             )
         return self.embedding_dropout(hidden, training=training)
 
-    def _logits(self, hidden: Tensor, few_rows: bool = False) -> Tensor:
+    def _logits(self, hidden: Tensor, is_decoding_step: bool = False) -> Tensor:
         if self.decoder_norm is not None:
             hidden = self.decoder_norm(hidden)
-        logits = self.output_embedding.logits(hidden, few_rows)
+        logits = self.output_embedding.logits(hidden, few_rows=is_decoding_step)
         if self.output_bias is not None:
             logits = logits + ops.cast(self.output_bias, logits.dtype)
         return logits
@@ -362,5 +362,5 @@ class Transformer(TokenIdModel):
                 source_padding_mask=cache["source_padding_mask"],
             )
             blocks.append(block_cache)
-        logits = self._logits(hidden, few_rows=True)
+        logits = self._logits(hidden, is_decoding_step=True)
         return logits, {**cache, "blocks": blocks}

@@ -1,12 +1,14 @@
 """Cross entropy over real tokens, with label smoothing."""
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import keras
 from keras import ops
 
 from relative_attention.argument_checks import is_real
+from relative_attention.ops.custom_gradient import custom_gradient
 from relative_attention.ops.replicas import sum_over_replicas
 from relative_attention.ops.token_log_likelihood import label_logit
 from relative_attention.ops.token_log_likelihood import log_normalizer
@@ -184,16 +186,13 @@ def _weighted_sum(
         )
         return ops.cast(gradients, dtype)
 
-    @ops.custom_gradient
-    def weighted_sum(logits: Tensor) -> tuple[Tensor, Any]:
+    @custom_gradient
+    def weighted_sum(
+        logits: Tensor,
+    ) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
         losses = map_row_chunks(row_losses, logits, labels)
 
-        # JAX gives the upstream gradient by name, others by position.
-        def gradient(
-            *arguments: Tensor, upstream: Tensor | None = None
-        ) -> Tensor:
-            if upstream is None:
-                (upstream,) = arguments
+        def gradient(upstream: Tensor) -> Tensor:
             return map_row_chunks(
                 row_gradients,
                 logits,
