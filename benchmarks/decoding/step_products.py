@@ -78,7 +78,7 @@ def _measure_token_logits(options: argparse.Namespace) -> list[Row]:
         _compare(
             f"logits of {count:,} rows",
             embedding.logits,
-            functools.partial(embedding.logits, decoding_step=True),
+            functools.partial(embedding.logits, few_rows=True),
             [_random_tensor(count, hidden_dim)],
             options,
         )

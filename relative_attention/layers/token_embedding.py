@@ -100,7 +100,7 @@ class TokenEmbedding(keras.layers.Layer):
             self.compute_output_shape(inputs.shape), dtype=self.compute_dtype
         )
 
-    def logits(self, hidden: Tensor, decoding_step: bool = False) -> Tensor:
+    def logits(self, hidden: Tensor, few_rows: bool = False) -> Tensor:
         """Computes the products with all rows of the matrix.
 
         Args:
@@ -116,7 +116,7 @@ class TokenEmbedding(keras.layers.Layer):
         """
         embeddings = ops.cast(self.embeddings, hidden.dtype)
         rows = ops.reshape(hidden, (-1, self.hidden_dim))
-        if decoding_step:
+        if few_rows:
             logits = ops.transpose(ops.matmul(embeddings, ops.transpose(rows)))
         else:
             logits = ops.matmul(rows, ops.transpose(embeddings))
