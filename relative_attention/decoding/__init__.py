@@ -1,4 +1,4 @@
-"""From a trained model to translations.
+"""Decoding: beam search, sampling and scores of a trained model.
 
 The path of a sentence through `Translator.translate`:
 

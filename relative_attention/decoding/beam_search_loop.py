@@ -296,7 +296,7 @@ def _pad_one(token_ids: Tensor) -> Tensor:
 
 
 def _results(state: BeamState, num_results: int) -> dict[str, Tensor]:
-    """Takes the finished hypotheses or, where there is none, the beams."""
+    """Takes the finished hypotheses or, where nothing ended, the beams."""
     has_finished = state.finished_scores[:, 0] > IMPOSSIBLE / 2
     token_ids = ops.where(
         has_finished[:, None, None],

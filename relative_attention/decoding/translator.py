@@ -76,7 +76,7 @@ class Translator:
         max_length: int | None = None,
         min_length: int = 0,
     ) -> None:
-        # Whatever more than a search some use of it asks for.
+        # Scoring and pictures ask more of it than the steps of a search.
         self.model: Any = model
         self.vocabulary = vocabulary
         self.source_vocabulary = source_vocabulary or vocabulary
@@ -285,7 +285,7 @@ class Translator:
         rows = self.source_vocabulary.encode(sentences)
         limit = self.max_source_length - 1
         was_cut = [len(row) > limit for row in rows]
-        # What an empty line gets, which is not searched for.
+        # What a blank line gets, which is not searched for.
         found = [[Translation("", 0.0, was_cut=cut)] for cut in was_cut]
         lengths = {}
         for index, sentence in enumerate(sentences):

@@ -171,11 +171,11 @@ def test_search_is_the_same_without_a_cache(
     peaked_model, rng, padded, monkeypatch, num_beams
 ):
     monkeypatch.setattr(
-        "relative_attention.decoding.active_sentences._MERGE_EVERY", 3
+        "relative_attention.decoding.active_sentences._MERGE_EVERY", 2
     )
     # Some sentences are done before the cache is merged, some between, and
     # one after the second time.
-    limits = [7, 2, 4, 3]
+    limits = [5, 1, 3, 2]
     sources = padded([[*rng.integers(2, 13, limit - 1), 1] for limit in limits])
     assert_cache_changes_nothing(peaked_model, sources, limits, num_beams)
 

@@ -23,7 +23,7 @@ def test_attention_is_that_of_the_results(
     peaked_model, padded, until_end, search
 ):
     rows = padded(SENTENCES)
-    arguments = {"num_results": 3, "max_length": 5}
+    arguments = {"num_results": 3, "max_length": 3}
     arguments |= {"num_beams": 3} if search == "beam_search" else {"seed": 7}
     plain = arrays(getattr(ra, search)(peaked_model, rows, **arguments))
     found = arrays(
@@ -42,6 +42,9 @@ def test_attention_is_that_of_the_results(
     for number, sentence in enumerate(SENTENCES):
         for rank in (0, 2):
             ids = until_end(plain["token_ids"][number, rank])
+            # Fewer may have ended than were asked for.
+            if not ids:
+                continue
             scores = peaked_model.attention_scores(
                 {
                     "source_token_ids": np.array([sentence]),

@@ -173,14 +173,14 @@ def test_one_beam_is_the_greedy_loop(
         padded(SENTENCES),
         num_beams=1,
         num_results=1,
-        max_extra_length=3,
+        max_extra_length=1,
         length_penalty=0.0,
     )
     for sentence, (row,), (score,) in zip(
         SENTENCES, found["token_ids"], found["scores"]
     ):
         ids, total = [], 0.0
-        while len(ids) < len(sentence) + 3 and ids[-1:] != [1]:
+        while len(ids) < len(sentence) + 1 and ids[-1:] != [1]:
             (following,) = log_probs(peaked_model, sentence, [ids])[:, -1]
             ids.append(int(following.argmax()))
             total += following.max()
