@@ -1,5 +1,6 @@
-"""`relative-attention benchmark`."""
+"""Measures training: `relative-attention benchmark`."""
 
+import argparse
 import sys
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -7,14 +8,16 @@ from typing import Any
 
 import tabulate
 
+from relative_attention.cli.command import Subparsers
 from relative_attention.cli.command import add_command
 
-# Multiplications of bfloat16 matrices, dense, from NVIDIA's data sheets, in
-# 10^12 operations a second.
+# NVIDIA's data sheets give these peaks of dense bfloat16 products, in 10^12
+# operations a second.
 _PEAK_TFLOPS = {"A100": 312, "H100": 989, "H200": 989}
 
 
-def add_parser(subparsers):
+def add_parser(subparsers: Subparsers) -> None:
+    """Adds the command to the command line."""
     parser = add_command(
         subparsers,
         "benchmark",
@@ -67,7 +70,8 @@ def add_parser(subparsers):
     )
 
 
-def _run(options):
+def _run(options: argparse.Namespace) -> None:
+    """Runs the command."""
     from relative_attention.runs.provenance import provenance
     from relative_attention.runs.provenance import provenance_sentence
     from relative_attention.runs.step_benchmark import step_benchmark
@@ -124,7 +128,8 @@ def _table(rows: Sequence[Mapping[str, Any]], peak: float | None) -> str:
     )
 
 
-def _known_peak(hardware, options):
+def _known_peak(hardware: str, options: argparse.Namespace) -> float | None:
+    """Returns the peak of a known device, `None` of an unknown one."""
     if options.precision != "mixed_bfloat16":
         return None
     return next(
