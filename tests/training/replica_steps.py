@@ -245,11 +245,10 @@ def poisoned(num_replicas, dtype, factor=np.inf):
         loss=Poisonous(factor),
         dtype=dtype,
     )
-    plain = trained(num_replicas, dataset((8, 6)), epochs=1, dtype=dtype)
     optimizer = results["model"].optimizer
     return {
         "is_finite": all(np.isfinite(w).all() for w in results["weights"]),
-        "is_plain": difference(results, plain) == 0,
+        "change": difference(results, {"weights": results["start"]}),
         "iterations": results["iterations"],
         "skipped": results["history"]["skipped"][0],
         "loss": results["history"]["loss"][0],

@@ -80,7 +80,7 @@ def test_update_that_is_not_finite_is_left_out_everywhere(
 ):
     poisoned = results["poisoned float16"][num_replicas]
     assert poisoned["is_finite"]
-    assert not poisoned["is_plain"]
+    assert poisoned["change"] > 1e-2
     assert poisoned["iterations"] == 1
     assert poisoned["skipped"] == 1
     assert np.isfinite(poisoned["loss"])
