@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from collections.abc import Sequence
 
 import numpy as np
+from keras import ops
 
 from relative_attention.decoding.constraints import IMPOSSIBLE
 from relative_attention.decoding.start_and_end import END_ID
@@ -57,8 +58,9 @@ def read_translations(
         For each source a list of `Translation`, in the order of the results;
         there are fewer where fewer were found.
     """
-    token_ids = np.asarray(results["token_ids"])
-    scores = np.asarray(results["scores"]).tolist()
+    # NumPy alone refuses tensors of PyTorch that have a gradient.
+    token_ids = ops.convert_to_numpy(results["token_ids"])
+    scores = ops.convert_to_numpy(results["scores"]).tolist()
     attention = results.get("attention")
     batch_size, num_results, length = token_ids.shape
     texts = vocabulary.decode(
@@ -100,7 +102,8 @@ def _without_padding(
     """Takes one result's scores `(L, N, T, S)` of `(B, R, L, N, T, S)`."""
     if attention is None:
         return None
-    return np.asarray(attention[number, rank, :, :, :length, :source_length])
+    scores = attention[number, rank, :, :, :length, :source_length]
+    return ops.convert_to_numpy(scores)
 
 
 def _until_end(token_ids: np.ndarray) -> tuple[int, ...]:
