@@ -189,7 +189,11 @@ def _figures(
         "peak_memory_bytes": memory[kind],
         "forward_over": over("forward_ms"),
         "backward_over": over("backward_ms"),
-        "memory_over": {base: memory[kind] / memory[base] for base in bases},
+        # A layer so small that it needs no new memory has no ratio to it.
+        "memory_over": {
+            base: memory[kind] / memory[base] if memory[base] else None
+            for base in bases
+        },
     }
 
 
@@ -237,8 +241,12 @@ def _cells(row: Row) -> list[str]:
         f"{row['backward_ms']:,.1f} ms",
         *backward,
         f"{row['peak_memory_bytes'] / 1e6:,.0f} MB",
-        f"{row['memory_over'][PLAIN]:.2f}",
+        _memory_ratio(row["memory_over"][PLAIN]),
     ]
+
+
+def _memory_ratio(ratio: float | None) -> str:
+    return "-" if ratio is None else f"{ratio:.2f}"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

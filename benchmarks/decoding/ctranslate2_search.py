@@ -3,6 +3,7 @@
 import collections
 import pathlib
 from collections.abc import Sequence
+from typing import Any
 
 import relative_attention as ra
 
@@ -29,7 +30,8 @@ class CTranslate2Search:
         ra.export_ctranslate2(translator, folder, quantization)
         self._engine = ctranslate2.Translator(str(folder))
         self._translator = translator
-        vocabulary = translator.vocabulary
+        # What can be exported has pieces, which not every vocabulary has.
+        vocabulary: Any = translator.vocabulary
         pieces = vocabulary.pieces(range(len(vocabulary)))
         self._ids = {piece: number for number, piece in enumerate(pieces)}
 
@@ -46,8 +48,8 @@ class CTranslate2Search:
         Returns:
             A list of the ids of each translation, without its end.
         """
-        vocabulary = self._translator.source_vocabulary
-        rows = vocabulary.encode(sentences)
+        vocabulary: Any = self._translator.source_vocabulary
+        rows = vocabulary.encode(list(sentences))
         if getattr(vocabulary, "start", False):
             # CTranslate2 adds it itself.
             rows = [row[1:] for row in rows]

@@ -95,7 +95,7 @@ def prepare_engines(
     """
     load_tensorflow_quietly()
     translator = ra.load_translator(model, length_penalty=_LENGTH_PENALTY)
-    encoded = translator.source_vocabulary.encode(lines)
+    encoded = translator.source_vocabulary.encode(list(lines))
     order = sorted(range(len(lines)), key=lambda i: -len(encoded[i]))
     sentences = folder / "sentences.json"
     sentences.write_text(json.dumps([lines[i] for i in order]))

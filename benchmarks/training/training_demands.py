@@ -73,6 +73,8 @@ def find_demands(rows: Sequence[Row], peer: str) -> list[dict[str, Any]]:
 
     for precision, bar in _SPEED_OVER_PEER.items():
         relative = f"relative, {precision}"
+        if relative not in by_engine:
+            continue
         if peer in by_engine:
             ratio = by_engine[relative]["ratio_to_peer"]
             demand(f"tokens/s, {relative} / {peer}", bar, ratio, True)

@@ -51,16 +51,11 @@ from benchmarks.training.workload import add_data_argument
 from benchmarks.training.workload import find_corpus
 from benchmarks.training.workload import prepare_corpus
 
-_RELATIVE = "transformer_small_relative"
-_SINUSOIDAL = "transformer_small"
-
-# The name of an engine: preset and dtype policy.
-_ENGINES = {
-    "relative, float32": (_RELATIVE, "float32"),
-    "sinusoidal, float32": (_SINUSOIDAL, "float32"),
-    "relative, mixed_bfloat16": (_RELATIVE, "mixed_bfloat16"),
-    "sinusoidal, mixed_bfloat16": (_SINUSOIDAL, "mixed_bfloat16"),
+_PRESETS = {
+    "relative": "transformer_small_relative",
+    "sinusoidal": "transformer_small",
 }
+_PRECISIONS = ("float32", "mixed_bfloat16")
 PEER = f"{opennmt_tf.NAME}, relative, float32"
 
 _ENVIRONMENT = {
@@ -88,6 +83,7 @@ def parse_arguments(
     add_data_argument(parser)
     add("--vocabulary-size", type=positive_int, default=8000)
     add("--batch-tokens", type=positive_int, default=2048)
+    add("--precisions", nargs="+", choices=_PRECISIONS, default=_PRECISIONS)
     add("--repeats", type=positive_int, default=3, help="starts of all engines")
     add("--warmup", type=positive_int, default=60, metavar="STEPS")
     add(
@@ -168,10 +164,11 @@ def _commands(
     }
     module = "benchmarks.training.keras_engine"
     return {
-        name: engine_command(
-            module, {"preset": preset, "dtype": dtype, **arguments}
+        f"{positions}, {precision}": engine_command(
+            module, {"preset": preset, "dtype": precision, **arguments}
         )
-        for name, (preset, dtype) in _ENGINES.items()
+        for precision in options.precisions
+        for positions, preset in _PRESETS.items()
     }
 
 
@@ -295,7 +292,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         arguments,
         measure,
         describe,
-        precision="float32 and mixed_bfloat16",
+        precision=" and ".join(options.precisions),
     )
 
 

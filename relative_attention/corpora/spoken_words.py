@@ -42,6 +42,7 @@ def say(kind: str, value: Any, language: str) -> str:
 
 
 def _say_money(amount: tuple[str, int, int], language: str) -> str:
+    """Says an amount: "two euros", "zwei Euro", "deux euros"."""
     from babel.numbers import get_currency_name
 
     currency, units, cents = amount
@@ -60,18 +61,21 @@ def _say_money(amount: tuple[str, int, int], language: str) -> str:
 
 
 def _say_ordinal(number: int, language: str) -> str:
+    """Says an ordinal: "second", "zweite", "deuxième"."""
     words = _number(number, language, "ordinal")
     # num2words keeps the plural of "vingts" and "cents": "deux centsième".
     return words.replace("tsième", "tième") if language == "fr" else words
 
 
 def _say_date(date: tuple[int, int, int], language: str) -> str:
+    """Says a day, a month and a year."""
     day, month, year = date
     words = _number(year, language, "year")
     return f"{_say_day(day, month, language)} {words}"
 
 
 def _say_weekday(date: tuple[int, int, int], language: str) -> str:
+    """Says a weekday, a day and a month: "Montag, dem ersten Mai"."""
     from babel.dates import get_day_names
 
     weekday, day, month = date
@@ -115,6 +119,7 @@ def _say_time(time: tuple[int, int], language: str) -> str:
 
 
 def _english_time(hour: int, minute: int) -> str:
+    """Says a time as in "a quarter to eight" or "nine oh-one"."""
     this, following = _twelve_hours(hour, "en")
     if minute == 0:
         return f"{this} o'clock"
@@ -129,6 +134,7 @@ def _english_time(hour: int, minute: int) -> str:
 
 
 def _german_clock(hour: int, minute: int) -> str:
+    """Says a multiple of five minutes as in "fünf vor halb acht"."""
     this, following = _twelve_hours(hour, "de")
     if minute == 0:
         return f"{'ein' if this == 'eins' else this} Uhr"
@@ -176,6 +182,7 @@ def _feminine(number: int) -> str:
 
 @functools.cache
 def _number(number: int, language: str, form: str = "cardinal") -> str:
+    """Says a number in the cardinal, ordinal or year form of num2words."""
     import num2words
 
     return num2words.num2words(number, lang=language, to=form)

@@ -140,7 +140,7 @@ def fetch_wmt14(
             report(f"{part}: complete")
     if "train" in missing:
         check_tensorflow_datasets()
-        _check_room(corpus, output, report)
+        _check_disk_space(corpus, output, report)
     # The small ones come first, so that errors show early.
     for part, test_set, num_lines in _TEST_SETS:
         if part in missing:
@@ -232,7 +232,7 @@ class _Texts:
         return {pair[1]: pair[0] for pair in pairs if len(pair) == 2}
 
 
-def _check_room(
+def _check_disk_space(
     corpus: _Corpus, output: pathlib.Path, report: Callable[[str], object]
 ) -> None:
     """Raises `InputError` if a corpus does not fit on the disk."""

@@ -59,7 +59,7 @@ class ArrivingLines:
             rest = max(end - time.monotonic(), 0)
             if not select.select([self._descriptor], [], [], rest)[0]:
                 return False
-            # What came may be part of a line: then it waits on.
+            # Only a part of a line may have come: then it waits on.
             self._read(self._descriptor)
         return True
 

@@ -8,7 +8,7 @@ import numpy as np
 
 # Pairs sorted at a time: bounds what is in memory.
 _CHUNK = 1 << 18
-# What pairs are sorted by, the first field before the second.
+# The two keys that pairs are sorted by, the first one first.
 _LENGTHS = np.dtype([("longest", np.int64), ("difference", np.int64)])
 
 

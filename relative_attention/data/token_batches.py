@@ -25,8 +25,8 @@ _BUCKET_WIDTH = 2
 # of a boundary never meet.
 _BUCKET_OFFSETS = range(_BUCKET_WIDTH)
 _END_ID = 1
-# What the keys of two buckets differ by: odd, so that no two keys are equal,
-# and with bits well mixed, so that none are alike.
+# The difference between the keys of neighbouring buckets: odd, so that no two
+# keys are equal, and with bits well mixed, so that no two are alike.
 _KEY_STEP = np.uint64(0xD1342543DE82EF95)
 
 

@@ -137,7 +137,11 @@ class TokenIdModel(TrainableModel):
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Self:
-        """Makes a model of what `get_config` returned."""
+        """Makes a model of what `get_config` returned.
+
+        Args:
+            config: dict.
+        """
         fields = {field.name for field in dataclasses.fields(TransformerConfig)}
         architecture = {k: v for k, v in config.items() if k in fields}
         rest = {k: v for k, v in config.items() if k not in fields}

@@ -99,7 +99,11 @@ class TrainableModel(TrainingStep):
         return config
 
     def compile_from_config(self, config: dict[str, Any]) -> None:
-        """Compiles the model with what `get_compile_config` returned."""
+        """Compiles the model with what `get_compile_config` returned.
+
+        Args:
+            config: dict.
+        """
         # Keras leaves this to whoever overrides `compile`.
         config = keras.saving.deserialize_keras_object(config)
         steps = config.get("accumulation_steps", 1)

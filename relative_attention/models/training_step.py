@@ -231,6 +231,9 @@ class TrainingStep(WholeBatchLoss):
     def test_step(self, *args: Any) -> dict[str, Tensor]:
         """Evaluates a batch as `keras.Model.test_step`.
 
+        Args:
+            *args: as for `keras.Model.test_step`.
+
         Returns:
             Dict of the metrics, without those of updates.
         """
@@ -240,7 +243,6 @@ class TrainingStep(WholeBatchLoss):
     # === What `fit` calls ===
 
     def make_train_function(self, force: bool = False) -> Callable | None:
-        """Makes the function that `fit` calls with an iterator of batches."""
         if not self._is_replicated():
             return super().make_train_function(force)
         if self.train_function is None or force:
@@ -250,7 +252,6 @@ class TrainingStep(WholeBatchLoss):
         return None
 
     def make_test_function(self, force: bool = False) -> Callable | None:
-        """Makes the function that `evaluate` calls with an iterator."""
         if not self._is_replicated():
             return super().make_test_function(force)
         if self.test_function is None or force:

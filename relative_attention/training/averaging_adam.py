@@ -74,7 +74,6 @@ class AveragingAdam(keras.optimizers.Adam):
         self.averages: list[keras.Variable | None] = []
 
     def build(self, var_list: Sequence[keras.Variable]) -> None:
-        """Makes the averages, beside the moments of Adam."""
         if self.built:
             return
         super().build(var_list)
@@ -86,7 +85,6 @@ class AveragingAdam(keras.optimizers.Adam):
         grads: Sequence[Tensor],
         trainable_variables: Sequence[keras.Variable] | None = None,
     ) -> None:
-        """Makes an update of the weights, and then of their averages."""
         super().apply(grads, trainable_variables)
         if self.averages and len(grads) > 0:
             self._update_averages()

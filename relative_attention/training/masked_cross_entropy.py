@@ -91,10 +91,13 @@ class MaskedCrossEntropy(keras.losses.Loss):
         y_true: Tensor,
         y_pred: Tensor,
         sample_weight: Tensor | None = None,
-        **options: Tensor,
+        num_tokens: Tensor | None = None,
     ) -> Tensor:
         # Keras would cast labels to float and all the logits to float32 here.
-        return self.call(y_true, y_pred, sample_weight, **options)
+        if num_tokens is None:
+            # A subclass may have a `call` without it.
+            return self.call(y_true, y_pred, sample_weight)
+        return self.call(y_true, y_pred, sample_weight, num_tokens)
 
     def call(
         self,

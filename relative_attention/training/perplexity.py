@@ -46,7 +46,6 @@ class Perplexity(keras.metrics.Metric):
         y_pred: Tensor,
         sample_weight: Tensor | None = None,
     ) -> None:
-        """Counts the tokens of a batch."""
         check_label_shapes(y_true, y_pred, sample_weight)
         check_known_labels(y_true, y_pred.shape[-1])
         weights = token_weights(y_true, sample_weight)

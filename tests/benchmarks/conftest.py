@@ -2,10 +2,13 @@
 
 import importlib
 import pathlib
+import subprocess
+import sys
 
 import pytest
 
 import relative_attention as ra
+from benchmarks.harness.engine import ROOT
 from benchmarks.harness.results import Result
 
 
@@ -21,6 +24,28 @@ def run_benchmark(tmp_path, capsys):
         assert result.command.startswith(f"python -m benchmarks.{name} ")
         assert result.origin["commit"] and result.origin["hardware"]
         return result, capsys.readouterr().out
+
+    return run
+
+
+@pytest.fixture
+def run_command(tmp_path):
+    """Like `run_benchmark`, in a process of its own.
+
+    The memory of this one would count as that of the engines it starts.
+    """
+
+    def run(name, *arguments):
+        output = tmp_path / "results" / "result.json"
+        command = [sys.executable, "-m", f"benchmarks.{name}"]
+        ended = subprocess.run(
+            [*command, *map(str, arguments), "--output", str(output)],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+        )
+        assert ended.returncode == 0, ended.stderr
+        return Result.read(output), ended.stdout
 
     return run
 

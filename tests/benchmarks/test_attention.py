@@ -72,8 +72,8 @@ def test_profile(run_benchmark):
 
 @pytest.mark.large
 @ONLY_TENSORFLOW
-def test_speed(run_benchmark):
-    result, printed = run_benchmark(
+def test_speed(run_command):
+    result, printed = run_command(
         "attention.attention_speed",
         *("--lengths", 2, "--distances", 1, "--implementations", "transpose"),
         *("--batch-tokens", 2, "--rounds", 1, "--seconds", 0.001, *SIZES),

@@ -73,9 +73,9 @@ def test_an_empty_text_is_refused(tmp_path):
 
 
 @pytest.mark.large
-def test_translation_speed(run_benchmark, model_folder, source):
+def test_translation_speed(run_command, model_folder, source):
     pytest.importorskip("ctranslate2", reason="the extra is missing")
-    result, printed = run_benchmark(
+    result, printed = run_command(
         "decoding.translation_speed",
         model_folder,
         *("--source", source, "--rounds", 1, "--threads", 1),

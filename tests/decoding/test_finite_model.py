@@ -5,22 +5,14 @@ import pytest
 
 import relative_attention as ra
 
+# What is not finite is the same as a graph.
+pytestmark = pytest.mark.usefixtures("eagerly")
+
 SOURCES = ["5 11", "3", "4 9 9"]
 
 
-class Numbers:
-    """Sentences are ids with blanks between."""
-
-    end_id = 1
-
-    def encode(self, lines):
-        return [[int(word) for word in line.split()] for line in lines]
-
-    def decode(self, rows):
-        return [" ".join(str(i) for i in row if i > 1) for row in rows]
-
-
-def make_translator():
+@pytest.fixture(scope="module")
+def shared_translator(numbers):
     model = ra.Transformer.from_preset(
         "transformer_tiny_relative",
         vocabulary_size=13,
@@ -30,7 +22,15 @@ def make_translator():
         intermediate_dim=14,
         num_heads=2,
     )
-    return ra.Translator(model, Numbers(), num_beams=2, max_length=5)
+    return ra.Translator(model, numbers(), num_beams=2, max_length=5)
+
+
+@pytest.fixture
+def translator(shared_translator):
+    """A translator whose weights are put back after the test."""
+    weights = shared_translator.model.get_weights()
+    yield shared_translator
+    shared_translator.model.set_weights(weights)
 
 
 USES = {
@@ -44,8 +44,7 @@ USES = {
 
 @pytest.mark.parametrize("use", USES.values(), ids=USES)
 @pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_weight_that_is_not_finite_is_named(use, value):
-    translator = make_translator()
+def test_weight_that_is_not_finite_is_named(translator, use, value):
     weight = translator.model.decoder_blocks[0].feed_forward.output_dense.bias
     array = np.zeros(weight.shape)
     array[3] = value
@@ -58,8 +57,7 @@ def test_weight_that_is_not_finite_is_named(use, value):
 
 
 @pytest.mark.parametrize("use", USES.values(), ids=USES)
-def test_logits_that_overflow_are_an_error(use):
-    translator = make_translator()
+def test_logits_that_overflow_are_an_error(translator, use):
     embeddings = translator.model.target_embedding.embeddings
     # Row 4 alone: a logit is infinite, every weight is finite.
     array = np.ones(embeddings.shape)
@@ -71,8 +69,7 @@ def test_logits_that_overflow_are_an_error(use):
         use(translator)
 
 
-def test_one_broken_sentence_is_enough(eagerly):
-    translator = make_translator()
+def test_one_broken_sentence_is_enough(translator):
     embeddings = translator.model.source_embedding.embeddings
     array = np.asarray(embeddings).copy()
     array[9] = np.nan
