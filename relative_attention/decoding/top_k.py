@@ -5,6 +5,7 @@ import math
 from keras import ops
 
 from relative_attention.decoding.take_rows import take_rows
+from relative_attention.ops.own_kernels import prefers_own_kernels
 from relative_attention.tensor_type import Tensor
 
 # Below any logit, those made impossible too.
@@ -26,6 +27,11 @@ def top_k(values: Tensor, k: int) -> tuple[Tensor, Tensor, Tensor]:
         Triple of values `(A, M, k)`, largest first, their indices, int32, and
         the largest value `(A, M, 1)`.
     """
+    if not prefers_own_kernels():
+        largest, indices = ops.top_k(values, k)
+        return largest, ops.cast(indices, "int32"), largest[..., :1]
+    # For 128 rows of 8,000 and k = 8, on two CPU cores, Keras' own takes 2
+    # times as long on TensorFlow, 12 times on JAX, nine tenths on PyTorch.
     num_beams, size = values.shape[1:]
     width = _chunk_width(size)
     num_chunks = math.ceil(size / width)

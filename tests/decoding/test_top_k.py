@@ -1,10 +1,15 @@
 """The largest of a vocabulary, against those of Keras."""
 
+import importlib
+
 import keras
 import numpy as np
 import pytest
 
 from relative_attention.decoding.top_k import top_k
+
+# The package gives the function the name of its file.
+MODULE = importlib.import_module("relative_attention.decoding.top_k")
 
 
 def arrays(*tensors):
@@ -81,3 +86,15 @@ def test_what_is_impossible_comes_before_padding():
     assert indices[0, 0, 0] == 50
     assert sorted(indices[0, 0].tolist()) == list(range(103))
     assert found.min() == np.float32(-1e7)
+
+
+@pytest.mark.parametrize("own", [True, False], ids=["own", "keras"])
+def test_two_of_seven_by_hand(monkeypatch, own):
+    monkeypatch.setattr(MODULE, "prefers_own_kernels", lambda: own)
+    values = np.array([[[3, 1, 4, 0, 5, 9, 2]]], np.float32)
+    found, indices, largest = arrays(
+        *top_k(keras.ops.convert_to_tensor(values), 2)
+    )
+    assert found.tolist() == [[[9, 5]]]
+    assert indices.tolist() == [[[5, 4]]] and indices.dtype == np.int32
+    assert largest.tolist() == [[[9]]]
