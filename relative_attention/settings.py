@@ -219,7 +219,7 @@ def check_mapping(value: Any, where: object) -> dict[str, Any]:
 
 
 def unknown(what: str, name: object, known: Sequence[str]) -> str:
-    """Returns the text of an error about a name that is none of `known`."""
+    """Returns the text of an error about a name that is not among `known`."""
     return (
         f"Unknown {what} {_short.repr(name)}.{did_you_mean(name, known)} "
         f"Known: {', '.join(known)}."
