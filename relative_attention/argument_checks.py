@@ -1,4 +1,4 @@
-"""What a caller gives, checked by name and made plain.
+"""Checks of single arguments, whose errors name the argument.
 
 NumPy's numbers are taken as Python's, so that a config holds what JSON can.
 """
@@ -10,8 +10,10 @@ from collections.abc import Callable
 from typing import Any
 
 
-def checked_int(name, value, minimum=1, allowed=None):
-    """`value` as an int.
+def checked_int(
+    name: str, value: Any, minimum: int | None = 1, allowed: str | None = None
+) -> int:
+    """Returns `value` as an int.
 
     Args:
         name: string. The argument, for the message.
@@ -24,9 +26,9 @@ def checked_int(name, value, minimum=1, allowed=None):
         ValueError: if it is no integer, a bool, or too small.
     """
     if allowed is None:
-        allowed = {0: "a non-negative int", 1: "a positive int"}.get(
-            minimum, f"an int of at least {minimum}"
-        )
+        allowed = f"an int of at least {minimum}"
+        if minimum in (0, 1):
+            allowed = ("a non-negative int", "a positive int")[minimum]
     try:
         number = None if isinstance(value, bool) else operator.index(value)
     except TypeError:
@@ -37,7 +39,7 @@ def checked_int(name, value, minimum=1, allowed=None):
 
 
 def checked_at_least(name: str, value: Any, least: int) -> int:
-    """`value` as an int that is not below `least`.
+    """Returns `value` as an int that is not below `least`.
 
     Raises:
         ValueError: if it is no integer, a bool, or too small.
@@ -51,7 +53,7 @@ def checked_at_least(name: str, value: Any, least: int) -> int:
 def checked_number(
     name: str, value: Any, is_allowed: Callable[[float], bool], allowed: str
 ) -> float:
-    """`value` as a float.
+    """Returns `value` as a float.
 
     Args:
         name: string. The argument, for the message.
@@ -67,8 +69,8 @@ def checked_number(
     return float(value)
 
 
-def checked_rate(name, value):
-    """`value` as a float in `[0, 1)`.
+def checked_rate(name: str, value: Any) -> float:
+    """Returns `value` as a float in `[0, 1)`.
 
     Raises:
         ValueError: if it is no number, a bool, or outside.
@@ -78,8 +80,10 @@ def checked_rate(name, value):
     return float(value)
 
 
-def checked_positive(name, value, allowed="> 0"):
-    """`value` as an int or a float over 0.
+def checked_positive(
+    name: str, value: Any, allowed: str = "> 0"
+) -> int | float:
+    """Returns `value` as an int or a float over 0.
 
     Raises:
         ValueError: if it is no number, a bool, or not over 0.
@@ -89,8 +93,8 @@ def checked_positive(name, value, allowed="> 0"):
     return int(value) if isinstance(value, numbers.Integral) else float(value)
 
 
-def checked_bool(name, value):
-    """`value` as a bool; no word or number stands for one.
+def checked_bool(name: str, value: Any) -> bool:
+    """Returns `value` as a bool; no word or number stands for one.
 
     Raises:
         ValueError: if it is anything else.
@@ -105,7 +109,7 @@ def checked_bool(name, value):
 
 
 def checked_sentences(name: str, value: Any) -> list[str]:
-    """`value` as a list of strings.
+    """Returns `value` as a list of strings.
 
     Args:
         name: string. The argument, for the message.
@@ -146,12 +150,12 @@ def checked_sentences(name: str, value: Any) -> list[str]:
     return sentences
 
 
-def is_real(value):
-    """Whether a value is a number, be it NumPy's, and no bool."""
+def is_real(value: Any) -> bool:
+    """Returns whether a value is a number, be it NumPy's, and no bool."""
     return isinstance(value, numbers.Real) and not isinstance(value, bool)
 
 
-def _error(name, value, allowed):
+def _error(name: str, value: Any, allowed: str) -> ValueError:
     return ValueError(
         f"`{name}` must be {allowed}. Received: {name}={value!r}."
     )

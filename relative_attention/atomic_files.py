@@ -1,4 +1,10 @@
-"""Files and folders that are either whole or not there."""
+"""Writes files and folders that are either whole or not there.
+
+What happens on `kill -9`, at whatever step: a file keeps its old content until
+one rename gives it the new; of a folder, the old one or the new one is found,
+by `recover_directory` where the process died between two renames; what was
+being written stays behind under a hidden name, and is nobody's content.
+"""
 
 import contextlib
 import errno
@@ -8,8 +14,14 @@ import pathlib
 import shutil
 import stat
 import tempfile
+from collections.abc import Iterator
+from typing import IO
+from typing import Any
+from typing import TypeAlias
 
 from relative_attention.file_lock import lock_file
+
+AnyPath: TypeAlias = str | os.PathLike[str]
 
 # Endings of what `atomic_directory` puts beside a folder: the old one between
 # two renames, and what is being deleted.
@@ -18,8 +30,8 @@ _GONE = "-gone"
 
 
 @contextlib.contextmanager
-def atomic_file(path, mode="wb"):
-    """Open a file that takes the name `path` only when it is complete.
+def atomic_file(path: AnyPath, mode: str = "wb") -> Iterator[IO[Any]]:
+    """Opens a file that takes the name `path` only when it is complete.
 
     It is written beside `path`, forced to disk and renamed. After an error, an
     interrupt or a full disk, what `path` was before is still there. A link
@@ -53,10 +65,10 @@ def atomic_file(path, mode="wb"):
 
 
 @contextlib.contextmanager
-def atomic_directory(path):
-    """Fill a folder that takes the name `path` only when it is complete.
+def atomic_directory(path: AnyPath) -> Iterator[pathlib.Path]:
+    """Yields a folder to fill, which is named `path` only when complete.
 
-    Yields a folder beside `path`, to write into. A folder that `path` named
+    It lies beside `path` until then. A folder that `path` named
     before is replaced; a link to it stays. Who dies while replacing it leaves
     one of the two, complete, for `recover_directory`.
     """
@@ -92,8 +104,8 @@ def atomic_directory(path):
         raise
 
 
-def recover_directory(path):
-    """Put a folder back whose writer died while replacing it.
+def recover_directory(path: AnyPath) -> None:
+    """Puts a folder back whose writer died while replacing it.
 
     It died between the two renames of `atomic_directory`: the old folder has
     stepped aside, so the new one beside it is complete, and takes the name. A
@@ -119,8 +131,8 @@ def recover_directory(path):
             return
 
 
-def delete_directory(path):
-    """Delete a folder of which no half is ever found under its name.
+def delete_directory(path: AnyPath) -> None:
+    """Deletes a folder, no half of which is ever found under its name.
 
     What cannot be deleted, such as a file that a network disk keeps while it
     is open, stays behind hidden; an earlier such rest is deleted too.
@@ -138,8 +150,8 @@ def delete_directory(path):
 
 
 @contextlib.contextmanager
-def _lock_directory(path):
-    """Hold the lock of a folder, waiting for it, where there are locks."""
+def _lock_directory(path: AnyPath) -> Iterator[None]:
+    """Holds the lock of a folder, waiting for it, where there are locks."""
     with contextlib.ExitStack() as stack:
         # A network disk may not lock a folder; it is used without then.
         with contextlib.suppress(OSError):
@@ -149,7 +161,7 @@ def _lock_directory(path):
         yield
 
 
-def _replace(temporary, path):
+def _replace(temporary: AnyPath, path: AnyPath) -> None:
     try:
         os.replace(temporary, path)
     except OSError as error:
@@ -160,8 +172,8 @@ def _replace(temporary, path):
         os.unlink(temporary)
 
 
-def _direct_target(path):
-    """What to open instead of a new file; `None` for a regular file or none.
+def _direct_target(path: AnyPath) -> AnyPath | int | None:
+    """Returns what to open in place of a new file, or `None` to make one.
 
     A path, or the descriptor of a file that this process has open: opened by
     its path, `/dev/stdout` of `command >> file` would be emptied first.
@@ -179,19 +191,19 @@ def _direct_target(path):
     return None if stat.S_ISREG(mode) else path
 
 
-def _is_descriptors(folder):
-    """Whether a folder is that of the open files of this process."""
+def _is_descriptors(folder: str) -> bool:
+    """Returns whether a folder is that of the open files of this process."""
     names = ("/dev/fd", "/proc/self/fd", f"/proc/{os.getpid()}/fd")
     return os.path.realpath(folder) in map(os.path.realpath, names)
 
 
-def _resolved(path):
-    """The path that links lead to, whether or not something is there."""
+def _resolved(path: AnyPath) -> pathlib.Path:
+    """Returns where links lead to, whether or not something is there."""
     return pathlib.Path(os.path.realpath(path))
 
 
-def _set_permissions(temporary, path, usual):
-    """Those of `path`, and its owner; the usual ones where it is not there.
+def _set_permissions(temporary: AnyPath, path: AnyPath, usual: int) -> None:
+    """Gives a file the permissions and owner of `path`, or the usual ones.
 
     Temporary files are for their owner's eyes; what is kept is not.
     """
@@ -206,8 +218,8 @@ def _set_permissions(temporary, path, usual):
     os.chmod(temporary, stat.S_IMODE(old.st_mode))
 
 
-def _umask():
-    """The permissions that this process takes from new files."""
+def _umask() -> int:
+    """Returns the permissions that this process takes from new files."""
     umask = os.umask(0)
     os.umask(umask)
     return umask

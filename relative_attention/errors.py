@@ -1,8 +1,8 @@
-"""Errors that a user can mend."""
+"""Defines the errors that a user can mend."""
 
 
 class InputError(ValueError):
-    """Something given by the user is wrong: a file, a recipe, a directory.
+    """Raised when what a user gave is wrong: a file, a recipe, a directory.
 
     The message says what, what is allowed and the way out; commands print it
     alone, without a traceback.
@@ -10,4 +10,4 @@ class InputError(ValueError):
 
 
 class NotFiniteError(InputError):
-    """A model's weights or logits are not finite, so it says nothing."""
+    """Raised when a model's weights or logits are not finite."""

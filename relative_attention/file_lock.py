@@ -1,4 +1,4 @@
-"""Locks that end with the process that holds them."""
+"""Locks files for as long as the process that holds them lives."""
 
 try:
     import fcntl
@@ -7,15 +7,16 @@ except ImportError:
     fcntl = None  # type: ignore[assignment]
 
 
-def lock_file(descriptor, wait=False):
-    """Lock an open file, until it is closed or its process dies.
+def lock_file(descriptor: int, wait: bool = False) -> bool:
+    """Locks an open file, until it is closed or its process dies.
 
     Args:
         descriptor: int. Of the open file.
         wait: bool. Whether to wait for another process that holds the lock.
 
     Returns:
-        Whether it is locked now; `False` if another process holds the lock.
+        A boolean to indicate whether it is locked now; `False` if another
+        process holds the lock.
 
     Raises:
         OSError: if the disk or the system has no such locks.

@@ -1,8 +1,8 @@
-"""How to get what the package needs only sometimes."""
+"""Says how to install what the package needs only sometimes."""
 
 
-def install_hint(extra):
-    """A command that installs an extra of the package, for messages.
+def install_hint(extra: str) -> str:
+    """Returns a command that installs an extra of the package, for messages.
 
     The package's name is on no index yet, so that an extra is asked for in a
     checkout; when the name is there, this is the place to say so.

@@ -1,21 +1,23 @@
-"""JSON files that somebody else may have written."""
+"""Reads JSON files that somebody else may have written."""
 
 import json
 import os
 import stat
+from typing import Any
 
 # More than any vocabulary or history takes.
 _MAX_BYTES = 2**28
 
 
-def read_json_object(path):
-    """Read a JSON object; see `read_json`.
+def read_json_object(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Reads a JSON object; see `read_json`.
 
     Returns:
         Dict.
 
     Raises:
-        OSError, ValueError: as `read_json`, or if it is no object.
+        OSError: as `read_json`.
+        ValueError: as `read_json`, or if it holds no object.
     """
     content = read_json(path)
     if not isinstance(content, dict):
@@ -25,8 +27,8 @@ def read_json_object(path):
     return content
 
 
-def read_json(path):
-    """Read a JSON file, with or without a byte order mark.
+def read_json(path: str | os.PathLike[str]) -> Any:
+    """Reads a JSON file, with or without a byte order mark.
 
     Args:
         path: path of the file.
@@ -46,8 +48,8 @@ def read_json(path):
         raise ValueError("it is nested too deeply") from error
 
 
-def read_regular_file(path):
-    """The bytes of a file that may be anything.
+def read_regular_file(path: str | os.PathLike[str]) -> bytes:
+    """Returns the bytes of a file, unless it is a device or a pipe.
 
     Links are followed: Hugging Face's cache is made of them.
 

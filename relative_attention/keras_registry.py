@@ -10,7 +10,11 @@ needed, and the class then takes its place in the registry.
 
 import importlib
 import importlib.abc
+import importlib.machinery
 import sys
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any
 
 PACKAGE = "relative_attention"
 
@@ -45,16 +49,16 @@ _CLASSES = {
 }
 
 
-def register_with_keras():
-    """Register the classes, now or when Keras is imported."""
+def register_with_keras() -> None:
+    """Registers the classes, now or when Keras is imported."""
     if sys.modules.get("keras") is not None:
         _register()
     else:
         sys.meta_path.insert(0, _KerasFinder())
 
 
-def registered_names():
-    """The names of the classes in Keras' registry, a list of strings."""
+def registered_names() -> list[str]:
+    """Returns the names that the classes have in Keras' registry."""
     return [
         f"{PACKAGE}>{path.rpartition('.')[-1]}"
         for paths in _CLASSES.values()
@@ -62,7 +66,7 @@ def registered_names():
     ]
 
 
-def _register():
+def _register() -> None:
     import keras
 
     registry = keras.saving.get_custom_objects()
@@ -77,22 +81,22 @@ def _register():
 
 
 class _StandIn:
-    """Is to Keras the class at a dotted path, imported at first use."""
+    """Stands for the class at a dotted path until that is first used."""
 
-    def __init__(self, path):
+    def __init__(self, path: str):
         self._path = path
 
-    def _resolve(self):
+    def _resolve(self) -> Any:
         module, _, name = self._path.rpartition(".")
         return getattr(importlib.import_module(module), name)
 
-    def __getattr__(self, attribute):
+    def __getattr__(self, attribute: str) -> Any:
         return getattr(self._resolve(), attribute)
 
-    def __call__(self, *args, **kwargs):
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self._resolve()(*args, **kwargs)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"<class '{self._path}', not imported yet>"
 
 
@@ -103,7 +107,12 @@ class _KerasFinder(importlib.abc.MetaPathFinder):
     whoever asks, as if nothing had been.
     """
 
-    def find_spec(self, name, path=None, target=None):
+    def find_spec(
+        self,
+        name: str,
+        path: Sequence[str] | None = None,
+        target: ModuleType | None = None,
+    ) -> importlib.machinery.ModuleSpec | None:
         if name != "keras":
             return None
         for finder in sys.meta_path:
@@ -116,8 +125,8 @@ class _KerasFinder(importlib.abc.MetaPathFinder):
                 return spec
         return None
 
-    def _watch(self, loader):
-        def execute_and_register(module):
+    def _watch(self, loader: Any) -> None:
+        def execute_and_register(module: ModuleType) -> None:
             del loader.exec_module
             loader.exec_module(module)
             # Only now: where importing Keras failed, it may be tried again.

@@ -1,14 +1,16 @@
-"""TensorFlow without what it says of itself."""
+"""Imports TensorFlow without what it prints of itself."""
 
 import contextlib
 import importlib.util
 import os
 import sys
 import tempfile
+from collections.abc import Callable
+from collections.abc import Iterator
 
 
-def load_tensorflow_quietly():
-    """Import TensorFlow, if it is installed, and hold its banner back.
+def load_tensorflow_quietly() -> None:
+    """Imports TensorFlow, if it is installed, and holds its banner back.
 
     Some of that comes before `TF_CPP_MIN_LOG_LEVEL` is read (TensorFlow 2.21).
     After an error everything is shown.
@@ -23,8 +25,8 @@ def load_tensorflow_quietly():
 
 
 @contextlib.contextmanager
-def without_info_lines():
-    """Leave out of standard error what C++ logs at level INFO.
+def without_info_lines() -> Iterator[None]:
+    """Leaves out of standard error what C++ logs at level INFO.
 
     SentencePiece inside TensorFlow Text has no switch for it.
     """
@@ -37,8 +39,8 @@ def without_info_lines():
 
 
 @contextlib.contextmanager
-def _hidden_unless_failing():
-    """Hold standard error back, that of C++ too; show it after an error."""
+def _hidden_unless_failing() -> Iterator[None]:
+    """Holds standard error back, that of C++ too; shows it after an error."""
     with _held_back() as read:
         try:
             yield
@@ -48,14 +50,17 @@ def _hidden_unless_failing():
 
 
 @contextlib.contextmanager
-def _held_back():
-    """Standard error into a file; gives what ends that and reads the lines."""
+def _held_back() -> Iterator[Callable[[], list[bytes]]]:
+    """Sends standard error into a file.
+
+    Yields a function that ends this and reads the lines of the file.
+    """
     sys.stderr.flush()
     kept = os.dup(2)
     with tempfile.TemporaryFile() as hidden:
         os.dup2(hidden.fileno(), 2)
 
-        def read():
+        def read() -> list[bytes]:
             sys.stderr.flush()
             os.dup2(kept, 2)
             hidden.seek(0)

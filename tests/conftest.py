@@ -14,7 +14,7 @@ from relative_attention.data.lines import read_lines
 pytest_plugins = ["tests.small_run"]
 
 SHARED = pathlib.Path(__file__).parents[1].parent / "shared"
-GOLDEN = SHARED / "golden"
+GOLDENS = pathlib.Path(__file__).with_name("goldens")
 DATA = pathlib.Path(os.environ.get("RELATIVE_ATTENTION_DATA", SHARED / "data"))
 
 
@@ -49,16 +49,27 @@ def pytest_runtest_setup(item):
 
 
 class Golden(dict):
-    """Arrays that tensor2tensor computed; `info` says what they are.
+    """Arrays that tensor2tensor computed, as `tests/goldens/README.md` says.
 
+    `info` says what they are, `case(number)` gives those of one case, and
     `checkpoint` is the folder of the model's checkpoint, if it has one.
     """
 
     def __init__(self, name):
-        self.checkpoint = GOLDEN / "ckpt" / name
-        self.info = json.loads((GOLDEN / f"{name}.json").read_text("utf-8"))
-        arrays = GOLDEN / f"{name}.npz"
+        self.checkpoint = GOLDENS / "ckpt" / name
+        self.info = json.loads((GOLDENS / f"{name}.json").read_text("utf-8"))
+        arrays = GOLDENS / f"{name}.npz"
         super().__init__(np.load(arrays) if arrays.exists() else {})
+
+    def case(self, number):
+        """Returns what a case is and its arrays by name."""
+        name = f"case{number}"
+        (info,) = (c for c in self.info["cases"] if c["case"] == name)
+        return info, {
+            key.removeprefix(f"{name}/"): array
+            for key, array in self.items()
+            if key.startswith(f"{name}/")
+        }
 
 
 @pytest.fixture(scope="session")
@@ -75,8 +86,7 @@ def multi30k():
 
 @pytest.fixture
 def golden():
-    if not GOLDEN.is_dir():
-        pytest.skip("the golden folder of tensor2tensor's numbers is missing")
+    """`golden("A1_relative_positions_matrix")`: see `Golden`."""
     return Golden
 
 

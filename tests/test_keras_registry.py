@@ -84,14 +84,18 @@ def folder(tmp_path_factory):
     return folder
 
 
-@pytest.mark.large
 @pytest.mark.parametrize(
     "imports",
     [
-        "import keras; import relative_attention as ra",
-        "import relative_attention as ra; import keras",
+        pytest.param(
+            "import keras; import relative_attention as ra",
+            marks=pytest.mark.large,
+            id="keras_first",
+        ),
+        pytest.param(
+            "import relative_attention as ra; import keras", id="package_first"
+        ),
     ],
-    ids=["keras_first", "package_first"],
 )
 def test_keras_files_load_in_a_new_process(folder, imports):
     script = imports + LOAD.format(folder=str(folder))

@@ -1,13 +1,16 @@
-"""`relative-attention average`."""
+"""Averages checkpoints: `relative-attention average`."""
 
+import argparse
 import os
 
+from relative_attention.cli.command import Subparsers
 from relative_attention.cli.command import add_command
 from relative_attention.cli.output_file import check_output
 from relative_attention.errors import InputError
 
 
-def add_parser(subparsers):
+def add_parser(subparsers: Subparsers) -> None:
+    """Adds the command to the command line."""
     parser = add_command(
         subparsers,
         "average",
@@ -42,7 +45,8 @@ def add_parser(subparsers):
     )
 
 
-def _run(options):
+def _run(options: argparse.Namespace) -> None:
+    """Runs the command."""
     from relative_attention.saving import average_files
     from relative_attention.saving import average_run
 

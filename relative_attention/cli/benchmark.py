@@ -1,15 +1,23 @@
-"""`relative-attention benchmark`."""
+"""Measures training: `relative-attention benchmark`."""
 
+import argparse
 import sys
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
 
+import tabulate
+
+from relative_attention.cli.command import Subparsers
 from relative_attention.cli.command import add_command
 
-# Multiplications of bfloat16 matrices, dense, from NVIDIA's data sheets, in
-# 10^12 operations a second.
+# NVIDIA's data sheets give these peaks of dense bfloat16 products, in 10^12
+# operations a second.
 _PEAK_TFLOPS = {"A100": 312, "H100": 989, "H200": 989}
 
 
-def add_parser(subparsers):
+def add_parser(subparsers: Subparsers) -> None:
+    """Adds the command to the command line."""
     parser = add_command(
         subparsers,
         "benchmark",
@@ -62,7 +70,8 @@ def add_parser(subparsers):
     )
 
 
-def _run(options):
+def _run(options: argparse.Namespace) -> None:
+    """Runs the command."""
     from relative_attention.runs.provenance import provenance
     from relative_attention.runs.provenance import provenance_sentence
     from relative_attention.runs.step_benchmark import step_benchmark
@@ -79,16 +88,7 @@ def _run(options):
         report=lambda line: print(line, file=sys.stderr, flush=True),
     )
     peak = options.peak_tflops or _known_peak(origin["hardware"], options)
-    print("| preset | tokens | tokens/s | time | TFLOP/s | utilisation |")
-    print("| --- | ---: | ---: | ---: | ---: | ---: |")
-    for row in rows:
-        tflops = row["flops_per_second"] / 1e12
-        share = f"{tflops / peak:.1%}" if peak else "unknown"
-        print(
-            f"| {row['preset']} | {row['length']} | "
-            f"{row['tokens_per_second']:,.0f} | {row['slowdown']:.3f} | "
-            f"{tflops:.3g} | {share} |"
-        )
+    print(_table(rows, peak))
     print(
         f"\nTime over that of {options.presets[0]}; {options.precision}, "
         f"batches of {options.batch_tokens:,} tokens a side, "
@@ -97,7 +97,39 @@ def _run(options):
     )
 
 
-def _known_peak(hardware, options):
+def _table(rows: Sequence[Mapping[str, Any]], peak: float | None) -> str:
+    """Returns a Markdown table of what `step_benchmark` measured.
+
+    Args:
+        rows: Rows of `step_benchmark`.
+        peak: 10^12 operations a second that the device can do, if known.
+    """
+    cells = []
+    for row in rows:
+        tflops = row["flops_per_second"] / 1e12
+        cells.append(
+            [
+                row["preset"],
+                row["length"],
+                f"{row['tokens_per_second']:,.0f}",
+                f"{row['slowdown']:.3f}",
+                f"{tflops:.3g}",
+                f"{tflops / peak:.1%}" if peak else "unknown",
+            ]
+        )
+    header = ["preset", "tokens", "tokens/s", "time", "TFLOP/s", "utilisation"]
+    return tabulate.tabulate(
+        cells,
+        header,
+        tablefmt="pipe",
+        colalign=("left", *["right"] * 5),
+        # "1.000" stays as it is written.
+        disable_numparse=True,
+    )
+
+
+def _known_peak(hardware: str, options: argparse.Namespace) -> float | None:
+    """Returns the peak of a known device, `None` of an unknown one."""
     if options.precision != "mixed_bfloat16":
         return None
     return next(

@@ -1,10 +1,12 @@
-"""`relative-attention convert`."""
+"""Converts models of other systems: `relative-attention convert`."""
 
 from relative_attention.cli import convert_opennmt_tf
 from relative_attention.cli import convert_tensor2tensor
+from relative_attention.cli.command import Subparsers
 
 
-def add_parser(subparsers):
+def add_parser(subparsers: Subparsers) -> None:
+    """Adds the command to the command line."""
     parser = subparsers.add_parser(
         "convert",
         help="bring a model of another system here",

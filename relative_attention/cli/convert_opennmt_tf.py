@@ -1,5 +1,8 @@
-"""`relative-attention convert opennmt-tf`."""
+"""Converts from OpenNMT-tf: `relative-attention convert opennmt-tf`."""
 
+import argparse
+
+from relative_attention.cli.command import Subparsers
 from relative_attention.cli.command import add_command
 
 _POSITIONS = (
@@ -12,7 +15,8 @@ _POSITIONS = (
 )
 
 
-def add_parser(subparsers):
+def add_parser(subparsers: Subparsers) -> None:
+    """Adds the command to the command line."""
     parser = add_command(
         subparsers,
         "opennmt-tf",
@@ -69,10 +73,11 @@ def add_parser(subparsers):
     )
 
 
-def _run(options):
+def _run(options: argparse.Namespace) -> None:
+    """Runs the command."""
     from relative_attention.convert import convert_opennmt_tf
 
-    def print_summary(line):
+    def print_summary(line: str) -> None:
         # The names of the variables are many; they are in conversion.txt.
         if not line.startswith(" "):
             print(line)

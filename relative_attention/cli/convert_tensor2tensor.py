@@ -1,9 +1,13 @@
-"""`relative-attention convert tensor2tensor`."""
+"""Converts from it: `relative-attention convert tensor2tensor`."""
 
+import argparse
+
+from relative_attention.cli.command import Subparsers
 from relative_attention.cli.command import add_command
 
 
-def add_parser(subparsers):
+def add_parser(subparsers: Subparsers) -> None:
+    """Adds the command to the command line."""
     parser = add_command(
         subparsers,
         "tensor2tensor",
@@ -43,10 +47,11 @@ def add_parser(subparsers):
     )
 
 
-def _run(options):
+def _run(options: argparse.Namespace) -> None:
+    """Runs the command."""
     from relative_attention.convert import convert_tensor2tensor
 
-    def print_summary(line):
+    def print_summary(line: str) -> None:
         # The names of the variables are many; they are in conversion.txt.
         if not line.startswith(" "):
             print(line)

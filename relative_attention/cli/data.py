@@ -1,16 +1,19 @@
-"""`relative-attention data`."""
+"""Fetches corpora: `relative-attention data`."""
 
+import argparse
 import os
 import pathlib
 import sys
 
+from relative_attention.cli.command import Subparsers
 from relative_attention.cli.command import add_command
 
 # Those of `wmt14_corpora`; to ask it would load the package for `--help`.
 _CORPORA = ("wmt14_en_de", "wmt14_en_fr")
 
 
-def add_parser(subparsers):
+def add_parser(subparsers: Subparsers) -> None:
+    """Adds the command to the command line."""
     parser = add_command(
         subparsers,
         "data",
@@ -28,14 +31,15 @@ def add_parser(subparsers):
     )
 
 
-def _run(options):
+def _run(options: argparse.Namespace) -> None:
+    """Runs the command."""
     from relative_attention.corpora.find_corpus import DATA_VARIABLE
     from relative_attention.corpora.wmt14 import fetch_wmt14
 
     root = os.environ.get(DATA_VARIABLE) or "data"
     output = options.output or pathlib.Path(root, options.corpus)
 
-    def report(line):
+    def report(line: str) -> None:
         print(line, file=sys.stderr, flush=True)
 
     print(f"corpus: {fetch_wmt14(options.corpus, output, report)}")

@@ -1,11 +1,19 @@
-"""How to translate, where the recipe is not to say."""
+"""Adds the options that say how to translate, in place of the recipe."""
+
+import argparse
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from relative_attention.errors import InputError
+
+if TYPE_CHECKING:
+    from relative_attention.decoding import Translator
 
 DECODING_OPTIONS = ("num_beams", "length_penalty", "min_length", "max_length")
 
 
-def add_decoding_options(parser):
+def add_decoding_options(parser: argparse.ArgumentParser) -> None:
+    """Adds beams, penalty and limits of length to a command."""
     parser.add_argument(
         "--num-beams", type=int, metavar="N", help="default: the recipe's"
     )
@@ -30,12 +38,15 @@ def add_decoding_options(parser):
     )
 
 
-def translator_of(options, more_names=()):
-    """The translator of a command line's model, set up as it says.
+def translator_of(
+    options: argparse.Namespace, more_names: Sequence[str] = ()
+) -> "Translator":
+    """Returns the translator of a command line's model, set up as it says.
 
     Args:
-        options: `argparse.Namespace`.
-        more_names: options of this command alone that a `Translator` takes.
+        options: `argparse.Namespace`. The options of the command line.
+        more_names: list of strings. Options of this command alone that a
+            `Translator` takes.
     """
     from relative_attention.saving import load_translator
 
@@ -50,8 +61,8 @@ def translator_of(options, more_names=()):
         raise InputError(str(error)) from error
 
 
-def check_nbest(nbest, num_beams=None):
-    """Raise `InputError` unless so many results can be given."""
+def check_nbest(nbest: int, num_beams: int | None = None) -> None:
+    """Raises `InputError` unless so many results can be given."""
     if nbest >= 1 and (num_beams is None or nbest <= num_beams):
         return
     if num_beams is None:

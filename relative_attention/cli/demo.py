@@ -1,9 +1,15 @@
-"""`relative-attention demo`."""
+"""Trains on a small corpus: `relative-attention demo`."""
 
+import argparse
+from collections.abc import Callable
+from typing import NoReturn
+
+from relative_attention.cli.command import Subparsers
 from relative_attention.cli.command import add_command
 
 
-def add_parser(subparsers):
+def add_parser(subparsers: Subparsers) -> None:
+    """Adds the command to the command line."""
     parser = add_command(
         subparsers,
         "demo",
@@ -29,11 +35,17 @@ def add_parser(subparsers):
     parser.set_defaults(settle=_settle)
 
 
-def _settle(options, words, error):
+def _settle(
+    options: argparse.Namespace,
+    words: list[str],
+    error: Callable[[str], NoReturn],
+) -> None:
+    """Takes every word for an override of the recipe."""
     options.overrides = words
 
 
-def _run(options):
+def _run(options: argparse.Namespace) -> None:
+    """Runs the command."""
     from relative_attention.runs.demo import run_demo
 
     run_demo(options.output, tuple(options.languages), options.overrides)

@@ -1,7 +1,12 @@
-"""`relative-attention evaluate`."""
+"""Scores a model: `relative-attention evaluate`."""
 
 import argparse
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+from typing import Any
 
+from relative_attention.cli.command import Subparsers
 from relative_attention.cli.command import add_command
 from relative_attention.cli.command import add_model_directory
 from relative_attention.cli.decoding_options import add_decoding_options
@@ -11,11 +16,16 @@ from relative_attention.cli.progress import report_cut
 from relative_attention.cli.progress import show_progress
 from relative_attention.errors import InputError
 
-# Those of `corpus_scores`; to ask it would load sacreBLEU for `--help`.
+if TYPE_CHECKING:
+    from relative_attention.decoding import Translation
+    from relative_attention.decoding import Translator
+
+# `corpus_scores` knows them; to ask it would load sacreBLEU for `--help`.
 _METRICS = ("bleu", "chrf", "ter")
 
 
-def add_parser(subparsers):
+def add_parser(subparsers: Subparsers) -> None:
+    """Adds the command to the command line."""
     parser = add_command(
         subparsers,
         "evaluate",
@@ -74,7 +84,8 @@ def add_parser(subparsers):
     add_decoding_options(parser)
 
 
-def _run(options):
+def _run(options: argparse.Namespace) -> None:
+    """Runs the command."""
     from relative_attention.atomic_files import atomic_file
     from relative_attention.evaluation import bootstrap_table
     from relative_attention.evaluation import corpus_scores
@@ -82,7 +93,10 @@ def _run(options):
     from relative_attention.evaluation import sentence_scores
 
     sources, references, others = _read(options)
-    how = {"metrics": options.metrics, "lowercase": options.lowercase}
+    how: dict[str, Any] = {
+        "metrics": options.metrics,
+        "lowercase": options.lowercase,
+    }
     translations = _translations(translator_of(options), sources)
     hypotheses = [translation.text for translation in translations]
     if options.hypotheses:
@@ -91,10 +105,7 @@ def _run(options):
     if options.sentence_scores:
         columns = sentence_scores(hypotheses, references, **how)
         columns["model"] = [translation.score for translation in translations]
-        with atomic_file(options.sentence_scores, "w") as file:
-            file.write("\t".join(columns) + "\n")
-            for row in zip(*columns.values()):
-                file.write("\t".join(f"{value:.4f}" for value in row) + "\n")
+        _write_columns(columns, options.sentence_scores)
     for score in corpus_scores(hypotheses, references, **how).values():
         print(score, flush=True)
     systems = {options.model_directory: hypotheses}
@@ -114,7 +125,23 @@ def _run(options):
     print(f"\n{bootstrap_table(results)}")
 
 
-def _plot(systems, sources, references, options):
+def _write_columns(columns: Mapping[str, Sequence[float]], path: str) -> None:
+    """Writes a header and a line for each sentence, with tabs between."""
+    from relative_attention.atomic_files import atomic_file
+
+    with atomic_file(path, "w") as file:
+        file.write("\t".join(columns) + "\n")
+        for row in zip(*columns.values()):
+            file.write("\t".join(f"{value:.4f}" for value in row) + "\n")
+
+
+def _plot(
+    systems: Mapping[str, Sequence[str]],
+    sources: Sequence[str],
+    references: Sequence[str],
+    options: argparse.Namespace,
+) -> None:
+    """Draws BLEU by length of the source, a line for each system."""
     from relative_attention.evaluation import bleu_by_length
     from relative_attention.plot import length_figure
     from relative_attention.plot import save_figure
@@ -128,12 +155,14 @@ def _plot(systems, sources, references, options):
     save_figure(length_figure(scores), options.plot)
 
 
-def _read(options):
-    """All that is given, checked before any work.
+def _read(
+    options: argparse.Namespace,
+) -> tuple[list[str], list[str], dict[str, Any]]:
+    """Reads all that is given, and checks it before any work.
 
     Returns:
-        Triple of the sources, the references, and a dict of what to compare
-        with: lists of translations, or translators.
+        A triple of the sources, the references, and a dict of the systems to
+        compare with: lists of translations, or translators.
     """
     from relative_attention.data import ParallelCorpus
     from relative_attention.evaluation import check_bootstrap
@@ -150,7 +179,7 @@ def _read(options):
     corpus = ParallelCorpus(options.source, options.reference)
     corpus.check()
     sources, references = (list(side) for side in zip(*corpus))
-    others = {}
+    others: dict[str, Any] = {}
     for path in options.compare:
         if path in (options.model_directory, *others):
             raise InputError(
@@ -161,8 +190,8 @@ def _read(options):
     return sources, references, others
 
 
-def _other(path, options):
-    """A translator, or the translations of a file."""
+def _other(path: str, options: argparse.Namespace) -> "Translator | list[str]":
+    """Returns a translator, or the translations of a file."""
     from relative_attention.data import ParallelCorpus
     from relative_attention.data.lines import read_lines
     from relative_attention.saving.zoo import find_file_or_model
@@ -175,7 +204,10 @@ def _other(path, options):
     return list(read_lines(path))
 
 
-def _translations(translator, sources):
+def _translations(
+    translator: "Translator", sources: Sequence[str]
+) -> list["Translation"]:
+    """Translates the sources, and reports how many were cut."""
     translations = translator.search(
         sources, report=lambda done: show_progress(done, len(sources))
     )

@@ -1,5 +1,9 @@
-"""`relative-attention export`."""
+"""Exports a model: `relative-attention export`."""
 
+import argparse
+from typing import TYPE_CHECKING
+
+from relative_attention.cli.command import Subparsers
 from relative_attention.cli.command import add_command
 from relative_attention.cli.command import add_model_directory
 from relative_attention.cli.decoding_options import DECODING_OPTIONS
@@ -8,8 +12,11 @@ from relative_attention.cli.decoding_options import check_nbest
 from relative_attention.cli.decoding_options import translator_of
 from relative_attention.errors import InputError
 
-# What each format takes; a model of CTranslate2 is told at each call how to
-# search.
+if TYPE_CHECKING:
+    from relative_attention.decoding import Translator
+
+# Each format takes these options; a model of CTranslate2 is told at each call
+# how to search.
 _OPTIONS_OF = {
     "saved_model": (
         *DECODING_OPTIONS,
@@ -23,7 +30,8 @@ _OPTIONS_OF = {
 }
 
 
-def add_parser(subparsers):
+def add_parser(subparsers: Subparsers) -> None:
+    """Adds the command to the command line."""
     parser = add_command(
         subparsers,
         "export",
@@ -68,7 +76,8 @@ def add_parser(subparsers):
     )
 
 
-def _run(options):
+def _run(options: argparse.Namespace) -> None:
+    """Runs the command."""
     _check_options(options)
     translator = translator_of(options)
     export = {
@@ -83,8 +92,8 @@ def _run(options):
     print(f"{options.format}: {options.output}")
 
 
-def _check_options(options):
-    """Refuse what the format chosen would leave unused."""
+def _check_options(options: argparse.Namespace) -> None:
+    """Refuses options that the format chosen would leave unused."""
     allowed = _OPTIONS_OF[options.format]
     for names in _OPTIONS_OF.values():
         for name in names:
@@ -98,7 +107,10 @@ def _check_options(options):
                 )
 
 
-def _export_saved_model(translator, options):
+def _export_saved_model(
+    translator: "Translator", options: argparse.Namespace
+) -> None:
+    """Exports a SavedModel."""
     from relative_attention.data.lines import read_lines
     from relative_attention.export import export_saved_model
 
@@ -114,7 +126,10 @@ def _export_saved_model(translator, options):
     )
 
 
-def _export_ctranslate2(translator, options):
+def _export_ctranslate2(
+    translator: "Translator", options: argparse.Namespace
+) -> None:
+    """Exports a model of CTranslate2."""
     from relative_attention.export import export_ctranslate2
 
     export_ctranslate2(
@@ -122,7 +137,10 @@ def _export_ctranslate2(translator, options):
     )
 
 
-def _export_model(translator, options):
+def _export_model(
+    translator: "Translator", options: argparse.Namespace
+) -> None:
+    """Writes a model directory."""
     from relative_attention.saving import save_translator
 
     save_translator(

@@ -1,4 +1,4 @@
-"""The backend that Keras computes with."""
+"""Checks the backend that Keras computes with."""
 
 import importlib.util
 import json
@@ -8,8 +8,8 @@ import pathlib
 from relative_attention.errors import InputError
 
 
-def check_keras_backend():
-    """See to it that Keras can start, without starting it.
+def check_keras_backend() -> None:
+    """Checks that Keras can start, without starting it.
 
     Raises:
         InputError: if the backend that was chosen is unknown, or its package
@@ -24,8 +24,8 @@ def check_keras_backend():
         )
 
 
-def _chosen_backend():
-    """The name of the backend, and what says so."""
+def _chosen_backend() -> tuple[str, str]:
+    """Returns the name of the backend, and what says so."""
     variable = os.environ.get("KERAS_BACKEND")
     if variable:
         return variable, "its backend, by the variable KERAS_BACKEND,"

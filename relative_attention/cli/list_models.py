@@ -1,17 +1,21 @@
-"""`relative-attention list`."""
+"""Lists recipes and presets: `relative-attention list`."""
 
+import argparse
 import shutil
 import textwrap
+from collections.abc import Sequence
 
+from relative_attention.cli.command import Subparsers
 from relative_attention.cli.command import add_command
 from relative_attention.errors import InputError
 
-# Where there is no terminal; and what a column is never less than.
+# The width where there is no terminal, and the least width of a last column.
 _COLUMNS = 100
 _FEWEST_COLUMNS = 20
 
 
-def add_parser(subparsers):
+def add_parser(subparsers: Subparsers) -> None:
+    """Adds the command to the command line."""
     parser = add_command(
         subparsers,
         "list",
@@ -29,7 +33,8 @@ def add_parser(subparsers):
     parser.set_defaults(needs_keras=lambda o: o.parameters is not None)
 
 
-def _run(options):
+def _run(options: argparse.Namespace) -> None:
+    """Runs the command."""
     from relative_attention.models import presets
     from relative_attention.zoo_folder import zoo_recipes
 
@@ -51,7 +56,8 @@ def _run(options):
     )
 
 
-def _recipe_row(name):
+def _recipe_row(name: str) -> tuple[str, ...]:
+    """Returns name, BLEU, whether there are weights, and the description."""
     from relative_attention.zoo_folder import zoo_description
     from relative_attention.zoo_folder import zoo_models
     from relative_attention.zoo_folder import zoo_results
@@ -65,12 +71,14 @@ def _recipe_row(name):
     )
 
 
-def _print_table(columns, rows):
-    """Columns side by side, a line under their names.
+def _print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Prints columns side by side, a line under their names.
 
     The last column is as wide as the terminal leaves it, in more lines if
-    need be.
+    need be. `tabulate` does not fit a table to a width: it wants to be told
+    that of the column, and widens others by rules of its own.
     """
+    # Columns are two blanks apart.
     widths = [max(map(len, column)) for column in zip(columns, *rows)]
     total = shutil.get_terminal_size(fallback=(_COLUMNS, 24)).columns
     rest = total - sum(width + 2 for width in widths[:-1])
@@ -82,7 +90,8 @@ def _print_table(columns, rows):
             cells = [""] * len(cells)
 
 
-def _count_parameters(preset, vocabulary_size):
+def _count_parameters(preset: str, vocabulary_size: int) -> int:
+    """Builds a preset to count its parameters."""
     from relative_attention.models import Transformer
 
     try:

@@ -7,6 +7,7 @@ when it runs, so that `--help` answers at once.
 import argparse
 import os
 import sys
+from collections.abc import Sequence
 
 from relative_attention.cli import average
 from relative_attention.cli import benchmark
@@ -26,7 +27,7 @@ from relative_attention.errors import InputError
 from relative_attention.quiet_tensorflow import load_tensorflow_quietly
 from relative_attention.version import __version__
 
-# As `--help` lists them.
+# `--help` lists the commands in this order.
 _COMMANDS = (
     demo,
     data,
@@ -43,11 +44,15 @@ _COMMANDS = (
 )
 
 
-def main(arguments=None):
-    """Run one command; the exit status is returned.
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one command and returns its exit status.
 
-    0: done. 1: something given is wrong, and a line on standard error says
-    what. 130: interrupted.
+    Args:
+        arguments: list of strings. Defaults to `None`, those of the process.
+
+    Returns:
+        0 when all is done; 1 when something given is wrong, and a line on
+        standard error says what; 130 when interrupted.
     """
     replace_closed_error_output()
     options = parse(arguments)
@@ -80,8 +85,8 @@ def main(arguments=None):
     return 0
 
 
-def parse(arguments=None):
-    """What a command line asks for.
+def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    """Parses what a command line asks for.
 
     Args:
         arguments: list of strings. Defaults to `None`, those of the process.
@@ -106,16 +111,19 @@ def parse(arguments=None):
     return options
 
 
-def _always(options):
+def _always(options: argparse.Namespace) -> bool:
+    """Returns `True`: most commands need Keras."""
     return True
 
 
-def _fail(message):
+def _fail(message: str) -> int:
+    """Prints one line on standard error, and returns the exit status 1."""
     print(f"relative-attention: {message}", file=sys.stderr)
     return 1
 
 
-def _parser():
+def _parser() -> argparse.ArgumentParser:
+    """Returns the parser of all commands."""
     parser = argparse.ArgumentParser(
         prog="relative-attention",
         description="Translation models with relative position "

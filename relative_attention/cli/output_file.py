@@ -1,12 +1,12 @@
-"""Where a command writes."""
+"""Checks where a command writes."""
 
 import os
 
 from relative_attention.errors import InputError
 
 
-def check_output(path):
-    """Refuse what cannot become a file, before hours of work and not after.
+def check_output(path: str | None) -> None:
+    """Refuses what cannot become a file, before hours of work and not after.
 
     Devices and pipes are written to as they are; a link is followed.
 

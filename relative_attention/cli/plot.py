@@ -1,12 +1,15 @@
-"""`relative-attention plot`."""
+"""Draws a run: `relative-attention plot`."""
 
+import argparse
 import pathlib
 
+from relative_attention.cli.command import Subparsers
 from relative_attention.cli.command import add_command
 from relative_attention.cli.command import add_model_directory
 
 
-def add_parser(subparsers):
+def add_parser(subparsers: Subparsers) -> None:
+    """Adds the command to the command line."""
     parser = add_command(
         subparsers,
         "plot",
@@ -27,7 +30,8 @@ def add_parser(subparsers):
     )
 
 
-def _run(options):
+def _run(options: argparse.Namespace) -> None:
+    """Runs the command."""
     from relative_attention.plot import model_picture
     from relative_attention.plot import training_curve
     from relative_attention.runs.run_curve import load_curve

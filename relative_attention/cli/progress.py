@@ -1,9 +1,14 @@
-"""Lines translated, on standard error."""
+"""Counts translated lines on standard error."""
 
 import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from relative_attention.decoding import Translator
 
 
-def show_progress(num_done, total=None):
+def show_progress(num_done: int, total: int | None = None) -> None:
+    """Writes over the last count, on a terminal alone."""
     if sys.stderr.isatty():
         of_all = f" of {total:,}" if total else ""
         print(
@@ -11,7 +16,10 @@ def show_progress(num_done, total=None):
         )
 
 
-def report_cut(num_cut, translator, after_progress=True):
+def report_cut(
+    num_cut: int, translator: "Translator", after_progress: bool = True
+) -> None:
+    """Says how many sentences were too long to be translated whole."""
     if after_progress and sys.stderr.isatty():
         print(file=sys.stderr)
     if num_cut:

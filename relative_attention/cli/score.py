@@ -1,7 +1,9 @@
-"""`relative-attention score`."""
+"""Scores given translations: `relative-attention score`."""
 
+import argparse
 import sys
 
+from relative_attention.cli.command import Subparsers
 from relative_attention.cli.command import add_command
 from relative_attention.cli.command import add_model_directory
 from relative_attention.cli.output_file import check_output
@@ -10,7 +12,8 @@ from relative_attention.cli.standard_streams import standard_output
 from relative_attention.errors import InputError
 
 
-def add_parser(subparsers):
+def add_parser(subparsers: Subparsers) -> None:
+    """Adds the command to the command line."""
     parser = add_command(
         subparsers,
         "score",
@@ -31,7 +34,8 @@ def add_parser(subparsers):
     )
 
 
-def _run(options):
+def _run(options: argparse.Namespace) -> None:
+    """Runs the command."""
     from relative_attention.atomic_files import atomic_file
     from relative_attention.decoding import corpus_perplexity
     from relative_attention.decoding import score_translations
@@ -52,7 +56,7 @@ def _run(options):
     if options.output:
         with atomic_file(options.output, "w") as file:
             file.writelines(lines)
-    else:
+    elif output is not None:
         output.writelines(lines)
         output.flush()
     print(
@@ -63,7 +67,8 @@ def _run(options):
     )
 
 
-def _read_pairs(source, target):
+def _read_pairs(source: str, target: str) -> tuple[list[str], list[str]]:
+    """Reads both files, and refuses pairs that cannot be scored."""
     from relative_attention.data.lines import read_lines
 
     # Once each: a pipe cannot be read again.

@@ -1,13 +1,14 @@
-"""Standard input, output and error, which may be closed."""
+"""Gives standard input, output and error, which may be closed."""
 
 import os
 import sys
+from typing import TextIO
 
 from relative_attention.errors import InputError
 
 
-def standard_input():
-    """Standard input; `InputError` if the process has none (`<&-`)."""
+def standard_input() -> TextIO:
+    """Returns standard input; `InputError` if it is closed (`<&-`)."""
     if sys.stdin is None:
         raise InputError(
             "Standard input is closed. Give the text with `--input F`, or "
@@ -16,8 +17,8 @@ def standard_input():
     return sys.stdin
 
 
-def standard_output():
-    """Standard output; `InputError` if the process has none (`>&-`)."""
+def standard_output() -> TextIO:
+    """Returns standard output; `InputError` if it is closed (`>&-`)."""
     if sys.stdout is None:
         raise InputError(
             "Standard output is closed. Name a file with `--output F`."
@@ -25,8 +26,8 @@ def standard_output():
     return sys.stdout
 
 
-def replace_closed_error_output():
-    """Let what is said to nobody (`2>&-`) go nowhere.
+def replace_closed_error_output() -> None:
+    """Lets messages to a closed standard error (`2>&-`) go nowhere.
 
     Python would print it to standard output, among the results.
     """

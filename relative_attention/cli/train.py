@@ -1,15 +1,20 @@
-"""`relative-attention train`."""
+"""Trains a model: `relative-attention train`."""
 
+import argparse
 import os
 import pathlib
 import re
+from collections.abc import Callable
+from typing import NoReturn
 
+from relative_attention.cli.command import Subparsers
 from relative_attention.cli.command import add_command
 
 _OVERRIDE = re.compile(r"\w+\.\w+=")
 
 
-def add_parser(subparsers):
+def add_parser(subparsers: Subparsers) -> None:
+    """Adds the command to the command line."""
     parser = add_command(
         subparsers,
         "train",
@@ -60,15 +65,19 @@ def add_parser(subparsers):
     parser.set_defaults(settle=_settle)
 
 
-def _settle(options, words, error):
-    """Tell the recipe, the run to go on with and the overrides apart.
+def _settle(
+    options: argparse.Namespace,
+    words: list[str],
+    error: Callable[[str], NoReturn],
+) -> None:
+    """Tells the recipe, the run to go on with and the overrides apart.
 
-    A run that is gone on with alone is its own recipe.
+    A run that is resumed without a recipe is its own recipe.
 
     Args:
-        options: what argparse made of the options.
-        words: list of strings, the other arguments.
-        error: called with what is wrong.
+        options: `argparse.Namespace`. The options that argparse knows.
+        words: list of strings. The other arguments.
+        error: function. It is called with what is wrong.
     """
     if isinstance(options.resume, str) and options.resume != "auto":
         # What argparse takes for the value may be the next argument.
@@ -100,11 +109,13 @@ def _settle(options, words, error):
             options.output = options.recipe
 
 
-def _is_override(word):
+def _is_override(word: str) -> bool:
+    """Returns whether a word is `section.key=value`, and no file."""
     return bool(_OVERRIDE.match(word)) and not os.path.exists(word)
 
 
-def _run(options):
+def _run(options: argparse.Namespace) -> None:
+    """Runs the command."""
     from relative_attention import runs
 
     if options.output and options.resume:

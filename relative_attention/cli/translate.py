@@ -1,11 +1,20 @@
-"""`relative-attention translate`."""
+"""Translates text: `relative-attention translate`."""
 
+import argparse
 import contextlib
+import functools
 import itertools
 import os
 import sys
 import time
+from collections.abc import Callable
+from collections.abc import Iterable
+from collections.abc import Iterator
+from typing import IO
+from typing import TYPE_CHECKING
+from typing import Any
 
+from relative_attention.cli.command import Subparsers
 from relative_attention.cli.command import add_command
 from relative_attention.cli.command import add_model_directory
 from relative_attention.cli.decoding_options import add_decoding_options
@@ -18,16 +27,22 @@ from relative_attention.cli.standard_streams import standard_input
 from relative_attention.cli.standard_streams import standard_output
 from relative_attention.errors import InputError
 
-# Lines translated before any is written: enough to sort by length.
+if TYPE_CHECKING:
+    from relative_attention.decoding import Translation
+    from relative_attention.decoding import Translator
+
+# So many lines are translated before any is written: enough to sort by length.
 _CHUNK_LINES = 2000
-# Seconds after its first line that a chunk waits for more. Who writes fast
-# has filled it by then; who waits for the answer should not wait for long.
+# A chunk waits so many seconds after its first line for more. A program that
+# writes fast has filled it by then; one that waits for the answer of each line
+# should not wait for long.
 _PATIENCE = 0.1
-# As Python, TensorFlow and JAX, and PyTorch call it.
+# Python, TensorFlow and JAX, and PyTorch call the error by these names.
 _OUT_OF_MEMORY = ("MemoryError", "ResourceExhaustedError", "OutOfMemoryError")
 
 
-def add_parser(subparsers):
+def add_parser(subparsers: Subparsers) -> None:
+    """Adds the command to the command line."""
     parser = add_command(
         subparsers,
         "translate",
@@ -67,7 +82,8 @@ def add_parser(subparsers):
     _add_sampling_options(parser)
 
 
-def _add_sampling_options(parser):
+def _add_sampling_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the options that say how to draw translations."""
     parser.add_argument(
         "--sample",
         action="store_true",
@@ -90,7 +106,8 @@ def _add_sampling_options(parser):
     )
 
 
-def _run(options):
+def _run(options: argparse.Namespace) -> None:
+    """Runs the command."""
     check_output(options.output)
     output = None if options.output else standard_output()
     is_typed = not options.input and standard_input().isatty()
@@ -116,8 +133,8 @@ def _run(options):
     report_cut(num_cut, translator, after_progress=has_progress)
 
 
-def _chunks(path, is_typed):
-    """Yield lists of lines that are translated together."""
+def _chunks(path: str | None, is_typed: bool) -> Iterator[list[str]]:
+    """Yields lists of lines that are translated together."""
     from relative_attention.data.arriving_lines import ArrivingLines
     from relative_attention.data.lines import decode_lines
     from relative_attention.data.lines import read_lines
@@ -144,8 +161,10 @@ def _chunks(path, is_typed):
         yield chunk
 
 
-def _prefixes(options, is_typed):
-    """An iterator of what each translation begins with, or `None`."""
+def _prefixes(
+    options: argparse.Namespace, is_typed: bool
+) -> Iterator[str] | None:
+    """Returns an iterator of the translations' prefixes, or `None`."""
     from relative_attention.data.lines import count_lines
     from relative_attention.data.lines import read_lines
 
@@ -165,7 +184,10 @@ def _prefixes(options, is_typed):
     return read_lines(options.prefix)
 
 
-def _unequal(options, num_prefixes, num_lines):
+def _unequal(
+    options: argparse.Namespace, num_prefixes: int | str, num_lines: int | str
+) -> InputError:
+    """Returns the error for a text of more lines, or fewer, than prefixes."""
     return InputError(
         "--prefix must have a line, if an empty one, for each line of the "
         f"text. Received: {options.prefix} with {num_prefixes} lines, for "
@@ -173,15 +195,21 @@ def _unequal(options, num_prefixes, num_lines):
     )
 
 
-def _translate(translator, chunks, prefixes, file, options, drawing, report):
-    """Write the translations; the number of lines that were cut."""
+def _translate(
+    translator: "Translator",
+    chunks: Iterable[list[str]],
+    prefixes: Iterator[str] | None,
+    file: IO[bytes],
+    options: argparse.Namespace,
+    drawing: dict[str, Any],
+    report: Callable[[int], Any] | None,
+) -> int:
+    """Writes the translations, and returns how many lines were cut."""
     num_done = num_cut = 0
     for chunk in chunks:
         arguments = dict(drawing)
         if report is not None:
-            arguments["report"] = lambda done, before=num_done: report(
-                before + done
-            )
+            arguments["report"] = functools.partial(_report, report, num_done)
         if prefixes is not None:
             begun = list(itertools.islice(prefixes, len(chunk)))
             if len(begun) < len(chunk):
@@ -199,8 +227,13 @@ def _translate(translator, chunks, prefixes, file, options, drawing, report):
     return num_cut
 
 
-def _sampling_arguments(options):
-    """What was asked for of how to draw."""
+def _report(report: Callable[[int], Any], before: int, done: int) -> None:
+    """Reports lines of a chunk, counted on from those before it."""
+    report(before + done)
+
+
+def _sampling_arguments(options: argparse.Namespace) -> dict[str, Any]:
+    """Returns what was asked for of how to draw."""
     given = {
         name: getattr(options, name)
         for name in ("temperature", "top_k", "top_p", "seed")
@@ -212,7 +245,13 @@ def _sampling_arguments(options):
     return given
 
 
-def _search(translator, chunk, options, arguments):
+def _search(
+    translator: "Translator",
+    chunk: list[str],
+    options: argparse.Namespace,
+    arguments: dict[str, Any],
+) -> list[list["Translation"]]:
+    """Returns the results of each line, found or drawn, best first."""
     num_results = 1 if options.nbest is None else options.nbest
     decode = translator.sample if options.sample else translator.search
     try:
@@ -229,13 +268,15 @@ def _search(translator, chunk, options, arguments):
         ) from error
 
 
-def _line(number, translation, nbest):
+def _line(number: int, translation: "Translation", nbest: int | None) -> str:
+    """Returns a line of the output, with number and score if asked for N."""
     if not nbest:
         return f"{translation.text}\n"
     return f"{number}\t{translation.score:.6f}\t{translation.text}\n"
 
 
-def _typed_lines():
+def _typed_lines() -> Iterator[str]:
+    """Yields what is typed, line by line, until Ctrl-D."""
     print("One line at a time; Ctrl-D ends.", file=sys.stderr)
     # Where only translations are to go, `input` would write its prompt too.
     prompt = "> " if sys.stdout.isatty() else ""
@@ -251,7 +292,8 @@ def _typed_lines():
 
 
 @contextlib.contextmanager
-def _opened(path):
+def _opened(path: str | None) -> Iterator[IO[bytes]]:
+    """Opens the output, a file or standard output, for bytes."""
     from relative_attention.atomic_files import atomic_file
 
     if path is None:

@@ -1,4 +1,4 @@
-"""Checkpoints of other systems, read as models of this package."""
+"""Converts checkpoints of other systems to models of this package."""
 
 from relative_attention.convert.opennmt_tf import convert_opennmt_tf
 from relative_attention.convert.opennmt_tf import load_opennmt_tf

@@ -1,4 +1,4 @@
-"""How good translations are."""
+"""Measures how good translations are."""
 
 from relative_attention.evaluation.bleu_by_length import LengthScore
 from relative_attention.evaluation.bleu_by_length import bleu_by_length

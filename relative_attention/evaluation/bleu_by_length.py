@@ -1,4 +1,4 @@
-"""BLEU of short and of long sentences, by sacreBLEU."""
+"""Computes BLEU of short and of long sentences with sacreBLEU."""
 
 import bisect
 import dataclasses
@@ -12,14 +12,14 @@ _NUM_BUCKETS = 8
 
 @dataclasses.dataclass(frozen=True)
 class LengthScore:
-    """BLEU of the sentences of about one length.
+    """Holds BLEU of the sentences of about one length.
 
     Attributes:
-        least: Words of the shortest source among them.
-        most: Words of the longest.
-        mean: Words of their sources, on average.
-        num_sentences: How many they are.
-        bleu: BLEU of them all as one text, 0 to 100.
+        least: The number of words of the shortest source among them.
+        most: The number of words of the longest.
+        mean: The mean number of words of their sources.
+        num_sentences: The number of sentences.
+        bleu: The BLEU score of them all as one text, 0 to 100.
     """
 
     least: int
@@ -37,7 +37,7 @@ def bleu_by_length(
     lowercase: bool = False,
     tokenize: str = "13a",
 ) -> list[LengthScore]:
-    """BLEU by the length of the source.
+    """Computes BLEU by the length of the source.
 
     The sentences are put into buckets by the number of words, between blanks,
     of their sources; each bucket is scored as a text of its own. BLEU of few
@@ -49,8 +49,8 @@ def bleu_by_length(
         references: list of strings, as many.
         boundaries: list of rising ints, the most words of each bucket but the
             last, which has all that are longer. Defaults to `None`: at most
-            eight buckets of about equally many sentences; those of one length
-            stay together.
+            eight buckets of about equally many sentences, where sentences of
+            one length stay together.
         lowercase: as for `corpus_scores`.
         tokenize: as for `corpus_scores`.
 
@@ -75,6 +75,7 @@ def bleu_by_length(
             "`boundaries` must rise: the most words of each bucket but the "
             f"last. Received: {list(boundaries)}."
         )
+    # The numbers of the lines in each bucket.
     buckets: dict[int, list[int]] = {}
     for line, length in enumerate(lengths):
         bucket = bisect.bisect_left(boundaries, length)
@@ -97,6 +98,7 @@ def bleu_by_length(
 
 
 def _equal_boundaries(lengths: Sequence[int]) -> list[int]:
+    """Returns the octiles of the lengths, each once."""
     in_order = sorted(lengths)
     ends = [
         in_order[len(lengths) * number // _NUM_BUCKETS]

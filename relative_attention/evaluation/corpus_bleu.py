@@ -1,6 +1,7 @@
-"""BLEU, by sacreBLEU."""
+"""Computes BLEU with sacreBLEU."""
 
 import dataclasses
+from collections.abc import Sequence
 
 import sacrebleu
 
@@ -9,29 +10,34 @@ from relative_attention.argument_checks import checked_sentences
 
 @dataclasses.dataclass(frozen=True)
 class Bleu:
-    """A BLEU score with all that is needed to compare it.
+    """Holds a BLEU score with all that is needed to compare it.
 
     Attributes:
-        score: BLEU, 0 to 100.
+        score: The BLEU score, 0 to 100.
         signature: sacreBLEU's signature: its version and every choice made.
     """
 
     score: float
     signature: str
 
-    def __str__(self):
+    def __str__(self) -> str:
         return f"BLEU {self.score:.2f} ({self.signature})"
 
 
-def corpus_bleu(hypotheses, references, lowercase=False, tokenize="13a"):
-    """BLEU of translations against one reference each.
+def corpus_bleu(
+    hypotheses: Sequence[str],
+    references: Sequence[str],
+    lowercase: bool = False,
+    tokenize: str = "13a",
+) -> Bleu:
+    """Computes BLEU of translations against one reference each.
 
     Args:
         hypotheses: list of strings, detokenised.
         references: list of strings, as many.
-        lowercase: bool. Whether case is ignored. Defaults to `False`.
-        tokenize: string. sacreBLEU's tokeniser. Defaults to `"13a"`, that of
-            the WMT evaluations.
+        lowercase: bool. Whether to ignore case. Defaults to `False`.
+        tokenize: string. The name of sacreBLEU's tokeniser. Defaults to
+            `"13a"`, that of the WMT evaluations.
 
     Returns:
         `Bleu`.

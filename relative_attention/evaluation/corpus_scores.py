@@ -1,4 +1,4 @@
-"""BLEU, chrF and TER of a whole text, by sacreBLEU."""
+"""Computes BLEU, chrF and TER of a whole text with sacreBLEU."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -10,12 +10,12 @@ from relative_attention.evaluation.sacrebleu_metrics import sacrebleu_metrics
 
 @dataclasses.dataclass(frozen=True)
 class CorpusScore:
-    """A score of a text with all that is needed to compare it.
+    """Holds a score of a text with all that is needed to compare it.
 
     Attributes:
-        name: What sacreBLEU calls the metric: BLEU, chrF2 or TER. Of TER,
-            less is better.
-        score: 0 to 100; TER may be more.
+        name: The name that sacreBLEU gives the metric: BLEU, chrF2 or TER. A
+            lower TER is better.
+        score: The score, 0 to 100; TER may be more.
         signature: sacreBLEU's signature: its version and every choice made.
     """
 
@@ -34,7 +34,7 @@ def corpus_scores(
     lowercase: bool = False,
     tokenize: str = "13a",
 ) -> dict[str, CorpusScore]:
-    """Scores of translations against one reference each.
+    """Scores translations against one reference each.
 
     Args:
         hypotheses: list of strings, detokenised.
@@ -43,8 +43,8 @@ def corpus_scores(
             to all.
         lowercase: bool. Whether BLEU and chrF ignore case; TER, as sacreBLEU
             has it, always does. Defaults to `False`.
-        tokenize: string. sacreBLEU's tokeniser for BLEU. Defaults to `"13a"`,
-            that of the WMT evaluations.
+        tokenize: string. The name of sacreBLEU's tokeniser for BLEU. Defaults
+            to `"13a"`, that of the WMT evaluations.
 
     Returns:
         Dict of metric to `CorpusScore`, in the order of `metrics`.

@@ -1,4 +1,4 @@
-"""Whether one text is better than another, or was lucky, by sacreBLEU."""
+"""Tests whether one text is better than another, or was lucky."""
 
 import contextlib
 import dataclasses
@@ -21,16 +21,17 @@ _LEAST_RESAMPLES = 40
 
 @dataclasses.dataclass(frozen=True)
 class BootstrapResult:
-    """A system's score, how sure it is, and whether it beats the first one.
+    """Holds a system's score, how sure it is, and whether it beats the first.
 
     Attributes:
-        system: Name of the system.
-        name: What sacreBLEU calls the metric: BLEU, chrF2 or TER.
-        score: Score of the whole text.
-        mean: Mean score of the resamples.
+        system: The name of the system.
+        name: The name that sacreBLEU gives the metric: BLEU, chrF2 or TER.
+        score: The score of the whole text.
+        mean: The mean score of the resamples.
         interval: Half the width of the interval that holds 95 % of them.
-        p_value: Probability of a difference from the first system as great as
-            this one if both were equally good; `None` for the first system.
+        p_value: The probability of a difference from the first system as
+            great as this one if both were equally good; `None` for the first
+            system.
         signature: sacreBLEU's signature, with the number of resamples (`bs`)
             and the `seed`.
     """
@@ -53,7 +54,7 @@ def paired_bootstrap(
     lowercase: bool = False,
     tokenize: str = "13a",
 ) -> dict[str, list[BootstrapResult]]:
-    """Compare systems with the first of them, by paired bootstrap resampling.
+    """Compares systems with the first of them by paired bootstrap resampling.
 
     Texts as long as the references are drawn from their lines, with
     repetition, the same lines for every system; how often two systems differ
@@ -69,9 +70,10 @@ def paired_bootstrap(
         references: list of strings, as many as each system has.
         metrics: list of names among `"bleu"`, `"chrf"` and `"ter"`. Defaults
             to all.
-        num_resamples: int. At least 40. Defaults to `1000`.
-        seed: int. At least 1. Defaults to `12345`, as sacreBLEU's, whatever
-            `SACREBLEU_SEED` says.
+        num_resamples: int. The number of texts to draw, at least 40. Defaults
+            to `1000`.
+        seed: int. The seed of the drawing, at least 1. Defaults to `12345`,
+            as sacreBLEU's, whatever `SACREBLEU_SEED` says.
         lowercase: as for `corpus_scores`.
         tokenize: as for `corpus_scores`.
 
@@ -131,7 +133,7 @@ def paired_bootstrap(
 
 
 def check_bootstrap(num_resamples: int = 1000, seed: int = 12345) -> None:
-    """Refuse numbers that `paired_bootstrap` could do nothing with.
+    """Refuses numbers that `paired_bootstrap` could do nothing with.
 
     Raises:
         ValueError: if one is too small.
@@ -147,7 +149,8 @@ def check_bootstrap(num_resamples: int = 1000, seed: int = 12345) -> None:
             )
 
 
-def _p_value(result, first):
+def _p_value(result: Any, first: Any) -> float | None:
+    """Returns the p-value of a system, `None` for the first one."""
     if result is first:
         return None
     # Resamples that differ no more than their mean count for nothing there,
@@ -157,7 +160,7 @@ def _p_value(result, first):
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Without sacreBLEU's account of its steps, where logging shows it."""
+    """Keeps sacreBLEU from logging an account of its steps."""
     logger = logging.getLogger("sacrebleu")
     level = logger.level
     logger.setLevel(logging.ERROR)
@@ -169,7 +172,7 @@ def _quiet() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _sacrebleu_seed(seed: int) -> Iterator[None]:
-    """Give the seed the one way that sacreBLEU takes it."""
+    """Sets the seed in the environment, the one way that sacreBLEU takes it."""
     before = os.environ.get("SACREBLEU_SEED")
     os.environ["SACREBLEU_SEED"] = str(seed)
     try:

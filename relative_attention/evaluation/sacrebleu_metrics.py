@@ -1,4 +1,4 @@
-"""sacreBLEU's metrics, by name."""
+"""Makes sacreBLEU's metrics by their names."""
 
 from collections.abc import Sequence
 
@@ -16,15 +16,16 @@ def sacrebleu_metrics(
     tokenize: str = "13a",
     effective_order: bool = False,
 ) -> dict:
-    """The metrics of those names, as sacreBLEU's own command makes them.
+    """Returns the metrics of those names, as sacreBLEU's command makes them.
 
     Args:
-        names: some of `METRICS`.
-        lowercase: Whether BLEU and chrF ignore case; TER, as sacreBLEU has
-            it, always does. Its signature says so.
-        tokenize: BLEU's tokeniser.
-        effective_order: Whether BLEU leaves out n-grams longer than the
-            sentence, for scores of single sentences.
+        names: list of strings. Some of `METRICS`.
+        lowercase: bool. Whether BLEU and chrF ignore case; TER, as sacreBLEU
+            has it, always does, and its signature says so. Defaults to
+            `False`.
+        tokenize: string. The name of BLEU's tokeniser. Defaults to `"13a"`.
+        effective_order: bool. Whether BLEU leaves out n-grams longer than the
+            sentence, for scores of single sentences. Defaults to `False`.
 
     Returns:
         Dict of name to metric, in the order of `names`.
@@ -61,7 +62,7 @@ def check_lines(
     references: Sequence[str],
     name: str = "hypotheses",
 ) -> None:
-    """Refuse texts that do not stand line by line beside one another.
+    """Refuses texts that do not stand line by line beside one another.
 
     Raises:
         TypeError: if one of them is no list of strings.

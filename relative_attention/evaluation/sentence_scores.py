@@ -1,4 +1,4 @@
-"""BLEU, chrF and TER of each sentence, by sacreBLEU."""
+"""Computes BLEU, chrF and TER of each sentence with sacreBLEU."""
 
 from collections.abc import Sequence
 
@@ -14,9 +14,9 @@ def sentence_scores(
     lowercase: bool = False,
     tokenize: str = "13a",
 ) -> dict[str, list[float]]:
-    """Scores of each translation against its reference.
+    """Scores each translation against its reference.
 
-    For finding the sentences that are worth a look; their mean is not the
+    The scores find the sentences that are worth a look; their mean is not the
     score of the text. BLEU leaves out n-grams longer than the sentence
     (sacreBLEU's effective order), else short sentences would all score next
     to nothing.

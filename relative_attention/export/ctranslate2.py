@@ -1,8 +1,12 @@
-"""Trained translators for CTranslate2, an engine for CPUs and GPUs."""
+"""Exports translators to CTranslate2, an engine for CPUs and GPUs."""
 
-import pathlib
+from collections.abc import Iterator
+from typing import Any
 
+from relative_attention.atomic_files import AnyPath
 from relative_attention.atomic_files import atomic_directory
+from relative_attention.check_is_free import check_is_free
+from relative_attention.decoding import Translator
 from relative_attention.errors import InputError
 from relative_attention.export.ctranslate2_spec import transformer_spec
 from relative_attention.export.ctranslate2_vocabulary import check_vocabulary
@@ -13,8 +17,9 @@ from relative_attention.export.ctranslate2_vocabulary import save_vocabularies
 from relative_attention.install_hint import install_hint
 from relative_attention.models import Transformer
 from relative_attention.models.finite_weights import check_finite
+from relative_attention.tensor_type import Tensor
 
-# What CTranslate2 4.8 stores weights as. In all of them, biases, layer
+# CTranslate2 4.8 stores weights as one of these. In all of them, biases, layer
 # normalization and relation tables are floats.
 QUANTIZATIONS = (
     "float32",
@@ -32,8 +37,10 @@ QUANTIZATIONS = (
 _LEAST_POSITIONS = 1024
 
 
-def export_ctranslate2(translator, directory, quantization=None):
-    """Write a translator as a model that CTranslate2 loads.
+def export_ctranslate2(
+    translator: Translator, directory: AnyPath, quantization: str | None = None
+) -> None:
+    """Writes a translator as a model that CTranslate2 loads.
 
     It needs nothing of this package any more, nor Keras: `ctranslate2` and
     `sentencepiece` translate with it.
@@ -112,14 +119,7 @@ def export_ctranslate2(translator, directory, quantization=None):
             f" Received: quantization={quantization!r}."
         )
     _check_installed()
-    directory = pathlib.Path(directory)
-    if directory.exists() and not (
-        directory.is_dir() and not any(directory.iterdir())
-    ):
-        raise InputError(
-            f"{directory} is there already. Choose another folder, or delete "
-            "it."
-        )
+    check_is_free(directory)
     model = translator.model
     _check_model(model)
     config = model.config
@@ -135,7 +135,8 @@ def export_ctranslate2(translator, directory, quantization=None):
         spec.save(str(folder))
 
 
-def _check_installed():
+def _check_installed() -> None:
+    """Raises `InputError` if `ctranslate2` is not installed."""
     try:
         import ctranslate2  # noqa: F401
     except ImportError as error:
@@ -145,23 +146,15 @@ def _check_installed():
         ) from error
 
 
-def _check_model(model):
-    """Refuse what CTranslate2 has no variables for."""
+def _check_model(model: Any) -> None:
+    """Refuses a model that CTranslate2 has no variables for."""
     if not isinstance(model, Transformer):
         raise InputError(
             "The translator's model must be a `Transformer`. Received: "
             f"{type(model).__name__}."
         )
     config = model.config
-    tables = [
-        table
-        for block in (*model.encoder_blocks, *model.decoder_blocks)
-        for table in (
-            block.self_attention.key_relation_embeddings,
-            block.self_attention.value_relation_embeddings,
-        )
-        if table is not None
-    ]
+    tables = list(_relation_tables(model))
     if tables and model.encoder_positions is not None:
         raise InputError(
             "CTranslate2 has relative or absolute positions, not both. Train "
@@ -177,18 +170,30 @@ def _check_model(model):
         )
 
 
-def _num_positions(translator):
+def _relation_tables(model: Transformer) -> Iterator[Tensor]:
+    """Yields every table of relation embeddings, of keys and of values."""
+    for block in (*model.encoder_blocks, *model.decoder_blocks):
+        for table in (
+            block.self_attention.key_relation_embeddings,
+            block.self_attention.value_relation_embeddings,
+        ):
+            if table is not None:
+                yield table
+
+
+def _num_positions(translator: Translator) -> int:
+    """Returns how many absolute positions a translation may need."""
     return max(
         _LEAST_POSITIONS,
         translator.max_source_length + translator.max_extra_length,
     )
 
 
-def _check_finite(spec, quantization):
-    """Refuse arrays that are not finite, or will not be as they are stored."""
+def _check_finite(spec: Any, quantization: str | None) -> None:
+    """Refuses arrays that are not finite, or will not be as they are stored."""
     is_half = quantization in ("float16", "int8_float16")
     for name, variable in spec.variables().items():
-        # What is a string says that there is no array, or another's name.
+        # A string says that there is no array, or names another variable.
         if isinstance(variable, str) or "float" not in variable.dtype:
             continue
         array = variable.numpy()
@@ -199,8 +204,8 @@ def _check_finite(spec, quantization):
         )
 
 
-def _optimize(spec, quantization):
-    """Store equal arrays once, and quantise them."""
+def _optimize(spec: Any, quantization: str | None) -> None:
+    """Stores equal arrays once, and quantises them."""
     spec.validate()
     _check_finite(spec, quantization)
     if quantization not in ("bfloat16", "int8_bfloat16"):
@@ -211,7 +216,7 @@ def _optimize(spec, quantization):
 
     spec.optimize("int8_float32" if "int8" in quantization else None)
     for name, variable in spec.variables().items():
-        # What is a string is another name of an array.
+        # A string names another variable of an equal array.
         if isinstance(variable, str) or name.endswith("_scale"):
             continue
         if variable.dtype == "float32" and not variable.is_scalar():

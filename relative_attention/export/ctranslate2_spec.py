@@ -1,23 +1,44 @@
-"""Weights of a `Transformer` as the variables of CTranslate2's.
+"""Puts the weights of a `Transformer` into CTranslate2's variables.
 
-CTranslate2's matrices are `(outputs, inputs)`, the transpose of Keras', and
-their heads stand one after the other. Every array is a copy: CTranslate2
-quantises in place.
+A specification of CTranslate2 is a tree of Python objects whose attributes are
+the arrays of its `model.bin`. Its matrices are `(outputs, inputs)`, the
+transpose of Keras', and heads stand one after the other along one axis:
+
+    here, D inputs                   there
+    query_dense.kernel (D, N, H)     self_attention.linear[0], rows 0 to N * H
+    key_dense.kernel (D, N, H)       the same matrix, rows N * H to 2 * N * H
+    value_dense.kernel (D, N, H)     the same, the rest
+    output_dense.kernel (N, H, D)    self_attention.linear[1], (D, N * H)
+
+In cross-attention the query has `linear[0]` for itself, keys and values share
+`linear[1]`, and the output is `linear[2]`. Every array is a copy, because
+CTranslate2 quantises in place.
 """
 
 import math
+from collections.abc import Sequence
+from typing import Any
+from typing import TypeAlias
 
 import keras
 import numpy as np
 
+from relative_attention.models import Transformer
+from relative_attention.models import TransformerConfig
+from relative_attention.tensor_type import Tensor
 
-def transformer_spec(model, num_positions):
-    """CTranslate2's description of a model, with its weights.
+# A matrix `(outputs, inputs)` and its bias, `None` without one.
+_Linear: TypeAlias = tuple[np.ndarray, np.ndarray | None]
+
+
+def transformer_spec(model: Transformer, num_positions: int) -> Any:
+    """Returns CTranslate2's description of a model, with its weights.
 
     Args:
         model: `Transformer`. Its heads share their relation tables, and it
             has not both relative and absolute positions.
-        num_positions: int. Least rows of a table of absolute positions.
+        num_positions: int. The least number of rows of a table of absolute
+            positions.
 
     Returns:
         `ctranslate2.specs.TransformerSpec`, without vocabularies.
@@ -26,7 +47,7 @@ def transformer_spec(model, num_positions):
 
     config = model.config
     head_dim = max(config.head_dim, config.value_dim or config.head_dim)
-    arguments = {
+    arguments: dict[str, Any] = {
         "pre_norm": config.normalize_first,
         # Without relation tables CTranslate2 takes sinusoidal positions; what
         # has no positions at all gets a table of zeros.
@@ -43,39 +64,31 @@ def transformer_spec(model, num_positions):
     decoder = specs.TransformerDecoderSpec(
         config.num_decoder_layers,
         config.num_heads,
-        # What attention it returns: the mean of the last layer's heads.
+        # The attention it returns is the mean of the last layer's heads.
         alignment_heads=0,
         **arguments,
     )
     _set_embeddings(encoder, decoder, model)
-    for spec, blocks, positions, norm in (
-        (
-            encoder,
-            model.encoder_blocks,
-            model.encoder_positions,
-            model.encoder_norm,
-        ),
-        (
-            decoder,
-            model.decoder_blocks,
-            model.decoder_positions,
-            model.decoder_norm,
-        ),
-    ):
+    for side, name in ((encoder, "encoder"), (decoder, "decoder")):
+        positions = getattr(model, f"{name}_positions")
         if positions is not None and not _is_built_in(config):
-            spec.position_encodings.encodings = _position_table(
+            side.position_encodings.encodings = _position_table(
                 positions, num_positions, config
             )
+        # Pre-norm alone has a last normalization, behind all the blocks.
+        norm = getattr(model, f"{name}_norm")
         if norm is not None:
-            _set_norm(spec.layer_norm, norm)
-        for layer, block in zip(spec.layer, blocks):
+            _set_norm(side.layer_norm, norm)
+        blocks: Sequence[Any] = getattr(model, f"{name}_blocks")
+        for layer, block in zip(side.layer, blocks):
             _set_block(layer, block, head_dim)
     spec = specs.TransformerSpec(encoder, decoder)
     spec.config.layer_norm_epsilon = config.layer_norm_epsilon
     return spec
 
 
-def _set_embeddings(encoder, decoder, model):
+def _set_embeddings(encoder: Any, decoder: Any, model: Transformer) -> None:
+    """Sets the embeddings of both sides, and the projection to logits."""
     source = _array(model.source_embedding.embeddings)
     target = _array(model.target_embedding.embeddings)
     # Padding embeds to zero, also as the first input of the decoder; as a
@@ -84,7 +97,7 @@ def _set_embeddings(encoder, decoder, model):
     source[0] = 0
     target[0] = 0
     if model.target_space_embedding is not None:
-        # It is added to what is scaled.
+        # Every embedding is multiplied by sqrt(D), this one is not.
         scale = math.sqrt(model.config.hidden_dim)
         source += _array(model.target_space_embedding.embedding) / scale
     encoder.embeddings[0].weight = source
@@ -94,10 +107,10 @@ def _set_embeddings(encoder, decoder, model):
         decoder.projection.bias = _array(model.output_bias)
 
 
-def _is_built_in(config):
-    """Whether these are the positions that CTranslate2 computes itself.
+def _is_built_in(config: TransformerConfig) -> bool:
+    """Returns whether CTranslate2 computes these positions by itself.
 
-    They are tensor2tensor's formula, but from 1 on, and for even sizes.
+    It does for tensor2tensor's formula counted from 1, and for even sizes.
     """
     return (
         config.position_encoding == "sinusoidal"
@@ -107,19 +120,22 @@ def _is_built_in(config):
     )
 
 
-def _position_table(positions, num_positions, config):
-    """Rows of the first tokens, at least `num_positions` of them."""
+def _position_table(
+    positions: Any, num_positions: int, config: TransformerConfig
+) -> np.ndarray:
+    """Returns a row for each position, at least `num_positions` of them."""
     if config.position_encoding != "learned":
         numbers = np.arange(num_positions) + config.first_position
         return _array(positions.encode(numbers, config.hidden_dim))
     rows = _array(positions.embeddings)
-    # What lies beyond shares the last one.
+    # Positions beyond the learned ones share the last row.
     num_missing = max(config.first_position + num_positions - len(rows), 0)
     rows = np.pad(rows, ((0, num_missing), (0, 0)), mode="edge")
     return rows[config.first_position :]
 
 
-def _set_block(spec, block, head_dim):
+def _set_block(spec: Any, block: Any, head_dim: int) -> None:
+    """Sets all of a layer of the encoder or of the decoder."""
     attention = block.self_attention
     query, key, value, output = _head_matrices(attention, head_dim)
     _set_linear(spec.self_attention.linear[0], query, key, value)
@@ -145,13 +161,13 @@ def _set_block(spec, block, head_dim):
     _set_norm(spec.ffn.layer_norm, block.feed_forward_norm)
 
 
-def _head_matrices(attention, head_dim):
-    """Pairs of matrix and bias of query, key, value and output.
+def _head_matrices(attention: Any, head_dim: int) -> list[_Linear]:
+    """Returns matrix and bias of query, key, value and output.
 
-    CTranslate2 has one size for all heads, of queries, keys and values. What
-    is smaller is filled up with zeros, which change no product.
+    CTranslate2 has one size for all heads, of queries, keys and values.
+    Smaller ones are filled up with zeros, which change no product.
     """
-    pairs = []
+    pairs: list[_Linear] = []
     for dense in (
         attention.query_dense,
         attention.key_dense,
@@ -166,11 +182,11 @@ def _head_matrices(attention, head_dim):
     kernel = np.moveaxis(_array(dense.kernel), -1, 0)  # (D, N, H_v)
     bias = None if dense.bias is None else _array(dense.bias)
     kernel = _pad_last(kernel, head_dim)
-    return *pairs, (kernel.reshape(len(kernel), -1), bias)
+    return [*pairs, (kernel.reshape(len(kernel), -1), bias)]
 
 
-def _set_relations(spec, attention, head_dim):
-    """Row `r` belongs to the distance `r - K`, there as here."""
+def _set_relations(spec: Any, attention: Any, head_dim: int) -> None:
+    """Sets the relation tables; row `r` is distance `r - K`, there as here."""
     from ctranslate2.specs.model_spec import OPTIONAL
 
     keys = attention.key_relation_embeddings
@@ -189,35 +205,38 @@ def _set_relations(spec, attention, head_dim):
         )
 
 
-def _relation_table(embeddings, head_dim):
+def _relation_table(embeddings: Tensor, head_dim: int) -> np.ndarray:
+    """Returns the table `(2K + 1, H)` that all heads share."""
     table = _array(embeddings)
     return _pad_last(table[0] if table.ndim == 3 else table, head_dim)
 
 
-def _set_scale(spec, attention, head_dim):
+def _set_scale(spec: Any, attention: Any, head_dim: int) -> None:
+    """Sets what queries are multiplied by, where it is not `head_dim^-0.5`."""
     if head_dim != attention.key_dim:
         spec.queries_scale = np.float32(attention.key_dim**-0.5)
 
 
-def _set_linear(spec, *pairs):
-    """Stack matrices and biases, `None` where there is none, in this order."""
+def _set_linear(spec: Any, *pairs: _Linear) -> None:
+    """Stacks matrices, and biases where they have them, in this order."""
     spec.weight = np.concatenate([weight for weight, _ in pairs])
-    biases = [bias for _, bias in pairs]
-    if biases[0] is not None:
+    biases = [bias for _, bias in pairs if bias is not None]
+    if biases:
         spec.bias = np.concatenate(biases)
 
 
-def _set_norm(spec, layer):
+def _set_norm(spec: Any, layer: Any) -> None:
+    """Sets scale and offset of a layer normalization."""
     spec.gamma = _array(layer.gamma)
     spec.beta = _array(layer.beta)
 
 
-def _pad_last(array, size):
-    """Zeros behind the last axis, up to `size`."""
+def _pad_last(array: np.ndarray, size: int) -> np.ndarray:
+    """Fills the last axis up with zeros to `size`."""
     widths = [(0, 0)] * (array.ndim - 1) + [(0, size - array.shape[-1])]
     return np.pad(array, widths)
 
 
-def _array(weight):
-    """A copy, float32."""
+def _array(weight: Tensor) -> np.ndarray:
+    """Returns a copy of a weight as a float32 array."""
     return np.array(keras.ops.convert_to_numpy(weight), "float32")

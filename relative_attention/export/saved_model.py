@@ -1,11 +1,14 @@
-"""A translator as one TensorFlow graph, from strings to strings."""
+"""Exports a translator as one TensorFlow graph, from strings to strings."""
 
-import pathlib
+from collections.abc import Sequence
 
 import keras
 
+from relative_attention.atomic_files import AnyPath
 from relative_attention.atomic_files import atomic_directory
+from relative_attention.check_is_free import check_is_free
 from relative_attention.data import Vocabulary
+from relative_attention.decoding import Translator
 from relative_attention.errors import InputError
 from relative_attention.export.serving_graph import SERVING_DTYPES
 from relative_attention.export.serving_graph import serving_module
@@ -16,14 +19,14 @@ from relative_attention.models.weights import weight_name
 
 
 def export_saved_model(
-    translator,
-    directory,
-    dtype="float32",
-    num_results=None,
-    token_ids_only=False,
-    warmup=(),
-):
-    """Write a SavedModel that translates, for TensorFlow Serving and others.
+    translator: Translator,
+    directory: AnyPath,
+    dtype: str = "float32",
+    num_results: int | None = None,
+    token_ids_only: bool = False,
+    warmup: Sequence[str] = (),
+) -> None:
+    """Writes a SavedModel that translates, for TensorFlow Serving and others.
 
     Tokeniser, model, beam search and detokeniser are in its graph; a process
     that imported `tensorflow` and `tensorflow_text` loads it. It translates
@@ -47,13 +50,13 @@ def export_saved_model(
         dtype: `"float32"` or `"float16"`, what the weights are stored as.
             They are computed with in float32 either way. Defaults to
             `"float32"`.
-        num_results: int. Translations of `n_best`. Defaults to `None`, as
-            many as there are beams.
-        token_ids_only: bool. Leave out the signatures on strings, for a
-            vocabulary that does not run in a graph. Defaults to `False`.
+        num_results: int. The number of translations of `n_best`. Defaults to
+            `None`, as many as there are beams.
+        token_ids_only: bool. Whether to leave out the signatures on strings,
+            for a vocabulary that does not run in a graph. Defaults to `False`.
         warmup: list of strings. Sentences for TensorFlow Serving to
             translate before it takes requests; needs the package
-            `tensorflow-serving-api`. Defaults to none.
+            `tensorflow-serving-api`. Defaults to no sentences.
 
     Raises:
         ValueError: if a number or the dtype is out of range.
@@ -65,14 +68,7 @@ def export_saved_model(
     """
     num_results = translator.num_beams if num_results is None else num_results
     _check_arguments(translator, dtype, num_results, token_ids_only, warmup)
-    directory = pathlib.Path(directory)
-    if directory.exists() and not (
-        directory.is_dir() and not any(directory.iterdir())
-    ):
-        raise InputError(
-            f"{directory} is there already. Choose another folder, or delete "
-            "it."
-        )
+    check_is_free(directory)
     if warmup:
         check_serving_api()
     check_finite({weight_name(w): w for w in translator.model.weights}, dtype)
@@ -87,7 +83,14 @@ def export_saved_model(
             write_warmup_requests(warmup, folder)
 
 
-def _check_arguments(translator, dtype, num_results, token_ids_only, warmup):
+def _check_arguments(
+    translator: Translator,
+    dtype: str,
+    num_results: int,
+    token_ids_only: bool,
+    warmup: Sequence[str],
+) -> None:
+    """Refuses arguments that are wrong or contradict one another."""
     if keras.backend.backend() != "tensorflow":
         raise InputError(
             "A SavedModel is made on TensorFlow; Keras runs on "
@@ -117,7 +120,8 @@ def _check_arguments(translator, dtype, num_results, token_ids_only, warmup):
         )
 
 
-def _check_vocabularies(translator):
+def _check_vocabularies(translator: Translator) -> None:
+    """Refuses vocabularies that cannot be part of a graph."""
     for vocabulary in (translator.source_vocabulary, translator.vocabulary):
         if not isinstance(vocabulary, Vocabulary):
             raise InputError(

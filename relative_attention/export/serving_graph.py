@@ -1,23 +1,36 @@
-"""The functions of a SavedModel."""
+"""Builds the functions of a SavedModel that translates."""
 
 import contextlib
 import hashlib
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING
+from typing import Any
 
 import keras
 
-from relative_attention.decoding.beam_search import search
-from relative_attention.decoding.constraints import END_ID
+from relative_attention.decoding import Translator
+from relative_attention.decoding.beam_search_loop import BeamInputs
+from relative_attention.decoding.beam_search_loop import beam_search_loop
+from relative_attention.decoding.constraint_tensors import constraint_tensors
 from relative_attention.decoding.constraints import IMPOSSIBLE
-from relative_attention.decoding.constraints import constraint_tensors
+from relative_attention.decoding.start_and_end import END_ID
+from relative_attention.models import Transformer
 from relative_attention.quiet_tensorflow import without_info_lines
+from relative_attention.tensor_type import Tensor
+
+if TYPE_CHECKING:
+    import tensorflow as tf
 
 SERVING_DTYPES = ("float32", "float16")
-# What Python's `str.strip` takes away.
+# These characters are the ones that Python's `str.strip` takes away.
 _BLANK = r"[\t-\r\x1c-\x20\x{85}\p{Z}]*"
 
 
-def serving_module(translator, dtype, num_results, token_ids_only):
-    """What `tf.saved_model.save` takes.
+def serving_module(
+    translator: Translator, dtype: str, num_results: int, token_ids_only: bool
+) -> tuple["tf.Module", dict[str, Callable]]:
+    """Builds what `tf.saved_model.save` takes.
 
     Args:
         translator, dtype, num_results, token_ids_only: see
@@ -31,11 +44,11 @@ def serving_module(translator, dtype, num_results, token_ids_only):
     module = tf.Module()
     module.weights, weights_in_use = _stored_weights(translator.model, dtype)
 
-    def decode(source_token_ids, num_results):
+    def decode(source_token_ids: Tensor, num_results: int) -> dict[str, Tensor]:
         with weights_in_use():
             return _search(translator, source_token_ids, num_results)
 
-    def token_ids(source_token_ids):
+    def token_ids(source_token_ids: Tensor) -> dict[str, Tensor]:
         return decode(source_token_ids, num_results)
 
     signatures = {
@@ -49,14 +62,17 @@ def serving_module(translator, dtype, num_results, token_ids_only):
     }
     if not token_ids_only:
         text = _Text(translator)
-        # What the graph uses must hang on what is saved.
+        # What a graph uses is saved only if an attribute of the module leads
+        # to it.
         module.tokenizers = [text.source, text.target]
 
-        def n_best(sentences, num_results=num_results):
+        def n_best(
+            sentences: Tensor, num_results: int = num_results
+        ) -> dict[str, Tensor]:
             results = decode(text.token_ids(sentences), num_results)
             return text.translations(sentences, results)
 
-        def serving_default(sentences):
+        def serving_default(sentences: Tensor) -> dict[str, Tensor]:
             results = n_best(sentences, num_results=1)
             return {name: value[:, 0] for name, value in results.items()}
 
@@ -73,10 +89,13 @@ def serving_module(translator, dtype, num_results, token_ids_only):
     return module, signatures
 
 
-def _stored_weights(model, dtype):
-    """Variables to save, and a context in which the model computes with them.
+def _stored_weights(
+    model: Transformer, dtype: str
+) -> tuple[list[Any], Callable[[], AbstractContextManager]]:
+    """Returns variables to save, and a context that computes with them.
 
-    In float32 they are the model's own.
+    In float32 they are the model's own. In float16 they are copies, which the
+    graph casts to float32 each time: half the file, the same arithmetic.
     """
     import tensorflow as tf
 
@@ -89,7 +108,7 @@ def _stored_weights(model, dtype):
         for weight in model.weights
     ]
 
-    def in_use():
+    def in_use() -> AbstractContextManager:
         values = [
             tf.cast(tf.convert_to_tensor(variable), weight.dtype)
             for variable, weight in zip(stored, model.weights)
@@ -101,29 +120,33 @@ def _stored_weights(model, dtype):
     return stored, in_use
 
 
-def _search(translator, source_token_ids, num_results):
-    """As `Translator` calls `beam_search`, on tensors."""
-    tensors = constraint_tensors(
-        source_token_ids,
-        max_extra_length=translator.max_extra_length,
-        max_length=translator.max_length,
-        min_length=translator.min_length,
+def _search(
+    translator: Translator, source_token_ids: Tensor, num_results: int
+) -> dict[str, Tensor]:
+    """Searches as `Translator` calls `beam_search`, but on tensors."""
+    inputs = BeamInputs(
+        constraints=constraint_tensors(
+            source_token_ids,
+            max_extra_length=translator.max_extra_length,
+            max_length=translator.max_length,
+            min_length=translator.min_length,
+        ),
+        length_penalty=keras.ops.convert_to_tensor(
+            translator.length_penalty, "float32"
+        ),
     )
-    tensors["length_penalty"] = keras.ops.convert_to_tensor(
-        translator.length_penalty, "float32"
-    )
-    return search(
+    return beam_search_loop(
         translator.model,
-        tensors,
+        inputs,
         num_beams=translator.num_beams,
         num_results=num_results,
     )
 
 
 class _Text:
-    """Strings to ids and back, as `Translator` does it, in the graph."""
+    """Turns strings to ids and back in the graph, as `Translator` does."""
 
-    def __init__(self, translator):
+    def __init__(self, translator: Translator) -> None:
         import tensorflow_text
 
         self.limit = translator.max_source_length - 1
@@ -139,16 +162,22 @@ class _Text:
                 )
             )
 
-    def token_ids(self, sentences):
-        """Strings `(B,)` -> int32 `(B, S)`."""
+    def token_ids(self, sentences: Tensor) -> Tensor:
+        """Cuts strings `(B,)` into token ids, int32 `(B, S)`."""
         import tensorflow as tf
 
         rows = self.source.tokenize(_valid(sentences))[:, : self.limit]
         ends = tf.fill((tf.shape(sentences)[0], 1), self.end_id)
         return tf.concat([rows, ends], axis=1).to_tensor()
 
-    def translations(self, sentences, results):
-        """The strings and scores of what was found for the sentences."""
+    def translations(
+        self, sentences: Tensor, results: dict[str, Tensor]
+    ) -> dict[str, Tensor]:
+        """Returns strings and scores `(B, num_results)` of what was found.
+
+        Tokens up to the first end of sentence make a translation:
+        `cumsum(token_id == END_ID)` is 0 before it.
+        """
         import tensorflow as tf
 
         token_ids = results["token_ids"]
@@ -163,7 +192,7 @@ class _Text:
         # A translation is a line: whoever reads it counts lines.
         texts = tf.strings.regex_replace(texts, r"\n", " ")
         texts = tf.reshape(texts, (batch_size, num_results))
-        # What is empty is not searched for: it has one translation.
+        # A blank sentence has one translation, itself, with the score 0.
         is_blank = tf.strings.regex_full_match(sentences, _BLANK)[:, None]
         blank_scores = tf.where(tf.range(num_results) == 0, 0.0, IMPOSSIBLE)
         return {
@@ -172,8 +201,8 @@ class _Text:
         }
 
 
-def _name(model):
-    """A name for a SentencePiece model that no other has.
+def _name(model: bytes) -> str:
+    """Returns a name for a SentencePiece model that no other has.
 
     Loaded tokenisers of one name, be they of several SavedModels, are all the
     one that was loaded first.
@@ -181,8 +210,8 @@ def _name(model):
     return f"sentencepiece_{hashlib.sha256(model).hexdigest()}"
 
 
-def _valid(strings):
-    """UTF-8 with U+FFFD in place of what is not."""
+def _valid(strings: Tensor) -> Tensor:
+    """Replaces bytes that are not UTF-8 by U+FFFD."""
     import tensorflow as tf
 
     return tf.strings.unicode_transcode(strings, "UTF-8", "UTF-8")

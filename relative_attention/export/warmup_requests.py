@@ -1,13 +1,15 @@
-"""What TensorFlow Serving translates before it takes requests."""
+"""Writes the sentences that TensorFlow Serving translates at its start."""
 
 import pathlib
+from collections.abc import Sequence
 
+from relative_attention.atomic_files import AnyPath
 from relative_attention.errors import InputError
 from relative_attention.install_hint import install_hint
 
 
-def check_serving_api():
-    """Refuse to begin without what the requests are written with.
+def check_serving_api() -> None:
+    """Refuses to begin without the package that requests are written with.
 
     Raises:
         InputError: if the package `tensorflow-serving-api` is missing.
@@ -21,8 +23,11 @@ def check_serving_api():
         ) from error
 
 
-def write_warmup_requests(sentences, directory):
-    """Write one request a sentence, where TensorFlow Serving looks for them.
+def write_warmup_requests(sentences: Sequence[str], directory: AnyPath) -> None:
+    """Writes a request for each sentence, where TensorFlow Serving looks.
+
+    It reads `assets.extra/tf_serving_warmup_requests` of a SavedModel, a
+    TFRecord file of protocol buffers `PredictionLog`.
 
     Args:
         sentences: list of strings.

@@ -1,7 +1,11 @@
 """Attention from the decoder to the encoder."""
 
+from collections.abc import Callable
+from typing import Any
+
 import keras
 
+from relative_attention.layers.argument_types import Shape
 from relative_attention.layers.attention_output_spec import (
     attention_output_spec,
 )
@@ -15,6 +19,7 @@ from relative_attention.ops.given_mask import given_mask
 from relative_attention.ops.given_mask import same_size
 from relative_attention.ops.step_attention import step_context
 from relative_attention.ops.step_attention import step_logits
+from relative_attention.tensor_type import Tensor
 
 
 @keras.saving.register_keras_serializable(package="relative_attention")
@@ -62,23 +67,24 @@ class CrossAttention(MultiHeadLayer):
 
     Raises:
         ValueError: if a size is not positive, `encoder_outputs` has another
-            batch size or width than it should, or `padding_mask` is none.
+            batch size or width than it should, or `padding_mask` is not a
+            mask of the source.
 
     Reference:
      - [Vaswani et al., 2017](https://arxiv.org/abs/1706.03762), section 3.2.3
     """
 
-    def build(self, inputs_shape, encoder_outputs_shape):
+    def build(self, inputs_shape: Shape, encoder_outputs_shape: Shape) -> None:
         self._build_projections(inputs_shape, encoder_outputs_shape)
 
     def call(
         self,
-        inputs,
-        encoder_outputs,
-        padding_mask=None,
-        return_attention_scores=False,
-        training=None,
-    ):
+        inputs: Tensor,
+        encoder_outputs: Tensor,
+        padding_mask: Tensor | None = None,
+        return_attention_scores: bool = False,
+        training: bool | None = None,
+    ) -> Tensor | tuple[Tensor, Tensor]:
         self._check_source(inputs, encoder_outputs, padding_mask)
         outputs, scores = self.attend(
             inputs,
@@ -88,8 +94,8 @@ class CrossAttention(MultiHeadLayer):
         )
         return (outputs, scores) if return_attention_scores else outputs
 
-    def project_source(self, encoder_outputs):
-        """Keys and values of the source, once for all queries.
+    def project_source(self, encoder_outputs: Tensor) -> dict[str, Tensor]:
+        """Computes keys and values of the source, once for all queries.
 
         Args:
             encoder_outputs: float tensor `(B, S, D)`.
@@ -104,42 +110,60 @@ class CrossAttention(MultiHeadLayer):
 
     def attend(
         self,
-        inputs,
-        source,
-        padding_mask=None,
-        few_queries=False,
-        training=None,
-    ):
-        """Attend to what `project_source` returned.
+        inputs: Tensor,
+        source: dict[str, Tensor],
+        padding_mask: Tensor | None = None,
+        few_queries: bool = False,
+        training: bool | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """Attends to the keys and values that `project_source` returned.
 
         Args:
             inputs: float tensor `(B, T, D)`, the target side.
             source: what `project_source` returned.
             padding_mask: bool tensor `(B, S)`. `True` = real token.
-            few_queries: bool. Whether these are the hypotheses of a step of
-                decoding; the numbers are the same. Defaults to `False`.
+            few_queries: A boolean to indicate whether the queries are the
+                beams of a decoding step, which other products compute faster;
+                the numbers are the same. Defaults to `False`.
             training: bool. Whether dropout is active.
 
         Returns:
             Pair of outputs `(B, T, D)` and scores `(B, N, T, S)`.
         """
         (query,) = project_to_heads(inputs, [self.query_dense])
-        find_logits, find_context = attention_logits, attention_context
+        # The same numbers by other products: see `ops/step_attention.py`.
+        find_logits: Callable[..., Tensor] = attention_logits
+        find_context: Callable[..., Tensor] = attention_context
         if few_queries:
             find_logits, find_context = step_logits, step_context
+        # Vaswani et al., eq. 1: softmax(Q K^T / sqrt(d_k)) V
         logits = find_logits(query * self.key_dim**-0.5, source["key"])
         mask = None
         if padding_mask is not None:
+            # (B, 1, 1, S): the same for every head and query.
             mask = given_mask("padding_mask", padding_mask)[:, None, None, :]
-        scores = masked_softmax(logits, mask)
+        scores = masked_softmax(logits, mask)  # (B, N, T, S)
+        # As in tensor2tensor, scores are dropped, and those that are
+        # returned are whole.
         context = find_context(
             self.dropout_layer(scores, training=training), source["value"]
         )
         return self._merge_heads(context), scores
 
-    def _check_source(self, inputs, encoder_outputs, padding_mask):
+    def _check_source(
+        self,
+        inputs: Tensor,
+        encoder_outputs: Tensor,
+        padding_mask: Tensor | None,
+    ) -> None:
+        """Raises `ValueError` if the source does not fit `inputs`."""
         shape = tuple(encoder_outputs.shape)
-        expected = (inputs.shape[0], "S", self.key_dense.kernel.shape[0])
+        # Its width is that of the kernel, once the layer is built for it.
+        expected: tuple[Any, ...] = (
+            inputs.shape[0],
+            "S",
+            self.key_dense.kernel.shape[0],
+        )
         if len(shape) != 3 or not all(map(same_size, shape, expected)):
             raise ValueError(
                 "`encoder_outputs` must have shape "
@@ -149,17 +173,19 @@ class CrossAttention(MultiHeadLayer):
         if padding_mask is not None:
             check_padding_mask("padding_mask", padding_mask, *shape[:2])
 
-    def compute_output_shape(self, inputs_shape, encoder_outputs_shape):
+    def compute_output_shape(
+        self, inputs_shape: Shape, encoder_outputs_shape: Shape
+    ) -> Shape:
         return self._outputs_shape(inputs_shape)
 
     def compute_output_spec(
         self,
-        inputs,
-        encoder_outputs,
-        padding_mask=None,
-        return_attention_scores=False,
-        training=None,
-    ):
+        inputs: Tensor,
+        encoder_outputs: Tensor,
+        padding_mask: Tensor | None = None,
+        return_attention_scores: bool = False,
+        training: bool | None = None,
+    ) -> keras.KerasTensor | tuple[keras.KerasTensor, ...]:
         self._check_source(inputs, encoder_outputs, padding_mask)
         b, t, _ = inputs.shape
         return attention_output_spec(

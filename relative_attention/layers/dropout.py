@@ -1,12 +1,21 @@
 """Dropout that draws a quarter of the random numbers."""
 
 import math
+from collections.abc import Callable
+from collections.abc import Sequence
 
 import keras
 from keras import ops
 
 from relative_attention.layers.replica_seeds import replica_seeds
+from relative_attention.ops.custom_gradient import custom_gradient
+from relative_attention.tensor_type import Tensor
 
+# Forward and backward pass for 2,048 rows of 512 on two CPU cores take 1.3
+# times as long with Keras' own on TensorFlow, 2.9 on JAX, 1.4 on PyTorch. On
+# GPUs neither was measured; what a seed drops is the same on all machines.
+
+# How many values a byte has.
 _LEVELS = 256
 # Eight bits resolve lower rates poorly, and those as near to one.
 _LEAST_RATE = 1 / 32
@@ -31,56 +40,59 @@ class Dropout(keras.layers.Dropout):
     Keras' own.
     """
 
-    def call(self, inputs, training=False):
+    def call(self, inputs: Tensor, training: bool | None = False) -> Tensor:
         if not training or self.rate == 0:
             return inputs
         if self.noise_shape is not None:
-            return keras.random.dropout(
-                inputs,
-                self.rate,
-                noise_shape=self.noise_shape,
-                seed=replica_seeds(self.seed_generator),
-            )
-        keep = self.draw_kept(ops.shape(inputs))
+            with replica_seeds(self.seed_generator) as seed:
+                return keras.random.dropout(
+                    inputs, self.rate, noise_shape=self.noise_shape, seed=seed
+                )
+        keep_mask = self.draw_keep_mask(ops.shape(inputs))
         scale = 1 / (1 - self.rate)
 
-        @ops.custom_gradient
-        def drop(inputs):
-            # Written out so that a byte an element waits for the gradient,
-            # and not a number of the size of the inputs.
-            def gradient(*arguments, upstream=None):
-                if upstream is None:
-                    (upstream,) = arguments
-                return select(upstream)
-
-            return select(inputs), gradient
-
-        def select(values):
+        def select(values: Tensor) -> Tensor:
             zeros = ops.zeros((), values.dtype)
             return ops.where(
-                keep, values * ops.cast(scale, values.dtype), zeros
+                keep_mask, values * ops.cast(scale, values.dtype), zeros
             )
+
+        @custom_gradient
+        def drop(inputs: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
+            # Written out so that a byte an element waits for the gradient,
+            # and not a number of the size of the inputs.
+            return select(inputs), select
 
         return drop(inputs)
 
-    def draw_kept(self, shape):
-        """Which elements are kept: bool, of the given shape."""
+    def draw_keep_mask(self, shape: Sequence[int | Tensor]) -> Tensor:
+        """Draws which elements are kept.
+
+        Args:
+            shape: tuple of int, or of int scalar tensors.
+
+        Returns:
+            Bool tensor of that shape. `True` = kept.
+        """
         if not _LEAST_RATE <= self.rate <= 1 - _LEAST_RATE:
-            seed = replica_seeds(self.seed_generator)
             # In half precision 0 is drawn more often than a small rate.
-            draws = keras.random.uniform(shape, dtype="float32", seed=seed)
+            with replica_seeds(self.seed_generator) as seed:
+                draws = keras.random.uniform(shape, dtype="float32", seed=seed)
             return draws >= self.rate
         size = math.prod(shape)
         # One word more than the elements need decides how to round.
-        words = keras.random.randint(
-            (size // 4 + 2, 1),
-            -(2**31),
-            2**31 - 1,
-            dtype="int32",
-            seed=replica_seeds(self.seed_generator),
-        )
+        with replica_seeds(self.seed_generator) as seed:
+            words = keras.random.randint(
+                (size // 4 + 2, 1),
+                -(2**31),
+                2**31 - 1,
+                dtype="int32",
+                seed=seed,
+            )
+        # 256 * rate = level + fraction: rounded up with probability fraction.
         level, fraction = divmod(self.rate * _LEVELS, 1)
         round_up = words[0, 0] < int(fraction * 2**32) - 2**31
+        # Read as int8, bytes lie between -128 and 127.
         threshold = int(level) - _LEVELS // 2 + ops.cast(round_up, "int8")
         levels = ops.reshape(ops.view(words[1:], "int8"), (-1,))[:size]
         return ops.reshape(levels >= threshold, shape)

@@ -1,24 +1,31 @@
 """The position-wise feed-forward layer."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
 from relative_attention.argument_checks import checked_int
 from relative_attention.argument_checks import checked_rate
+from relative_attention.layers.argument_types import Shape
 from relative_attention.layers.dropout import Dropout
+from relative_attention.layers.width_spec import known_width
 from relative_attention.layers.width_spec import width_spec
-from relative_attention.ops.fixed_shape import fixed_shape
+from relative_attention.ops.static_shape import static_shape
+from relative_attention.tensor_type import Tensor
 
 
 @keras.saving.register_keras_serializable(package="relative_attention")
 class FeedForward(keras.layers.Layer):
     """Two dense layers with a ReLU between, the same at every position.
 
+    `max(0, x W_1 + b_1) W_2 + b_2`, with as many outputs as inputs.
+
     Args:
         intermediate_dim: int. Size `F` of the layer between.
-        dropout: float. Rate in `[0, 1)` after the ReLU. The paper has none,
-            tensor2tensor 0.1 since its second set of hyperparameters.
-            Defaults to `0.0`.
+        dropout: float. Rate in `[0, 1)` after the ReLU. The paper does not
+            drop here; tensor2tensor does since its second set of
+            hyperparameters, at 0.1. Defaults to `0.0`.
         seed: int. Seed of the dropout.
         **kwargs: arguments of `keras.layers.Layer`.
 
@@ -33,7 +40,13 @@ class FeedForward(keras.layers.Layer):
      - [Vaswani et al., 2017](https://arxiv.org/abs/1706.03762), section 3.3
     """
 
-    def __init__(self, intermediate_dim, dropout=0.0, seed=None, **kwargs):
+    def __init__(
+        self,
+        intermediate_dim: int,
+        dropout: float = 0.0,
+        seed: int | None = None,
+        **kwargs: Any,
+    ) -> None:
         intermediate_dim = checked_int("intermediate_dim", intermediate_dim)
         dropout = checked_rate("dropout", dropout)
         super().__init__(**kwargs)
@@ -52,27 +65,29 @@ class FeedForward(keras.layers.Layer):
             dropout, seed=seed, dtype=self.dtype_policy
         )
 
-    def build(self, inputs_shape):
+    def build(self, inputs_shape: Shape) -> None:
         self.input_spec = width_spec(inputs_shape, min_ndim=2)
-        hidden_dim = inputs_shape[-1]
+        hidden_dim = known_width(inputs_shape)
         self.intermediate_dense.build((None, hidden_dim))
         self.output_dense = keras.layers.Dense(
             hidden_dim, dtype=self.dtype_policy, name="output"
         )
         self.output_dense.build((None, self.intermediate_dim))
 
-    def call(self, inputs, training=None):
+    def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
         # As a matrix: TensorFlow then computes product, bias and ReLU in one.
         rows = ops.reshape(inputs, (-1, inputs.shape[-1]))
         intermediate = self.dropout_layer(
             self.intermediate_dense(rows), training=training
         )
-        return ops.reshape(self.output_dense(intermediate), fixed_shape(inputs))
+        return ops.reshape(
+            self.output_dense(intermediate), static_shape(inputs)
+        )
 
-    def compute_output_shape(self, inputs_shape):
+    def compute_output_shape(self, inputs_shape: Shape) -> Shape:
         return inputs_shape
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "intermediate_dim": self.intermediate_dim,

@@ -1,11 +1,14 @@
 """The projections into heads and out of them."""
 
 import math
+from collections.abc import Sequence
 
 import keras
 from keras import ops
 
-from relative_attention.ops.fixed_shape import fixed_shape
+from relative_attention.layers.argument_types import Shape
+from relative_attention.ops.static_shape import static_shape
+from relative_attention.tensor_type import Tensor
 
 
 @keras.saving.register_keras_serializable(package="relative_attention")
@@ -22,26 +25,36 @@ class HeadProjection(keras.layers.EinsumDense):
     kernel, in the same order.
     """
 
-    def call(self, inputs, training=None):
+    def build(self, input_shape: Shape) -> None:
+        super().build(input_shape)
+        # A contracted axis is one of the inputs and of the kernel, every
+        # other axis of either is one of the outputs.
+        output_rank = 1 + len(self.partial_output_shape)
+        self.num_contracted_axes = (
+            len(input_shape) + len(self.kernel.shape) - output_rank
+        ) // 2
+
+    def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
+        num_contracted = self.num_contracted_axes
         kernel_shape = tuple(self.kernel.shape)
-        num_contracted = len(kernel_shape) - self._num_output_axes()
         num_rows = math.prod(kernel_shape[:num_contracted])
         outputs = ops.matmul(
             ops.reshape(inputs, (-1, num_rows)),
             ops.reshape(self.kernel, (num_rows, -1)),
         )
-        kept = fixed_shape(inputs)[:-num_contracted]
-        outputs = ops.reshape(outputs, kept + kernel_shape[num_contracted:])
+        batch_shape = static_shape(inputs)[:-num_contracted]
+        outputs = ops.reshape(
+            outputs, batch_shape + kernel_shape[num_contracted:]
+        )
         return outputs if self.bias is None else outputs + self.bias
 
-    def _num_output_axes(self):
-        input_axes, rest = self.equation.split(",")
-        kernel_axes, _ = rest.split("->")
-        return len(set(kernel_axes) - set(input_axes))
 
-
-def project_to_heads(inputs, projections, as_one=True):
-    """Project `inputs` by several `HeadProjection`s in one matrix product.
+def project_to_heads(
+    inputs: Tensor,
+    projections: Sequence[HeadProjection],
+    as_one: bool = True,
+) -> list[Tensor]:
+    """Projects `inputs` by several `HeadProjection`s in one matrix product.
 
     One product is faster than three, and so is one gradient with respect to
     `inputs`. Of few rows it is slower: the kernels must be put side by side.
@@ -50,14 +63,15 @@ def project_to_heads(inputs, projections, as_one=True):
         inputs: float tensor `(B, T, D)`.
         projections: built `HeadProjection`s with kernels `(D, N, H)`, the
             same `N` in all. Where `H` differs, each is computed on its own.
-        as_one: bool. Whether it is to be one product. Defaults to `True`.
+        as_one: A boolean to indicate whether it is to be one product.
+            Defaults to `True`.
 
     Returns:
         List of float tensors `(B, N, T, H)`, one for each projection.
     """
     if not as_one or len(projections) == 1:
         return _project_apart(inputs, projections)
-    batch_size, length, hidden_dim = fixed_shape(inputs)
+    batch_size, length, hidden_dim = static_shape(inputs)
     kernels = [ops.cast(p.kernel, inputs.dtype) for p in projections]
     _, num_heads, head_dim = kernels[0].shape
     if any(kernel.shape[-1] != head_dim for kernel in kernels):
@@ -77,5 +91,7 @@ def project_to_heads(inputs, projections, as_one=True):
     return ops.unstack(ops.transpose(outputs, (2, 0, 3, 1, 4)), axis=0)
 
 
-def _project_apart(inputs, projections):
+def _project_apart(
+    inputs: Tensor, projections: Sequence[HeadProjection]
+) -> list[Tensor]:
     return [ops.transpose(p(inputs), (0, 2, 1, 3)) for p in projections]

@@ -1,20 +1,25 @@
 """Layer normalization over the last axis."""
 
+from typing import Any
+
 import keras
 
 from relative_attention.ops.layer_normalization import layer_normalization
+from relative_attention.tensor_type import Tensor
 
 
 @keras.saving.register_keras_serializable(package="relative_attention")
 class LayerNormalization(keras.layers.LayerNormalization):
-    """`keras.layers.LayerNormalization` with a gradient twice as fast.
+    """`keras.layers.LayerNormalization` with a faster gradient on CPUs.
+
+    On PyTorch and on GPUs it computes as Keras' own does.
 
     Takes the arguments of `keras.layers.LayerNormalization`, of which it
     supports the default axis with scale and centre. `epsilon` defaults to
     `1e-6`, tensor2tensor's, where Keras has `1e-3`.
     """
 
-    def __init__(self, epsilon=1e-6, **kwargs):
+    def __init__(self, epsilon: float = 1e-6, **kwargs: Any) -> None:
         super().__init__(epsilon=epsilon, **kwargs)
         if self.axis not in (-1, [-1]) or not (self.scale and self.center):
             raise ValueError(
@@ -24,7 +29,7 @@ class LayerNormalization(keras.layers.LayerNormalization):
                 f"center={self.center}."
             )
 
-    def call(self, inputs):
+    def call(self, inputs: Tensor) -> Tensor:
         outputs = layer_normalization(
             inputs, self.gamma, self.beta, self.epsilon
         )

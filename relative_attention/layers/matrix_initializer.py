@@ -1,9 +1,13 @@
 """Initial values of a kernel with head axes, drawn as those of a matrix."""
 
 import math
+from typing import Any
 
 import keras
 from keras import ops
+
+from relative_attention.layers.argument_types import InitializerLike
+from relative_attention.tensor_type import Tensor
 
 
 @keras.saving.register_keras_serializable(package="relative_attention")
@@ -19,18 +23,22 @@ class MatrixInitializer(keras.initializers.Initializer):
         num_input_axes: int. How many leading axes of the shape are inputs.
     """
 
-    def __init__(self, initializer, num_input_axes):
+    def __init__(
+        self, initializer: InitializerLike, num_input_axes: int
+    ) -> None:
         self.initializer = keras.initializers.get(initializer)
         self.num_input_axes = num_input_axes
 
-    def __call__(self, shape, dtype=None):
+    def __call__(
+        self, shape: tuple[int, ...], dtype: str | None = None
+    ) -> Tensor:
         rows = math.prod(shape[: self.num_input_axes])
         columns = math.prod(shape[self.num_input_axes :])
         return ops.reshape(
             self.initializer((rows, columns), dtype=dtype), shape
         )
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             "initializer": keras.initializers.serialize(self.initializer),
             "num_input_axes": self.num_input_axes,

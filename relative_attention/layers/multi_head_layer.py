@@ -1,4 +1,6 @@
-"""What every multi-head attention layer of the package has in common."""
+"""The base class of every multi-head attention layer of the package."""
+
+from typing import Any
 
 import keras
 from keras import constraints
@@ -9,10 +11,15 @@ from keras import regularizers
 from relative_attention.argument_checks import checked_bool
 from relative_attention.argument_checks import checked_int
 from relative_attention.argument_checks import checked_rate
+from relative_attention.layers.argument_types import ConstraintLike
+from relative_attention.layers.argument_types import InitializerLike
+from relative_attention.layers.argument_types import RegularizerLike
+from relative_attention.layers.argument_types import Shape
 from relative_attention.layers.dropout import Dropout
 from relative_attention.layers.head_projection import HeadProjection
 from relative_attention.layers.matrix_initializer import MatrixInitializer
 from relative_attention.layers.width_spec import width_spec
+from relative_attention.tensor_type import Tensor
 
 
 class MultiHeadLayer(keras.layers.Layer):
@@ -28,21 +35,21 @@ class MultiHeadLayer(keras.layers.Layer):
 
     def __init__(
         self,
-        num_heads,
-        key_dim,
-        value_dim=None,
-        dropout=0.0,
-        use_bias=False,
-        output_shape=None,
-        kernel_initializer="glorot_uniform",
-        bias_initializer="zeros",
-        kernel_regularizer=None,
-        bias_regularizer=None,
-        kernel_constraint=None,
-        bias_constraint=None,
-        seed=None,
-        **kwargs,
-    ):
+        num_heads: int,
+        key_dim: int,
+        value_dim: int | None = None,
+        dropout: float = 0.0,
+        use_bias: bool = False,
+        output_shape: int | None = None,
+        kernel_initializer: InitializerLike = "glorot_uniform",
+        bias_initializer: InitializerLike = "zeros",
+        kernel_regularizer: RegularizerLike = None,
+        bias_regularizer: RegularizerLike = None,
+        kernel_constraint: ConstraintLike = None,
+        bias_constraint: ConstraintLike = None,
+        seed: int | None = None,
+        **kwargs: Any,
+    ) -> None:
         value_dim = key_dim if value_dim is None else value_dim
         num_heads = checked_int("num_heads", num_heads)
         key_dim = checked_int("key_dim", key_dim)
@@ -71,7 +78,7 @@ class MultiHeadLayer(keras.layers.Layer):
             dropout, seed=seed, dtype=self.dtype_policy
         )
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "num_heads": self.num_heads,
@@ -93,7 +100,10 @@ class MultiHeadLayer(keras.layers.Layer):
             "seed": self.seed,
         }
 
-    def _build_projections(self, inputs_shape, source_shape):
+    def _build_projections(
+        self, inputs_shape: Shape, source_shape: Shape
+    ) -> None:
+        """Builds W^Q for `inputs`, W^K and W^V for the source, and W^O."""
         self.input_spec = width_spec(inputs_shape, ndim=3)
         query_dim, source_dim = inputs_shape[-1], source_shape[-1]
         self.query_dense = self._head_dense("query", query_dim, self.key_dim)
@@ -108,7 +118,9 @@ class MultiHeadLayer(keras.layers.Layer):
         )
         self.output_dense.build((None, None, self.num_heads, self.value_dim))
 
-    def _head_dense(self, name, input_dim, head_dim):
+    def _head_dense(
+        self, name: str, input_dim: int | None, head_dim: int
+    ) -> HeadProjection:
         dense = HeadProjection(
             "btd,dnh->btnh",
             output_shape=(None, self.num_heads, head_dim),
@@ -119,7 +131,7 @@ class MultiHeadLayer(keras.layers.Layer):
         dense.build((None, None, input_dim))
         return dense
 
-    def _dense_arguments(self, num_input_axes):
+    def _dense_arguments(self, num_input_axes: int) -> dict[str, Any]:
         # Initializers are cloned: one object used thrice would make query,
         # key and value start equal.
         return {
@@ -134,9 +146,10 @@ class MultiHeadLayer(keras.layers.Layer):
             "dtype": self.dtype_policy,
         }
 
-    def _merge_heads(self, context):
-        """Context vectors `(B, N, T, H_v)` to outputs `(B, T, D)`."""
+    def _merge_heads(self, context: Tensor) -> Tensor:
+        """Projects context vectors `(B, N, T, H_v)` to outputs `(B, T, D)`."""
+        # Concat(head_1, ..., head_N) W^O, as one sum over heads and columns.
         return self.output_dense(ops.transpose(context, (0, 2, 1, 3)))
 
-    def _outputs_shape(self, inputs_shape):
+    def _outputs_shape(self, inputs_shape: Shape) -> Shape:
         return (*inputs_shape[:-1], self.output_dim or inputs_shape[-1])

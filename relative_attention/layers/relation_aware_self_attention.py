@@ -1,16 +1,21 @@
 """Self-attention over a graph whose edges carry labels."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
 from relative_attention.argument_checks import checked_int
+from relative_attention.layers.argument_types import Shape
 from relative_attention.layers.self_attention_layer import SelfAttentionLayer
 from relative_attention.ops.attention import attention_context
 from relative_attention.ops.attention import attention_logits
 from relative_attention.ops.attention import masked_softmax
+from relative_attention.ops.attention_mask import AttentionMask
 from relative_attention.ops.known_values import known_values
 from relative_attention.ops.labelled_edges import label_context
 from relative_attention.ops.labelled_edges import label_logits
+from relative_attention.tensor_type import Tensor
 
 
 @keras.saving.register_keras_serializable(package="relative_attention")
@@ -22,7 +27,7 @@ class RelationAwareSelfAttention(SelfAttentionLayer):
     added to the key (eq. 4) and to the value (eq. 3). The labels may be
     anything: syntactic relations, links of a database schema, clipped
     distances; with those it equals `RelativeSelfAttention`. Nodes that may
-    not attend to one another at all are a matter of `attention_mask`.
+    not attend to one another at all are hidden by `attention_mask`.
 
     Weights are those of `RelativeSelfAttention`, with relation tables
     `(R, H)` and `(R, H_v)`, or `(N, R, H)` and `(N, R, H_v)`, a row for each
@@ -34,9 +39,9 @@ class RelationAwareSelfAttention(SelfAttentionLayer):
             paper).
         num_relations: int. Number of labels `R`.
         no_relation: int. A label for pairs without an edge: nothing is added
-            to their key and value. It may be none of the `R`, `-1` say; then
-            no row of the tables lies idle. Defaults to `None`, every pair has
-            an edge.
+            to their key and value. It may lie outside the `R` labels, `-1`
+            say; then every row of the tables is used. Defaults to `None`,
+            when every pair has an edge.
         **kwargs: `value_dim`, `use_key_relations`, `use_value_relations`,
             `share_relations_across_heads`, `dropout`, `use_bias`,
             `output_shape`, all initializers, regularizers and constraints,
@@ -65,8 +70,8 @@ class RelationAwareSelfAttention(SelfAttentionLayer):
 
     Raises:
         ValueError: if a size is not positive, a mask does not broadcast, or
-            `relations` has another shape or (seen where its values are known,
-            so not inside a compiled function) another label.
+            `relations` has another shape or another label (checked where its
+            values are known, so not inside a compiled function).
 
     Example:
     >>> layer = RelationAwareSelfAttention(2, key_dim=8, num_relations=3)
@@ -80,8 +85,13 @@ class RelationAwareSelfAttention(SelfAttentionLayer):
     """
 
     def __init__(
-        self, num_heads, key_dim, num_relations, no_relation=None, **kwargs
-    ):
+        self,
+        num_heads: int,
+        key_dim: int,
+        num_relations: int,
+        no_relation: int | None = None,
+        **kwargs: Any,
+    ) -> None:
         num_relations = checked_int("num_relations", num_relations)
         if no_relation is not None:
             no_relation = checked_int(
@@ -94,22 +104,26 @@ class RelationAwareSelfAttention(SelfAttentionLayer):
         self.num_relations = num_relations
         self.no_relation = no_relation
 
-    def build(self, inputs_shape, relations_shape=None):
+    def build(
+        self, inputs_shape: Shape, relations_shape: Shape | None = None
+    ) -> None:
         super().build(inputs_shape)
 
-    def _num_relations(self):
+    def _num_relations(self) -> int:
         return self.num_relations
 
-    def call(
+    # Keras calls a layer with arguments of its own; no caller relies on those
+    # of the base class, which are what mypy compares with.
+    def call(  # type: ignore[override]
         self,
-        inputs,
-        relations,
-        attention_mask=None,
-        use_causal_mask=False,
-        return_attention_scores=False,
-        training=None,
-        inputs_mask=None,
-    ):
+        inputs: Tensor,
+        relations: Tensor,
+        attention_mask: Tensor | None = None,
+        use_causal_mask: bool = False,
+        return_attention_scores: bool = False,
+        training: bool | None = None,
+        inputs_mask: Tensor | None = None,
+    ) -> Tensor | tuple[Tensor, Tensor]:
         self._check_relations(inputs.shape, relations)
         outputs, scores = self._self_attention(
             inputs,
@@ -122,11 +136,11 @@ class RelationAwareSelfAttention(SelfAttentionLayer):
         )
         return (outputs, scores) if return_attention_scores else outputs
 
-    def _one_hot(self, relations):
-        """Labels as one-hot vectors, `(..., T, T, R)`."""
+    def _one_hot(self, relations: Tensor) -> Tensor:
+        """Returns labels as one-hot vectors, `(..., T, T, R)`."""
         relations = ops.cast(relations, "int32")
         if self.no_relation is not None:
-            # No unit vector belongs to -1.
+            # The one-hot vector of -1 is zero, so it takes no row of a table.
             relations = ops.where(
                 ops.equal(relations, self.no_relation), -1, relations
             )
@@ -136,30 +150,40 @@ class RelationAwareSelfAttention(SelfAttentionLayer):
 
     def _attend(
         self,
-        query,
-        key,
-        value,
-        edges,
-        mask=None,
-        training=None,
-        return_scores=True,
-    ):
-        """As in `SelfAttentionLayer`; `edges` are one-hot labels."""
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        edges: Any,
+        mask: AttentionMask | None = None,
+        training: bool | None = None,
+        return_scores: bool = True,
+    ) -> tuple[Tensor, Tensor]:
+        """Attends with the labels of edges.
+
+        Arguments are those of `SelfAttentionLayer._attend`; `edges` are
+        one-hot labels, float `(T, T, R)` or `(B, T, T, R)`.
+        """
+        # Eq. 5: e_ij = (x_i W^Q (x_j W^K)^T + x_i W^Q (a_ij^K)^T) / sqrt(d_z)
         logits = attention_logits(query, key)
         if self.use_key_relations:
+            # A query meets R rows, not T * T edges: the one-hot vector of
+            # an edge picks among the R products.
             logits = logits + label_logits(
                 query, self.key_relation_embeddings, edges
             )
         scores = masked_softmax(logits, mask and mask.whole())
-        kept = self.dropout_layer(scores, training=training)
-        context = attention_context(kept, value)
+        # Both terms of eq. 3 must see the same scores dropped.
+        weights = self.dropout_layer(scores, training=training)
+        # Eq. 3: z_i = sum_j alpha_ij x_j W^V + sum_j alpha_ij a_ij^V
+        context = attention_context(weights, value)
         if self.use_value_relations:
             context = context + label_context(
-                kept, self.value_relation_embeddings, edges
+                weights, self.value_relation_embeddings, edges
             )
         return context, scores
 
-    def _check_relations(self, inputs_shape, relations):
+    def _check_relations(self, inputs_shape: Shape, relations: Tensor) -> None:
+        """Raises `ValueError` for another dtype, shape or label."""
         batch_size, length, _ = inputs_shape
         dtype = keras.backend.standardize_dtype(relations.dtype)
         if "int" not in dtype and dtype != "bool":
@@ -193,25 +217,27 @@ class RelationAwareSelfAttention(SelfAttentionLayer):
                 "`num_relations`, or name a `no_relation`."
             )
 
-    def compute_output_shape(self, inputs_shape, relations_shape):
+    def compute_output_shape(  # type: ignore[override]  # As of `call`.
+        self, inputs_shape: Shape, relations_shape: Shape
+    ) -> Shape:
         return self._outputs_shape(inputs_shape)
 
-    def compute_output_spec(
+    def compute_output_spec(  # type: ignore[override]  # As of `call`.
         self,
-        inputs,
-        relations,
-        attention_mask=None,
-        use_causal_mask=False,
-        return_attention_scores=False,
-        training=None,
-        inputs_mask=None,
-    ):
+        inputs: Tensor,
+        relations: Tensor,
+        attention_mask: Tensor | None = None,
+        use_causal_mask: bool = False,
+        return_attention_scores: bool = False,
+        training: bool | None = None,
+        inputs_mask: Tensor | None = None,
+    ) -> keras.KerasTensor | tuple[keras.KerasTensor, ...]:
         self._check_relations(inputs.shape, relations)
         return self._output_spec(
             inputs, return_attention_scores, attention_mask, inputs_mask
         )
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "num_relations": self.num_relations,

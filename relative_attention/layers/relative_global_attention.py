@@ -1,17 +1,22 @@
-"""The Music Transformer's self-attention."""
+"""The relative self-attention of the Music Transformer."""
+
+from typing import Any
 
 import keras
 from keras import ops
 
 from relative_attention.argument_checks import checked_bool
 from relative_attention.argument_checks import checked_int
+from relative_attention.layers.argument_types import InitializerLike
 from relative_attention.layers.self_attention_layer import SelfAttentionLayer
 from relative_attention.ops.attention import attention_context
 from relative_attention.ops.attention import attention_logits
 from relative_attention.ops.attention import masked_softmax
+from relative_attention.ops.attention_mask import AttentionMask
 from relative_attention.ops.skew import skew
 from relative_attention.ops.skew import unskew
 from relative_attention.ops.table_product import table_product
+from relative_attention.tensor_type import Tensor
 
 
 @keras.saving.register_keras_serializable(package="relative_attention")
@@ -80,15 +85,15 @@ class RelativeGlobalAttention(SelfAttentionLayer):
 
     def __init__(
         self,
-        num_heads,
-        key_dim,
-        max_relative_position,
-        causal=False,
-        use_value_relations=False,
-        share_relations_across_heads=False,
-        relation_initializer=None,
-        **kwargs,
-    ):
+        num_heads: int,
+        key_dim: int,
+        max_relative_position: int,
+        causal: bool = False,
+        use_value_relations: bool = False,
+        share_relations_across_heads: bool = False,
+        relation_initializer: InitializerLike | None = None,
+        **kwargs: Any,
+    ) -> None:
         key_dim = checked_int("key_dim", key_dim)
         max_relative_position = checked_int(
             "max_relative_position", max_relative_position
@@ -109,51 +114,70 @@ class RelativeGlobalAttention(SelfAttentionLayer):
         self.max_relative_position = max_relative_position
         self.causal = causal
 
-    def _num_relations(self):
+    def _num_relations(self) -> int:
+        # Distances 1 - M to 0, and those of the future, 1 to M - 1.
         num_past = self.max_relative_position
         return num_past if self.causal else 2 * num_past - 1
 
-    def _edges(self, length):
+    def _edges(self, length: int | Tensor) -> Tensor:
+        # A sequence without tokens has the distance 0 all the same: `skew`
+        # needs one row.
         if isinstance(length, int):
             length = max(length, 1)
         last = 0 if self.causal else length - 1
         return ops.arange(1 - length, last + 1, dtype="int32")
 
     def _merge_masks(
-        self, inputs, attention_mask, padding_mask, use_causal_mask
-    ):
+        self,
+        inputs: Tensor,
+        attention_mask: Tensor | None,
+        padding_mask: Tensor | None,
+        use_causal_mask: bool,
+    ) -> AttentionMask | None:
         return super()._merge_masks(
             inputs, attention_mask, padding_mask, use_causal_mask or self.causal
         )
 
     def _attend(
         self,
-        query,
-        key,
-        value,
-        edges,
-        mask=None,
-        training=None,
-        return_scores=True,
-    ):
-        """As in `SelfAttentionLayer`; `edges`: every distance, ascending."""
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        edges: Any,
+        mask: AttentionMask | None = None,
+        training: bool | None = None,
+        return_scores: bool = True,
+    ) -> tuple[Tensor, Tensor]:
+        """Attends with one embedding for each distance within reach.
+
+        Arguments are those of `SelfAttentionLayer._attend`; `edges` is an int
+        tensor of every distance between two tokens, ascending.
+        """
+        # Huang et al., eq. 3: Softmax((Q K^T + S_rel) / sqrt(D_h)) V
         logits = attention_logits(query, key)
         if self.use_key_relations:
             rows = self._rows(self.key_relation_embeddings, edges)
+            # S_rel = skew(Q E^T), section 3.4.1: column d of Q E^T belongs
+            # to a distance, column j of S_rel to a key.
             logits = logits + skew(
                 table_product(query, ops.swapaxes(rows, -1, -2))
             )
         scores = masked_softmax(logits, mask and mask.whole())
-        kept = self.dropout_layer(scores, training=training)
-        context = attention_context(kept, value)
+        weights = self.dropout_layer(scores, training=training)
+        context = attention_context(weights, value)
         if self.use_value_relations:
             rows = self._rows(self.value_relation_embeddings, edges)
-            reach = ops.shape(edges)[0] - ops.shape(value)[2]
-            context = context + table_product(unskew(kept, reach), rows)
+            # The way back: scores by key become scores by distance, of which
+            # T belong to the past and the token itself.
+            num_future = ops.shape(edges)[0] - ops.shape(value)[2]
+            context = context + table_product(unskew(weights, num_future), rows)
         return context, scores
 
-    def _rows(self, embeddings, distances):
-        """Embeddings by distance, `(..., distances, H)`; zero beyond reach."""
+    def _rows(self, embeddings: Tensor, distances: Tensor) -> Tensor:
+        """Gathers embeddings by distance, `(..., distances, H)`.
+
+        Distances of `max_relative_position` and more get zeros.
+        """
         last = self.max_relative_position - 1
         rows = ops.take(
             embeddings, ops.clip(distances, -last, last) + last, axis=-2
@@ -161,7 +185,7 @@ class RelativeGlobalAttention(SelfAttentionLayer):
         is_near = ops.cast(ops.abs(distances) <= last, rows.dtype)
         return rows * is_near[:, None]
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "max_relative_position": self.max_relative_position,

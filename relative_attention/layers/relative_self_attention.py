@@ -1,25 +1,27 @@
 """Self-attention with relative position representations."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
 from relative_attention.argument_checks import checked_int
+from relative_attention.layers.argument_types import ConstraintLike
+from relative_attention.layers.argument_types import InitializerLike
+from relative_attention.layers.argument_types import RegularizerLike
+from relative_attention.layers.cached_attention import cached_attention
+from relative_attention.layers.implementation_choice import IMPLEMENTATIONS
+from relative_attention.layers.implementation_choice import uses_blocks
+from relative_attention.layers.key_value_cache import KeyValueCache
 from relative_attention.layers.self_attention_layer import SelfAttentionLayer
 from relative_attention.ops.attention import attention_context
 from relative_attention.ops.attention import attention_logits
 from relative_attention.ops.attention import masked_softmax
+from relative_attention.ops.attention_mask import AttentionMask
 from relative_attention.ops.block_attention import block_attention
 from relative_attention.ops.block_attention import block_length
-from relative_attention.ops.last_relations import last_relation_context
-from relative_attention.ops.last_relations import last_relation_logits
 from relative_attention.ops.relative_positions import clipped_relative_positions
-from relative_attention.ops.step_attention import step_context
-from relative_attention.ops.step_attention import step_logits
-
-_IMPLEMENTATIONS = ("auto", "transpose", "blocks")
-# Where `"auto"` may choose `"blocks"`, and where it always does, in tokens.
-_SHORTEST_IN_BLOCKS = 64
-_LONGEST_IN_EDGES = 256
+from relative_attention.tensor_type import Tensor
 
 
 @keras.saving.register_keras_serializable(package="relative_attention")
@@ -65,7 +67,7 @@ class RelativeSelfAttention(SelfAttentionLayer):
             gives the same numbers. `"transpose"` is tensor2tensor's
             (`relative_attention_inner`), which makes an embedding for every
             edge, `(T, T, H)`; `"blocks"` computes a block of queries at a
-            time and makes none (`block_attention`). `"auto"` takes blocks
+            time without them (`block_attention`). `"auto"` takes blocks
             beyond 256 tokens, from 64 on if there are more than `2K`, and
             where a graph is made for any length, all in one block there; see
             the table below. Scores that are asked for are computed as
@@ -116,7 +118,7 @@ class RelativeSelfAttention(SelfAttentionLayer):
     of `keras.layers.MultiHeadAttention`, which knows no positions: without
     relations, by "transpose" and "blocks" for K = 16, and for K = 64 (hidden
     512, 8 heads, 2,048 tokens a batch, float32, two CPU cores;
-    `benchmarks/attention_speed.py`):
+    `benchmarks/attention/attention_speed.py`):
 
     | T | none | transpose 16 | blocks 16 | transpose 64 | blocks 64 |
     | --- | --- | --- | --- | --- | --- |
@@ -135,38 +137,38 @@ class RelativeSelfAttention(SelfAttentionLayer):
 
     def __init__(
         self,
-        num_heads,
-        key_dim,
-        max_relative_position,
-        value_dim=None,
-        use_key_relations=True,
-        use_value_relations=True,
-        share_relations_across_heads=True,
-        dropout=0.0,
-        use_bias=False,
-        implementation="auto",
-        output_shape=None,
-        kernel_initializer="glorot_uniform",
-        bias_initializer="zeros",
-        relation_initializer="glorot_uniform",
-        kernel_regularizer=None,
-        bias_regularizer=None,
-        relation_regularizer=None,
-        kernel_constraint=None,
-        bias_constraint=None,
-        relation_constraint=None,
-        seed=None,
-        **kwargs,
-    ):
+        num_heads: int,
+        key_dim: int,
+        max_relative_position: int,
+        value_dim: int | None = None,
+        use_key_relations: bool = True,
+        use_value_relations: bool = True,
+        share_relations_across_heads: bool = True,
+        dropout: float = 0.0,
+        use_bias: bool = False,
+        implementation: str = "auto",
+        output_shape: int | None = None,
+        kernel_initializer: InitializerLike = "glorot_uniform",
+        bias_initializer: InitializerLike = "zeros",
+        relation_initializer: InitializerLike = "glorot_uniform",
+        kernel_regularizer: RegularizerLike = None,
+        bias_regularizer: RegularizerLike = None,
+        relation_regularizer: RegularizerLike = None,
+        kernel_constraint: ConstraintLike = None,
+        bias_constraint: ConstraintLike = None,
+        relation_constraint: ConstraintLike = None,
+        seed: int | None = None,
+        **kwargs: Any,
+    ) -> None:
         max_relative_position = checked_int(
             "max_relative_position",
             max_relative_position,
             minimum=0,
             allowed="a non-negative int (tokens on either side)",
         )
-        if implementation not in _IMPLEMENTATIONS:
+        if implementation not in IMPLEMENTATIONS:
             raise ValueError(
-                f"`implementation` must be one of {_IMPLEMENTATIONS}. "
+                f"`implementation` must be one of {IMPLEMENTATIONS}. "
                 f"Received: implementation={implementation!r}."
             )
         super().__init__(
@@ -194,174 +196,56 @@ class RelativeSelfAttention(SelfAttentionLayer):
         self.max_relative_position = max_relative_position
         self.implementation = implementation
 
-    def _num_relations(self):
+    def _num_relations(self) -> int:
         return 2 * self.max_relative_position + 1
 
-    def _edges(self, length):
+    def _edges(self, length: int | Tensor) -> tuple[Tensor, Tensor]:
         positions = ops.arange(length, dtype="int32")
         return positions, positions
 
-    def decode_step(self, inputs, cache, position, ancestors=None):
-        """Attend from one position to it and to those in the cache.
-
-        The cache holds what every hypothesis of a sentence wrote at each
-        position, and is never reordered: which of it belongs to whom,
-        `ancestors` says. So a step copies nothing but the last few positions.
-
-        Args:
-            inputs: float tensor `(B, M, D)`, the token at `position` of each
-                of `M` hypotheses a sentence.
-            cache: what `start_cache`, `merge_cache` or the step before
-                returned.
-            position: int scalar, absolute, 0 first.
-            ancestors: int tensor `(B, M, position + 1)`: in which of the `M`
-                places each hypothesis, or what it continues, stood at each
-                position; its own place at the last. Defaults to `None`, its
-                own at all.
-
-        Returns:
-            Pair of outputs `(B, M, D)` and the cache, one position longer.
-        """
-        query, key, value = self._project(inputs, as_one=False)
-        cache = {
-            **cache,
-            "recent_key": ops.concatenate([cache["recent_key"], key], axis=2),
-            "recent_value": ops.concatenate(
-                [cache["recent_value"], value], axis=2
-            ),
-        }
-        num_places = inputs.shape[1]
-        logits = ops.concatenate(
-            [
-                step_logits(query, cache["key"]),
-                step_logits(query, cache["recent_key"]),
-            ],
-            axis=-1,
-        )
-        # Clipped at 0, no distance differs from another.
-        if self.use_key_relations and self.max_relative_position:
-            _, rows = self._past_relations(self.key_relation_embeddings)
-            relations = last_relation_logits(query, rows, position)
-            if num_places > 1:
-                relations = ops.repeat(relations, num_places, axis=-1)
-            logits = logits + relations
-        scores = masked_softmax(
-            logits, _lineage(ancestors, num_places, position + 1)
-        )
-        num_merged = ops.shape(cache["key"])[2]
-        context = step_context(
-            scores[..., :num_merged], cache["value"]
-        ) + step_context(scores[..., num_merged:], cache["recent_value"])
-        if self.use_value_relations:
-            farthest, rows = self._past_relations(
-                self.value_relation_embeddings
-            )
-            context = context + farthest
-            if self.max_relative_position:
-                by_position = scores
-                if num_places > 1:
-                    by_position = ops.sum(
-                        ops.reshape(
-                            scores,
-                            (-1, *scores.shape[1:3], position + 1, num_places),
-                        ),
-                        axis=-1,
-                    )
-                context = context + last_relation_context(
-                    by_position, rows, position
-                )
-        return self._merge_heads(context), cache
-
-    def _past_relations(self, embeddings):
-        """What a step needs of a table: it attends to no later position.
-
-        Scores of a query sum to one, and logits may all be less by the same
-        number: with the embedding of the farthest distance taken from every
-        row, only the last `K` positions have anything to add.
-
-        Returns:
-            Pair of the row of distance `-K`, `(1, H)`, and what the rows of
-            distances `1 - K` to `0` are more than it, `(K, H)`; with an axis
-            `N` before these when heads do not share a table.
-        """
-        rows = ops.cast(embeddings, self.compute_dtype)
-        rows = rows[..., : self.max_relative_position + 1, :]
-        farthest = rows[..., :1, :]
-        return farthest, rows[..., 1:, :] - farthest
-
-    def start_cache(self, batch_size):
-        """The empty cache, for `decode_step`.
-
-        Args:
-            batch_size: int. Number of sentences.
-
-        Returns:
-            Dict of `"key"` `(B, N, p * M, H)`, `"value"` `(B, N, p * M, H_v)`
-            and, of the positions since the cache was merged, `"recent_key"`
-            and `"recent_value"`; the places of a position stand side by side.
-        """
-        return {
-            name: ops.zeros(
-                (batch_size, self.num_heads, 0, dim), self.compute_dtype
-            )
-            for name, dim in (
-                ("key", self.key_dim),
-                ("value", self.value_dim),
-                ("recent_key", self.key_dim),
-                ("recent_value", self.value_dim),
-            )
-        }
-
-    @staticmethod
-    def merge_cache(cache):
-        """Put what is recent to the rest.
-
-        Each step copies what is recent, so there should not be much of it;
-        this copies all. Done every 32 steps or so, both cost little.
-
-        Args:
-            cache: what `start_cache` or `decode_step` returned.
-
-        Returns:
-            The same cache with nothing recent.
-        """
-        merged = {
-            name: ops.concatenate([cache[name], cache[f"recent_{name}"]], 2)
-            for name in ("key", "value")
-        }
-        return merged | {
-            f"recent_{name}": cache[f"recent_{name}"][:, :, :0]
-            for name in merged
-        }
-
     def _attend(
         self,
-        query,
-        key,
-        value,
-        edges,
-        mask=None,
-        training=None,
-        return_scores=True,
-    ):
-        """As in `SelfAttentionLayer`; `edges`: query and key positions."""
-        if not return_scores and self._uses_blocks(query.shape[2]):
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        edges: Any,
+        mask: AttentionMask | None = None,
+        training: bool | None = None,
+        return_scores: bool = True,
+    ) -> tuple[Tensor, Tensor | None]:
+        """Attends with clipped distances between query and key positions.
+
+        Arguments are those of `SelfAttentionLayer._attend`; `edges` is a
+        pair of int tensors `(T,)`, the positions of queries and of keys.
+        """
+        # Blocks never hold all scores, so whoever wants those gets the other
+        # way.
+        if not return_scores and uses_blocks(
+            self.implementation, query.shape[2], self.max_relative_position
+        ):
             return self._attend_by_blocks(query, key, value, mask, training)
         key_relations = value_relations = None
         if self.use_key_relations or self.use_value_relations:
+            # Section 3.2: clip(j - i, k), as an index into w^K and w^V.
+            query_positions, key_positions = edges
             relative_positions = clipped_relative_positions(
-                *edges, self.max_relative_position
-            )
+                query_positions, key_positions, self.max_relative_position
+            )  # (T, T), in [0, 2K]
         if self.use_key_relations:
+            # a_ij^K = w^K_clip(j - i, k)
             key_relations = self._gather_relations(
                 self.key_relation_embeddings, relative_positions, query.dtype
             )
         if self.use_value_relations:
+            # a_ij^V = w^V_clip(j - i, k)
             value_relations = self._gather_relations(
                 self.value_relation_embeddings, relative_positions, value.dtype
             )
+        # Eq. 5: e_ij = (x_i W^Q (x_j W^K)^T + x_i W^Q (a_ij^K)^T) / sqrt(d_z)
         logits = attention_logits(query, key, key_relations)
-        scores = masked_softmax(logits, mask and mask.whole())
+        # Eq. 2: alpha_ij = softmax_j(e_ij)
+        scores = masked_softmax(logits, mask and mask.whole())  # (B, N, T, T)
+        # Eq. 3: z_i = sum_j alpha_ij (x_j W^V + a_ij^V)
         context = attention_context(
             self.dropout_layer(scores, training=training),
             value,
@@ -369,17 +253,16 @@ class RelativeSelfAttention(SelfAttentionLayer):
         )
         return context, scores
 
-    def _uses_blocks(self, length):
-        if self.implementation != "auto":
-            return self.implementation == "blocks"
-        if length is None or length > _LONGEST_IN_EDGES:
-            return True
-        # A block that sees little beyond the clipping distance has no gain.
-        return length >= max(
-            _SHORTEST_IN_BLOCKS, 2 * self.max_relative_position + 1
-        )
-
-    def _attend_by_blocks(self, query, key, value, mask, training):
+    def _attend_by_blocks(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: AttentionMask | None,
+        training: bool | None,
+    ) -> tuple[Tensor, None]:
+        # Without dropout no random number is drawn: the seed's state and the
+        # graph of inference stay as they are.
         drops = training and self.dropout_layer.rate > 0
         context = block_attention(
             query,
@@ -394,28 +277,92 @@ class RelativeSelfAttention(SelfAttentionLayer):
         return context, None
 
     @staticmethod
-    def _gather_relations(embeddings, relative_positions, dtype):
-        """Table rows by edge: `(T, S, H)`, or `(N, T, S, H)` per head."""
+    def _gather_relations(
+        embeddings: Tensor, relative_positions: Tensor, dtype: str
+    ) -> Tensor:
+        """Gathers table rows by edge: `(T, S, H)`, or `(N, T, S, H)`."""
         rows = ops.take(embeddings, relative_positions, axis=-2)
         return ops.cast(rows, dtype)
 
-    def get_config(self):
+    def start_cache(self, batch_size: int | Tensor) -> KeyValueCache:
+        """Returns the empty cache, for `decode_step`.
+
+        Args:
+            batch_size: int. Number of sentences.
+
+        Returns:
+            `KeyValueCache` of no position.
+        """
+        return KeyValueCache.empty(
+            batch_size,
+            self.num_heads,
+            self.key_dim,
+            self.value_dim,
+            self.compute_dtype,
+        )
+
+    @staticmethod
+    def merge_cache(cache: KeyValueCache) -> KeyValueCache:
+        """Moves what is recent in a cache to the rest of it.
+
+        Each step copies what is recent, so there should not be much of it;
+        this copies all. Done every 32 steps or so, both cost little.
+
+        Args:
+            cache: what `start_cache` or `decode_step` returned.
+
+        Returns:
+            The same `KeyValueCache` with nothing recent.
+        """
+        return cache.merged()
+
+    def decode_step(
+        self,
+        inputs: Tensor,
+        cache: KeyValueCache,
+        position: int | Tensor,
+        ancestors: Tensor | None = None,
+    ) -> tuple[Tensor, KeyValueCache]:
+        """Attends from one position to itself and to those in the cache.
+
+        The cache holds what every beam of a sentence wrote at each position,
+        and is never reordered when beams continue one another: `ancestors`
+        says which of it is whose. So a step copies nothing but the last few
+        positions.
+
+        Args:
+            inputs: float tensor `(B, M, D)`, the token at `position` of each
+                of `M` beams a sentence.
+            cache: what `start_cache`, `merge_cache` or the step before
+                returned.
+            position: int scalar, absolute, 0 first.
+            ancestors: int tensor `(B, M, position + 1)`.
+                `ancestors[b, m, p]` is the beam that wrote position `p` of
+                beam `m`'s history; at the last position it is `m` itself.
+                Defaults to `None`, when every beam wrote its own history.
+
+        Returns:
+            Pair of outputs `(B, M, D)` and the cache, one position longer.
+        """
+        # A beam's token stands where a sentence's tokens do in a pass, so
+        # the projections serve both. Of so few rows three products are
+        # faster than one.
+        query, key, value = self._project(inputs, as_one=False)
+        # First of all the new position: a token attends to itself too.
+        cache = cache.extended(key, value)
+        context = cached_attention(
+            query,
+            cache,
+            position,
+            ancestors,
+            self.key_relation_embeddings,
+            self.value_relation_embeddings,
+        )
+        return self._merge_heads(context), cache
+
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "max_relative_position": self.max_relative_position,
             "implementation": self.implementation,
         }
-
-
-def _lineage(ancestors, num_places, num_positions):
-    """Which keys are of a hypothesis: `(B or 1, 1, M, num_positions * M)`."""
-    if num_places == 1:
-        return None
-    places = ops.arange(num_places, dtype="int32")
-    if ancestors is None:
-        ancestors = ops.broadcast_to(
-            places[None, :, None], (1, num_places, num_positions)
-        )
-    is_ancestor = ops.equal(ancestors[..., None], places)
-    batch_size = ops.shape(is_ancestor)[0]
-    return ops.reshape(is_ancestor, (batch_size, 1, num_places, -1))

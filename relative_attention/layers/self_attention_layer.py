@@ -1,10 +1,16 @@
-"""What every self-attention with relation embeddings has in common."""
+"""The base class of self-attention layers with relation embeddings."""
+
+from typing import Any
 
 import keras
 from keras import initializers
 from keras import ops
 
 from relative_attention.argument_checks import checked_bool
+from relative_attention.layers.argument_types import ConstraintLike
+from relative_attention.layers.argument_types import InitializerLike
+from relative_attention.layers.argument_types import RegularizerLike
+from relative_attention.layers.argument_types import Shape
 from relative_attention.layers.attention_output_spec import (
     attention_output_spec,
 )
@@ -16,29 +22,34 @@ from relative_attention.ops.given_mask import check_mask
 from relative_attention.ops.given_mask import check_padding_mask
 from relative_attention.ops.given_mask import given_mask
 from relative_attention.ops.given_mask import same_size
+from relative_attention.tensor_type import Tensor
 
 
 class SelfAttentionLayer(MultiHeadLayer):
     """Projections, masks and relation tables; subclasses choose the rows.
 
-    A subclass says how many rows a table has (`_num_relations`), what tells
-    the relations of a sequence (`_edges`, or a `call` of its own where that
-    is an input), and how queries, keys and values become context and scores
-    (`_attend`).
+    A new kind of relation is a subclass with three methods:
+     - `_num_relations` returns how many rows a relation table has;
+     - `_edges` returns what tells the relation of each query to each key, of
+       a sequence of a given length (a subclass with a `call` of its own may
+       take that as an input in its place);
+     - `_attend` computes context and scores from queries, keys, values and
+       what `_edges` returned.
+    Weights, masks, projections, symbolic shapes and the config are here.
     """
 
     def __init__(
         self,
-        num_heads,
-        key_dim,
-        use_key_relations=True,
-        use_value_relations=True,
-        share_relations_across_heads=True,
-        relation_initializer="glorot_uniform",
-        relation_regularizer=None,
-        relation_constraint=None,
-        **kwargs,
-    ):
+        num_heads: int,
+        key_dim: int,
+        use_key_relations: bool = True,
+        use_value_relations: bool = True,
+        share_relations_across_heads: bool = True,
+        relation_initializer: InitializerLike = "glorot_uniform",
+        relation_regularizer: RegularizerLike = None,
+        relation_constraint: ConstraintLike = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(num_heads, key_dim, **kwargs)
         self.use_key_relations = checked_bool(
             "use_key_relations", use_key_relations
@@ -53,7 +64,7 @@ class SelfAttentionLayer(MultiHeadLayer):
         self.relation_regularizer = keras.regularizers.get(relation_regularizer)
         self.relation_constraint = keras.constraints.get(relation_constraint)
 
-    def build(self, inputs_shape):
+    def build(self, inputs_shape: Shape) -> None:
         self._build_projections(inputs_shape, inputs_shape)
         self.key_relation_embeddings = None
         self.value_relation_embeddings = None
@@ -66,10 +77,11 @@ class SelfAttentionLayer(MultiHeadLayer):
                 "value_relation_embeddings", self.value_dim
             )
 
-    def _relation_embeddings(self, name, dim):
-        shape = (self._num_relations(), dim)
+    def _relation_embeddings(self, name: str, dim: int) -> keras.Variable:
+        shape: tuple[int, ...] = (self._num_relations(), dim)
         initializer = self.relation_initializer.clone()
         if not self.share_relations_across_heads:
+            # Section 4.1 of the paper: the base model has a table per head.
             shape = (self.num_heads, *shape)
             initializer = PerHeadInitializer(initializer)
         # Not cast by itself: the gradients of all edges of a row are summed,
@@ -83,20 +95,20 @@ class SelfAttentionLayer(MultiHeadLayer):
             autocast=False,
         )
 
-    def _num_relations(self):
-        """Rows `R` of a relation table."""
+    def _num_relations(self) -> int:
+        """Returns the number `R` of rows of a relation table."""
         raise NotImplementedError
 
     def call(
         self,
-        inputs,
-        attention_mask=None,
-        use_causal_mask=False,
-        return_attention_scores=False,
-        training=None,
-        mask=None,
-        inputs_mask=None,
-    ):
+        inputs: Tensor,
+        attention_mask: Tensor | None = None,
+        use_causal_mask: bool = False,
+        return_attention_scores: bool = False,
+        training: bool | None = None,
+        mask: Tensor | None = None,
+        inputs_mask: Tensor | None = None,
+    ) -> Tensor | tuple[Tensor, Tensor]:
         # Keras fills in `mask` when `inputs` is the only tensor argument and
         # `inputs_mask` when there are more.
         padding_mask = mask if mask is not None else inputs_mask
@@ -111,21 +123,21 @@ class SelfAttentionLayer(MultiHeadLayer):
         )
         return (outputs, scores) if return_attention_scores else outputs
 
-    def _edges(self, length):
-        """What tells the relations within a sequence, for `_attend`."""
+    def _edges(self, length: int | Tensor) -> Any:
+        """Returns what tells the relations within a sequence, for `_attend`."""
         raise NotImplementedError
 
     def _attend(
         self,
-        query,
-        key,
-        value,
-        edges,
-        mask=None,
-        training=None,
-        return_scores=True,
-    ):
-        """Context `(B, N, T, H_v)` and scores `(B, N, T, T)`.
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        edges: Any,
+        mask: AttentionMask | None = None,
+        training: bool | None = None,
+        return_scores: bool = True,
+    ) -> tuple[Tensor, Tensor | None]:
+        """Computes context `(B, N, T, H_v)` and scores `(B, N, T, T)`.
 
         Args:
             query: float tensor `(B, N, T, H)`, scaled.
@@ -134,15 +146,22 @@ class SelfAttentionLayer(MultiHeadLayer):
             edges: what tells the relation of each query to each key.
             mask: `AttentionMask`, or `None`.
             training: bool. Whether dropout is active.
-            return_scores: bool. `False` where the scores may be `None`.
+            return_scores: bool. With `False` the scores may be `None`, so
+                that they need not be computed as a whole.
         """
         raise NotImplementedError
 
     def _self_attention(
-        self, inputs, edges, mask=None, training=None, return_scores=True
-    ):
-        """Outputs `(B, T, D)` and scores `(B, N, T, T)`, see `_attend`."""
+        self,
+        inputs: Tensor,
+        edges: Any,
+        mask: AttentionMask | None = None,
+        training: bool | None = None,
+        return_scores: bool = True,
+    ) -> tuple[Tensor, Tensor | None]:
+        """Computes outputs `(B, T, D)` and scores, see `_attend`."""
         query, key, value = self._project(inputs)
+        # (B, N, T, H_v) and (B, N, T, T); what a subclass adds is in here.
         context, scores = self._attend(
             query,
             key,
@@ -154,18 +173,26 @@ class SelfAttentionLayer(MultiHeadLayer):
         )
         return self._merge_heads(context), scores
 
-    def _project(self, inputs, as_one=True):
+    def _project(
+        self, inputs: Tensor, as_one: bool = True
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Projects inputs to queries, scaled, keys and values."""
         query, key, value = project_to_heads(
             inputs, [self.query_dense, self.key_dense, self.value_dense], as_one
         )
-        # Scaling the query scales both terms of eq. 5.
+        # 1 / sqrt(d_z): scaling the query scales both terms of eq. 5.
         return query * self.key_dim**-0.5, key, value
 
     def _merge_masks(
-        self, inputs, attention_mask, padding_mask, use_causal_mask
-    ):
-        """All masks as one `AttentionMask`, or `None`."""
+        self,
+        inputs: Tensor,
+        attention_mask: Tensor | None,
+        padding_mask: Tensor | None,
+        use_causal_mask: bool,
+    ) -> AttentionMask | None:
+        """Merges all masks to one; `None` when every pair may attend."""
         self._check_masks(inputs.shape, attention_mask, padding_mask)
+        # Merged lazily: attention in blocks never needs a mask as a whole.
         if attention_mask is not None:
             attention_mask = given_mask("attention_mask", attention_mask)
         elif padding_mask is None and not use_causal_mask:
@@ -174,8 +201,13 @@ class SelfAttentionLayer(MultiHeadLayer):
             ops.shape(inputs)[1], padding_mask, attention_mask, use_causal_mask
         )
 
-    def _check_masks(self, inputs_shape, attention_mask, padding_mask):
-        """Raise `ValueError` if a mask has another dtype or another shape."""
+    def _check_masks(
+        self,
+        inputs_shape: Shape,
+        attention_mask: Tensor | None,
+        padding_mask: Tensor | None,
+    ) -> None:
+        """Raises `ValueError` if a mask has another dtype or another shape."""
         batch_size, length, _ = inputs_shape
         if padding_mask is not None:
             check_padding_mask("mask", padding_mask, batch_size, length)
@@ -184,6 +216,7 @@ class SelfAttentionLayer(MultiHeadLayer):
         mask_shape = check_mask("attention_mask", attention_mask)
         heads = (self.num_heads,) if len(mask_shape) == 4 else ()
         expected = (batch_size, *heads, length, length)
+        # As NumPy broadcasts: aligned at the last axis, 1 fits any size.
         fits = len(mask_shape) <= 4 and all(
             size == 1 or same_size(size, wanted)
             for size, wanted in zip(mask_shape[::-1], expected[::-1])
@@ -195,27 +228,31 @@ class SelfAttentionLayer(MultiHeadLayer):
                 "`padding_mask[:, None, :]`."
             )
 
-    def compute_output_shape(self, inputs_shape):
+    def compute_output_shape(self, inputs_shape: Shape) -> Shape:
         return self._outputs_shape(inputs_shape)
 
     def compute_output_spec(
         self,
-        inputs,
-        attention_mask=None,
-        use_causal_mask=False,
-        return_attention_scores=False,
-        training=None,
-        mask=None,
-        inputs_mask=None,
-    ):
+        inputs: Tensor,
+        attention_mask: Tensor | None = None,
+        use_causal_mask: bool = False,
+        return_attention_scores: bool = False,
+        training: bool | None = None,
+        mask: Tensor | None = None,
+        inputs_mask: Tensor | None = None,
+    ) -> keras.KerasTensor | tuple[keras.KerasTensor, ...]:
         padding_mask = mask if mask is not None else inputs_mask
         return self._output_spec(
             inputs, return_attention_scores, attention_mask, padding_mask
         )
 
     def _output_spec(
-        self, inputs, return_attention_scores, attention_mask, padding_mask
-    ):
+        self,
+        inputs: Tensor,
+        return_attention_scores: bool,
+        attention_mask: Tensor | None,
+        padding_mask: Tensor | None,
+    ) -> keras.KerasTensor | tuple[keras.KerasTensor, ...]:
         self._check_masks(inputs.shape, attention_mask, padding_mask)
         b, t, _ = inputs.shape
         return attention_output_spec(
@@ -225,7 +262,7 @@ class SelfAttentionLayer(MultiHeadLayer):
             return_attention_scores,
         )
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "use_key_relations": self.use_key_relations,

@@ -1,11 +1,14 @@
 """Sinusoidal position encodings."""
 
 import math
+from typing import Any
 
 import keras
 from keras import ops
 
 from relative_attention.argument_checks import checked_positive
+from relative_attention.layers.argument_types import Shape
+from relative_attention.tensor_type import Tensor
 
 
 @keras.saving.register_keras_serializable(package="relative_attention")
@@ -18,7 +21,8 @@ class SinusoidalPositions(keras.layers.Layer):
     permutation of columns that the next matrix absorbs.
 
     Args:
-        max_wavelength: float. Defaults to `10_000`.
+        max_wavelength: float. The longest wavelength, in units of `2 pi`
+            positions. Defaults to `10_000`.
         **kwargs: arguments of `keras.layers.Layer`.
 
     Call arguments:
@@ -33,21 +37,21 @@ class SinusoidalPositions(keras.layers.Layer):
      - [Vaswani et al., 2017](https://arxiv.org/abs/1706.03762), section 3.5
     """
 
-    def __init__(self, max_wavelength=10_000, **kwargs):
+    def __init__(self, max_wavelength: float = 10_000, **kwargs: Any) -> None:
         max_wavelength = checked_positive("max_wavelength", max_wavelength)
         super().__init__(**kwargs)
         self.max_wavelength = max_wavelength
         self.supports_masking = True
         self.input_spec = keras.layers.InputSpec(ndim=3)
 
-    def call(self, inputs, start_position=0):
+    def call(self, inputs: Tensor, start_position: int | Tensor = 0) -> Tensor:
         _, length, hidden_dim = ops.shape(inputs)
         positions = ops.arange(length, dtype="int32") + start_position
         encodings = self.encode(positions, hidden_dim)
         return inputs + ops.cast(encodings, inputs.dtype)
 
-    def encode(self, positions, hidden_dim):
-        """The encodings that are added.
+    def encode(self, positions: Tensor, hidden_dim: int) -> Tensor:
+        """Computes the encodings that are added.
 
         Args:
             positions: int tensor `(T,)`, absolute, 0 first.
@@ -56,6 +60,8 @@ class SinusoidalPositions(keras.layers.Layer):
         Returns:
             float32 tensor `(T, D)`.
         """
+        # Column c of either half is an angle position * w_c, with
+        # w_c = max_wavelength^(-c / (D / 2 - 1)), c = 0 first.
         num_timescales = hidden_dim // 2
         log_increment = math.log(self.max_wavelength) / max(
             num_timescales - 1, 1
@@ -67,10 +73,10 @@ class SinusoidalPositions(keras.layers.Layer):
         encodings = ops.concatenate([ops.sin(angles), ops.cos(angles)], axis=1)
         return ops.pad(encodings, ((0, 0), (0, hidden_dim % 2)))
 
-    def compute_output_shape(self, inputs_shape):
+    def compute_output_shape(self, inputs_shape: Shape) -> Shape:
         return inputs_shape
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "max_wavelength": self.max_wavelength,

@@ -1,11 +1,15 @@
-"""tensor2tensor's sign to the encoder of what is to be made of the text."""
+"""The embedding by which tensor2tensor tells the encoder its problem."""
 
 import math
+from typing import Any
 
 import keras
 from keras import ops
 
+from relative_attention.layers.argument_types import Shape
+from relative_attention.layers.width_spec import known_width
 from relative_attention.layers.width_spec import width_spec
+from relative_attention.tensor_type import Tensor
 
 # Rows of tensor2tensor's table, of which a translation problem uses one; they
 # decide how large its initial values are.
@@ -31,14 +35,14 @@ class TargetSpaceEmbedding(keras.layers.Layer):
         Float tensor `(B, S, D)`.
     """
 
-    def __init__(self, **kwargs):
+    def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.supports_masking = True
         self.input_spec = keras.layers.InputSpec(ndim=3)
 
-    def build(self, inputs_shape):
+    def build(self, inputs_shape: Shape) -> None:
         self.input_spec = width_spec(inputs_shape, ndim=3)
-        hidden_dim = inputs_shape[-1]
+        hidden_dim = known_width(inputs_shape)
         limit = math.sqrt(6 / (_NUM_SPACES + hidden_dim))
         self.embedding = self.add_weight(
             name="embedding",
@@ -46,8 +50,8 @@ class TargetSpaceEmbedding(keras.layers.Layer):
             initializer=keras.initializers.RandomUniform(-limit, limit),
         )
 
-    def call(self, inputs):
+    def call(self, inputs: Tensor) -> Tensor:
         return inputs + ops.cast(self.embedding, inputs.dtype)
 
-    def compute_output_shape(self, inputs_shape):
+    def compute_output_shape(self, inputs_shape: Shape) -> Shape:
         return inputs_shape

@@ -1,12 +1,16 @@
-"""Token embeddings, and the logits of the same matrix."""
+"""Token embeddings, and the logits computed with the same matrix."""
+
+from typing import Any
 
 import keras
 from keras import ops
 
 from relative_attention.argument_checks import checked_int
-from relative_attention.ops.fixed_shape import fixed_shape
+from relative_attention.layers.argument_types import Shape
 from relative_attention.ops.known_values import known_values
 from relative_attention.ops.masks import padding_mask
+from relative_attention.ops.static_shape import static_shape
+from relative_attention.tensor_type import Tensor
 
 
 @keras.saving.register_keras_serializable(package="relative_attention")
@@ -31,21 +35,23 @@ class TokenEmbedding(keras.layers.Layer):
 
     Raises:
         ValueError: if a size is not positive, or the ids are no integers or
-            (seen where they are known, so not inside a compiled function)
-            outside the vocabulary.
+            lie outside the vocabulary (checked where values are known, so not
+            inside a compiled function).
 
     Reference:
      - [Vaswani et al., 2017](https://arxiv.org/abs/1706.03762), section 3.4
     """
 
-    def __init__(self, vocabulary_size, hidden_dim, **kwargs):
+    def __init__(
+        self, vocabulary_size: int, hidden_dim: int, **kwargs: Any
+    ) -> None:
         vocabulary_size = checked_int("vocabulary_size", vocabulary_size)
         hidden_dim = checked_int("hidden_dim", hidden_dim)
         super().__init__(**kwargs)
         self.vocabulary_size = vocabulary_size
         self.hidden_dim = hidden_dim
 
-    def build(self, inputs_shape=None):
+    def build(self, inputs_shape: Shape | None = None) -> None:
         # Not cast by itself: a lookup needs a few rows, not the whole matrix
         # in half precision.
         self.embeddings = self.add_weight(
@@ -57,7 +63,7 @@ class TokenEmbedding(keras.layers.Layer):
             autocast=False,
         )
 
-    def call(self, inputs):
+    def call(self, inputs: Tensor) -> Tensor:
         self._check_ids(inputs)
         # Where values are not known yet, a negative id would be counted from
         # the end; beyond the last row it is refused, or zero, or not a number.
@@ -69,7 +75,8 @@ class TokenEmbedding(keras.layers.Layer):
         )
         return ops.cast(rows * scale[..., None], self.compute_dtype)
 
-    def _check_ids(self, inputs):
+    def _check_ids(self, inputs: Tensor) -> None:
+        """Raises `ValueError` for ids that the vocabulary does not have."""
         dtype = keras.backend.standardize_dtype(inputs.dtype)
         if "int" not in dtype:
             raise ValueError(
@@ -87,22 +94,22 @@ class TokenEmbedding(keras.layers.Layer):
                 f"vocabulary of {self.name!r}. Received: {ids[wrong][0]}."
             )
 
-    def compute_output_spec(self, inputs):
+    def compute_output_spec(self, inputs: Tensor) -> keras.KerasTensor:
         self._check_ids(inputs)
         return keras.KerasTensor(
             self.compute_output_shape(inputs.shape), dtype=self.compute_dtype
         )
 
-    def logits(self, hidden, few_rows=False):
-        """Products with all rows of the matrix.
+    def logits(self, hidden: Tensor, few_rows: bool = False) -> Tensor:
+        """Computes the products with all rows of the matrix.
 
         Args:
             hidden: float tensor `(..., D)`.
-            few_rows: bool. Whether these are some hundred rows at most, as in
-                a step of decoding: on a CPU TensorFlow is then 1.4 to 4 times
-                as fast with the large matrix on the left; from 1,000 rows on,
-                slower (`benchmarks/few_rows.py`). The numbers are the same.
-                Defaults to `False`.
+            few_rows: A boolean to indicate whether these are some hundred rows
+                at most, as in a decoding step: on a CPU TensorFlow is then 1.4
+                to 4 times as fast with the large matrix on the left; from
+                1,000 rows on, slower (`benchmarks/decoding/step_products.py`).
+                The numbers are the same. Defaults to `False`.
 
         Returns:
             Float tensor `(..., V)`.
@@ -114,13 +121,13 @@ class TokenEmbedding(keras.layers.Layer):
         else:
             logits = ops.matmul(rows, ops.transpose(embeddings))
         return ops.reshape(
-            logits, (*fixed_shape(hidden)[:-1], self.vocabulary_size)
+            logits, (*static_shape(hidden)[:-1], self.vocabulary_size)
         )
 
-    def compute_output_shape(self, inputs_shape):
+    def compute_output_shape(self, inputs_shape: Shape) -> Shape:
         return (*inputs_shape, self.hidden_dim)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "vocabulary_size": self.vocabulary_size,

@@ -1,4 +1,7 @@
-"""What encoder and decoder blocks have in common."""
+"""The residual connections that encoder and decoder blocks share."""
+
+from collections.abc import Callable
+from typing import Any
 
 import keras
 
@@ -7,6 +10,7 @@ from relative_attention.argument_checks import checked_positive
 from relative_attention.argument_checks import checked_rate
 from relative_attention.layers.dropout import Dropout
 from relative_attention.layers.layer_normalization import LayerNormalization
+from relative_attention.tensor_type import Tensor
 
 
 class TransformerBlock(keras.layers.Layer):
@@ -25,12 +29,12 @@ class TransformerBlock(keras.layers.Layer):
 
     def __init__(
         self,
-        dropout=0.0,
-        normalize_first=False,
-        layer_norm_epsilon=1e-6,
-        seed=None,
-        **kwargs,
-    ):
+        dropout: float = 0.0,
+        normalize_first: bool = False,
+        layer_norm_epsilon: float = 1e-6,
+        seed: int | None = None,
+        **kwargs: Any,
+    ) -> None:
         dropout = checked_rate("dropout", dropout)
         normalize_first = checked_bool("normalize_first", normalize_first)
         layer_norm_epsilon = checked_positive(
@@ -47,7 +51,7 @@ class TransformerBlock(keras.layers.Layer):
             dropout, seed=seed, dtype=self.dtype_policy
         )
 
-    def _layer_norm(self, name, hidden_dim):
+    def _layer_norm(self, name: str, hidden_dim: int) -> LayerNormalization:
         layer_norm = LayerNormalization(
             epsilon=self.layer_norm_epsilon,
             dtype=self.dtype_policy,
@@ -56,15 +60,23 @@ class TransformerBlock(keras.layers.Layer):
         layer_norm.build((None, None, hidden_dim))
         return layer_norm
 
-    def _residual(self, inputs, layer_norm, sublayer, training=None):
-        """`inputs` plus `sublayer` of them, normalised before or after."""
+    def _residual(
+        self,
+        inputs: Tensor,
+        layer_norm: LayerNormalization,
+        sublayer: Callable[[Tensor], Tensor],
+        training: bool | None = None,
+    ) -> Tensor:
+        """Adds `sublayer(inputs)` to `inputs`, normalised before or after."""
         if self.normalize_first:
+            # x + Sublayer(LayerNorm(x))
             outputs = sublayer(layer_norm(inputs))
             return inputs + self.dropout_layer(outputs, training=training)
+        # Vaswani et al., section 3.1: LayerNorm(x + Sublayer(x)).
         outputs = self.dropout_layer(sublayer(inputs), training=training)
         return layer_norm(inputs + outputs)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "dropout": self.dropout,
@@ -74,8 +86,8 @@ class TransformerBlock(keras.layers.Layer):
         }
 
 
-def check_layers(**layers):
-    """Raise `TypeError` for the first argument that is no Keras layer."""
+def check_layers(**layers: Any) -> None:
+    """Raises `TypeError` for the first argument that is no Keras layer."""
     for name, layer in layers.items():
         if not isinstance(layer, keras.layers.Layer):
             raise TypeError(

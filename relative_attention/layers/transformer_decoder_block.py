@@ -1,15 +1,21 @@
-"""One block of the decoder."""
+"""One block of the Transformer's decoder."""
+
+from collections.abc import Callable
+from typing import Any
 
 import keras
 from keras import ops
 
+from relative_attention.layers.argument_types import Shape
 from relative_attention.layers.attention_output_spec import (
     attention_output_spec,
 )
 from relative_attention.layers.transformer_block import TransformerBlock
 from relative_attention.layers.transformer_block import check_layers
+from relative_attention.layers.width_spec import known_width
 from relative_attention.layers.width_spec import width_spec
 from relative_attention.ops.given_mask import check_padding_mask
+from relative_attention.tensor_type import Tensor
 
 
 @keras.saving.register_keras_serializable(package="relative_attention")
@@ -41,7 +47,13 @@ class TransformerDecoderBlock(TransformerBlock):
      - [Vaswani et al., 2017](https://arxiv.org/abs/1706.03762), section 3.1
     """
 
-    def __init__(self, self_attention, cross_attention, feed_forward, **kwargs):
+    def __init__(
+        self,
+        self_attention: keras.layers.Layer,
+        cross_attention: keras.layers.Layer,
+        feed_forward: keras.layers.Layer,
+        **kwargs: Any,
+    ) -> None:
         check_layers(
             self_attention=self_attention,
             cross_attention=cross_attention,
@@ -52,9 +64,9 @@ class TransformerDecoderBlock(TransformerBlock):
         self.cross_attention = cross_attention
         self.feed_forward = feed_forward
 
-    def build(self, inputs_shape, encoder_outputs_shape):
+    def build(self, inputs_shape: Shape, encoder_outputs_shape: Shape) -> None:
         self.input_spec = width_spec(inputs_shape, ndim=3)
-        hidden_dim = inputs_shape[-1]
+        hidden_dim = known_width(inputs_shape)
         if not self.self_attention.built:
             self.self_attention.build(inputs_shape)
         self.self_attention_norm = self._layer_norm(
@@ -73,16 +85,16 @@ class TransformerDecoderBlock(TransformerBlock):
 
     def call(
         self,
-        inputs,
-        encoder_outputs,
-        source_padding_mask=None,
-        return_attention_scores=False,
-        training=None,
-    ):
+        inputs: Tensor,
+        encoder_outputs: Tensor,
+        source_padding_mask: Tensor | None = None,
+        return_attention_scores: bool = False,
+        training: bool | None = None,
+    ) -> Tensor | tuple[Tensor, Tensor, Tensor]:
         self._check_mask(encoder_outputs, source_padding_mask)
         self_scores = cross_scores = None
 
-        def attend_self(x):
+        def attend_self(x: Tensor) -> Tensor:
             nonlocal self_scores
             outputs = self.self_attention(
                 x,
@@ -94,7 +106,7 @@ class TransformerDecoderBlock(TransformerBlock):
                 outputs, self_scores = outputs
             return outputs
 
-        def attend_source(x):
+        def attend_source(x: Tensor) -> Tensor:
             nonlocal cross_scores
             outputs, cross_scores = self.cross_attention(
                 x,
@@ -113,8 +125,11 @@ class TransformerDecoderBlock(TransformerBlock):
         return outputs
 
     @staticmethod
-    def _check_mask(encoder_outputs, source_padding_mask):
-        # The layer inside knows it by another name.
+    def _check_mask(
+        encoder_outputs: Tensor, source_padding_mask: Tensor | None
+    ) -> None:
+        # Checked here because the layer inside knows it by another name,
+        # which an error would show.
         if source_padding_mask is not None:
             check_padding_mask(
                 "source_padding_mask",
@@ -122,7 +137,14 @@ class TransformerDecoderBlock(TransformerBlock):
                 *encoder_outputs.shape[:2],
             )
 
-    def _sublayers(self, inputs, attend_self, attend_source, training=None):
+    def _sublayers(
+        self,
+        inputs: Tensor,
+        attend_self: Callable[[Tensor], Tensor],
+        attend_source: Callable[[Tensor], Tensor],
+        training: bool | None = None,
+    ) -> Tensor:
+        """Computes the three sublayers, each in its residual connection."""
         hidden = self._residual(
             inputs, self.self_attention_norm, attend_self, training=training
         )
@@ -136,16 +158,15 @@ class TransformerDecoderBlock(TransformerBlock):
             training=training,
         )
 
-    def start_cache(self, encoder_outputs):
-        """The cache before the first position, for `decode_step`.
+    def start_cache(self, encoder_outputs: Tensor) -> dict[str, Any]:
+        """Returns the cache before the first position, for `decode_step`.
 
         Args:
             encoder_outputs: float tensor `(B, S, D)`.
 
         Returns:
-            Dict: `"self_attention"`, see `RelativeSelfAttention.start_cache`,
-            and `"source"`, keys and values of the source. The hypotheses of
-            a sentence share both.
+            Dict: `"self_attention"`, a `KeyValueCache`, and `"source"`, keys
+            and values of the source. The beams of a sentence share both.
         """
         return {
             "self_attention": self.self_attention.start_cache(
@@ -154,8 +175,8 @@ class TransformerDecoderBlock(TransformerBlock):
             "source": self.cross_attention.project_source(encoder_outputs),
         }
 
-    def merge_cache(self, cache):
-        """See `RelativeSelfAttention.merge_cache`.
+    def merge_cache(self, cache: dict[str, Any]) -> dict[str, Any]:
+        """Merges the cache, see `RelativeSelfAttention.merge_cache`.
 
         Args:
             cache: what `start_cache` or `decode_step` returned.
@@ -165,36 +186,38 @@ class TransformerDecoderBlock(TransformerBlock):
 
     def decode_step(
         self,
-        inputs,
-        cache,
-        position,
-        ancestors=None,
-        source_padding_mask=None,
-    ):
-        """One position further.
+        inputs: Tensor,
+        cache: dict[str, Any],
+        position: int | Tensor,
+        ancestors: Tensor | None = None,
+        source_padding_mask: Tensor | None = None,
+    ) -> tuple[Tensor, dict[str, Any]]:
+        """Computes the outputs of one position further.
 
         Args:
             inputs: float tensor `(B, M, D)`, the token at `position` of each
-                of `M` hypotheses a sentence.
+                of `M` beams a sentence.
             cache: what `start_cache` or the step before returned.
             position: int scalar, absolute, 0 first.
-            ancestors: int tensor `(B, M, position + 1)`, see
+            ancestors: int tensor `(B, M, position + 1)`, whose history is
+                whose, see
                 `RelativeSelfAttention.decode_step`.
             source_padding_mask: bool tensor `(B, S)`. `True` = real token.
 
         Returns:
             Pair of outputs `(B, M, D)` and the cache, one position longer.
         """
+        # A new dict: whoever holds the old cache still has it as it was.
         cache = dict(cache)
 
-        def attend_self(x):
+        def attend_self(x: Tensor) -> Tensor:
             outputs, cache["self_attention"] = self.self_attention.decode_step(
                 x, cache["self_attention"], position, ancestors
             )
             return outputs
 
-        def attend_source(x):
-            # The hypotheses of a sentence are so many queries of it.
+        def attend_source(x: Tensor) -> Tensor:
+            # The beams of a sentence are so many queries of it.
             outputs, _ = self.cross_attention.attend(
                 x,
                 cache["source"],
@@ -205,17 +228,19 @@ class TransformerDecoderBlock(TransformerBlock):
 
         return self._sublayers(inputs, attend_self, attend_source), cache
 
-    def compute_output_shape(self, inputs_shape, encoder_outputs_shape):
+    def compute_output_shape(
+        self, inputs_shape: Shape, encoder_outputs_shape: Shape
+    ) -> Shape:
         return inputs_shape
 
     def compute_output_spec(
         self,
-        inputs,
-        encoder_outputs,
-        source_padding_mask=None,
-        return_attention_scores=False,
-        training=None,
-    ):
+        inputs: Tensor,
+        encoder_outputs: Tensor,
+        source_padding_mask: Tensor | None = None,
+        return_attention_scores: bool = False,
+        training: bool | None = None,
+    ) -> keras.KerasTensor | tuple[keras.KerasTensor, ...]:
         self._check_mask(encoder_outputs, source_padding_mask)
         b, t, _ = inputs.shape
         return attention_output_spec(
@@ -233,7 +258,7 @@ class TransformerDecoderBlock(TransformerBlock):
             return_attention_scores,
         )
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         serialize = keras.saving.serialize_keras_object
         return {
             **super().get_config(),
@@ -243,7 +268,7 @@ class TransformerDecoderBlock(TransformerBlock):
         }
 
     @classmethod
-    def from_config(cls, config):
+    def from_config(cls, config: dict[str, Any]) -> "TransformerDecoderBlock":
         deserialize = keras.saving.deserialize_keras_object
         layers = {
             name: deserialize(config[name])

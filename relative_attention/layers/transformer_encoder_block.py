@@ -1,13 +1,18 @@
-"""One block of the encoder."""
+"""One block of the Transformer's encoder."""
+
+from typing import Any
 
 import keras
 
+from relative_attention.layers.argument_types import Shape
 from relative_attention.layers.attention_output_spec import (
     attention_output_spec,
 )
 from relative_attention.layers.transformer_block import TransformerBlock
 from relative_attention.layers.transformer_block import check_layers
+from relative_attention.layers.width_spec import known_width
 from relative_attention.layers.width_spec import width_spec
+from relative_attention.tensor_type import Tensor
 
 
 @keras.saving.register_keras_serializable(package="relative_attention")
@@ -35,15 +40,20 @@ class TransformerEncoderBlock(TransformerBlock):
      - [Vaswani et al., 2017](https://arxiv.org/abs/1706.03762), section 3.1
     """
 
-    def __init__(self, self_attention, feed_forward, **kwargs):
+    def __init__(
+        self,
+        self_attention: keras.layers.Layer,
+        feed_forward: keras.layers.Layer,
+        **kwargs: Any,
+    ) -> None:
         check_layers(self_attention=self_attention, feed_forward=feed_forward)
         super().__init__(**kwargs)
         self.self_attention = self_attention
         self.feed_forward = feed_forward
 
-    def build(self, inputs_shape):
+    def build(self, inputs_shape: Shape) -> None:
         self.input_spec = width_spec(inputs_shape, ndim=3)
-        hidden_dim = inputs_shape[-1]
+        hidden_dim = known_width(inputs_shape)
         if not self.self_attention.built:
             self.self_attention.build(inputs_shape)
         self.self_attention_norm = self._layer_norm(
@@ -57,14 +67,14 @@ class TransformerEncoderBlock(TransformerBlock):
 
     def call(
         self,
-        inputs,
-        attention_mask=None,
-        return_attention_scores=False,
-        training=None,
-    ):
+        inputs: Tensor,
+        attention_mask: Tensor | None = None,
+        return_attention_scores: bool = False,
+        training: bool | None = None,
+    ) -> Tensor | tuple[Tensor, Tensor]:
         scores = None
 
-        def attend(x):
+        def attend(x: Tensor) -> Tensor:
             nonlocal scores
             outputs = self.self_attention(
                 x,
@@ -87,16 +97,16 @@ class TransformerEncoderBlock(TransformerBlock):
         )
         return (outputs, scores) if return_attention_scores else outputs
 
-    def compute_output_shape(self, inputs_shape):
+    def compute_output_shape(self, inputs_shape: Shape) -> Shape:
         return inputs_shape
 
     def compute_output_spec(
         self,
-        inputs,
-        attention_mask=None,
-        return_attention_scores=False,
-        training=None,
-    ):
+        inputs: Tensor,
+        attention_mask: Tensor | None = None,
+        return_attention_scores: bool = False,
+        training: bool | None = None,
+    ) -> keras.KerasTensor | tuple[keras.KerasTensor, ...]:
         b, t, _ = inputs.shape
         return attention_output_spec(
             inputs.shape,
@@ -105,7 +115,7 @@ class TransformerEncoderBlock(TransformerBlock):
             return_attention_scores,
         )
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         serialize = keras.saving.serialize_keras_object
         return {
             **super().get_config(),
@@ -114,7 +124,7 @@ class TransformerEncoderBlock(TransformerBlock):
         }
 
     @classmethod
-    def from_config(cls, config):
+    def from_config(cls, config: dict[str, Any]) -> "TransformerEncoderBlock":
         deserialize = keras.saving.deserialize_keras_object
         layers = {
             name: deserialize(config[name])

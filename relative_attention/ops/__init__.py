@@ -1,4 +1,7 @@
-"""Pure tensor functions on `keras.ops`."""
+"""Tensor functions without state, written with `keras.ops` alone.
+
+They run on TensorFlow, JAX and PyTorch; layers are made of them.
+"""
 
 from relative_attention.ops.attention import attention_context
 from relative_attention.ops.attention import attention_logits

@@ -1,4 +1,4 @@
-"""Attention logits to context vectors, with or without relations."""
+"""Attention logits, scores and context vectors, with or without relations."""
 
 from keras import ops
 
@@ -7,10 +7,16 @@ from relative_attention.ops.precision import widened
 from relative_attention.ops.relative_attention_inner import (
     relative_attention_inner,
 )
+from relative_attention.tensor_type import Tensor
 
 
-def attention_logits(query, key, key_relations=None):
-    """Eq. 5, or eq. 2 where there are no relations; `query` is scaled.
+def attention_logits(
+    query: Tensor, key: Tensor, key_relations: Tensor | None = None
+) -> Tensor:
+    """Computes the logits of eq. 5 of Shaw et al. (2018), or of eq. 2.
+
+    Eq. 2 is the one without relations. The division by `sqrt(H)` is the
+    caller's, as it is cheaper on the query than on the logits.
 
     Args:
         query: float tensor `(B, N, T, H)`, already divided by `sqrt(H)`.
@@ -25,8 +31,12 @@ def attention_logits(query, key, key_relations=None):
     return relative_attention_inner(query, key, key_relations, transpose=True)
 
 
-def attention_context(scores, value, value_relations=None):
-    """Eq. 3, or eq. 1 where there are no relations.
+def attention_context(
+    scores: Tensor, value: Tensor, value_relations: Tensor | None = None
+) -> Tensor:
+    """Computes the context vectors of eq. 3 of Shaw et al. (2018), or eq. 1.
+
+    Eq. 1 is the one without relations.
 
     Args:
         scores: float tensor `(B, N, T, S)`.
@@ -44,11 +54,11 @@ def attention_context(scores, value, value_relations=None):
     )
 
 
-def masked_softmax(logits, mask=None):
-    """Attention scores: softmax over the keys that a query may attend to.
+def masked_softmax(logits: Tensor, mask: Tensor | None = None) -> Tensor:
+    """Computes attention scores: softmax over the keys that are not masked.
 
-    Computed in float32 where the input is in half precision: in float16, -1e9
-    is -inf.
+    It is computed in float32 where the input is in half precision: in
+    float16, -1e9 is -inf.
 
     Args:
         logits: float tensor `(B, N, T, S)`.
@@ -69,9 +79,10 @@ def masked_softmax(logits, mask=None):
     return ops.cast(scores * ops.cast(any_key, scores.dtype), dtype)
 
 
-def _softmax(logits):
+def _softmax(logits: Tensor) -> Tensor:
     # Keras warns of a softmax over one key; at the first step of decoding
-    # there is but one. Its score is 1, its gradient 0 and not missing.
+    # there is but one. Its score is `exp(0) = 1`; written so, its gradient is
+    # 0 and not missing.
     if logits.shape[-1] == 1:
         return ops.exp(logits - logits)
     return ops.softmax(logits, axis=-1)

@@ -1,221 +1,161 @@
-"""A block of queries, the keys around it and their products.
+"""The geometry of a block of queries and of the keys that it attends to.
 
-See `block_attention.py` for what is computed, and why so.
+With `K = 1`, a block of the queries 4 to 7 of twelve tokens has
+
+    key      0  1  2  3  4  5  6  7  8  9 10 11
+    query                q  q  q  q
+    region   l  l  l  n  n  n  n  n  n  r  r  r
+
+to its `left` the keys that are farther back than `K` from each of its queries,
+`near` it those that are closer to at least one, and to its `right` those that
+are farther ahead than `K` from each. With a causal mask no key after the last
+query counts. What is computed of them is told in `block_attention.py`.
 """
 
 import dataclasses
+from typing import Literal
+from typing import NamedTuple
+from typing import TypeAlias
 
-from keras import ops
+from relative_attention.ops.relative_shift import relative_shift
+from relative_attention.ops.relative_shift import transposed_relative_shift
+from relative_attention.tensor_type import Tensor
 
-from relative_attention.ops.in_order import after
-from relative_attention.ops.masks import MASKED_LOGIT
-from relative_attention.ops.masks import hide_masked
-from relative_attention.ops.precision import is_half
-from relative_attention.ops.precision import widened
-from relative_attention.ops.shear import shear
-from relative_attention.ops.shear import unshear
-from relative_attention.ops.table_product import table_gradient
-from relative_attention.ops.table_product import table_product
+Side: TypeAlias = Literal["near", "left", "right"]
 
 
-@dataclasses.dataclass
-class AttentionBlock:
-    """Queries `start` to `stop`, and keys `near_start` to `near_stop`.
+class Region(NamedTuple):
+    """Keys `start` to `stop` of a block, `stop` excluded."""
+
+    side: Side
+    start: int
+    stop: int | Tensor
+
+
+@dataclasses.dataclass(frozen=True)
+class Block:
+    """Queries `start` to `stop` and the keys around them.
+
+    Where the length of the sequence is not known when the graph is built,
+    there is a single block, and its ends are int scalar tensors.
 
     Attributes:
-        end: how far the keys go that a query of the block may attend to.
-        reach: int, `K`.
+        start: int. The first query.
+        stop: int. The end of the queries.
+        near_start: int. The first key that is near.
+        near_stop: int. The end of the keys that are near.
+        end: int. The end of the keys that a query of the block may attend to.
+        max_relative_position: int. Clipping distance `K`; rows of tables for
+            distances that no pair of tokens has are cut off, so it is less
+            than the length where that is known.
+        is_causal: A boolean to indicate whether queries attend only to their
+            own and earlier positions.
     """
 
     start: int
-    stop: int
+    stop: int | Tensor
     near_start: int
-    near_stop: int
-    end: int
-    reach: int
+    near_stop: int | Tensor
+    end: int | Tensor
+    max_relative_position: int
     is_causal: bool
-    kept: list | None = None
-    kept_scale: float = 1.0
 
     @property
-    def length(self):
+    def length(self) -> int | Tensor:
+        """The number of queries, `C`."""
         return self.stop - self.start
 
     @property
-    def has_right(self):
-        return self.near_stop is not self.end and self.near_stop < self.end
+    def has_known_length(self) -> bool:
+        """Whether the length of the sequence was known beforehand."""
+        return isinstance(self.end, int)
 
-    def regions(self):
-        """Of each product: what it is, and its first key and their end."""
-        regions = [("near", self.near_start, self.near_stop)]
-        if isinstance(self.near_start, int) and self.near_start > 0:
-            regions.append(("left", 0, self.near_start))
+    @property
+    def has_right(self) -> bool:
+        """Whether there are keys to the right of those that are near."""
+        # A sequence of unknown length is one block, all of whose keys are near.
+        return self.has_known_length and self.near_stop < self.end
+
+    def regions(self) -> list[Region]:
+        """Returns the regions of keys: near always, left and right if any."""
+        regions = [Region("near", self.near_start, self.near_stop)]
+        if self.near_start > 0:
+            regions.append(Region("left", 0, self.near_start))
         if self.has_right:
-            regions.append(("right", self.near_stop, self.end))
+            regions.append(Region("right", self.near_stop, self.end))
         return regions
 
-    def attend(self, x, mask, previous):
-        """Context vectors `(B, N, C, H_v)`; keeps what the gradient needs."""
-        query = after(x["query"][:, :, self.start : self.stop], previous)
-        logits = [
-            self._logits(x, query, mask, *region) for region in self.regions()
-        ]
-        # `initial` for sequences without tokens, which Keras refuses otherwise.
-        maxima = [
-            ops.max(part, axis=-1, keepdims=True, initial=2 * MASKED_LOGIT)
-            for part in logits
-        ]
-        largest = maxima[0]
-        for maximum in maxima[1:]:
-            largest = ops.maximum(largest, maximum)
-        scores = [ops.exp(part - largest) for part in logits]
-        total = sum(ops.sum(part, axis=-1, keepdims=True) for part in scores)
-        inverse = 1 / total
-        if mask is not None:
-            # Without this a fully masked row would attend to every key alike.
-            inverse = ops.where(largest > MASKED_LOGIT / 2, inverse, 0.0)
-        self.is_half = is_half(query)
-        if self.is_half:
-            scores = [part * inverse for part in scores]
-        self.scores = [ops.cast(part, query.dtype) for part in scores]
-        # What is left to multiply by.
-        self.inverse = None if self.is_half else inverse
-        context = 0
-        for index, (kind, start, stop) in enumerate(self.regions()):
-            values = x[_operand("value", kind)][:, :, start:stop]
-            context = context + ops.matmul(self._dropped(index), values)
-        if "value_relations" in x:
-            self.buckets = self._by_distance(self._dropped(0))
-            context = context + table_product(
-                self.buckets, x["value_relations"]
-            )
-        self.context = self._normalized(context)
-        return self.context
+    def queries(self, tensor: Tensor) -> Tensor:
+        """Returns the block's rows of a tensor `(B, N, T, H)`."""
+        return tensor[:, :, self.start : self.stop]
 
-    def _normalized(self, rows):
-        """Context vectors, or their gradient, as of normalised scores."""
-        return rows if self.inverse is None else rows * self.inverse
+    def to_keys(self, by_distance: Tensor) -> Tensor:
+        """Moves columns of distances `(B, N, C, 2K + 1)` to the keys near."""
+        return relative_shift(by_distance, self._margins(), not self.is_causal)
 
-    def _logits(self, x, query, mask, kind, start, stop):
-        keys = x[_operand("key", kind)][:, :, start:stop]
-        logits = ops.matmul(query, _transposed(keys))
-        if kind == "near" and "key_relations" in x:
-            by_distance = table_product(query, _transposed(x["key_relations"]))
-            logits = logits + self._by_key(by_distance)
-        logits = widened(logits)
-        part = mask and mask.part(self.start, self.stop, start, stop)
-        return logits if part is None else hide_masked(logits, part)
-
-    def add_gradients(self, x, upstream, previous, sums):
-        """Append to each list what the block adds to an operand's gradient."""
-        upstream = after(upstream[:, :, self.start : self.stop], previous)
-        query = x["query"][:, :, self.start : self.stop]
-        upstream = self._normalized(upstream)
-        of_scores = [
-            self._score_gradient(x, upstream, index)
-            for index in range(len(self.regions()))
-        ]
-        mean = self._mean_score_gradient(upstream, of_scores)
-        of_query = 0
-        of_keys, of_values = {}, {}
-        for index, (kind, start, stop) in enumerate(self.regions()):
-            # Of a softmax: dS = P (dP - D).
-            of_logits = ops.cast(
-                widened(self.scores[index]) * (of_scores[index] - mean),
-                query.dtype,
-            )
-            keys = x[_operand("key", kind)][:, :, start:stop]
-            of_query = of_query + ops.matmul(of_logits, keys)
-            of_keys[kind] = ops.matmul(_transposed(of_logits), query)
-            of_values[kind] = ops.matmul(
-                _transposed(self._dropped(index)), upstream
-            )
-            if kind == "near" and "key_relations" in x:
-                relations = x["key_relations"]
-                by_distance = self._by_distance(of_logits)
-                of_query = of_query + table_product(by_distance, relations)
-                sums["key_relations"].append(
-                    table_gradient(by_distance, query, relations.shape)
-                )
-        if "value_relations" in x:
-            sums["value_relations"].append(
-                table_gradient(
-                    self.buckets, upstream, x["value_relations"].shape
-                )
-            )
-        sums["query"].append(of_query)
-        for name, parts in (("key", of_keys), ("value", of_values)):
-            past = [parts[kind] for kind in ("left", "near") if kind in parts]
-            sums[name].append(joined(past))
-            if "right" in parts:
-                sums[f"{name}_right"].append(parts["right"])
-
-    def _mean_score_gradient(self, upstream, of_scores):
-        """`D = sum_j P_ij dP_ij`, `(B, N, C, 1)`: what a row has in common.
-
-        It is also `dO_i O_i`, a product over the context vectors alone (Dao et
-        al. 2022, appendix B). In half precision the two differ by what
-        each was rounded, and what is then left of the sum of a row of `dS`,
-        0 by right, would weigh as much as all keys have in common. So there
-        it is the mean of the same numbers that it is taken from, by the same
-        weights.
-        """
-        if not self.is_half:
-            return ops.sum(upstream * self.context, axis=-1, keepdims=True)
-        weighted = total = 0
-        for scores, part in zip(map(widened, self.scores), of_scores):
-            weighted += ops.sum(scores * part, axis=-1, keepdims=True)
-            total += ops.sum(scores, axis=-1, keepdims=True)
-        # Fully masked rows have no weight.
-        return weighted / ops.where(total == 0, 1.0, total)
-
-    def _score_gradient(self, x, upstream, index):
-        """`dP`, by way of the context vectors: float, `(B, N, C, keys)`."""
-        kind, start, stop = self.regions()[index]
-        values = x[_operand("value", kind)][:, :, start:stop]
-        of_scores = ops.matmul(upstream, _transposed(values))
-        if kind == "near" and "value_relations" in x:
-            relations = _transposed(x["value_relations"])
-            of_scores = of_scores + self._by_key(
-                table_product(upstream, relations)
-            )
-        if self.kept is not None:
-            of_scores = ops.where(
-                self.kept[index], of_scores * self.kept_scale, 0.0
-            )
-        return widened(of_scores)
-
-    def _dropped(self, index):
-        scores = self.scores[index]
-        if self.kept is None:
-            return scores
-        return ops.where(self.kept[index], scores * self.kept_scale, 0.0)
-
-    def _margins(self):
-        """Keys of a band that lie before the first and after the last."""
-        before = self.near_start - self.start + self.reach
-        if self.near_stop is self.stop:
-            return before, self.reach
-        return before, self.stop + self.reach - self.near_stop
-
-    def _by_key(self, by_distance):
-        """`(B, N, C, 2K + 1)` moved to the keys that are near."""
-        return shear(by_distance, self._margins(), not self.is_causal)
-
-    def _by_distance(self, by_key):
-        """The transpose of `_by_key`."""
-        return unshear(
-            by_key, 2 * self.reach + 1, self._margins(), not self.is_causal
+    def to_distances(self, by_key: Tensor) -> Tensor:
+        """Sums columns of the keys near by distance: `to_keys` transposed."""
+        return transposed_relative_shift(
+            by_key,
+            2 * self.max_relative_position + 1,
+            self._margins(),
+            not self.is_causal,
         )
 
+    def _margins(self) -> tuple[int, int]:
+        """Returns how many keys of the band are not among those near.
 
-def _operand(name, kind):
-    return f"{name}_right" if kind == "right" else name
+        The band goes from `K` before the first query to `K` after the last.
+        """
+        first = self.start - self.max_relative_position
+        num_before = self.near_start - first
+        if not self.has_known_length:
+            # All keys are near, and the last query is the last key.
+            return num_before, self.max_relative_position
+        end = self.stop + self.max_relative_position
+        return num_before, end - self.near_stop
 
 
-def _transposed(tensor):
-    return ops.swapaxes(tensor, -1, -2)
+def split_into_blocks(
+    length: int | Tensor,
+    block_length: int | None,
+    max_relative_position: int,
+    has_relations: bool,
+    is_causal: bool,
+) -> list[Block]:
+    """Splits the queries of a sequence into blocks.
 
+    Args:
+        length: int, or int scalar tensor. Number `T` of tokens.
+        block_length: int. Number of queries a block, or `None` for a single
+            block, as it must be where the length is a tensor.
+        max_relative_position: int. Clipping distance `K`.
+        has_relations: A boolean to indicate whether keys or values have
+            relations; without, all keys count as near.
+        is_causal: see `Block`.
 
-def joined(parts):
-    return parts[0] if len(parts) == 1 else ops.concatenate(parts, axis=2)
+    Returns:
+        List of blocks, in the order of their queries.
+    """
+    if block_length is None or (
+        isinstance(length, int) and block_length >= length
+    ):
+        # All keys are near: there are none to the left or to the right.
+        near = (0, length)
+        return [
+            Block(0, length, *near, length, max_relative_position, is_causal)
+        ]
+    blocks = []
+    for start in range(0, length, block_length):
+        stop = min(start + block_length, length)
+        end = stop if is_causal else length
+        near = (0, end)
+        if has_relations:
+            near = (
+                max(0, start - max_relative_position),
+                min(end, stop + max_relative_position),
+            )
+        blocks.append(
+            Block(start, stop, *near, end, max_relative_position, is_causal)
+        )
+    return blocks

@@ -1,16 +1,17 @@
-"""Masks as callers give them: bool, or the integers 0 and 1."""
+"""Checks of masks that callers give: bool, or the integers 0 and 1."""
 
 import keras
 from keras import ops
 
 from relative_attention.ops.known_values import known_values
+from relative_attention.tensor_type import Tensor
 
 
-def given_mask(name, mask):
-    """A mask as a bool tensor.
+def given_mask(name: str, mask: Tensor) -> Tensor:
+    """Checks a mask and returns it as a bool tensor.
 
     Args:
-        name: string. The argument, for the message.
+        name: string. The name of the argument, for the message.
         mask: bool tensor, or int tensor of zeros and ones, as KerasHub makes
             them. `True` or `1` = may attend, or real token.
 
@@ -26,8 +27,15 @@ def given_mask(name, mask):
     return ops.cast(mask, "bool")
 
 
-def check_mask(name, mask):
-    """The shape of a mask, a tuple; it may be a symbolic tensor.
+def check_mask(name: str, mask: Tensor) -> tuple[int | None, ...]:
+    """Checks a mask, which may be a symbolic tensor.
+
+    Args:
+        name: string. The name of the argument, for the message.
+        mask: see `given_mask`.
+
+    Returns:
+        The shape of the mask; `None` for sizes that are not known.
 
     Raises:
         ValueError: see `given_mask`.
@@ -56,14 +64,19 @@ def check_mask(name, mask):
     return shape
 
 
-def check_padding_mask(name, mask, batch_size, length):
-    """Raise `ValueError` unless a mask tells the padding of a sequence.
+def check_padding_mask(
+    name: str, mask: Tensor, batch_size: int | None, length: int | None
+) -> None:
+    """Checks that a mask has the shape of the padding of a sequence.
 
     Args:
-        name: string. The argument, for the message.
+        name: string. The name of the argument, for the message.
         mask: what should be a bool tensor `(B, T)`.
-        batch_size, length: int or `None`, the sizes it must have where these
-            are known.
+        batch_size, length: int or `None`, the sizes that it must have where
+            these are known.
+
+    Raises:
+        ValueError: if it has another shape, or see `given_mask`.
     """
     shape, expected = check_mask(name, mask), (batch_size, length)
     if len(shape) != 2 or not all(map(same_size, shape, expected)):
@@ -73,8 +86,8 @@ def check_padding_mask(name, mask, batch_size, length):
         )
 
 
-def same_size(size, other):
-    """Whether two sizes are the same, as far as they are known."""
+def same_size(size: int | Tensor | None, other: int | Tensor | None) -> bool:
+    """Returns whether two sizes are the same, as far as they are known."""
     # In a graph a size may be a tensor, which tells nothing now.
     return not (isinstance(size, int) and isinstance(other, int)) or (
         size == other

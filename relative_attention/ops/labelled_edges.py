@@ -1,12 +1,13 @@
-"""Attention's share of edges that carry one of a few labels."""
+"""The logits and context vectors of edges that carry one of a few labels."""
 
 from keras import ops
 
 from relative_attention.ops.table_product import table_product
+from relative_attention.tensor_type import Tensor
 
 
-def label_logits(query, embeddings, edges):
-    """What the labels add to the logits: `q_i a^K_ij` of eq. 4.
+def label_logits(query: Tensor, embeddings: Tensor, edges: Tensor) -> Tensor:
+    """Computes what the labels add to the logits: `q_i a^K_ij` of eq. 4.
 
     Each query meets each of the `R` embeddings once, then every edge picks:
     no `(T, S, H)` tensor is made.
@@ -24,8 +25,8 @@ def label_logits(query, embeddings, edges):
     return _by_query(by_label, ops.swapaxes(edges, -1, -2))
 
 
-def label_context(scores, embeddings, edges):
-    """What the labels add to the values: `sum_j s_ij a^V_ij` of eq. 3.
+def label_context(scores: Tensor, embeddings: Tensor, edges: Tensor) -> Tensor:
+    """Computes what the labels add to the context: `sum_j s_ij a^V_ij`, eq. 3.
 
     The scores of the edges of a query are summed by label, and each label's
     embedding is weighted by its sum.
@@ -41,8 +42,8 @@ def label_context(scores, embeddings, edges):
     return table_product(_by_query(scores, edges), embeddings)
 
 
-def _by_query(rows, matrices):
-    """`(B, N, T, X)` by a matrix `(X, Y)` for each query: `(B, N, T, Y)`."""
+def _by_query(rows: Tensor, matrices: Tensor) -> Tensor:
+    """Multiplies rows `(B, N, T, X)` by a matrix `(X, Y)` for each query."""
     if len(matrices.shape) == 4:
         product = ops.matmul(ops.transpose(rows, (0, 2, 1, 3)), matrices)
         return ops.transpose(product, (0, 2, 1, 3))

@@ -1,4 +1,4 @@
-"""Relations of a single query, the last of its sequence.
+"""Relation logits and context vectors of the last query of a sequence.
 
 Where logits and values are taken relative to the farthest distance, only the
 last `K` positions have relations: what a step of decoding spends on them does
@@ -8,10 +8,13 @@ not grow with what has been decoded.
 from keras import ops
 
 from relative_attention.ops.table_product import table_product
+from relative_attention.tensor_type import Tensor
 
 
-def last_relation_logits(query, relations, position):
-    """What relations add to the logits, eq. 5.
+def last_relation_logits(
+    query: Tensor, relations: Tensor, position: int | Tensor
+) -> Tensor:
+    """Computes what relations add to the logits, eq. 5.
 
     Args:
         query: float tensor `(B, N, M, H)`: `M` queries at `position`, scaled.
@@ -28,8 +31,10 @@ def last_relation_logits(query, relations, position):
     return ops.pad(logits, before)[..., relations.shape[-2] :]
 
 
-def last_relation_context(scores, relations, position):
-    """What relations add to the context vectors, eq. 3.
+def last_relation_context(
+    scores: Tensor, relations: Tensor, position: int | Tensor
+) -> Tensor:
+    """Computes what relations add to the context vectors, eq. 3.
 
     Args:
         scores: float tensor `(B, N, M, position + 1)`.

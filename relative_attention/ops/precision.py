@@ -3,15 +3,17 @@
 import keras
 from keras import ops
 
+from relative_attention.tensor_type import Tensor
 
-def is_half(tensor):
-    """Whether a tensor is in float16 or bfloat16."""
+
+def is_half(tensor: Tensor) -> bool:
+    """Returns whether a tensor is in float16 or bfloat16."""
     dtype = keras.backend.standardize_dtype(tensor.dtype)
     return dtype in ("float16", "bfloat16")
 
 
-def widened(tensor):
-    """A float tensor in float32 where it is in half precision, else as it is.
+def widened(tensor: Tensor) -> Tensor:
+    """Casts a float tensor to float32 if it is in half precision.
 
     In half precision a sum would be rounded to 11 or 8 bits at every step.
     """

@@ -1,10 +1,14 @@
-"""tensor2tensor's product of heads with themselves and with their edges."""
+"""tensor2tensor's product of heads with keys or values and with edges."""
 
 from keras import ops
 
+from relative_attention.tensor_type import Tensor
 
-def relative_attention_inner(x, y, z, transpose):
-    """Multiply `x` by `y` and, position by position, by `z`; add the two.
+
+def relative_attention_inner(
+    x: Tensor, y: Tensor, z: Tensor, transpose: bool
+) -> Tensor:
+    """Multiplies `x` by `y` and, position by position, by `z`; adds the two.
 
     Both sums of the mechanism have this form. The logits of eq. 5 are the
     queries times the keys plus the queries times the key relations
@@ -19,8 +23,8 @@ def relative_attention_inner(x, y, z, transpose):
         y: float tensor `(B, N, S, H)`.
         z: float tensor `(T, S, H)`, shared by the heads, or `(N, T, S, H)`,
             one per head.
-        transpose: bool. Whether the last two axes of `y` and `z` are swapped
-            before the products.
+        transpose: A boolean to indicate whether to swap the last two axes of
+            `y` and `z` before the products.
 
     Returns:
         Float tensor `(B, N, T, S)` with `transpose`, else `(B, N, T, H)`.
@@ -34,13 +38,14 @@ def relative_attention_inner(x, y, z, transpose):
     return _product(x, y, transpose) + edge_product(x, z, transpose)
 
 
-def edge_product(x, z, transpose):
-    """The part of `relative_attention_inner` that belongs to the edges.
+def edge_product(x: Tensor, z: Tensor, transpose: bool) -> Tensor:
+    """Computes the part of `relative_attention_inner` that edges add.
 
     Args:
         x: float tensor `(B, N, T, H)` with `transpose`, else `(B, N, T, S)`.
         z: float tensor `(T, S, H)` or `(N, T, S, H)`.
-        transpose: bool. Whether the last two axes of `z` are swapped.
+        transpose: A boolean to indicate whether to swap the last two axes of
+            `z`.
 
     Returns:
         Float tensor `(B, N, T, S)` with `transpose`, else `(B, N, T, H)`.
@@ -71,5 +76,5 @@ def edge_product(x, z, transpose):
     return ops.transpose(product, (1, 2, 0, 3))
 
 
-def _product(a, b, transpose_b):
+def _product(a: Tensor, b: Tensor, transpose_b: bool) -> Tensor:
     return ops.matmul(a, ops.swapaxes(b, -1, -2) if transpose_b else b)

@@ -2,11 +2,13 @@
 
 from keras import ops
 
+from relative_attention.tensor_type import Tensor
+
 
 def clipped_relative_positions(
-    query_positions, key_positions, max_relative_position
-):
-    """Relative position of every key as seen from every query.
+    query_positions: Tensor, key_positions: Tensor, max_relative_position: int
+) -> Tensor:
+    """Computes the relative position of every key as seen from every query.
 
     Shaw et al. (2018), section 3.2: the distance `j - i` from query `i` to
     key `j`, clipped to `[-K, K]`, plus `K`, so that it indexes a table of

@@ -1,14 +1,20 @@
-"""From distances to keys and back, without a tensor of edges."""
+"""Skewing: the relative shift of a whole sequence, and its inverse."""
 
 from keras import ops
 
+from relative_attention.tensor_type import Tensor
 
-def skew(by_distance):
-    """Move what belongs to a distance to the key at that distance.
 
-    The trick of Huang et al. (2018), section 3.4.1, for any reach `F` into
-    the future: pad, flatten, cut, reshape. Nothing is gathered and nothing of
-    the size `(T, T, H)` is made.
+def skew(by_distance: Tensor) -> Tensor:
+    """Moves what belongs to a distance to the key at that distance.
+
+    It is the trick of Huang et al. (2018), section 3.4.1, with any number `F`
+    of distances into the future: pad, flatten, cut, reshape. Nothing is
+    gathered and nothing of the size `(T, T, H)` is made. For two queries and
+    `F = 1` (`a` is -1, `b` is 0, `c` is 1; the digit is the query):
+
+        a0 b0 c0      ->      b0 c0
+        a1 b1 c1              a1 b1
 
     Args:
         by_distance: tensor `(B, N, T, T + F)`. Column `c` belongs to the
@@ -33,12 +39,12 @@ def skew(by_distance):
     return by_key[:, :, :, :length]
 
 
-def unskew(by_key, reach):
-    """The inverse of `skew`.
+def unskew(by_key: Tensor, reach: int | Tensor) -> Tensor:
+    """Moves what belongs to a key to its distance: the inverse of `skew`.
 
     Args:
         by_key: tensor `(B, N, T, T)`, zero where `j - i > reach`.
-        reach: int `F`, the greatest distance.
+        reach: int `F`, the greatest distance into the future.
 
     Returns:
         Tensor `(B, N, T, T + F)`, zero for distances to no key.

@@ -1,12 +1,15 @@
-"""Log-likelihoods of labels, a few rows of logits at a time.
+"""The log-likelihood of labels, for a few rows of logits at a time.
 
 The loss and the metrics all start from these. Written alike, the graph
 compiler computes what they share once, and the metrics cost next to nothing.
 """
 
+from collections.abc import Callable
+
 from keras import ops
 
 from relative_attention.ops.masks import padding_mask
+from relative_attention.tensor_type import Tensor
 
 # Enough that a block of the logits of a few thousand tokens stays in cache; a
 # small vocabulary needs fewer, and every chunk makes the graph larger.
@@ -14,8 +17,10 @@ _MOST_CHUNKS = 16
 _CHUNK_VOCABULARY = 500
 
 
-def map_row_chunks(function, logits, *columns):
-    """Apply `function` to blocks of rows and join the results.
+def map_row_chunks(
+    function: Callable[..., Tensor], logits: Tensor, *columns: Tensor
+) -> Tensor:
+    """Applies `function` to blocks of rows and joins the results.
 
     Args:
         function: takes float32 logits `(r, V)` and as many columns `(r,)` as
@@ -44,8 +49,8 @@ def map_row_chunks(function, logits, *columns):
     return ops.concatenate(results)
 
 
-def log_normalizer(logits):
-    """Logarithm of the sum of exponentials: `(r, V)` -> `(r,)`.
+def log_normalizer(logits: Tensor) -> Tensor:
+    """Computes the logarithm of the sum of exponentials: `(r, V)` -> `(r,)`.
 
     Softmax is one kernel where the textbook way takes four passes; its
     largest probability is `exp(largest logit - log_normalizer)`.
@@ -55,21 +60,24 @@ def log_normalizer(logits):
     return largest_logit(logits) - ops.log(largest_probability)
 
 
-def largest_logit(logits):
-    """The largest logit of each row: `(r, V)` -> `(r,)`."""
+def largest_logit(logits: Tensor) -> Tensor:
+    """Returns the largest logit of each row: `(r, V)` -> `(r,)`."""
     # `initial` for blocks without rows, which Keras refuses otherwise.
     return ops.max(logits, axis=-1, initial=-1e30)
 
 
-def label_logit(logits, labels):
-    """The logit of each row's label: `(r, V)`, `(r,)` -> `(r,)`."""
+def label_logit(logits: Tensor, labels: Tensor) -> Tensor:
+    """Returns the logit of each row's label: `(r, V)`, `(r,)` -> `(r,)`."""
+    # One gather from a flat tensor, whose gradient is one scatter.
     rows = ops.arange(ops.shape(labels)[0], dtype="int32")
     flat = ops.reshape(logits, (-1,))
     return ops.take(flat, rows * logits.shape[-1] + labels)
 
 
-def token_weights(labels, sample_weight=None):
-    """Weight of each token: 0 where the label is 0, else 1.
+def token_weights(
+    labels: Tensor, sample_weight: Tensor | None = None
+) -> Tensor:
+    """Returns the weight of each token: 0 where the label is 0, else 1.
 
     Args:
         labels: int tensor `(B, T)`.

@@ -1,4 +1,4 @@
-"""Figures of what a model has learnt; they need `matplotlib`.
+"""Draws figures of what a model has learnt; it needs `matplotlib`.
 
 Each `*_figure` returns a matplotlib `Figure`: in a notebook the last line of a
 cell shows it, and `figure.savefig("name.png")` writes it.

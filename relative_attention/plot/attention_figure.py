@@ -1,9 +1,20 @@
-"""What every head of a model attends to in one sentence."""
+"""Draws what every head of a model attends to in one sentence."""
+
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from relative_attention.plot.figure import make_figure
 from relative_attention.plot.mosaic import centers
 from relative_attention.plot.mosaic import mosaic
 from relative_attention.plot.token_labels import label_tokens
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.image import AxesImage
 
 _TITLES = {
     "encoder": "Encoder self-attention",
@@ -12,8 +23,12 @@ _TITLES = {
 }
 
 
-def attention_figure(scores, source, target):
-    """Draw all attention of a sentence pair.
+def attention_figure(
+    scores: Mapping[str, Sequence[np.ndarray]],
+    source: Sequence[str],
+    target: Sequence[str],
+) -> "Figure":
+    """Draws all attention of a sentence pair.
 
     On the left, which source tokens the last decoder block looks at for each
     target token (mean of the heads); on the right, small, every head (a
@@ -49,8 +64,14 @@ def attention_figure(scores, source, target):
     return figure
 
 
-def draw_alignment(axes, scores, source, target, inches):
-    """Draw scores `(N, T, S)`, the mean of the heads, with the tokens.
+def draw_alignment(
+    axes: "Axes",
+    scores: np.ndarray,
+    source: Sequence[str],
+    target: Sequence[str],
+    inches: tuple[float, float],
+) -> "AxesImage":
+    """Draws scores `(N, T, S)`, the mean of the heads, with the tokens.
 
     Returns:
         matplotlib image, about `inches` wide and high.
@@ -60,8 +81,8 @@ def draw_alignment(axes, scores, source, target, inches):
     return axes.imshow(scores.mean(axis=0), cmap="Blues", vmin=0, aspect="auto")
 
 
-def _draw_heads(axes, blocks):
-    """Draw arrays `(N, T, S)` side by side, in one image with one scale."""
+def _draw_heads(axes: "Axes", blocks: Sequence[np.ndarray]) -> "AxesImage":
+    """Draws arrays `(N, T, S)` side by side, in one image with one scale."""
     num_heads, num_rows, num_columns = blocks[0].shape
     image = axes.imshow(mosaic(blocks), cmap="Blues", vmin=0, aspect="auto")
     axes.set_facecolor("lightgray")

@@ -1,17 +1,27 @@
-"""Figures that need no screen."""
+"""Makes and writes figures that need no screen."""
 
 import contextlib
 import functools
 import io
 import warnings
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+from typing import Any
 
+from relative_attention.atomic_files import AnyPath
 from relative_attention.atomic_files import atomic_file
 from relative_attention.errors import InputError
 from relative_attention.install_hint import install_hint
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
-def make_figure(size, layout="constrained"):
-    """A matplotlib `Figure` of this size, in inches.
+
+def make_figure(
+    size: tuple[float, float],
+    layout: str = "constrained",
+) -> "Figure":
+    """Returns a matplotlib `Figure` of this width and height, in inches.
 
     Raises:
         InputError: if `matplotlib` is not installed.
@@ -20,14 +30,16 @@ def make_figure(size, layout="constrained"):
     # A Figure of its own leaves pyplot's state and backend alone.
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=size, layout=layout)
+    # The checkers' stubs of matplotlib do not know the layout "none".
+    options: dict[str, Any] = {"figsize": size, "layout": layout}
+    figure: Any = Figure(**options)
     # A notebook draws Figures only once pyplot has been imported.
     figure._repr_png_ = functools.partial(figure_png, figure)
     return figure
 
 
-def check_matplotlib():
-    """Say so before any work if no picture can be drawn.
+def check_matplotlib() -> None:
+    """Refuses to begin where no picture can be drawn.
 
     Raises:
         InputError: if `matplotlib` is not installed.
@@ -41,14 +53,14 @@ def check_matplotlib():
         ) from error
 
 
-def save_figure(figure, path):
-    """Write a figure as PNG, whole or not at all."""
+def save_figure(figure: "Figure", path: AnyPath) -> None:
+    """Writes a figure as PNG, whole or not at all."""
     with atomic_file(path) as file, _without_glyph_warnings():
         figure.savefig(file, format="png", dpi=110)
 
 
-def figure_png(figure):
-    """A figure as the bytes of a PNG file."""
+def figure_png(figure: "Figure") -> bytes:
+    """Returns a figure as the bytes of a PNG file."""
     file = io.BytesIO()
     with _without_glyph_warnings():
         # Quick rather than small.
@@ -59,7 +71,8 @@ def figure_png(figure):
 
 
 @contextlib.contextmanager
-def _without_glyph_warnings():
+def _without_glyph_warnings() -> Iterator[None]:
+    """Keeps matplotlib from warning of characters that its font lacks."""
     # A token in a script that the font lacks is drawn as a box; a warning for
     # each, at each picture, would bury all else.
     with warnings.catch_warnings():

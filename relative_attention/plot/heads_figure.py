@@ -1,28 +1,41 @@
-"""What each head of one attention attends to."""
+"""Draws what each head of one attention attends to."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from relative_attention.plot.figure import make_figure
 from relative_attention.plot.token_labels import INCHES_A_TOKEN
 from relative_attention.plot.token_labels import label_tokens
+from relative_attention.tensor_type import Tensor
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from matplotlib.figure import FigureBase
 
 _MOST_COLUMNS = 4
-# Of an image, in inches: as long as its tokens need, within these.
+# The side of an image, in inches, is as long as its tokens need, within these.
 _SMALLEST, _LARGEST = 1.9, 6.0
 
 
-def heads_figure(scores, queries, keys=None, title="Attention by head"):
-    """Draw the attention scores of every head, side by side.
+def heads_figure(
+    scores: Tensor,
+    queries: Sequence[str],
+    keys: Sequence[str] | None = None,
+    title: str = "Attention by head",
+) -> "Figure":
+    """Draws the attention scores of every head, side by side.
 
     A row is a token that attends, a column one that is attended to; the
     darker, the more, by one scale for all heads.
 
     Args:
-        scores: array `(N, T, S)`: of one sentence, one layer.
+        scores: array `(N, T, S)` of one sentence and one layer.
         queries: list of `T` strings, the tokens that attend.
         keys: list of `S` strings, the tokens attended to. Defaults to
             `None`, `queries`.
-        title: string.
+        title: string. The title of the figure.
 
     Returns:
         matplotlib `Figure`.
@@ -55,8 +68,15 @@ def heads_figure(scores, queries, keys=None, title="Attention by head"):
     return figure
 
 
-def draw_heads(figure, scores, queries, keys, num_columns, inches):
-    """Draw scores `(N, T, S)`, a panel a head, in so many columns.
+def draw_heads(
+    figure: "FigureBase",
+    scores: np.ndarray,
+    queries: Sequence[str],
+    keys: Sequence[str],
+    num_columns: int,
+    inches: tuple[float, float],
+) -> None:
+    """Draws scores `(N, T, S)`, a panel a head, in so many columns.
 
     `inches` is about how wide and how high the image of a head is.
     """
@@ -75,5 +95,6 @@ def draw_heads(figure, scores, queries, keys, num_columns, inches):
     figure.colorbar(image, ax=grid, label="attention score")
 
 
-def _panel(tokens):
+def _panel(tokens: Sequence[str]) -> float:
+    """Returns the side of an image, in inches, with room for its tokens."""
     return min(max(INCHES_A_TOKEN * len(tokens), _SMALLEST), _LARGEST)

@@ -1,18 +1,30 @@
-"""How good translations of short and of long sentences are."""
+"""Draws how good translations of short and of long sentences are."""
+
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+from typing import Any
 
 from relative_attention.plot.figure import make_figure
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
-def length_figure(scores, title="BLEU by length of the source"):
-    """Draw BLEU against the length of the source.
 
-    Above a line for each system; each point stands at the mean length of its
-    bucket. Below how many sentences each bucket has: of few, BLEU says little.
+def length_figure(
+    scores: Sequence[Any] | Mapping[str, Sequence[Any]],
+    title: str = "BLEU by length of the source",
+) -> "Figure":
+    """Draws BLEU against the length of the source.
+
+    There is a line for each system above, whose points stand at the mean
+    lengths of the buckets, and a bar for the number of sentences of each
+    bucket below: BLEU of few sentences says little.
 
     Args:
         scores: list of what `bleu_by_length` returns, or a dict of such lists
             by the name of the system, all of the same sources.
-        title: string.
+        title: string. The title of the figure.
 
     Returns:
         matplotlib `Figure`.
@@ -25,7 +37,7 @@ def length_figure(scores, title="BLEU by length of the source"):
     >>> scores = ra.bleu_by_length(sources, hypotheses, references)
     >>> ra.plot.length_figure({"relative": scores})
     """
-    systems = scores if isinstance(scores, dict) else {"": scores}
+    systems = scores if isinstance(scores, Mapping) else {"": scores}
     if not all(systems.values()) or not systems:
         raise ValueError(
             "`scores` must be what `bleu_by_length` returns, or a dict of "
@@ -45,7 +57,7 @@ def length_figure(scores, title="BLEU by length of the source"):
     best = max(bucket.bleu for line in systems.values() for bucket in line)
     lines.set_ylim(0, 1.1 * best or 1)
     lines.grid(alpha=0.3)
-    if isinstance(scores, dict):
+    if isinstance(scores, Mapping):
         # A path may begin with an underscore, matplotlib's mark of a line
         # without a name.
         lines.legend(lines.lines, list(systems), fontsize="small")

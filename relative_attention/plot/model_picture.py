@@ -1,7 +1,12 @@
-"""What a model attends to, and what it has learnt of distance."""
+"""Draws what a model attends to, and what it has learnt of distance."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
+from relative_attention.atomic_files import AnyPath
 from relative_attention.models.decoder_inputs import decoder_inputs
 from relative_attention.plot.attention_figure import draw_alignment
 from relative_attention.plot.figure import check_matplotlib
@@ -10,21 +15,29 @@ from relative_attention.plot.figure import save_figure
 from relative_attention.plot.heads_figure import draw_heads
 from relative_attention.plot.relation_figure import draw_relation_tables
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from matplotlib.figure import FigureBase
+
+    from relative_attention.decoding import Translator
+
 _MOST_HEADS = 4
 # Sentences of more tokens get a larger picture, to a limit.
 _FEW_TOKENS, _MOST_TOKENS = 28, 84
 
 
-def model_picture(translator, sentence, path):
-    """Write what `model_figure` draws of the model's own translation.
+def model_picture(
+    translator: "Translator", sentence: str, path: AnyPath
+) -> str:
+    """Writes what `model_figure` draws of the model's own translation.
 
     Args:
         translator: `Translator`.
-        sentence: string. What to translate.
+        sentence: string. The sentence to translate.
         path: path of the PNG file to write.
 
     Returns:
-        string. The translation.
+        The translation, a string.
 
     Raises:
         InputError: if `matplotlib` is not installed.
@@ -35,8 +48,10 @@ def model_picture(translator, sentence, path):
     return translation
 
 
-def model_figure(translator, sentence, translation=None):
-    """Draw the attention of one translation and the relation embeddings.
+def model_figure(
+    translator: "Translator", sentence: str, translation: str | None = None
+) -> "Figure":
+    """Draws the attention of one translation and the relation embeddings.
 
     Above: which source tokens the last decoder block looks at for each target
     token (mean over the heads), and the self-attention of the first encoder
@@ -46,9 +61,9 @@ def model_figure(translator, sentence, translation=None):
 
     Args:
         translator: `Translator`.
-        sentence: string. What is translated.
-        translation: string. Defaults to `None`, what `translator` makes of
-            `sentence`.
+        sentence: string. The sentence that is translated.
+        translation: string. Its translation. Defaults to `None`, the one that
+            `translator` finds.
 
     Returns:
         matplotlib `Figure`.
@@ -72,25 +87,38 @@ def model_figure(translator, sentence, translation=None):
     target = translator.vocabulary.pieces(target_ids)
     num_tokens = min(max(len(source), len(target)), _MOST_TOKENS)
     scale = max(1, num_tokens / _FEW_TOKENS)
+    # In inches: attention takes (13, 6) times the scale, relations (13, 4).
     figure = make_figure((13 * scale, 6 * scale + 4))
-    top, bottom = figure.subfigures(2, 1, height_ratios=(6 * scale, 4))
+    parts: Any = figure.subfigures(2, 1, height_ratios=(6 * scale, 4))
+    top, bottom = parts
     left, right = top.subfigures(1, 2)
     cross = np.asarray(scores["cross"][-1])[0]
     axes = left.subplots()
     inches = (6.5 * scale - 2, 6 * scale - 1.5)
     image = draw_alignment(axes, cross, source, target, inches)
     left.colorbar(image, ax=axes, label="attention score")
-    right.suptitle("Self-attention, first encoder block")
-    heads = np.asarray(scores["encoder"][0])[0, :_MOST_HEADS]
-    columns = min(len(heads), 2)
-    rows = -(-len(heads) // columns)
-    inches = ((6.5 * scale - 1) / columns - 1, (6 * scale - 0.5) / rows - 1.1)
-    draw_heads(right, heads, source, source, columns, inches)
+    _draw_first_block(right, np.asarray(scores["encoder"][0])[0], source, scale)
     _draw_relations(bottom, translator.model.encoder_blocks[0].self_attention)
     return figure
 
 
-def _ids(translator, *texts):
+def _draw_first_block(
+    figure: "FigureBase",
+    scores: np.ndarray,
+    tokens: Sequence[str],
+    scale: float,
+) -> None:
+    """Draws some heads of scores `(N, S, S)`, two in a row."""
+    figure.suptitle("Self-attention, first encoder block")
+    heads = scores[:_MOST_HEADS]
+    columns = min(len(heads), 2)
+    rows = -(-len(heads) // columns)
+    inches = ((6.5 * scale - 1) / columns - 1, (6 * scale - 0.5) / rows - 1.1)
+    draw_heads(figure, heads, tokens, tokens, columns, inches)
+
+
+def _ids(translator: "Translator", *texts: str) -> list[np.ndarray]:
+    """Returns the ids of a sentence and of its translation, with their ends."""
     vocabularies = (translator.source_vocabulary, translator.vocabulary)
     return [
         np.array(vocabulary.encode([text])[0] + [vocabulary.end_id], np.int32)
@@ -98,7 +126,8 @@ def _ids(translator, *texts):
     ]
 
 
-def _draw_relations(figure, layer):
+def _draw_relations(figure: "FigureBase", layer: Any) -> None:
+    """Draws the relation tables of a layer, or says that it has no tables."""
     tables = {
         "w$^K$, added to keys": layer.key_relation_embeddings,
         "w$^V$, added to values": layer.value_relation_embeddings,

@@ -1,16 +1,20 @@
-"""Many matrices as one image."""
+"""Puts many matrices into one image."""
+
+from collections.abc import Sequence
 
 import numpy as np
 
 
-def mosaic(rows, gap=1):
-    """Put matrices of one shape side by side and one below the other.
+def mosaic(
+    rows: Sequence[Sequence[np.ndarray] | np.ndarray], gap: int = 1
+) -> np.ndarray:
+    """Puts matrices of one shape side by side and one below the other.
 
     matplotlib draws one image at once; a plot for each matrix takes seconds.
 
     Args:
         rows: list of lists, as long as one another, of arrays `(H, W)`.
-        gap: int. How many rows and columns of `nan` stand between two.
+        gap: int. The number of rows and columns of `nan` between two.
             Defaults to `1`.
 
     Returns:
@@ -31,6 +35,6 @@ def mosaic(rows, gap=1):
     return image
 
 
-def centers(count, size, gap=1):
-    """Where the middles of matrices of this size are, along one axis."""
+def centers(count: int, size: int, gap: int = 1) -> np.ndarray:
+    """Returns where the middles of matrices of this size are on one axis."""
     return np.arange(count) * (size + gap) + (size - 1) / 2

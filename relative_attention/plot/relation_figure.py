@@ -1,4 +1,8 @@
-"""Relation embeddings by distance."""
+"""Draws relation embeddings by distance."""
+
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -6,14 +10,19 @@ from relative_attention.plot.figure import make_figure
 from relative_attention.plot.mosaic import centers
 from relative_attention.plot.mosaic import mosaic
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.image import AxesImage
+
 _TITLES = {"key": "w$^K$, added to keys", "value": "w$^V$, added to values"}
 _LINES = {"key": "-", "value": ":"}
 # Rows of a heat map between two blocks.
 _GAP = 4
 
 
-def relation_figure(tables, title):
-    """Draw the relation embeddings of some blocks.
+def relation_figure(tables: Mapping[str, np.ndarray], title: str) -> "Figure":
+    """Draws the relation embeddings of some blocks.
 
     A heat map of the tables for keys and one of those for values, distance
     against dimension: the blocks one below the other, and in each the heads
@@ -23,7 +32,7 @@ def relation_figure(tables, title):
 
     Args:
         tables: dict of arrays `(N, 2K + 1, H)`, see `relation_tables`.
-        title: string.
+        title: string. The title of the figure.
 
     Returns:
         matplotlib `Figure`.
@@ -31,11 +40,7 @@ def relation_figure(tables, title):
     Raises:
         InputError: if `matplotlib` is not installed.
     """
-    sides = {side: {} for side in _TITLES}
-    for name, table in tables.items():
-        block, side = name.rsplit("/", 1)
-        sides[side][block.replace("_", " ")] = table
-    sides = {side: blocks for side, blocks in sides.items() if blocks}
+    sides = _by_side(tables)
     num_blocks = max((len(blocks) for blocks in sides.values()), default=0)
     width, height = 4 * (len(sides) + 1), min(max(2 * num_blocks, 3.5), 8)
     # A constrained layout takes most of the time, so these are its margins:
@@ -64,8 +69,21 @@ def relation_figure(tables, title):
     return figure
 
 
-def draw_relation_tables(axes, tables):
-    """A heat map of tables `(N, 2K + 1, H)`, one below the other.
+def _by_side(
+    tables: Mapping[str, np.ndarray],
+) -> dict[str, dict[str, np.ndarray]]:
+    """Sorts tables named `BLOCK/SIDE` by side, then by block."""
+    sides: dict[str, dict[str, np.ndarray]] = {side: {} for side in _TITLES}
+    for name, table in tables.items():
+        block, side = name.rsplit("/", 1)
+        sides[side][block.replace("_", " ")] = table
+    return {side: blocks for side, blocks in sides.items() if blocks}
+
+
+def draw_relation_tables(
+    axes: "Axes", tables: Sequence[np.ndarray]
+) -> "AxesImage":
+    """Draws a heat map of tables `(N, 2K + 1, H)`, one below the other.
 
     Returns:
         matplotlib image.
@@ -73,6 +91,7 @@ def draw_relation_tables(axes, tables):
     rows = [_rows(table) for table in tables]
     most = max(np.abs(table).max() for table in tables)
     image = mosaic([[row] for row in rows], _GAP)
+    # Of 2K + 1 columns the middle one is distance 0.
     limit = tables[0].shape[1] // 2
     axes.set_facecolor("lightgray")
     axes.set_xlabel("distance in tokens")
@@ -86,12 +105,15 @@ def draw_relation_tables(axes, tables):
     )
 
 
-def _rows(table):
-    """A table `(N, 2K + 1, H)` as a matrix of distances in columns."""
+def _rows(table: np.ndarray) -> np.ndarray:
+    """Returns a table `(N, 2K + 1, H)` as a matrix, a column a distance."""
     return mosaic([[head.T] for head in table])
 
 
-def _draw_lengths(axes, side, blocks):
+def _draw_lengths(
+    axes: "Axes", side: str, blocks: Mapping[str, np.ndarray]
+) -> None:
+    """Draws the norm of the embeddings by distance, a line a block."""
     for number, (block, table) in enumerate(blocks.items()):
         limit = table.shape[1] // 2
         axes.plot(

@@ -1,15 +1,28 @@
-"""Tokens along the axes of an image, however many there are."""
+"""Writes tokens along the axes of an image, however many there are."""
 
-# In inches: room that a label has for itself, from small print up.
+from collections.abc import Callable
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+from typing import Any
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# A label has so many inches for itself, from small print up.
 INCHES_A_TOKEN = 0.12
 _POINTS_AN_INCH = 72
-# Of a line of text, more than the size of its letters.
+# A line of text is higher than its letters by this factor.
 _LINE_HEIGHT = 1.25
 _SMALLEST, _LARGEST = 4.5, 10.0
 
 
-def label_tokens(axes, inches, queries, keys):
-    """Name the rows and columns of an image, no label over another.
+def label_tokens(
+    axes: "Axes",
+    inches: tuple[float, float],
+    queries: Sequence[str],
+    keys: Sequence[str],
+) -> None:
+    """Names the rows and columns of an image, no label over another.
 
     The more tokens there are, the smaller the print; where even the smallest
     does not fit, only every second token is named, or every third.
@@ -25,7 +38,10 @@ def label_tokens(axes, inches, queries, keys):
     _label(axes.set_yticks, queries, height)
 
 
-def _label(set_ticks, tokens, inches, **style):
+def _label(
+    set_ticks: Callable, tokens: Sequence[str], inches: float, **style: Any
+) -> None:
+    """Labels one axis that is so many inches long."""
     points = _POINTS_AN_INCH * inches / max(len(tokens), 1) / _LINE_HEIGHT
     step = max(1, -int(-_SMALLEST // points))
     set_ticks(

@@ -1,9 +1,18 @@
-"""How training went, step by step."""
+"""Draws how training went, step by step."""
 
 import math
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+from typing import Any
 
+from relative_attention.atomic_files import AnyPath
 from relative_attention.plot.figure import make_figure
 from relative_attention.plot.figure import save_figure
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 # The title of a panel, and its lines by the name of what they show.
 _PANELS = (
@@ -18,11 +27,12 @@ _COLORS = {"training": "tab:blue", "validation": "tab:orange"}
 _NUM_COLUMNS = 3
 
 
-def training_curve(curve, path):
-    """Draw the curves of a run: what it has of a panel for each quantity.
+def training_curve(curve: Sequence[Mapping[str, Any]], path: AnyPath) -> None:
+    """Draws the curves of a run, a panel for each quantity that it has.
 
-    Loss, perplexity and accuracy of training (with dropout, as it is learnt)
-    and of validation, BLEU, learning rate and gradient norm, against steps.
+    The quantities are loss, perplexity and accuracy of training (with
+    dropout, as it is learnt) and of validation, BLEU, learning rate and
+    gradient norm, against steps.
 
     Args:
         curve: list of dicts with `"step"` and, in some, `"loss"`,
@@ -36,8 +46,8 @@ def training_curve(curve, path):
     save_figure(curve_figure(curve), path)
 
 
-def curve_figure(curve):
-    """The matplotlib `Figure` that `training_curve` writes."""
+def curve_figure(curve: Sequence[Mapping[str, Any]]) -> "Figure":
+    """Returns the matplotlib `Figure` that `training_curve` writes."""
     panels = [
         (title, lines)
         for title, lines in _PANELS
@@ -61,7 +71,10 @@ def curve_figure(curve):
     return figure
 
 
-def _draw(axes, curve, lines):
+def _draw(
+    axes: "Axes", curve: Sequence[Mapping[str, Any]], lines: Mapping[str, str]
+) -> None:
+    """Draws the lines of one panel that the run has."""
     for name, label in lines.items():
         points = _points(curve, name)
         if points:
@@ -72,8 +85,10 @@ def _draw(axes, curve, lines):
         axes.legend(fontsize="small")
 
 
-def _points(curve, name):
-    """Pairs of step and value, without what cannot be drawn."""
+def _points(
+    curve: Sequence[Mapping[str, Any]], name: str
+) -> list[tuple[int, float]]:
+    """Returns pairs of step and value, without values that are not finite."""
     return [
         (record["step"], record[name])
         for record in curve

@@ -55,6 +55,7 @@ def test_translations_are_those_of_the_translator(run, trained, corpus):
     assert out.removesuffix("\n").split("\n") == expected
 
 
+@pytest.mark.large
 def test_two_files_alone_make_a_model(run, corpus, tmp_path):
     for name in ("train.en", "train.de"):
         text = (corpus / name).read_bytes()
@@ -104,6 +105,7 @@ def test_unusable_text_is_named(
     assert re.search(message, err), err
 
 
+@pytest.mark.large
 def test_empty_and_long_lines_are_left_out_and_counted(
     run, recipe_file, corpus, tmp_path
 ):

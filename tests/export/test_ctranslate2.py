@@ -184,7 +184,28 @@ def log_prob_errors(translator, engine):
     ) - np.concatenate(ours)
 
 
-@pytest.mark.parametrize("fields", CASES.values(), ids=CASES)
+# Each part of the file at least once; the others are long cases.
+_BRIEF = (
+    "pre_norm",
+    "post_norm",
+    "two_vocabularies",
+    "great_distance",
+    "sinusoidal_odd_dim_from_1",
+    "learned_from_1",
+    "attention_bias",
+    "target_space",
+)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        pytest.param(
+            fields, marks=() if name in _BRIEF else pytest.mark.large, id=name
+        )
+        for name, fields in CASES.items()
+    ],
+)
 def test_log_probabilities_are_the_model_s(fields, make_translator, tmp_path):
     translator = make_translator(**fields)
     ra.export_ctranslate2(translator, tmp_path / "engine")

@@ -192,14 +192,24 @@ def check_scores(scores, found):
         )
 
 
-@pytest.mark.large
-@pytest.mark.parametrize("batch", BATCHES)
+def large_but_for(*names):
+    """The batches as parameters, all but these marked `large`."""
+    return [
+        pytest.param(name, marks=() if name in names else pytest.mark.large)
+        for name in BATCHES
+    ]
+
+
+@pytest.mark.parametrize(
+    "batch", large_but_for("ordinary", "no_sentence", "empty", "emoji")
+)
 def test_strings_are_translated_as_by_the_translator(batch, translator, served):
     check_best(
         served[f"serving_default {batch}"], translator.search(BATCHES[batch])
     )
 
 
+@pytest.mark.large
 def test_texts_of_the_cases_are_what_they_say(translator):
     """Without this, all could be equal because all were empty."""
     found = translator.search(BATCHES["many"])
@@ -210,8 +220,7 @@ def test_texts_of_the_cases_are_what_they_say(translator):
     assert [result.was_cut for result in cut] == [True, True, True, False]
 
 
-@pytest.mark.large
-@pytest.mark.parametrize("batch", BATCHES)
+@pytest.mark.parametrize("batch", large_but_for("ordinary"))
 def test_n_best_are_those_of_the_translator(batch, translator, served):
     answer = served[f"n_best {batch}"]
     expected = translator.search(BATCHES[batch], num_results=3)
@@ -227,7 +236,6 @@ def test_n_best_are_those_of_the_translator(batch, translator, served):
         assert scores[len(found) :] == [-1e7] * num_missing
 
 
-@pytest.mark.large
 @pytest.mark.parametrize("signature", ["serving_default", "n_best"])
 def test_what_is_not_utf8_is_read_as_replacement_characters(
     signature, translator, served
@@ -241,7 +249,6 @@ def test_what_is_not_utf8_is_read_as_replacement_characters(
     check_best(answer, [results[0] for results in found])
 
 
-@pytest.mark.large
 def test_ids_are_those_of_beam_search(translator, served):
     expected = ra.beam_search(
         translator.model,

@@ -1,4 +1,4 @@
-"""What every layer owes to Keras, checked in one way."""
+"""A reference for attention, and what every layer owes to Keras."""
 
 import json
 
@@ -11,6 +11,73 @@ import pytest
 def seed():
     """The same initial values whenever a test runs, and in any order."""
     keras.utils.set_random_seed(1803)
+
+
+@pytest.fixture
+def randomize(rng):
+    """`randomize(layer)`: all weights random, biases and tables too."""
+
+    def assign(layer):
+        for weight in layer.trainable_weights:
+            weight.assign(rng.normal(size=weight.shape) / 2)
+        return layer
+
+    return assign
+
+
+@pytest.fixture
+def weights_of():
+    """`weights_of(layer)`: by name (`query/kernel`, ...), in float64."""
+
+    def weights(layer):
+        return {
+            "/".join(weight.path.split("/")[1:]): np.array(weight, "float64")
+            for weight in layer.trainable_weights
+        }
+
+    return weights
+
+
+@pytest.fixture
+def paper_attention():
+    """Attention with edges (Shaw et al. 2018, section 3.1) in float64.
+
+    `paper_attention(weights, inputs, rows, mask)`, where `weights` is what
+    `weights_of` gives, `rows` int `(T, T)` or `(B, T, T)` the row of the
+    relation tables for each edge, negative for none, and `mask` bool, to be
+    broadcast to `(B, T, T)`. Returns outputs and scores.
+    """
+    return _paper_attention
+
+
+def _paper_attention(weights, inputs, rows, mask=True):
+    def project(name):
+        heads = np.einsum("btd,dnh->bnth", inputs, weights[f"{name}/kernel"])
+        bias = weights.get(f"{name}/bias")
+        return heads if bias is None else heads + bias[:, None]
+
+    batch_size, length, _ = inputs.shape
+    rows = np.broadcast_to(rows, (batch_size, length, length))
+
+    def edges(kind):
+        """The representation of each edge, `(B, N, T, T, H)`."""
+        table = weights.get(f"{kind}_relation_embeddings")
+        if table is None:
+            return 0
+        table = table if table.ndim == 3 else table[None]
+        chosen = table[:, np.maximum(rows, 0)].swapaxes(0, 1)
+        return np.where(rows[:, None, :, :, None] < 0, 0, chosen)
+
+    query, key, value = map(project, ("query", "key", "value"))
+    keys = key[:, :, None] + edges("key")  # x_j W^K + a_ij^K
+    values = value[:, :, None] + edges("value")  # x_j W^V + a_ij^V
+    logits = (query[:, :, :, None] * keys).sum(-1) / query.shape[-1] ** 0.5
+    mask = np.broadcast_to(mask, rows.shape)[:, None]
+    exponents = np.where(mask, np.exp(logits), 0)
+    scores = exponents / exponents.sum(-1, keepdims=True)
+    context = (scores[..., None] * values).sum(-2)
+    outputs = np.einsum("bnth,nhd->btd", context, weights["output/kernel"])
+    return outputs + weights.get("output/bias", 0), scores
 
 
 def _assert_close(results, expected, **tolerance):

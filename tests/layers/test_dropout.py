@@ -7,8 +7,17 @@ from relative_attention.layers import Dropout
 
 RATES = pytest.mark.parametrize(
     "rate",
-    # The last two are beyond what eight bits resolve: Keras' own dropout.
-    [0.1, 0.3, 0.5, 0.75, 1 / 32, 0.9, 0.01, 0.99],
+    # A threshold that is a whole number, one midway between two, and a rate
+    # beyond what eight bits resolve: Keras' own dropout.
+    [
+        0.5,
+        76.5 / 256,
+        0.01,
+        *(
+            pytest.param(rate, marks=pytest.mark.large)
+            for rate in (0.1, 0.3, 0.75, 1 / 32, 0.9, 0.99)
+        ),
+    ],
     ids="{:.3g}".format,
 )
 
@@ -20,28 +29,30 @@ def inputs(rng):
 
 
 @RATES
-def test_dropped_share_is_the_rate(inputs, rate):
+def test_dropped_share_is_the_rate(rate):
     layer = Dropout(rate, seed=11)
-    calls = 200
+    ones = np.ones((211, 401), "float32")
+    calls = 100
     dropped = sum(
-        np.count_nonzero(np.array(layer(inputs, training=True)) == 0)
+        np.count_nonzero(np.array(layer(ones, training=True)) == 0)
         for _ in range(calls)
     )
-    # The threshold of eight bits is rounded up or down once a call.
+    # The threshold of eight bits is rounded up or down once a call. Rounding
+    # 76.5 in one direction always would be off by seven deviations.
     fraction = rate * 256 % 1
-    variance = rate * (1 - rate) / inputs.size
+    variance = rate * (1 - rate) / ones.size
     variance += fraction * (1 - fraction) / 256**2
-    assert abs(dropped / calls / inputs.size - rate) < 5 * np.sqrt(
+    assert abs(dropped / calls / ones.size - rate) < 5 * np.sqrt(
         variance / calls
     )
 
 
-@pytest.mark.parametrize("rate", [0.1, 0.5, 0.8], ids=str)
+@pytest.mark.parametrize("rate", [0.1, 0.5], ids=str)
 def test_elements_are_dropped_independently(rate):
     layer = Dropout(rate, seed=11)
-    masks = np.array(layer(np.ones((997, 1013), "float32"), training=True)) == 0
+    masks = np.array(layer(np.ones((397, 1013), "float32"), training=True)) == 0
     share = masks.mean()
-    for shift in (1, 2, 3, 4, 5, 8, 1013):
+    for shift in (1, 2, 4, 1013):
         flat = masks.reshape(-1)
         both = (flat[shift:] & flat[:-shift]).mean()
         # Five standard errors of the share of pairs.

@@ -72,11 +72,21 @@ def relative_errors(rng, gradients, build, x, dtype):
     }
 
 
-@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 @pytest.mark.parametrize(
-    ("length", "share"),
-    [(32, True), (256, True), (256, False)],
-    ids=["short", "shared", "apart"],
+    ("length", "share", "dtype"),
+    [
+        (256, True, "bfloat16"),
+        *(
+            pytest.param(*case, marks=pytest.mark.large)
+            for case in (
+                (256, True, "float16"),
+                (256, False, "bfloat16"),
+                (256, False, "float16"),
+                (32, True, "bfloat16"),
+                (32, True, "float16"),
+            )
+        ),
+    ],
 )
 @pytest.mark.parametrize("kind", KINDS)
 def test_gradients_of_tables_are_summed_in_float32(
@@ -95,7 +105,10 @@ def test_gradients_of_tables_are_summed_in_float32(
         assert errors[table] < 0.02
 
 
-@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+@pytest.mark.parametrize(
+    "dtype",
+    ["bfloat16", pytest.param("float16", marks=pytest.mark.large)],
+)
 @pytest.mark.parametrize("implementation", ["transpose", "blocks"])
 def test_what_all_inputs_have_in_common_leaves_no_error(
     rng, gradients, implementation, dtype
@@ -118,7 +131,10 @@ def test_what_all_inputs_have_in_common_leaves_no_error(
     assert errors["query/kernel"] < 0.05
 
 
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize(
+    "dtype",
+    ["float16", pytest.param("bfloat16", marks=pytest.mark.large)],
+)
 @pytest.mark.parametrize("implementation", ["transpose", "blocks"])
 def test_long_sequence_of_large_values_does_not_overflow(implementation, dtype):
     # 4,096 values of 30 sum to twice the largest number of float16.

@@ -69,9 +69,17 @@ def test_layer_behaves_as_a_keras_layer(
     run_layer_test(layer, [normal(rng, *input_shape)], num_weights=2)
 
 
-@pytest.mark.parametrize("use_bias", [False, True], ids=["plain", "bias"])
-@pytest.mark.parametrize("head_dims", [(H,), (H, H, H), (H, H, 13)], ids=str)
-@pytest.mark.parametrize("dtype", ["float32", "mixed_float16"])
+@pytest.mark.parametrize(
+    "head_dims, use_bias, dtype",
+    [
+        ((H,), True, "float32"),
+        ((H, H, H), False, "float32"),
+        ((H, H, H), True, "mixed_float16"),
+        ((H, H, 13), True, "float32"),
+        ((H, H, 13), False, "mixed_float16"),
+    ],
+    ids=str,
+)
 def test_project_to_heads_is_each_projection(rng, head_dims, use_bias, dtype):
     inputs = normal(rng, B, T, D)
     projections = []

@@ -1,4 +1,8 @@
-"""The harness that Keras runs over its own layers, over ours."""
+"""The harness that Keras runs over its own layers, over ours.
+
+What takes long is its training, by a graph of each layer; `run_layer_test`
+trains every layer too, so here that part is left to the large cases.
+"""
 
 import pytest
 from keras.src import testing
@@ -90,12 +94,24 @@ LAYERS = [
         0,
     ),
 ]
-DTYPES = pytest.mark.parametrize(
-    "dtype", ["float32", "mixed_float16", "mixed_bfloat16"]
+CASES = pytest.mark.parametrize(
+    "dtype, trains",
+    [
+        ("float32", False),
+        *(
+            pytest.param(dtype, True, marks=pytest.mark.large)
+            for dtype in ("float32", "mixed_float16", "mixed_bfloat16")
+        ),
+    ],
+    ids=["quick", "float32", "mixed_float16", "mixed_bfloat16"],
 )
 
 
-def run(cls, arguments, inputs, num_weights, num_seeds, dtype, **checks):
+def run(
+    cls, arguments, inputs, num_weights, num_seeds, dtype, trains, **checks
+):
+    if not trains:
+        inputs = {**inputs, "run_training_check": False}
     testing.TestCase().run_layer_test(
         cls,
         {**arguments, "dtype": dtype},
@@ -110,20 +126,24 @@ def run(cls, arguments, inputs, num_weights, num_seeds, dtype, **checks):
     )
 
 
-@DTYPES
+@CASES
 @pytest.mark.parametrize(
     "cls, arguments, inputs, num_weights, num_seeds",
     LAYERS,
     ids=[row[0].__name__ for row in LAYERS],
 )
 def test_layer_passes_kerass_harness(
-    cls, arguments, inputs, num_weights, num_seeds, dtype
+    cls, arguments, inputs, num_weights, num_seeds, dtype, trains
 ):
-    run(cls, arguments, inputs, num_weights, num_seeds, dtype)
+    run(cls, arguments, inputs, num_weights, num_seeds, dtype, trains)
 
 
-@DTYPES
-@pytest.mark.parametrize("normalize_first", [True, False], ids=["pre", "post"])
+@CASES
+@pytest.mark.parametrize(
+    "normalize_first",
+    [True, pytest.param(False, marks=pytest.mark.large)],
+    ids=["pre", "post"],
+)
 @pytest.mark.parametrize(
     "cls, inputs, num_weights, num_seeds",
     [
@@ -133,7 +153,7 @@ def test_layer_passes_kerass_harness(
     ids=["encoder", "decoder"],
 )
 def test_block_passes_kerass_harness(
-    cls, inputs, num_weights, num_seeds, normalize_first, dtype
+    cls, inputs, num_weights, num_seeds, normalize_first, dtype, trains
 ):
     arguments = {
         "self_attention": ra.RelativeSelfAttention(
@@ -155,5 +175,6 @@ def test_block_passes_kerass_harness(
         num_weights,
         num_seeds,
         dtype,
+        trains,
         run_mixed_precision_check=dtype == "mixed_float16",
     )

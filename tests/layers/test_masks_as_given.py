@@ -28,9 +28,11 @@ def inputs(rng):
     return rng.normal(size=(B, T, D)).astype("float32")
 
 
-@pytest.fixture(params=LAYERS)
-def attend(request, rng, inputs):
-    """`attend(mask)`: outputs of a layer on the inputs."""
+@pytest.fixture(scope="module", params=LAYERS)
+def attend(request):
+    """`attend(mask)`: outputs of a layer, built once, on some inputs."""
+    rng = np.random.default_rng(1803)
+    inputs = rng.normal(size=(B, T, D)).astype("float32")
     layer = LAYERS[request.param]()
     relations = rng.integers(0, 4, size=(T, T)).astype("int32")
     others = [relations] if request.param == "relation_aware" else []
@@ -57,7 +59,7 @@ def may_attend(rng, *shape):
 def test_zeros_and_ones_are_a_mask(rng, attend):
     mask = may_attend(rng, B, T, T)
     expected = attend(mask)
-    for dtype in ("int32", "uint8", "int64"):
+    for dtype in ("int32", "uint8"):
         assert_same(attend(mask.astype(dtype)), expected)
     assert np.abs(expected - attend(None)).max() > 1e-2
 
@@ -104,9 +106,7 @@ def test_mask_of_other_heads_is_refused(attend, shape):
 
 
 @pytest.mark.parametrize("implementation", ["transpose", "blocks"])
-@pytest.mark.parametrize(
-    "shape", [(T, T), (B, T, T), (B, 1, T, T), (B, N, T, T)], ids=str
-)
+@pytest.mark.parametrize("shape", [(T, T), (B, 1, T, T), (B, N, T, T)], ids=str)
 def test_masks_work_as_in_keras_where_tables_are_zero(
     rng, inputs, implementation, shape
 ):
@@ -157,7 +157,7 @@ def test_symbolic_mask_may_have_an_axis_of_heads(rng, inputs):
     model = keras.Model(symbols, layer(symbols[0], attention_mask=symbols[1]))
     mask = may_attend(rng, B, N, T, T)
     assert_same(
-        model.predict([inputs, mask], verbose=0),
+        keras.ops.convert_to_numpy(model([inputs, mask])),
         keras.ops.convert_to_numpy(layer(inputs, attention_mask=mask)),
     )
 

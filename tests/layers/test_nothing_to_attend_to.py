@@ -48,7 +48,14 @@ KINDS = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(("batch_size", "length"), [(0, 5), (2, 0), (0, 0)])
+@pytest.mark.parametrize(
+    ("batch_size", "length"),
+    [
+        (0, 5),
+        (2, 0),
+        pytest.param(0, 0, marks=pytest.mark.large),
+    ],
+)
 def test_outputs_are_empty_and_gradients_zero(
     gradients, kind, batch_size, length
 ):

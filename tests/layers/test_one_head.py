@@ -33,7 +33,18 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "blocks",
+        "global",
+        "graphs",
+        *(
+            pytest.param(kind, marks=pytest.mark.large)
+            for kind in ("transpose", "graph")
+        ),
+    ],
+)
 def test_one_head_of_its_own_is_one_that_is_shared(rng, gradients, kind):
     cls, arguments, call_arguments = KINDS[kind]
     num_rows = 2 * K + 1 if cls is RelationAwareSelfAttention else K
@@ -83,10 +94,10 @@ def test_one_head_of_its_own_is_one_that_is_shared(rng, gradients, kind):
 def test_one_head_of_its_own_decodes_as_it_trains(rng):
     layer = RelativeSelfAttention(1, H, 3, share_relations_across_heads=False)
     layer.build((None, None, D))
-    x = rng.normal(size=(B, 9, D)).astype("float32")
+    x = rng.normal(size=(B, 4, D)).astype("float32")
     cache = layer.start_cache(B)
     steps = []
-    for position in range(9):
+    for position in range(4):
         step, cache = layer.decode_step(
             x[:, position : position + 1], cache, position
         )

@@ -1,3 +1,5 @@
+"""The definition of `RelativeGlobalAttention`, and what follows from it."""
+
 import keras
 import numpy as np
 import pytest
@@ -6,12 +8,9 @@ from keras import ops
 import relative_attention as ra
 
 B, T, D, N, H, M = 2, 7, 11, 3, 4, 3
-HEADS = pytest.mark.parametrize("share", [True, False], ids=["shared", "apart"])
 CAUSAL = pytest.mark.parametrize(
     "causal", [False, True], ids=["full", "causal"]
 )
-# Tables far shorter than the sentence, as long, and longer.
-REACHES = pytest.mark.parametrize("reach", [1, M, T, T + 4])
 
 
 def normal(rng, *shape):
@@ -24,17 +23,13 @@ def inputs(rng):
 
 
 @pytest.fixture
-def build_layer(rng):
-    """A layer with weights that are all random, biases and tables too."""
-
+def build_layer(randomize):
     def build(max_relative_position=M, **arguments):
         layer = ra.RelativeGlobalAttention(
             N, H, max_relative_position, **arguments
         )
         layer.build((None, None, D))
-        for weight in layer.trainable_weights:
-            weight.assign(normal(rng, *weight.shape) / 2)
-        return layer
+        return randomize(layer)
 
     return build
 
@@ -43,66 +38,42 @@ def assert_same(result, expected):
     np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5)
 
 
-def weights_of(layer):
-    """Weights by name, in float64: `query/kernel`, ..."""
-    return {
-        "/".join(weight.path.split("/")[1:]): np.array(weight, "float64")
-        for weight in layer.trainable_weights
-    }
+def rows(reach):
+    """Rows of the tables by query and key; -1 for distances without one."""
+    distance = np.arange(T) - np.arange(T)[:, None]
+    return np.where(np.abs(distance) < reach, distance + reach - 1, -1)
 
 
-def reference(weights, inputs, reach, mask=None):
-    """Attention with an embedding for each distance under `reach`, in loops.
-
-    Returns outputs `(B, T, D)` and scores `(B, N, T, T)`, in float64.
-    """
-
-    def project(name, row, head):
-        bias = weights.get(f"{name}/bias", np.zeros((N, 1)))
-        return row @ weights[f"{name}/kernel"][:, head] + bias[head]
-
-    def edge(kind, distance, head):
-        table = weights.get(f"{kind}_relation_embeddings")
-        if table is None or abs(distance) >= reach:
-            return 0
-        table = table if table.ndim == 2 else table[head]
-        row = distance + reach - 1
-        # A causal table has no rows for the future, which is masked.
-        return table[row] if row < len(table) else np.nan * table[0]
-
-    outputs = np.zeros(inputs.shape) + weights.get("output/bias", 0)
-    all_scores = np.zeros((B, N, T, T))
-    for b, head, i in np.ndindex(B, N, T):
-        query = project("query", inputs[b, i], head)
-        allowed = range(T) if mask is None else np.flatnonzero(mask[b, i])
-        keys, values = (
-            np.array(
-                [
-                    project(kind, inputs[b, j], head) + edge(kind, j - i, head)
-                    for j in allowed
-                ]
-            )
-            for kind in ("key", "value")
-        )
-        scores = np.exp(keys @ query / np.sqrt(len(query)))
-        scores = scores / scores.sum()
-        all_scores[b, head, i, allowed] = scores
-        outputs[b, i] += scores @ values @ weights["output/kernel"][head]
-    return outputs, all_scores
+def past_rows(reach):
+    """As `rows`, for tables without rows for the future."""
+    return np.tril(rows(reach))
 
 
 # === tensor2tensor's numbers ===
 
 
-@pytest.mark.parametrize("case", range(48))
+# Half of them with a causal mask; tables shared or not, values with relations
+# or without; relations beyond the table, and a table beyond the sentence.
+CASES = [
+    *range(10),
+    *(11, *range(16, 20), 23),
+    *range(24, 34),
+    *(35, 38, *range(40, 44)),
+]
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        # Each way once, the lengths and reaches in turns; the rest are large.
+        case
+        if case in (0, 8, 9, 18, 23, 28, 33, 38, 43)
+        else pytest.param(case, marks=pytest.mark.large)
+        for case in CASES
+    ],
+)
 def test_outputs_and_scores_are_tensor2tensors(golden, case):
-    golden = golden("A5_relative_v2")
-    info = golden.info["cases"][case]
-    data = {
-        key.removeprefix(f"case{case}/"): array
-        for key, array in golden.items()
-        if key.startswith(f"case{case}/")
-    }
+    info, data = golden("A5_relative_v2").case(case)
     batch_size, num_heads, length, dim = data["q"].shape
     width = num_heads * dim
     layer = ra.RelativeGlobalAttention(
@@ -148,61 +119,100 @@ def test_outputs_and_scores_are_tensor2tensors(golden, case):
 # === The definition ===
 
 
-@REACHES
-@CAUSAL
-@HEADS
-def test_outputs_are_those_of_the_definition(
-    inputs, build_layer, share, causal, reach
-):
-    layer = build_layer(
-        reach,
-        causal=causal,
-        share_relations_across_heads=share,
-        use_value_relations=True,
-        value_dim=5,
-    )
-    outputs, scores = layer(inputs, return_attention_scores=True)
-    mask = np.broadcast_to(np.tri(T), (B, T, T)) if causal else None
-    expected = reference(weights_of(layer), inputs, reach, mask)
-    assert_same(outputs, expected[0])
-    assert_same(scores, expected[1])
-    assert_same(layer(inputs), outputs)
+def test_two_tokens_by_hand():
+    # One head of one number: q = k = v = x. Only the token itself is under
+    # distance 1, and adds 1 to its key and 100 to its value.
+    layer = ra.RelativeGlobalAttention(1, 1, 1, use_value_relations=True)
+    layer.build((None, None, 1))
+    for dense in (layer.query_dense, layer.key_dense, layer.value_dense):
+        dense.kernel.assign([[[1.0]]])
+    layer.output_dense.kernel.assign([[[1.0]]])
+    layer.key_relation_embeddings.assign([[[1.0]]])
+    layer.value_relation_embeddings.assign([[[100.0]]])
+    outputs = layer(np.array([[[1.0], [2.0]]], "float32"))
+    # Logits 1 * (1 + 1) and 1 * 2; 2 * 1 and 2 * (2 + 1).
+    share = 1 / (1 + np.exp(-4))
+    expected = [(101 + 2) / 2, (1 - share) * 1 + share * 102]
+    np.testing.assert_allclose(outputs[0, :, 0], expected, rtol=1e-6)
 
 
+# Tables far shorter than the sentence, shorter, as long, and longer.
 @pytest.mark.parametrize(
-    "use_key_relations, use_value_relations",
-    [(True, False), (False, True), (False, False)],
-    ids=["keys_only", "values_only", "neither"],
+    "reach, causal, arguments",
+    [
+        (1, False, {"value_dim": 5}),
+        (1, True, {"share_relations_across_heads": True}),
+        (M, False, {"share_relations_across_heads": True, "use_bias": True}),
+        (M, True, {"value_dim": 5, "use_bias": True}),
+        (T, False, {}),
+        (T + 4, True, {"value_dim": 5}),
+        (T + 4, False, {"share_relations_across_heads": True}),
+        (M, True, {"use_value_relations": False}),
+        (M, False, {"use_key_relations": False}),
+        (M, True, {"use_key_relations": False, "use_value_relations": False}),
+    ],
+    ids=[
+        "one",
+        "one-causal",
+        "few",
+        "few-causal",
+        "all",
+        "more-causal",
+        "more",
+        "keys_only",
+        "values_only",
+        "neither",
+    ],
 )
-@CAUSAL
-def test_outputs_are_those_of_the_definition_with_masks_and_biases(
-    rng, inputs, build_layer, causal, use_key_relations, use_value_relations
+def test_outputs_are_those_of_the_definition(
+    rng,
+    inputs,
+    build_layer,
+    weights_of,
+    paper_attention,
+    reach,
+    causal,
+    arguments,
 ):
     layer = build_layer(
-        causal=causal,
-        use_key_relations=use_key_relations,
-        use_value_relations=use_value_relations,
-        use_bias=True,
+        reach, causal=causal, **{"use_value_relations": True, **arguments}
     )
     mask = rng.random((B, T, T)) < 0.7
     mask[:, range(T), range(T)] = True
-    for use_causal_mask in (False, True):
-        outputs, scores = layer(
+    for call in ({}, {"attention_mask": mask}):
+        seen = call.get("attention_mask", np.ones((T, T), bool))
+        expected, expected_scores = paper_attention(
+            weights_of(layer),
             inputs,
-            attention_mask=mask,
-            use_causal_mask=use_causal_mask,
-            return_attention_scores=True,
+            past_rows(reach) if causal else rows(reach),
+            np.tril(seen) if causal else seen,
         )
-        seen = np.tril(mask) if causal or use_causal_mask else mask
-        expected = reference(weights_of(layer), inputs, M, seen)
-        assert_same(outputs, expected[0])
-        assert_same(scores, expected[1])
+        outputs, scores = layer(inputs, return_attention_scores=True, **call)
+        assert_same(outputs, expected)
+        assert_same(scores, expected_scores)
+    assert_same(layer(inputs, **call), outputs)
 
 
-@REACHES
-@CAUSAL
+def test_causal_mask_of_a_call_is_that_of_a_causal_layer(inputs, build_layer):
+    layer = build_layer(use_value_relations=True)
+    expected = layer(inputs, attention_mask=np.tri(T, dtype=bool)[None])
+    assert_same(layer(inputs, use_causal_mask=True), expected)
+
+
+@pytest.mark.parametrize(
+    "reach, causal",
+    [(1, False), (M, False), (M, True), (T + 4, True)],
+    ids=["one", "few", "few-causal", "more-causal"],
+)
 def test_gradients_are_finite_differences_of_the_definition(
-    rng, inputs, build_layer, gradients, causal, reach
+    rng,
+    inputs,
+    build_layer,
+    weights_of,
+    paper_attention,
+    gradients,
+    causal,
+    reach,
 ):
     layer = build_layer(reach, causal=causal, use_value_relations=True)
     projection = normal(rng, B, T, D)
@@ -212,15 +222,15 @@ def test_gradients_are_finite_differences_of_the_definition(
         layer.trainable_weights,
     )
     weights = weights_of(layer)
-    mask = np.broadcast_to(np.tri(T), (B, T, T)) if causal else None
+    mask = np.tri(T, dtype=bool) if causal else True
 
     def difference(name, direction, step=1e-5):
         above, below = (
             (
-                reference(
+                paper_attention(
                     {**weights, name: weights.get(name, 0) + sign * direction},
                     inputs + (sign * direction if name == "inputs" else 0),
-                    reach,
+                    past_rows(reach) if causal else rows(reach),
                     mask,
                 )[0]
                 * projection
@@ -244,11 +254,13 @@ def test_gradients_are_finite_differences_of_the_definition(
 # === Beside the layer that clips ===
 
 
-@pytest.mark.parametrize("reach", [T, T + 4])
-@CAUSAL
-@HEADS
+@pytest.mark.parametrize(
+    "reach, causal, share",
+    [(T, False, True), (T, True, False), (T + 4, True, True)],
+    ids=["full", "causal", "longer"],
+)
 def test_with_all_tokens_in_reach_it_is_relative_self_attention(
-    inputs, build_layer, share, causal, reach
+    inputs, build_layer, reach, causal, share
 ):
     layer = build_layer(
         reach,
@@ -305,7 +317,7 @@ def copy_weights(layer, other):
 def test_causal_layer_keeps_the_future_out(rng, inputs, build_layer):
     layer = build_layer(causal=True, use_value_relations=True)
     outputs = np.array(layer(inputs))
-    for position in range(1, T):
+    for position in (1, 4, T - 1):
         changed = inputs.copy()
         changed[:, position:] = normal(rng, B, T - position, D)
         results = np.array(layer(changed))
@@ -315,7 +327,7 @@ def test_causal_layer_keeps_the_future_out(rng, inputs, build_layer):
 
 @CAUSAL
 def test_keras_padding_mask_hides_keys_and_is_passed_on(
-    inputs, build_layer, causal
+    inputs, build_layer, weights_of, paper_attention, causal
 ):
     layer = build_layer(causal=causal)
     padding_mask = np.arange(T) < np.array([4, T])[:, None]
@@ -327,8 +339,11 @@ def test_keras_padding_mask_hides_keys_and_is_passed_on(
     )
     outputs, means = model(inputs)
     mask = np.broadcast_to(padding_mask[:, None], (B, T, T))
-    expected, _ = reference(
-        weights_of(layer), inputs, M, np.tril(mask) if causal else mask
+    expected, _ = paper_attention(
+        weights_of(layer),
+        inputs,
+        past_rows(M) if causal else rows(M),
+        np.tril(mask) if causal else mask,
     )
     assert_same(outputs, expected)
     assert_same(means[0], expected[0, :4].mean(0))
@@ -342,112 +357,16 @@ def test_attention_mask_that_does_not_broadcast_is_refused(inputs, build_layer):
     assert f"Received shape: {(B, T)}." in str(error.value)
 
 
-# === The constructor and the weights ===
+# === Dropout ===
 
 
-@pytest.mark.parametrize(
-    "argument, value, allowed",
-    [
-        ("num_heads", 0, "a positive int"),
-        ("key_dim", 0, "a positive int"),
-        ("key_dim", "4", "a positive int"),
-        ("value_dim", -1, "a positive int"),
-        ("output_shape", 1.5, "a positive int"),
-        ("max_relative_position", 0, "a positive int"),
-        ("max_relative_position", True, "a positive int"),
-        ("dropout", 1.0, "a rate in [0, 1)"),
-    ],
-)
-def test_wrong_argument_is_named_with_what_is_allowed(argument, value, allowed):
-    arguments = {"num_heads": N, "key_dim": H, "max_relative_position": M}
-    with pytest.raises(ValueError) as error:
-        ra.RelativeGlobalAttention(**{**arguments, argument: value})
-    assert str(error.value) == (
-        f"`{argument}` must be {allowed}. Received: {argument}={value!r}."
-    )
-
-
-@CAUSAL
-@HEADS
-def test_weights_have_the_documented_names_and_shapes(share, causal):
-    layer = ra.RelativeGlobalAttention(
-        N,
-        H,
-        M,
-        causal=causal,
-        value_dim=5,
-        use_value_relations=True,
-        share_relations_across_heads=share,
-    )
-    layer.build((None, None, D))
-    rows = (*(() if share else (N,)), M if causal else 2 * M - 1)
-    assert {
-        name: weight.shape for name, weight in weights_of(layer).items()
-    } == {
-        "query/kernel": (D, N, H),
-        "key/kernel": (D, N, H),
-        "value/kernel": (D, N, 5),
-        "output/kernel": (N, 5, D),
-        "key_relation_embeddings": (*rows, H),
-        "value_relation_embeddings": (*rows, 5),
-    }
-
-
-def test_defaults_are_tensor2tensors():
-    layer = ra.RelativeGlobalAttention(5, 64, 101)
-    layer.build((None, None, D))
-    assert layer.value_relation_embeddings is None
-    table = np.array(layer.key_relation_embeddings)
-    assert table.shape == (5, 201, 64)
-    # Normal, standard deviation 1/8, within five standard errors.
-    tolerance = 5 / np.sqrt(table.size)
-    np.testing.assert_allclose(table.std() * 8, 1, atol=tolerance)
-    np.testing.assert_allclose(table.mean() * 8, 0, atol=tolerance)
-    assert (table[0] != table[1]).all()
-
-
-# === What every layer owes to Keras ===
-
-
-@HEADS
-@CAUSAL
-@pytest.mark.parametrize("return_scores", [False, True])
-def test_layer_behaves_as_a_keras_layer(
-    inputs, run_layer_test, share, causal, return_scores
+def test_dropout_is_active_only_in_training(
+    inputs, build_layer, weights_of, paper_attention
 ):
-    layer = ra.RelativeGlobalAttention(
-        N,
-        H,
-        M,
-        causal=causal,
-        value_dim=5,
-        use_value_relations=True,
-        share_relations_across_heads=share,
-        dropout=0.25,
-        output_shape=13,
-        seed=3,
-    )
-    run_layer_test(
-        layer,
-        [inputs],
-        num_weights=6,
-        return_attention_scores=return_scores,
-    )
-
-
-@CAUSAL
-def test_one_graph_takes_any_length(rng, build_layer, causal):
-    layer = build_layer(causal=causal, use_value_relations=True)
-    symbol = keras.Input((None, D))
-    model = keras.Model(symbol, layer(symbol))
-    for length in (M, T, M + 1, 1):
-        rows = normal(rng, B, length, D)
-        assert_same(model.predict(rows, verbose=0), layer(rows))
-
-
-def test_dropout_is_active_only_in_training(inputs, build_layer):
     layer = build_layer(dropout=0.5, seed=7, use_value_relations=True)
-    expected, expected_scores = reference(weights_of(layer), inputs, M)
+    expected, expected_scores = paper_attention(
+        weights_of(layer), inputs, rows(M)
+    )
     assert_same(layer(inputs, training=False), expected)
     (first, scores), (second, _) = (
         map(

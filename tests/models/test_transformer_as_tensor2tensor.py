@@ -155,13 +155,10 @@ def load(golden):
 MODELS = pytest.mark.parametrize(
     "name",
     [
-        "base_s1",
         "base_s2",
-        "relative_s1",
-        "relative_s2",
+        pytest.param("relative_s1", marks=pytest.mark.large),
         "relative_unshared_s1",
         "v1_relative_s1",
-        "v1_s1",
     ],
 )
 
@@ -218,7 +215,14 @@ def test_cached_steps_are_tensor2tensors(load, name):
 @MODELS
 def test_gradients_are_tensor2tensors(load, gradients, name):
     model, inputs, data = load(name)
-    weights = body_weights(model)
+    # Of each side the first block alone, whose gradients come through the next.
+    weights = {
+        key: weight
+        for key, weight in body_weights(model).items()
+        if f"grads/{key}" in data
+    }
+    is_second = ["/layer_1/" in key for key in body_weights(model)]
+    assert len(weights) == is_second.count(False)
     scopes = embedding_scopes(model)
     results = gradients(
         lambda: MaskedCrossEntropy()(

@@ -1,4 +1,4 @@
-"""OpenNMT-tf's checkpoints, read as models of this package."""
+"""Converts OpenNMT-tf's checkpoints to models of this package."""
 
 from relative_attention.convert.opennmt_tf.convert_opennmt_tf import (
     convert_opennmt_tf,

@@ -1,5 +1,10 @@
-"""From an OpenNMT-tf checkpoint to a model directory."""
+"""Converts an OpenNMT-tf checkpoint to a model directory."""
 
+from collections.abc import Callable
+from collections.abc import Mapping
+from typing import Any
+
+from relative_attention.atomic_files import AnyPath
 from relative_attention.check_is_free import check_is_free
 from relative_attention.convert.converted_directory import save_converted
 from relative_attention.convert.opennmt_tf.load_opennmt_tf import (
@@ -8,6 +13,7 @@ from relative_attention.convert.opennmt_tf.load_opennmt_tf import (
 from relative_attention.data import TokenVocabulary
 from relative_attention.decoding.decoding_section import DecodingSection
 from relative_attention.errors import InputError
+from relative_attention.models import TransformerConfig
 
 # OpenNMT-tf's auto_config: a beam of 4 without length penalty. Its longest
 # translation is 250 tokens whatever the source.
@@ -17,19 +23,19 @@ _DECODING = DecodingSection(
 
 
 def convert_opennmt_tf(
-    checkpoint_path,
-    output,
-    source_vocabulary,
-    target_vocabulary,
-    tokenizer=None,
-    source_tokenizer=None,
-    source_start=False,
-    source_end=False,
-    num_heads=None,
-    position_encoding="auto",
-    report=None,
-):
-    """Convert a checkpoint to a folder that `load_translator` reads.
+    checkpoint_path: AnyPath,
+    output: AnyPath,
+    source_vocabulary: AnyPath,
+    target_vocabulary: AnyPath,
+    tokenizer: AnyPath | None = None,
+    source_tokenizer: AnyPath | None = None,
+    source_start: bool = False,
+    source_end: bool = False,
+    num_heads: int | None = None,
+    position_encoding: str | None = "auto",
+    report: Callable[[str], Any] | None = None,
+) -> None:
+    """Converts a checkpoint to a folder that `load_translator` reads.
 
     The folder translates as OpenNMT-tf does with its automatic configuration
     (beam 4, no length penalty), but for the length of translations: 100
@@ -49,7 +55,8 @@ def convert_opennmt_tf(
         source_start, source_end: bool. What `source_sequence_controls` of
             OpenNMT-tf's data configuration says. Default to `False`, as
             there.
-        report: called with each line of what came of the checkpoint.
+        report: function. It is called with each line that says what became
+            of the checkpoint. Defaults to `None`.
 
     Raises:
         InputError: if something given is missing, damaged or contradictory, a
@@ -68,16 +75,28 @@ def convert_opennmt_tf(
             target_vocabulary, tokenizer=tokenizer
         ),
     }
-    lines = []
+    lines: list[str] = []
     model = load_opennmt_tf(
         checkpoint_path, num_heads, position_encoding, report=lines.append
     )
-    target_size = model.config.vocabulary_size
-    source_size = model.config.source_vocabulary_size or target_size
+    paths = (source_vocabulary, target_vocabulary)
+    _check_sizes(vocabularies, paths, model.config)
+    save_converted(output, model, vocabularies, _DECODING, lines)
+    if report is not None:
+        for line in lines:
+            report(line)
+
+
+def _check_sizes(
+    vocabularies: Mapping[str, TokenVocabulary],
+    paths: tuple[AnyPath, AnyPath],
+    config: TransformerConfig,
+) -> None:
+    """Refuses a vocabulary that has not a token for each embedded row."""
+    target_size = config.vocabulary_size
+    source_size = config.source_vocabulary_size or target_size
     for (name, vocabulary), path, size in zip(
-        vocabularies.items(),
-        (source_vocabulary, target_vocabulary),
-        (source_size, target_size),
+        vocabularies.items(), paths, (source_size, target_size)
     ):
         if len(vocabulary) != size:
             raise InputError(
@@ -85,7 +104,3 @@ def convert_opennmt_tf(
                 f"{len(vocabulary)} tokens (with <unk>), the embedding has "
                 f"{size} rows: they do not belong together."
             )
-    save_converted(output, model, vocabularies, _DECODING, lines)
-    if report is not None:
-        for line in lines:
-            report(line)

@@ -1,15 +1,21 @@
-"""Checkpoints of OpenNMT-tf's Transformer."""
+"""Loads a checkpoint of OpenNMT-tf's Transformer as a `Transformer`."""
 
 import re
+from collections.abc import Callable
+from collections.abc import Iterator
+from collections.abc import Mapping
+from typing import Any
 
+from relative_attention.atomic_files import AnyPath
 from relative_attention.convert.opennmt_tf.checkpoint import OpenNMTTFCheckpoint
 from relative_attention.convert.opennmt_tf.structure import config_fields
+from relative_attention.convert.opennmt_tf.weights import StoredWeight
 from relative_attention.convert.opennmt_tf.weights import stored_weights
 from relative_attention.errors import InputError
 from relative_attention.models import Transformer
 from relative_attention.models import TransformerConfig
 
-# What a checkpoint holds beside the model, by what it is.
+# A checkpoint holds these beside the model, by the names of their variables.
 _BESIDE = {
     "state of the optimizer": re.compile(
         r"optimizer/.*|.*/\.OPTIMIZER_SLOT/.*"
@@ -19,9 +25,12 @@ _BESIDE = {
 
 
 def load_opennmt_tf(
-    checkpoint_path, num_heads=None, position_encoding="auto", report=None
-):
-    """The `Transformer` of an OpenNMT-tf checkpoint, weights and all.
+    checkpoint_path: AnyPath,
+    num_heads: int | None = None,
+    position_encoding: str | None = "auto",
+    report: Callable[[str], Any] | None = None,
+) -> Transformer:
+    """Loads the `Transformer` of an OpenNMT-tf checkpoint with its weights.
 
     It gives the logits that OpenNMT-tf 2 gives. Known are its Transformers of
     one source and one target (`TransformerRelative`, `TransformerBase`,
@@ -45,8 +54,9 @@ def load_opennmt_tf(
             must be given for a model without them.
         position_encoding: one of those of `TransformerConfig`. Defaults to
             `"auto"`: what the checkpoint shows.
-        report: called with each line of a report that names what of the
-            checkpoint was used and what was not. Defaults to `None`.
+        report: function. It is called with each line of a report that names
+            what of the checkpoint was used and what was not. Defaults to
+            `None`.
 
     Returns:
         `Transformer`, float32.
@@ -69,7 +79,7 @@ def load_opennmt_tf(
     _check_shapes(checkpoint, weights)
 
     for path, weight in weights.items():
-        array = checkpoint.read(checkpoint.key(path))
+        array = checkpoint.read(_stored_name(checkpoint, path))
         weight.variable.assign(weight.convert(array))
     if report is not None:
         for line in _report(checkpoint, weights, beside, model.config):
@@ -77,13 +87,21 @@ def load_opennmt_tf(
     return model
 
 
-def _sort_out(checkpoint, weights):
-    """What is not used, by what it is; all else must be there and be used."""
+def _sort_out(
+    checkpoint: OpenNMTTFCheckpoint, weights: Mapping[str, StoredWeight]
+) -> dict[str, list[str]]:
+    """Returns the names of variables that the model has no use for, by kind.
+
+    Raises:
+        InputError: if a weight is missing, or a variable is neither a weight
+            nor of a kind that training leaves behind.
+    """
     keys = {path: checkpoint.key(path) for path in weights}
     missing = sorted(path for path, key in keys.items() if key is None)
-    beside = {kind: [] for kind in _BESIDE}
-    left_over = []
-    for name in sorted(checkpoint.shapes.keys() - set(keys.values())):
+    beside: dict[str, list[str]] = {kind: [] for kind in _BESIDE}
+    left_over: list[str] = []
+    used = {key for key in keys.values() if key is not None}
+    for name in sorted(checkpoint.shapes.keys() - used):
         kinds = [kind for kind, p in _BESIDE.items() if p.fullmatch(name)]
         (beside[kinds[0]] if kinds else left_over).append(name)
     if missing or left_over:
@@ -101,7 +119,18 @@ def _sort_out(checkpoint, weights):
     return beside
 
 
-def _check_shapes(checkpoint, weights):
+def _stored_name(checkpoint: OpenNMTTFCheckpoint, path: str) -> str:
+    """Returns the name of a variable that `_sort_out` has found to be there."""
+    key = checkpoint.key(path)
+    if key is None:
+        raise InputError(f"{checkpoint.prefix} lacks the variable {path}.")
+    return key
+
+
+def _check_shapes(
+    checkpoint: OpenNMTTFCheckpoint, weights: Mapping[str, StoredWeight]
+) -> None:
+    """Refuses a checkpoint whose variables have other shapes than the model."""
     wrong = [
         f"{path} {weight.shape}, in the checkpoint {checkpoint.shape(path)}"
         for path, weight in weights.items()
@@ -114,7 +143,13 @@ def _check_shapes(checkpoint, weights):
         )
 
 
-def _report(checkpoint, weights, beside, config):
+def _report(
+    checkpoint: OpenNMTTFCheckpoint,
+    weights: Mapping[str, StoredWeight],
+    beside: Mapping[str, list[str]],
+    config: TransformerConfig,
+) -> Iterator[str]:
+    """Yields the lines that say what became of each variable."""
     norm = "pre-norm" if config.normalize_first else "post-norm"
     yield f"{checkpoint.prefix}: {len(checkpoint.shapes)} variables"
     yield (

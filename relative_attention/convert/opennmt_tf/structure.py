@@ -1,7 +1,14 @@
-"""What the variables of an OpenNMT-tf checkpoint tell of the model."""
+"""Reads a model's architecture off the variables of its checkpoint.
+
+OpenNMT-tf stores no configuration beside a checkpoint, so that names, shapes
+and the graph of objects are all there is to tell the sizes, the positions, the
+order of normalization and what is shared.
+"""
 
 import re
+from typing import Any
 
+from relative_attention.convert.opennmt_tf.checkpoint import OpenNMTTFCheckpoint
 from relative_attention.convert.opennmt_tf.weights import OUTPUT_BIAS
 from relative_attention.convert.opennmt_tf.weights import OUTPUT_KERNEL
 from relative_attention.convert.opennmt_tf.weights import SOURCE_EMBEDDING
@@ -13,7 +20,7 @@ from relative_attention.models.transformer_config import POSITION_ENCODINGS
 _ATTENTION = "model/encoder/layers/0/self_attention/layer"
 _TABLE = f"{_ATTENTION}/relative_position_keys"
 _POSITION_ENCODER = "model/encoder/position_encoder"
-# What belongs to a second source.
+# Variables of these names belong to a second source.
 _MULTI_SOURCE = re.compile(
     r"model/(encoder/encoders|examples_inputter/features_inputter/inputters|"
     r"decoder/layers/\d+/attention/[1-9]\d*)/.*"
@@ -21,11 +28,15 @@ _MULTI_SOURCE = re.compile(
 _RATES = {"dropout": 0.1, "attention_dropout": 0.1, "intermediate_dropout": 0.1}
 
 
-def config_fields(checkpoint, num_heads, position_encoding):
-    """The architecture that a checkpoint shows.
+def config_fields(
+    checkpoint: OpenNMTTFCheckpoint,
+    num_heads: int | None,
+    position_encoding: str | None,
+) -> dict[str, Any]:
+    """Returns the architecture that a checkpoint shows.
 
     Args:
-        checkpoint: `OpenNMTTFCheckpoint`.
+        checkpoint: `OpenNMTTFCheckpoint`. The checkpoint.
         num_heads, position_encoding: see `load_opennmt_tf`.
 
     Returns:
@@ -43,7 +54,7 @@ def config_fields(checkpoint, num_heads, position_encoding):
     if checkpoint.key(_TABLE) is not None:
         table = _matrix(checkpoint, _TABLE)
     position_encoding = _position_encoding(checkpoint, position_encoding)
-    fields = {
+    fields: dict[str, Any] = {
         "vocabulary_size": target_size,
         "source_vocabulary_size": (
             None if source_size == target_size else source_size
@@ -80,7 +91,8 @@ def config_fields(checkpoint, num_heads, position_encoding):
     return fields
 
 
-def _check_kind(checkpoint):
+def _check_kind(checkpoint: OpenNMTTFCheckpoint) -> None:
+    """Refuses what is no Transformer of one source and one target."""
     if not any(name.startswith("model/") for name in checkpoint.shapes):
         raise InputError(
             f"{checkpoint.prefix} is no checkpoint of OpenNMT-tf 2: no name "
@@ -103,7 +115,8 @@ def _check_kind(checkpoint):
             )
 
 
-def _matrix(checkpoint, path):
+def _matrix(checkpoint: OpenNMTTFCheckpoint, path: str) -> tuple[int, int]:
+    """Returns the rows and columns of a variable that must be a matrix."""
     shape = checkpoint.shape(path)
     if shape is None:
         raise InputError(f"{checkpoint.prefix} lacks the variable {path}.")
@@ -112,11 +125,16 @@ def _matrix(checkpoint, path):
             f"{path} in {checkpoint.prefix} must be a matrix. Received shape: "
             f"{shape}."
         )
-    return shape
+    num_rows, num_columns = shape
+    return num_rows, num_columns
 
 
-def _target_and_sharing(checkpoint):
-    """Size of the target vocabulary, and `share_embeddings`."""
+def _target_and_sharing(checkpoint: OpenNMTTFCheckpoint) -> tuple[int, str]:
+    """Returns the size of the target vocabulary, and `share_embeddings`.
+
+    The names that source embedding, target embedding and output kernel are
+    stored under tell what is shared: equal names mean one variable.
+    """
     source = checkpoint.key(SOURCE_EMBEDDING)
     target = _own_or_shared(checkpoint, TARGET_EMBEDDING, source)
     output = _own_or_shared(checkpoint, OUTPUT_KERNEL, target)
@@ -128,8 +146,9 @@ def _target_and_sharing(checkpoint):
     size, _ = _matrix(checkpoint, path)
     if (
         sharing == "source_target"
+        # The kernel of the logits is (D, V), an embedding is (V, D).
         and _matrix(checkpoint, OUTPUT_KERNEL)
-        != (checkpoint.shape(SOURCE_EMBEDDING)[::-1])
+        != _matrix(checkpoint, SOURCE_EMBEDDING)[::-1]
     ):
         raise InputError(
             f"{checkpoint.prefix} lacks the variable {TARGET_EMBEDDING}: "
@@ -140,19 +159,23 @@ def _target_and_sharing(checkpoint):
     return size, sharing
 
 
-def _own_or_shared(checkpoint, path, other):
-    """The name of a variable, or of the one that stands for it.
+def _own_or_shared(
+    checkpoint: OpenNMTTFCheckpoint, path: str, other: str | None
+) -> str | None:
+    """Returns the name of a variable, or of the one that it is shared with.
 
-    A variable that is not there is one that is shared: the graph of objects
-    tells so, where there is one.
+    A variable that is not stored is a shared one: the graph of objects tells
+    so where there is a graph.
     """
     if checkpoint.has_object(path):
         return checkpoint.key(path)
     return checkpoint.key(path) or other
 
 
-def _position_encoding(checkpoint, given):
-    """The positions that the checkpoint shows, or that are said to be its."""
+def _position_encoding(
+    checkpoint: OpenNMTTFCheckpoint, given: str | None
+) -> str | None:
+    """Returns the positions that the checkpoint shows, or that are given."""
     is_relative = checkpoint.key(_TABLE) is not None
     is_learned = checkpoint.key(position_table("encoder")) is not None
     if is_relative and is_learned:
@@ -161,7 +184,8 @@ def _position_encoding(checkpoint, given):
             "positions; models with both are not supported."
         )
     if is_learned:
-        without, with_encoder = "learned", "learned"
+        without: str | None = "learned"
+        with_encoder = "learned"
     elif is_relative:
         without, with_encoder = "relative", "relative+sinusoidal"
     else:
@@ -181,7 +205,12 @@ def _position_encoding(checkpoint, given):
     return without
 
 
-def _check_given(checkpoint, given, possible):
+def _check_given(
+    checkpoint: OpenNMTTFCheckpoint,
+    given: str | None,
+    possible: tuple[str | None, ...],
+) -> None:
+    """Refuses positions that the variables contradict."""
     if given not in possible:
         known = ", ".join(map(repr, ("auto", *POSITION_ENCODINGS)))
         raise InputError(
@@ -191,7 +220,13 @@ def _check_given(checkpoint, given, possible):
         )
 
 
-def _num_heads(hidden_dim, table, given):
+def _num_heads(
+    hidden_dim: int, table: tuple[int, int] | None, given: int | None
+) -> int:
+    """Returns the number of heads, by the columns of a relation table.
+
+    Every head shares one table `(2K + 1, H)`, and `N * H` is the width.
+    """
     if table is None:
         if given is None:
             raise InputError(
@@ -221,7 +256,8 @@ def _num_heads(hidden_dim, table, given):
     return num_heads
 
 
-def _count_layers(checkpoint, side):
+def _count_layers(checkpoint: OpenNMTTFCheckpoint, side: str) -> int:
+    """Returns the number of layers of `"encoder"` or `"decoder"`."""
     pattern = re.compile(rf"model/{side}/layers/(\d+)/.*")
     matches = map(pattern.fullmatch, checkpoint.shapes)
     return len({match[1] for match in matches if match})

@@ -1,11 +1,15 @@
-"""Where and how OpenNMT-tf stores each weight of a `Transformer`."""
+"""Tells where and how OpenNMT-tf stores each weight of a `Transformer`."""
 
-import collections.abc
 import dataclasses
 import math
-import typing
+from collections.abc import Callable
+from typing import Any
 
+import keras
 import numpy as np
+
+from relative_attention.models import Transformer
+from relative_attention.tensor_type import Tensor
 
 SOURCE_EMBEDDING = "model/examples_inputter/features_inputter/embedding"
 TARGET_EMBEDDING = "model/examples_inputter/labels_inputter/embedding"
@@ -15,21 +19,21 @@ OUTPUT_BIAS = "model/decoder/output_layer/bias"
 
 @dataclasses.dataclass(frozen=True)
 class StoredWeight:
-    """A weight and how it is stored.
+    """Pairs a weight with how OpenNMT-tf stores it.
 
     Attributes:
         variable: The Keras variable.
         shape: The shape of the stored array.
-        convert: Makes the variable's array of the stored one.
+        convert: A function that makes the variable's array of the stored one.
     """
 
-    variable: typing.Any
+    variable: keras.Variable
     shape: tuple[int, ...]
-    convert: collections.abc.Callable[[np.ndarray], np.ndarray]
+    convert: Callable[[np.ndarray], np.ndarray]
 
 
-def stored_weights(model):
-    """Every weight of a model by its path in OpenNMT-tf.
+def stored_weights(model: Transformer) -> dict[str, StoredWeight]:
+    """Returns every weight of a model by its path in OpenNMT-tf.
 
     Args:
         model: `Transformer`.
@@ -38,6 +42,8 @@ def stored_weights(model):
         Dict of path -> `StoredWeight`. Weights that are shared have the path
         of the first alone.
     """
+    # OpenNMT-tf's `LayerWrapper` normalises what goes in (pre-norm) or what
+    # comes out (post-norm), and names the variables after it.
     first = model.config.normalize_first
     norm_name = "input_layer_norm" if first else "output_layer_norm"
     weights = _embeddings(model)
@@ -53,12 +59,13 @@ def stored_weights(model):
     return weights
 
 
-def position_table(side):
-    """The path of the learned positions of `"encoder"` or `"decoder"`."""
+def position_table(side: str) -> str:
+    """Returns the path of the learned positions of a side of the model."""
     return f"model/{side}/position_encoder/position_embedding"
 
 
-def _embeddings(model):
+def _embeddings(model: Transformer) -> dict[str, StoredWeight]:
+    """Returns the matrices that have a row for each token, and the bias."""
     sharing = model.config.share_embeddings
     weights = {SOURCE_EMBEDDING: _rows(model.source_embedding.embeddings)}
     if sharing in ("target", "none"):
@@ -70,13 +77,13 @@ def _embeddings(model):
     return weights
 
 
-def _rows(variable):
-    """What has a row, or an element, for each id."""
+def _rows(variable: Tensor) -> StoredWeight:
+    """Stores a weight that has a row, or an element, for each id."""
     return StoredWeight(variable, tuple(variable.shape), _by_our_ids)
 
 
-def _columns(variable):
-    """The same as the kernel of a dense layer, which has columns."""
+def _columns(variable: Tensor) -> StoredWeight:
+    """Stores the same as the kernel of a dense layer, with columns for ids."""
     return StoredWeight(
         variable,
         tuple(variable.shape)[::-1],
@@ -84,13 +91,15 @@ def _columns(variable):
     )
 
 
-def _by_our_ids(rows):
+def _by_our_ids(rows: np.ndarray) -> np.ndarray:
+    """Returns rows in the order of this package's ids."""
     # OpenNMT-tf has `<blank>` 0, `<s>` 1 and `</s>` 2; here the end of
     # sentence is 1, and the start becomes 2. What follows keeps its place.
     return rows[[0, 2, 1, *range(3, len(rows))]]
 
 
-def _positions(variable):
+def _positions(variable: Tensor) -> StoredWeight:
+    """Stores learned positions, whose table is a row longer there."""
     # OpenNMT-tf counts positions from 1 and never reads its first row.
     length, hidden_dim = variable.shape
     return StoredWeight(
@@ -98,7 +107,8 @@ def _positions(variable):
     )
 
 
-def _block(path, block, norm_name):
+def _block(path: str, block: Any, norm_name: str) -> dict[str, StoredWeight]:
+    """Returns the weights of a layer of the encoder or of the decoder."""
     dense = block.feed_forward
     weights = {
         **_attention(f"{path}/self_attention/layer", block.self_attention),
@@ -117,7 +127,8 @@ def _block(path, block, norm_name):
     return weights
 
 
-def _attention(path, layer):
+def _attention(path: str, layer: Any) -> dict[str, StoredWeight]:
+    """Returns the weights of an attention, relation tables included."""
     weights = {
         **_dense(f"{path}/linear_queries", layer.query_dense),
         **_dense(f"{path}/linear_keys", layer.key_dense),
@@ -133,14 +144,19 @@ def _attention(path, layer):
     return weights
 
 
-def _dense(path, layer, num_inputs=1):
-    """Kernel and bias; OpenNMT-tf joins the axes of heads and their size.
+def _dense(
+    path: str, layer: Any, num_inputs: int = 1
+) -> dict[str, StoredWeight]:
+    """Returns a kernel and its bias.
 
     Args:
-        path: string.
+        path: string. The path of the dense layer.
         layer: dense layer.
-        num_inputs: int. How many axes of the kernel are of the inputs.
+        num_inputs: int. The number of axes of the kernel that are inputs.
+            Defaults to `1`.
     """
+    # Here a kernel is (D, N, H), of outputs (N, H, D); OpenNMT-tf joins heads
+    # and their size to one axis, heads first.
     shape = tuple(layer.kernel.shape)
     stored_shape = (
         math.prod(shape[:num_inputs]),
@@ -152,14 +168,18 @@ def _dense(path, layer, num_inputs=1):
     return weights
 
 
-def _norm(path, layer):
+def _norm(path: str, layer: Any) -> dict[str, StoredWeight]:
+    """Returns the weights of a layer normalization."""
     return {
         f"{path}/gamma": _reshaped(layer.gamma),
         f"{path}/beta": _reshaped(layer.beta),
     }
 
 
-def _reshaped(variable, stored_shape=None):
+def _reshaped(
+    variable: Tensor, stored_shape: tuple[int, ...] | None = None
+) -> StoredWeight:
+    """Stores a weight that is the same but for its shape."""
     shape = tuple(variable.shape)
     return StoredWeight(
         variable, stored_shape or shape, lambda array: array.reshape(shape)

@@ -1,4 +1,4 @@
-"""tensor2tensor's checkpoints, read as models of this package."""
+"""Converts tensor2tensor's checkpoints to models of this package."""
 
 from relative_attention.convert.tensor2tensor.convert_tensor2tensor import (
     convert_tensor2tensor,

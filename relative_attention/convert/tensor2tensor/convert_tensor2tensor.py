@@ -1,5 +1,10 @@
-"""From a tensor2tensor checkpoint to a model directory."""
+"""Converts a tensor2tensor checkpoint to a model directory."""
 
+from collections.abc import Callable
+from collections.abc import Mapping
+from typing import Any
+
+from relative_attention.atomic_files import AnyPath
 from relative_attention.check_is_free import check_is_free
 from relative_attention.convert.converted_directory import save_converted
 from relative_attention.convert.tensor2tensor.load_tensor2tensor import (
@@ -8,6 +13,7 @@ from relative_attention.convert.tensor2tensor.load_tensor2tensor import (
 from relative_attention.data import SubwordVocabulary
 from relative_attention.decoding.decoding_section import DecodingSection
 from relative_attention.errors import InputError
+from relative_attention.models import TransformerConfig
 
 # tensor2tensor's decode_hparams: beam_size, alpha, extra_length.
 _DECODING = DecodingSection(
@@ -16,15 +22,15 @@ _DECODING = DecodingSection(
 
 
 def convert_tensor2tensor(
-    checkpoint_path,
-    hparams,
-    output,
-    vocabulary=None,
-    source_vocabulary=None,
-    target_space_id=0,
-    report=None,
-):
-    """Convert a checkpoint to a folder that `load_translator` reads.
+    checkpoint_path: AnyPath,
+    hparams: AnyPath | Mapping[str, Any],
+    output: AnyPath,
+    vocabulary: AnyPath | None = None,
+    source_vocabulary: AnyPath | None = None,
+    target_space_id: int = 0,
+    report: Callable[[str], Any] | None = None,
+) -> None:
+    """Converts a checkpoint to a folder that `load_translator` reads.
 
     With the subword vocabulary the folder translates strings, by default as
     tensor2tensor's decoder does (beam 4, alpha 0.6, 100 tokens longer than
@@ -38,7 +44,8 @@ def convert_tensor2tensor(
             source unless `source_vocabulary` is given. Defaults to `None`,
             a folder that cannot translate strings.
         source_vocabulary: path of the source's. Defaults to `vocabulary`.
-        report: called with each line of what came of the checkpoint.
+        report: function. It is called with each line that says what became
+            of the checkpoint. Defaults to `None`.
 
     Raises:
         InputError: if something given is missing, damaged or contradictory, a
@@ -47,7 +54,7 @@ def convert_tensor2tensor(
     """
     check_is_free(output)
     vocabularies = _load_vocabularies(vocabulary, source_vocabulary)
-    lines = []
+    lines: list[str] = []
     model = load_tensor2tensor(
         checkpoint_path, hparams, target_space_id, report=lines.append
     )
@@ -59,8 +66,10 @@ def convert_tensor2tensor(
             report(line)
 
 
-def _load_vocabularies(target, source):
-    """What is to be stored, by its name in the folder."""
+def _load_vocabularies(
+    target: AnyPath | None, source: AnyPath | None
+) -> dict[str, SubwordVocabulary]:
+    """Returns the vocabularies to store, by their names in the folder."""
     if source is not None and target is None:
         raise InputError(
             "A source vocabulary was given without `--vocabulary`, that of "
@@ -76,7 +85,10 @@ def _load_vocabularies(target, source):
     }
 
 
-def _check_sizes(vocabularies, config):
+def _check_sizes(
+    vocabularies: Mapping[str, SubwordVocabulary], config: TransformerConfig
+) -> None:
+    """Refuses a vocabulary that has not a subword for each embedded row."""
     source_size = config.source_vocabulary_size or config.vocabulary_size
     for name, vocabulary in vocabularies.items():
         sizes = {

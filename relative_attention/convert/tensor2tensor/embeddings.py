@@ -1,7 +1,16 @@
-"""The embedding matrices of a tensor2tensor checkpoint."""
+"""Finds the embedding matrices of a tensor2tensor checkpoint.
+
+tensor2tensor keeps each matrix as horizontal shards (16 of them by default),
+variables named `weights_0`, `weights_1` and so on, under a scope that tells the
+size of the vocabulary, the width and what the matrix is for:
+
+    transformer/symbol_modality_32768_512/shared/weights_3
+"""
 
 import dataclasses
 import re
+from collections.abc import Mapping
+from typing import TypeAlias
 
 from relative_attention.errors import InputError
 
@@ -9,6 +18,9 @@ _SHARD = re.compile(
     r"(?P<scope>(?P<model>.+)/symbol_modality_(?P<rows>\d+)_(?P<dim>\d+)"
     r"/(?P<use>shared|input_emb|target_emb|softmax))/weights_(?P<index>\d+)"
 )
+
+# What a shard's name says, and the shape of the shard.
+_Shard: TypeAlias = tuple[re.Match[str], tuple[int, ...]]
 
 # Which matrices there are decides what is shared.
 _SHARING = {
@@ -20,30 +32,30 @@ _SHARING = {
 
 @dataclasses.dataclass(frozen=True)
 class EmbeddingShards:
-    """A matrix that lies in the checkpoint in horizontal shards.
+    """Describes a matrix that lies in the checkpoint in horizontal shards.
 
     Attributes:
-        scope: Name of the variables, without `/weights_INDEX`.
-        num_rows: Rows of all, the size of the vocabulary.
-        num_columns: Columns.
-        names: Names of the variables, in the order of the rows.
+        scope: The name of the variables, without `/weights_INDEX`.
+        num_rows: The rows of all, which is the size of the vocabulary.
+        num_columns: The columns of each.
+        names: The names of the variables, in the order of the rows.
     """
 
     scope: str
     num_rows: int
     num_columns: int
-    names: tuple
+    names: tuple[str, ...]
 
 
 @dataclasses.dataclass(frozen=True)
 class Embeddings:
-    """The embeddings of a checkpoint.
+    """Describes the embeddings of a checkpoint, and what they share.
 
     Attributes:
-        model_scope: Scope of the whole model, `"transformer"` as a rule.
+        model_scope: The scope of the whole model, `"transformer"` as a rule.
         sharing: A value of `TransformerConfig.share_embeddings`.
-        source, target, output: `EmbeddingShards`; the same object where
-            shared.
+        source, target, output: `EmbeddingShards`, which are one object where
+            the matrix is shared.
     """
 
     model_scope: str
@@ -53,8 +65,8 @@ class Embeddings:
     output: EmbeddingShards
 
 
-def find_embeddings(shapes):
-    """Find the embeddings among the variables of a checkpoint.
+def find_embeddings(shapes: Mapping[str, tuple[int, ...]]) -> Embeddings:
+    """Finds the embeddings among the variables of a checkpoint.
 
     Args:
         shapes: dict of variable name -> shape.
@@ -66,7 +78,7 @@ def find_embeddings(shapes):
         InputError: if there are none, a shard is missing or has the wrong
             shape, or they make up no model of this package.
     """
-    shards = {}
+    shards: dict[str, dict[int, _Shard]] = {}
     for name, shape in shapes.items():
         # The slots of the optimizer have the names of their variables.
         match = _SHARD.fullmatch(name)
@@ -83,18 +95,21 @@ def find_embeddings(shapes):
             f". Received: {' + '.join(uses) or 'none'}."
         )
     first_match, _ = next(iter(next(iter(shards.values())).values()))
-    shared = by_use.get("shared")
     return Embeddings(
         model_scope=first_match["model"],
         sharing=_SHARING[uses],
-        source=shared or by_use["input_emb"],
-        target=shared or by_use["target_emb"],
-        output=by_use.get("softmax") or shared,
+        source=by_use["shared" if "shared" in uses else "input_emb"],
+        target=by_use["shared" if "shared" in uses else "target_emb"],
+        output=by_use["softmax" if "softmax" in uses else "shared"],
     )
 
 
-def _join(parts):
-    """The shards of one matrix, `index -> (match, shape)`, in order."""
+def _join(parts: Mapping[int, _Shard]) -> EmbeddingShards:
+    """Joins the shards of one matrix, given by their index, in order.
+
+    Raises:
+        InputError: if one is missing, or they do not make up one matrix.
+    """
     match, _ = next(iter(parts.values()))
     scope, num_rows, dim = match["scope"], int(match["rows"]), int(match["dim"])
     for index in range(max(parts) + 1):

@@ -1,15 +1,19 @@
-"""tensor2tensor's hyperparameters, and the architecture they stand for."""
+"""Reads tensor2tensor's hyperparameters as the architecture they stand for."""
 
 import json
 import pathlib
+from collections.abc import Mapping
+from typing import Any
 
+from relative_attention.atomic_files import AnyPath
 from relative_attention.did_you_mean import nearest_name
 from relative_attention.errors import InputError
 
 _REQUIRED = ("hidden_size", "filter_size", "num_heads", "num_hidden_layers")
 
-# What changes the function that a model computes and has one value (or two)
-# that this package knows; the first is tensor2tensor's default.
+# These hyperparameters change the function that a model computes, and this
+# package knows one value of them, or a few; the first is tensor2tensor's
+# default. One that is missing was not there yet when the model was trained.
 _SUPPORTED: dict[str, tuple] = {
     "self_attention_type": ("dot_product", "dot_product_relative"),
     "pos": ("timing", "none", "", None),
@@ -39,8 +43,8 @@ _SUPPORTED: dict[str, tuple] = {
 _NORMALIZE_FIRST = {("n", "da"): True, ("none", "dan"): False}
 
 
-def read_hparams(hparams):
-    """The hyperparameters as a dict.
+def read_hparams(hparams: AnyPath | Mapping[str, Any]) -> Mapping[str, Any]:
+    """Returns the hyperparameters as a dict.
 
     Args:
         hparams: dict, or the path of tensor2tensor's `hparams.json`.
@@ -49,7 +53,7 @@ def read_hparams(hparams):
         InputError: if the file is missing or no JSON object, or a
             hyperparameter that is needed is not there.
     """
-    if not isinstance(hparams, dict):
+    if not isinstance(hparams, Mapping):
         hparams = _load(pathlib.Path(hparams))
     for name in _REQUIRED:
         if name not in hparams:
@@ -68,7 +72,8 @@ def read_hparams(hparams):
     return hparams
 
 
-def _load(path):
+def _load(path: pathlib.Path) -> dict[str, Any]:
+    """Reads a JSON object; an `InputError` says what is wrong with another."""
     try:
         hparams = json.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
@@ -83,10 +88,10 @@ def _load(path):
     return hparams
 
 
-def config_fields(hparams):
-    """The fields of `TransformerConfig` that the hyperparameters decide.
+def config_fields(hparams: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the fields of `TransformerConfig` that hyperparameters decide.
 
-    All but the vocabularies, which the variables tell.
+    These are all but the vocabularies, which the variables tell.
 
     Args:
         hparams: dict of tensor2tensor's hyperparameters.
@@ -127,7 +132,8 @@ def config_fields(hparams):
     }
 
 
-def _head_dim(hparams, name):
+def _head_dim(hparams: Mapping[str, Any], name: str) -> int:
+    """Returns the size of a head, of channels that all heads share out."""
     channels = hparams.get(name) or hparams["hidden_size"]
     if channels % hparams["num_heads"]:
         raise InputError(
@@ -138,14 +144,23 @@ def _head_dim(hparams, name):
     return channels // hparams["num_heads"]
 
 
-def _position_encoding(hparams, is_relative):
+def _position_encoding(
+    hparams: Mapping[str, Any], is_relative: bool
+) -> str | None:
+    """Returns the `position_encoding` of `TransformerConfig`."""
     is_absolute = hparams.get("pos", "timing") == "timing"
     if is_relative:
         return "relative+sinusoidal" if is_absolute else "relative"
     return "sinusoidal" if is_absolute else None
 
 
-def _normalize_first(hparams):
+def _normalize_first(hparams: Mapping[str, Any]) -> bool:
+    """Returns whether layer normalization comes before a sublayer.
+
+    tensor2tensor spells what is done around a sublayer: `n` normalises, `d`
+    drops out and `a` adds the residual. Pre-norm is `n` before it and `da`
+    behind it, post-norm is `dan` behind it.
+    """
     names = ("layer_preprocess_sequence", "layer_postprocess_sequence")
     sequences = tuple(
         hparams.get(name, default) for name, default in zip(names, ("n", "da"))

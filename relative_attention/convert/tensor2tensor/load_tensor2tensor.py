@@ -1,9 +1,20 @@
-"""Checkpoints of tensor2tensor's Transformer."""
+"""Loads a checkpoint of tensor2tensor's Transformer as a `Transformer`."""
 
 import re
+from collections.abc import Callable
+from collections.abc import Iterator
+from collections.abc import Mapping
+from typing import Any
 
+import keras
 import numpy as np
 
+from relative_attention.atomic_files import AnyPath
+from relative_attention.convert.tensor2tensor.check_hparams import check_hparams
+from relative_attention.convert.tensor2tensor.check_hparams import (
+    check_target_space,
+)
+from relative_attention.convert.tensor2tensor.embeddings import Embeddings
 from relative_attention.convert.tensor2tensor.embeddings import find_embeddings
 from relative_attention.convert.tensor2tensor.hparams import config_fields
 from relative_attention.convert.tensor2tensor.hparams import read_hparams
@@ -15,7 +26,7 @@ from relative_attention.errors import InputError
 from relative_attention.models import Transformer
 from relative_attention.models import TransformerConfig
 
-# What a checkpoint holds beside the model, by what it is.
+# A checkpoint holds these beside the model, by the names of their variables.
 _BESIDE = {
     "state of the optimizer": re.compile(
         r"training/.*|.*/Adam(_1)?|beta[12]_power"
@@ -26,9 +37,12 @@ _BESIDE = {
 
 
 def load_tensor2tensor(
-    checkpoint_path, hparams, target_space_id=0, report=None
-):
-    """The `Transformer` of a tensor2tensor checkpoint, weights and all.
+    checkpoint_path: AnyPath,
+    hparams: AnyPath | Mapping[str, Any],
+    target_space_id: int = 0,
+    report: Callable[[str], Any] | None = None,
+) -> Transformer:
+    """Loads the `Transformer` of a tensor2tensor checkpoint with its weights.
 
     It gives the logits that tensor2tensor gives. Known are the hparams sets
     `transformer_base*`, `transformer_big*`, `transformer_relative*` and what
@@ -45,8 +59,9 @@ def load_tensor2tensor(
             `hparams.json`.
         target_space_id: int. The row of the target-space embedding that the
             problem uses; 0 for translation. The other rows are left out.
-        report: called with each line of a report that names what of the
-            checkpoint was used and what was not. Defaults to `None`.
+        report: function. It is called with each line of a report that names
+            what of the checkpoint was used and what was not. Defaults to
+            `None`.
 
     Returns:
         `Transformer`, float32.
@@ -66,39 +81,25 @@ def load_tensor2tensor(
     embeddings = find_embeddings(checkpoint.shapes)
     scope = f"{embeddings.model_scope}/body"
     space = f"{scope}/target_space_embedding/kernel"
-    _check_described(hparams, fields, checkpoint.shapes, embeddings, scope)
-    _check_target_space(target_space_id, checkpoint.shapes.get(space))
-    source_size, target_size = (
-        shards.num_rows for shards in (embeddings.source, embeddings.target)
-    )
-    model = Transformer(
-        TransformerConfig(
-            vocabulary_size=target_size,
-            source_vocabulary_size=(
-                None if source_size == target_size else source_size
-            ),
-            share_embeddings=embeddings.sharing,
-            use_target_space_embedding=space in checkpoint.shapes,
-            **fields,
-        )
-    )
+    check_hparams(hparams, fields, checkpoint.shapes, embeddings, scope)
+    check_target_space(target_space_id, checkpoint.shapes.get(space))
+    model = _build_model(fields, embeddings, space in checkpoint.shapes)
     variables = body_variables(model, scope)
-    matrices = {
-        embeddings.source: model.source_embedding,
-        embeddings.target: model.target_embedding,
-        embeddings.output: model.output_embedding,
+    shards = {
+        name
+        for matrix in (embeddings.source, embeddings.target, embeddings.output)
+        for name in matrix.names
     }
-    used = {*variables, *(name for shards in matrices for name in shards.names)}
-    used |= {space} & checkpoint.shapes.keys()
+    # Not every model has a target space.
+    used = {*variables, *shards, *({space} & checkpoint.shapes.keys())}
     beside = _sort_out(checkpoint.shapes, used)
     _check_shapes(checkpoint.shapes, variables)
 
     for name, variable in variables.items():
+        # The axes of heads and their size are one in tensor2tensor.
         array = checkpoint.read(name)
         variable.assign(np.reshape(array, variable.shape))
-    for shards, layer in matrices.items():
-        rows = [checkpoint.read(name) for name in shards.names]
-        layer.embeddings.assign(np.concatenate(rows))
+    _assign_embeddings(model, checkpoint, embeddings)
     if space in checkpoint.shapes:
         rows = checkpoint.read(space)
         model.target_space_embedding.embedding.assign(rows[target_space_id])
@@ -108,105 +109,50 @@ def load_tensor2tensor(
     return model
 
 
-def _check_described(hparams, fields, shapes, embeddings, scope):
-    """Compare the hyperparameters with what the variables tell of them."""
-    described = _describe(shapes, embeddings, scope)
-    contradictions = []
-    for name, (value, of_field) in described.items():
-        said = hparams.get(name) if of_field is None else fields[of_field]
-        # Older versions of tensor2tensor lack some that later had a name.
-        if said is not None and value is not None and said != value:
-            contradictions.append(f"{name} is {said!r}, there {value!r}")
-    if contradictions:
-        raise InputError(
-            "The hparams contradict the variables of the checkpoint: "
-            f"{'; '.join(contradictions)}. Give the hparams that this model "
-            "was trained with."
+def _build_model(
+    fields: Mapping[str, Any], embeddings: Embeddings, has_target_space: bool
+) -> Transformer:
+    """Builds the model that hyperparameters and embeddings describe."""
+    source_size = embeddings.source.num_rows
+    target_size = embeddings.target.num_rows
+    return Transformer(
+        TransformerConfig(
+            vocabulary_size=target_size,
+            source_vocabulary_size=(
+                None if source_size == target_size else source_size
+            ),
+            share_embeddings=embeddings.sharing,
+            use_target_space_embedding=has_target_space,
+            **fields,
         )
+    )
 
 
-def _describe(shapes, embeddings, scope):
-    """Hyperparameters as the variables show them, and the fields they are.
-
-    Returns:
-        Dict of hparam -> pair of the value, `None` where nothing shows it,
-        and the field of `TransformerConfig` to compare it with, `None` for
-        the hparam itself.
-    """
-    attention = f"{scope}/encoder/layer_0/self_attention/multihead_attention"
-    tables = f"{attention}/dot_product_attention_relative/relative_positions"
-    table = shapes.get(f"{tables}_keys/embeddings")
-    filter_shape = shapes.get(f"{scope}/encoder/layer_0/ffn/conv1/kernel")
-    is_relative = table is not None
-    first = f"{scope}/encoder/layer_prepostprocess/layer_norm/layer_norm_scale"
-    return {
-        "hidden_size": (embeddings.source.num_columns, "hidden_dim"),
-        "filter_size": (filter_shape and filter_shape[-1], "intermediate_dim"),
-        "number of encoder layers": (
-            _count_layers(shapes, f"{scope}/encoder"),
-            "num_encoder_layers",
-        ),
-        "number of decoder layers": (
-            _count_layers(shapes, f"{scope}/decoder"),
-            "num_decoder_layers",
-        ),
-        "self_attention_type": (
-            "dot_product_relative" if is_relative else "dot_product",
-            None,
-        ),
-        "max_relative_position": (
-            (table[0] - 1) // 2 if is_relative else None,
-            "max_relative_position",
-        ),
-        "size of a head (of hidden_size and num_heads)": (
-            table[1] if is_relative else None,
-            "key_dim",
-        ),
-        "pre-norm (layer_preprocess_sequence 'n')": (
-            first in shapes,
-            "normalize_first",
-        ),
-        "shared_embedding_and_softmax_weights": (
-            # Vocabularies of two sizes are never shared, whatever it says.
-            embeddings.sharing == "all"
-            if embeddings.source.num_rows == embeddings.target.num_rows
-            else None,
-            None,
-        ),
-        "use_target_space_embedding": (
-            f"{scope}/target_space_embedding/kernel" in shapes,
-            None,
-        ),
+def _assign_embeddings(
+    model: Transformer, checkpoint: TensorFlowCheckpoint, embeddings: Embeddings
+) -> None:
+    """Puts the shards of each matrix together, once where it is shared."""
+    layers = {
+        embeddings.source: model.source_embedding,
+        embeddings.target: model.target_embedding,
+        embeddings.output: model.output_embedding,
     }
+    for shards, layer in layers.items():
+        rows = [checkpoint.read(name) for name in shards.names]
+        layer.embeddings.assign(np.concatenate(rows))
 
 
-def _count_layers(shapes, scope):
-    pattern = re.compile(re.escape(scope) + r"/layer_(\d+)/")
-    found = {match[1] for match in map(pattern.match, shapes) if match}
-    return len(found)
+def _sort_out(
+    shapes: Mapping[str, tuple[int, ...]], used: set[str]
+) -> dict[str, list[str]]:
+    """Returns the names of variables that the model has no use for, by kind.
 
-
-def _check_target_space(target_space_id, shape):
-    if shape is None:
-        if target_space_id:
-            raise InputError(
-                "The checkpoint has no target-space embedding; "
-                "`target_space_id` must be 0. Received: "
-                f"target_space_id={target_space_id}."
-            )
-        return
-    if len(shape) != 2 or not 0 <= target_space_id < shape[0]:
-        raise InputError(
-            "`target_space_id` must be a row of the target-space embedding of "
-            f"the checkpoint, which has shape {shape}. Received: "
-            f"target_space_id={target_space_id}."
-        )
-
-
-def _sort_out(shapes, used):
-    """What is not used, by what it is; all else must be there and be used."""
-    beside = {kind: [] for kind in _BESIDE}
-    left_over = []
+    Raises:
+        InputError: if a weight is missing, or a variable is neither a weight
+            nor of a kind that training leaves behind.
+    """
+    beside: dict[str, list[str]] = {kind: [] for kind in _BESIDE}
+    left_over: list[str] = []
     for name in sorted(shapes.keys() - used):
         kinds = [kind for kind, p in _BESIDE.items() if p.fullmatch(name)]
         (beside[kinds[0]] if kinds else left_over).append(name)
@@ -226,7 +172,11 @@ def _sort_out(shapes, used):
     return beside
 
 
-def _check_shapes(shapes, variables):
+def _check_shapes(
+    shapes: Mapping[str, tuple[int, ...]],
+    variables: Mapping[str, keras.Variable],
+) -> None:
+    """Refuses a checkpoint whose variables have other shapes than the model."""
     wrong = []
     for name, variable in variables.items():
         expected = _joined_heads(name, tuple(variable.shape))
@@ -239,8 +189,12 @@ def _check_shapes(shapes, variables):
         )
 
 
-def _joined_heads(name, shape):
-    """The shape that tensor2tensor gives to a kernel with a head axis."""
+def _joined_heads(name: str, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Returns the shape that tensor2tensor gives to a kernel with a head axis.
+
+    It joins heads and their size: `(D, N, H)` is `(D, N * H)` there, and the
+    kernel of the outputs, `(N, H, D)`, is `(N * H, D)`.
+    """
     if len(shape) < 3:
         return shape
     if name.endswith("output_transform/kernel"):
@@ -248,7 +202,14 @@ def _joined_heads(name, shape):
     return (shape[0], shape[1] * shape[2])
 
 
-def _report(checkpoint, used, beside, space, target_space_id):
+def _report(
+    checkpoint: TensorFlowCheckpoint,
+    used: set[str],
+    beside: Mapping[str, list[str]],
+    space: str,
+    target_space_id: int,
+) -> Iterator[str]:
+    """Yields the lines that say what became of each variable."""
     yield f"{checkpoint.prefix}: {len(checkpoint.shapes)} variables"
     yield f"used: {len(used)}"
     yield from (f"  {name}" for name in sorted(used))

@@ -1,20 +1,27 @@
-"""What tensor2tensor calls each weight of a `Transformer`."""
+"""Names each weight of a `Transformer` as tensor2tensor does."""
+
+from typing import Any
+
+import keras
+
+from relative_attention.models import Transformer
 
 
-def body_variables(model, scope):
-    """The weights of encoder and decoder by tensor2tensor's names.
+def body_variables(model: Transformer, scope: str) -> dict[str, keras.Variable]:
+    """Returns the weights of encoder and decoder by tensor2tensor's names.
 
     Args:
         model: `Transformer`.
-        scope: string, the scope of the body, such as `"transformer/body"`.
+        scope: string. The scope of the body, such as `"transformer/body"`.
 
     Returns:
         Dict of variable name -> Keras variable. A kernel with a head axis has
         its head and size axes joined in tensor2tensor.
     """
+    # The scope of a layer normalization is that of the step it belongs to.
     first = model.config.normalize_first
     process = "layer_prepostprocess" if first else "layer_postprocess"
-    variables = {}
+    variables: dict[str, keras.Variable] = {}
     for side in ("encoder", "decoder"):
         for index, block in enumerate(getattr(model, f"{side}_blocks")):
             variables |= _block(f"{scope}/{side}/layer_{index}", block, process)
@@ -24,7 +31,8 @@ def body_variables(model, scope):
     return variables
 
 
-def _block(scope, block, process):
+def _block(scope: str, block: Any, process: str) -> dict[str, keras.Variable]:
+    """Returns the weights of a layer of the encoder or of the decoder."""
     attentions = {"self_attention": block.self_attention}
     norms = {
         "self_attention": block.self_attention_norm,
@@ -47,7 +55,8 @@ def _block(scope, block, process):
     return variables
 
 
-def _attention(scope, layer):
+def _attention(scope: str, layer: Any) -> dict[str, keras.Variable]:
+    """Returns the weights of an attention, relation tables included."""
     variables = {
         f"{scope}/q/kernel": layer.query_dense.kernel,
         f"{scope}/k/kernel": layer.key_dense.kernel,
@@ -63,7 +72,8 @@ def _attention(scope, layer):
     return variables
 
 
-def _norm(scope, layer):
+def _norm(scope: str, layer: Any) -> dict[str, keras.Variable]:
+    """Returns the weights of a layer normalization."""
     return {
         f"{scope}/layer_norm/layer_norm_scale": layer.gamma,
         f"{scope}/layer_norm/layer_norm_bias": layer.beta,

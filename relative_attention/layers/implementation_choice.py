@@ -1,0 +1,40 @@
+"""The choice between the two ways to compute relative attention.
+
+`"transpose"` gathers an embedding for every pair of tokens, `(T, T, H)`, as
+tensor2tensor does; `"blocks"` computes a block of queries at a time and never
+makes that tensor. Their times, by length, stand in the docstring of
+`RelativeSelfAttention`; `benchmarks/attention/attention_speed.py` measures
+them.
+"""
+
+IMPLEMENTATIONS = ("auto", "transpose", "blocks")
+
+# Under 64 tokens "transpose" was as fast or faster; beyond 256 it was always
+# slower, and its memory grows with the square of the length.
+_SHORTEST_IN_BLOCKS = 64
+_LONGEST_IN_TRANSPOSE = 256
+
+
+def uses_blocks(
+    implementation: str, length: int | None, max_relative_position: int
+) -> bool:
+    """Tells whether attention without scores is computed in blocks.
+
+    `"auto"` chooses blocks for more than 256 tokens, for 64 to 256 tokens if
+    there are more than `2K`, and in a graph that is made for any length.
+
+    Args:
+        implementation: string, one of `IMPLEMENTATIONS`.
+        length: int, number `T` of tokens; `None` if it is not known yet.
+        max_relative_position: int. Clipping distance `K`.
+
+    Returns:
+        A boolean.
+    """
+    if implementation != "auto":
+        return implementation == "blocks"
+    if length is None or length > _LONGEST_IN_TRANSPOSE:
+        return True
+    # Blocks gain where most pairs are clipped: farther apart than K, they
+    # share one row and need no edge. With 2K tokens or fewer, few pairs are.
+    return length >= max(_SHORTEST_IN_BLOCKS, 2 * max_relative_position + 1)

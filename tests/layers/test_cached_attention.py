@@ -1,0 +1,147 @@
+"""A position at a time with a cache is one causal pass."""
+
+import numpy as np
+import pytest
+from keras import ops
+
+from relative_attention.layers import RelativeSelfAttention
+from relative_attention.layers.cached_attention import cached_attention
+from relative_attention.layers.key_value_cache import KeyValueCache
+
+B, T, D, N, H, H_V, M = 2, 5, 7, 3, 5, 4, 3
+
+
+def normal(rng, *shape):
+    return rng.normal(size=shape).astype("float32")
+
+
+def clipped(length, max_relative_position):
+    distance = np.arange(length) - np.arange(length)[:, None]
+    return (
+        np.clip(distance, -max_relative_position, max_relative_position)
+        + max_relative_position
+    )
+
+
+def assert_same(result, expected):
+    np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_second_beam_continues_the_first_by_hand():
+    # Keys are zero, so that a beam attends to its history alike; values are
+    # 1 and 2 at the first position, 10 and 20 at the second.
+    zeros = ops.zeros((1, 1, 2, 1))
+    cache = KeyValueCache.empty(1, 1, 1, 1, "float32")
+    for values in ([1.0, 2.0], [10.0, 20.0]):
+        cache = cache.extended(
+            zeros, ops.reshape(ops.array(values), (1, 1, 2, 1))
+        )
+    query = ops.ones((1, 1, 2, 1))
+
+    def context(ancestors):
+        if ancestors is not None:
+            ancestors = np.array([ancestors], "int32")
+        result = cached_attention(query, cache, 1, ancestors)
+        return np.ravel(ops.convert_to_numpy(result)).tolist()
+
+    # Each wrote its own history.
+    assert context(None) == [(1 + 10) / 2, (2 + 20) / 2]
+    # The first beam wrote the first position of both.
+    assert context([[0, 0], [0, 1]]) == [(1 + 10) / 2, (1 + 20) / 2]
+    # The beams changed places.
+    assert context([[1, 0], [0, 1]]) == [(2 + 10) / 2, (1 + 20) / 2]
+
+
+def test_relations_reach_back_by_hand():
+    # With zero keys a logit is the query times the table's row: of distance
+    # -1, ln 3, and of distance 0, 0. Scores are 3/4 and 1/4.
+    cache = KeyValueCache.empty(1, 1, 1, 1, "float32")
+    for value in (8.0, 4.0):
+        cache = cache.extended(
+            ops.zeros((1, 1, 1, 1)), ops.full((1, 1, 1, 1), value)
+        )
+    result = cached_attention(
+        ops.ones((1, 1, 1, 1)),
+        cache,
+        1,
+        key_embeddings=ops.array([[np.log(3)], [0.0], [99.0]], "float32"),
+        value_embeddings=ops.array([[100.0], [200.0], [999.0]], "float32"),
+    )
+    expected = 3 / 4 * (8 + 100) + 1 / 4 * (4 + 200)
+    np.testing.assert_allclose(ops.reshape(result, ()), expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "distance, arguments",
+    [
+        (2, {}),
+        (2, {"share_relations_across_heads": False}),
+        (2, {"use_value_relations": False, "use_bias": True}),
+        (2, {"use_key_relations": False}),
+        (0, {}),
+        (1, {"share_relations_across_heads": False}),
+        (T + 3, {}),
+    ],
+    ids=[
+        "both",
+        "apart",
+        "keys_only",
+        "values_only",
+        "clipped_at_0",
+        "clipped_at_1",
+        "unclipped",
+    ],
+)
+def test_beams_attend_to_the_history_of_their_ancestors(
+    rng, randomize, weights_of, paper_attention, distance, arguments
+):
+    layer = RelativeSelfAttention(N, H, distance, value_dim=H_V, **arguments)
+    layer.build((None, None, D))
+    randomize(layer)
+    weights = weights_of(layer)
+    # What each beam of each sentence writes at each position, and which beam
+    # of the position before it continues.
+    inputs = normal(rng, B, M, T, D)
+    parents = rng.integers(0, M, size=(B, M, T))
+    beams = np.broadcast_to(np.arange(M)[:, None], (B, M, 1))
+    ancestors = np.zeros((B, M, 0), int)
+    cache = layer.start_cache(B)
+    for position in range(T):
+        rows = parents[:, :, position, None]
+        ancestors = np.take_along_axis(ancestors, rows, axis=1)
+        ancestors = np.concatenate([ancestors, beams], axis=2)
+        outputs, cache = layer.decode_step(
+            inputs[:, :, position], cache, position, ancestors.astype("int32")
+        )
+        histories = np.take_along_axis(
+            inputs[:, :, : position + 1], ancestors[..., None], axis=1
+        )
+        length = position + 1
+        expected, _ = paper_attention(
+            weights,
+            histories.reshape(B * M, length, D),
+            clipped(length, distance),
+            np.tri(length, dtype=bool),
+        )
+        assert_same(outputs, expected[:, -1].reshape(B, M, D))
+        if position % 2:
+            # When it is merged makes no difference.
+            cache = layer.merge_cache(cache)
+            assert cache.key.shape == (B, N, M * length, H)
+            assert cache.recent_value.shape == (B, N, 0, H_V)
+
+
+def test_steps_of_one_hypothesis_are_one_causal_pass(rng, randomize):
+    layer = RelativeSelfAttention(N, H, 2, value_dim=H_V)
+    layer.build((None, None, D))
+    randomize(layer)
+    inputs = normal(rng, B, T, D)
+    expected = np.array(layer(inputs, use_causal_mask=True))
+    cache = layer.start_cache(B)
+    for position in range(T):
+        outputs, cache = layer.decode_step(
+            inputs[:, position : position + 1], cache, position
+        )
+        assert_same(outputs[:, 0], expected[:, position])
+    assert cache.recent_key.shape == (B, N, T, H)
+    assert cache.recent_value.shape == (B, N, T, H_V)
