@@ -85,8 +85,7 @@ def key(default: Any, meaning: str, **rules: Any) -> Any:
 def keys_of(cls: type) -> dict[str, Key]:
     """Returns the `Key` of each field of a section, by name."""
     return {
-        field.name: field.metadata[_KEY]
-        for field in dataclasses.fields(cls)  # type: ignore[arg-type]
+        field.name: field.metadata[_KEY] for field in dataclasses.fields(cls)
     }
 
 
