@@ -85,8 +85,7 @@ def key(default: Any, meaning: str, **rules: Any) -> Any:
 def keys_of(cls: type) -> dict[str, Key]:
     """Returns the `Key` of each field of a section, by name."""
     return {
-        field.name: field.metadata[_KEY]
-        for field in dataclasses.fields(cls)  # type: ignore[arg-type]
+        field.name: field.metadata[_KEY] for field in dataclasses.fields(cls)
     }
 
 
@@ -219,7 +218,7 @@ def check_mapping(value: Any, where: object) -> dict[str, Any]:
 
 
 def unknown(what: str, name: object, known: Sequence[str]) -> str:
-    """Returns the text of an error about a name that is none of `known`."""
+    """Returns the text of an error about a name that is not among `known`."""
     return (
         f"Unknown {what} {_short.repr(name)}.{did_you_mean(name, known)} "
         f"Known: {', '.join(known)}."

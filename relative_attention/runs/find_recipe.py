@@ -18,7 +18,7 @@ def find_recipe(name: pathlib.Path | str) -> Recipe:
             `zoo_recipes()`, before which these go.
 
     Raises:
-        InputError: if there is none, or it is wrong.
+        InputError: if there is no such recipe, or it is wrong.
     """
     path, name = pathlib.Path(name), str(name)
     if path.is_dir() and (path / "recipe.yaml").is_file():

@@ -76,5 +76,5 @@ def load_given(
     vocabularies = [load(path) for path in paths.values()]
     if not recipe.vocabulary.joint and len(vocabularies) == 1:
         # The same file for both, as two vocabularies.
-        vocabularies.append(load(*paths.values()))
+        vocabularies += [load(path) for path in paths.values()]
     return vocabularies[0], vocabularies[-1]

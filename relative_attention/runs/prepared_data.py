@@ -229,6 +229,8 @@ def _vocabularies(
 def _learn(
     recipe: Recipe, lines: Iterable[str], report: Report
 ) -> AnyVocabulary:
+    """Learns a vocabulary of the recipe's kind and size from a text."""
+    vocabulary: AnyVocabulary
     size = recipe.vocabulary.size
     if recipe.data.tokenized:
         kind = "tokens"

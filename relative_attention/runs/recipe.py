@@ -138,7 +138,7 @@ class Recipe:
                 in YAML; where it is the name of a file, as it stands.
 
         Raises:
-            InputError: as `from_mapping`, or if an assignment is none.
+            InputError: as `from_mapping`, or if a string is no assignment.
         """
         changed: dict[str, dict[str, Any]] = {
             name: {} for name in _ALL_SECTIONS
@@ -260,7 +260,7 @@ def _with_preset_training(
 
 
 def _preset_training(preset: Any) -> dict[str, Any]:
-    """Returns the training of a preset, nothing of what is none."""
+    """Returns the training of a preset, `{}` if there is no such preset."""
     return preset_training(preset) if preset in presets() else {}
 
 

@@ -32,7 +32,7 @@ def read_yaml(text: str, what: str) -> Any:
         raise InputError(f"{what} is not YAML: nested too deeply.") from error
     except (
         yaml.YAMLError,
-        # Dates and numbers that are none, and tags on values of other kinds.
+        # Impossible dates and numbers, and tags on values of other kinds.
         ValueError,
         LookupError,
         TypeError,

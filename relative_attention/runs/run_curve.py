@@ -31,6 +31,7 @@ def load_curve(directory: pathlib.Path | str) -> list[dict[str, float]]:
     folder = find_curve(directory)
     table = folder / TRAINING_TABLE
     history = folder / "history.json"
+    curve: Any
     if table.is_file():
         curve = read_training_table(table)
     elif history.is_file():

@@ -220,10 +220,10 @@ def files_of_ids(
                 if text.removesuffix(".gz").endswith(f"{os.sep}{name}"):
                     folders[text.removesuffix(".gz").removesuffix(name)] = None
     return {
-        name: path
+        name: found
         for name in names
         for folder in folders
-        if (path := find_text_file(folder + name)) is not None
+        if (found := find_text_file(folder + name)) is not None
     }
 
 

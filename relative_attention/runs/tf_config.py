@@ -19,7 +19,7 @@ def check_tf_config(text: str) -> None:
 
     Raises:
         InputError: if it is not JSON, has no lists of addresses, or its task
-            is none of them.
+            is not among them.
     """
     try:
         config = json.loads(text)

@@ -3,10 +3,12 @@
 import dataclasses
 import pathlib
 from typing import Any
+from typing import cast
 
 from relative_attention.atomic_files import atomic_directory
 from relative_attention.atomic_files import recover_directory
 from relative_attention.check_is_free import check_is_free
+from relative_attention.data.vocabulary_kinds import AnyVocabulary
 from relative_attention.decoding import Translator
 from relative_attention.decoding.decoding_section import DecodingSection
 from relative_attention.errors import InputError
@@ -104,7 +106,13 @@ def save_translator(
     arrays = stored_weights(translator.model, dtype)
     with atomic_directory(directory) as folder:
         save_config(translator.model.config, decoding, folder)
-        save_vocabularies(
-            translator.source_vocabulary, translator.vocabulary, folder
+        # A translator takes any vocabulary; one of another class has no suffix.
+        source, target = (
+            cast(AnyVocabulary, vocabulary)
+            for vocabulary in (
+                translator.source_vocabulary,
+                translator.vocabulary,
+            )
         )
+        save_vocabularies(source, target, folder)
         save_arrays(arrays, folder / "model.safetensors")

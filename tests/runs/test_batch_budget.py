@@ -3,6 +3,7 @@
 import pytest
 
 import relative_attention as ra
+from relative_attention.runs.batch_budget import UpdateSize
 from relative_attention.runs.batch_budget import choose_batch_tokens
 from relative_attention.runs.batch_budget import largest_budget
 
@@ -36,3 +37,14 @@ def test_cpu_has_a_number_of_its_own(recipe):
     recipe = recipe.override(["training.batch_tokens=auto"])
     assert choose_batch_tokens(recipe, None, lines.append) == 4096
     assert "no GPU" in lines[0]
+
+
+@pytest.mark.parametrize(
+    ("update_tokens", "num_parts"), [(6, 1), (600, 1), (601, 2), (1800, 3)]
+)
+def test_no_part_of_an_update_is_larger_than_devices_take(
+    update_tokens, num_parts
+):
+    size = UpdateSize(300, update_tokens, num_replicas=2)
+    assert size.tokens_at_a_time == 600
+    assert size.num_parts == num_parts

@@ -1,7 +1,6 @@
 """Models that start from the weights of others."""
 
 import shutil
-import sys
 
 import keras
 import numpy as np
@@ -9,83 +8,25 @@ import pytest
 
 import relative_attention as ra
 from relative_attention.corpora.find_corpus import find_corpus
-from relative_attention.decoding.decoding_section import DecodingSection
 from relative_attention.models.weights import load_arrays
 from relative_attention.models.weights import save_arrays
-from relative_attention.models.weights import save_weights
 from relative_attention.models.weights import weight_name
 from relative_attention.runs.initial_weights import find_initial_weights
 from relative_attention.runs.prepared_data import prepare_data
-from relative_attention.saving.model_config import load_config
-from relative_attention.saving.model_config import save_config
 from relative_attention.saving.vocabulary_files import load_vocabularies
-from relative_attention.saving.vocabulary_files import save_vocabularies
-
-OLD_TEXT = ["the cat sat on the mat", "the hat of the cat"] * 20
-NEW_TEXT = ["the mats of cats and hats 7", "the dog sat on the cat"] * 20
-FIELDS = {
-    "num_encoder_layers": 1,
-    "num_decoder_layers": 1,
-    "hidden_dim": 8,
-    "intermediate_dim": 16,
-    "num_heads": 2,
-    "max_relative_position": 3,
-}
-
-
-def vocabulary(text, size=290):
-    return ra.Vocabulary.train(text, size)
-
-
-def subwords():
-    lines = ["<pad>_", "<EOS>_", *"\\_u;0123456789thecatsonm "]
-    return ra.SubwordVocabulary(
-        "".join(f"'{line}'\n" for line in lines).encode()
-    )
-
-
-def tokens(tokenizer):
-    pieces = ["▁the", "▁cat", "t", "▁", "s"]
-    return ra.TokenVocabulary(
-        ["<blank>", "</s>", "<s>", *pieces, "<unk>"], tokenizer
-    )
+from tests.runs.old_models import NEW_TEXT
+from tests.runs.old_models import OLD_TEXT
+from tests.runs.old_models import make
+from tests.runs.old_models import recipe_of
+from tests.runs.old_models import start_of
+from tests.runs.old_models import subwords
+from tests.runs.old_models import tokens
+from tests.runs.old_models import vocabulary
 
 
 @pytest.fixture
 def directory(tmp_path):
     return tmp_path / "old"
-
-
-def make(directory, source, target=None, **fields):
-    """A model directory with weights that are all different."""
-    target = target or source
-    directory.mkdir()
-    config = ra.Recipe.from_mapping(recipe_of(directory, **fields))
-    config = config.model_config(
-        len(target), None if source is target else len(source)
-    )
-    model = ra.Transformer(config)
-    random = np.random.default_rng(5)
-    for weight in model.weights:
-        weight.assign(random.normal(size=weight.shape))
-    save_config(config, DecodingSection(), directory)
-    save_weights(model.weights, directory / "model.safetensors")
-    save_vocabularies(source, target, directory)
-    return model
-
-
-def recipe_of(directory, joint=True, from_start=True, **fields):
-    return {
-        "name": "new",
-        "vocabulary": {"joint": joint, "from_start": from_start, "size": 300},
-        "model": {"preset": "transformer_tiny_relative", **FIELDS, **fields},
-        "training": {"start_from": str(directory), "steps": 1},
-    }
-
-
-def start_of(directory, **options):
-    recipe = ra.Recipe.from_mapping(recipe_of(directory, **options))
-    return recipe, find_initial_weights(recipe, directory.with_name("new"))
 
 
 def started(directory, source=None, target=None, **options):
@@ -250,88 +191,6 @@ def test_pieces_of_opennmt_tf_keep_their_rows(directory):
         )
 
 
-@pytest.fixture(scope="module")
-def unchanged(tmp_path_factory):
-    """A model directory that is only read."""
-    directory = tmp_path_factory.mktemp("start") / "old"
-    make(directory, vocabulary(OLD_TEXT))
-    return directory
-
-
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        ("hidden_dim", 16),
-        ("intermediate_dim", 24),
-        ("num_encoder_layers", 2),
-        ("num_decoder_layers", 3),
-        ("num_heads", 4),
-        ("max_relative_position", 5),
-        ("share_relations_across_heads", False),
-        ("share_embeddings", "target"),
-        ("normalize_first", False),
-        ("attention_bias", True),
-        ("position_encoding", "sinusoidal"),
-        ("key_dim", 3),
-    ],
-)
-def test_another_architecture_is_refused(unchanged, field, value):
-    old, _ = load_config(unchanged)
-    before = 4 if field == "key_dim" else getattr(old, field)
-    with pytest.raises(
-        ra.InputError,
-        match=f"`model.{field}` is {value!r} in the recipe and {before!r}",
-    ):
-        start_of(unchanged, **{field: value})
-
-
-def test_what_has_no_effect_may_differ(directory):
-    fields = {"position_encoding": "sinusoidal"}
-    make(directory, vocabulary(OLD_TEXT), **fields)
-    start_of(directory, **fields, key_dim=4, max_relative_position=9)
-
-
-@pytest.mark.parametrize("joint", [True, False], ids=["joint", "two"])
-def test_other_number_of_vocabularies_is_refused(directory, joint):
-    old = vocabulary(OLD_TEXT)
-    target = old if joint else vocabulary(NEW_TEXT)
-    make(directory, old, target, joint=joint)
-    with pytest.raises(
-        ra.InputError,
-        match=f"`vocabulary.joint` is {not joint} in the recipe and {joint}",
-    ):
-        start_of(directory, joint=not joint)
-
-
-@pytest.mark.parametrize(
-    ("old", "from_start", "message"),
-    [
-        (lambda: tokens(None), True, "`vocabulary.from_start: false`"),
-        (lambda: tokens(None), False, "without a SentencePiece model"),
-        (subwords, False, "`vocabulary.from_start: true`"),
-    ],
-    ids=["tokens", "words", "subwords"],
-)
-def test_vocabulary_that_cannot_be_used_is_refused(
-    directory, old, from_start, message
-):
-    make(directory, old())
-    with pytest.raises(ra.InputError, match=message):
-        start_of(directory, from_start=from_start)
-
-
-def test_missing_models_are_refused(directory, tmp_path):
-    with pytest.raises(ra.InputError, match="No model to start from"):
-        start_of(directory)
-    make(directory, vocabulary(OLD_TEXT))
-    recipe = ra.Recipe.from_mapping(recipe_of(directory))
-    with pytest.raises(ra.InputError, match="the folder of this run"):
-        find_initial_weights(recipe, tmp_path / "x" / ".." / "old")
-    (directory / "model.safetensors").unlink()
-    with pytest.raises(ra.InputError, match="No weights at"):
-        start_of(directory)
-
-
 @pytest.mark.parametrize("what", ["missing", "left over", "shape"])
 def test_weights_of_another_model_change_nothing(directory, what):
     make(directory, vocabulary(OLD_TEXT))
@@ -354,67 +213,56 @@ def test_weights_of_another_model_change_nothing(directory, what):
         np.testing.assert_array_equal(array, before[name])
 
 
-@pytest.mark.large
-def test_run_starts_from_the_weights(
-    recipe, corpus, trained, tmp_path, monkeypatch
-):
-    # To score the model takes longer than to train it.
-    module = sys.modules["relative_attention.runs.training_run"]
-    monkeypatch.setattr(module, "write_results", lambda *_: {})
+def test_run_starts_from_the_weights(quickly, quick_run, tmp_path):
     output = tmp_path / "run"
     lines = []
-    overrides = [
-        f"training.start_from={trained}",
-        "training.steps=2",
-        "training.bleu_every=0",
+    quickly(
+        output,
+        f"training.start_from={quick_run}",
+        "training.steps=1",
         # No weight changes by so little.
         "training.learning_rate_scale=1e-30",
-    ]
-    ra.train(
-        recipe.override(overrides),
-        output,
-        data_directory=corpus,
         report=lines.append,
     )
-    assert f"started from {trained}" in "\n".join(lines)
-    expected = load_arrays(trained / "model.safetensors")
+    assert f"started from {quick_run}" in "\n".join(lines)
+    expected = load_arrays(quick_run / "model.safetensors")
     for name, array in load_arrays(output / "model.safetensors").items():
         np.testing.assert_allclose(array, expected[name], atol=1e-9)
     assert (output / "vocabulary.model").read_bytes() == (
-        trained / "vocabulary.model"
+        quick_run / "vocabulary.model"
     ).read_bytes()
 
 
-def test_run_that_goes_on_does_not_start_again(directory, trained):
+def test_run_that_goes_on_does_not_start_again(directory, quick_run):
     make(directory, vocabulary(OLD_TEXT))
     recipe = ra.Recipe.from_mapping(recipe_of(directory))
-    assert find_initial_weights(recipe, trained, resume=True) is None
-    assert find_initial_weights(recipe, trained) is not None
+    assert find_initial_weights(recipe, quick_run, resume=True) is None
+    assert find_initial_weights(recipe, quick_run) is not None
     # Nothing was saved before it was stopped.
     assert (
         find_initial_weights(recipe, directory.parent, resume=True) is not None
     )
     # What it started from is not needed any more.
     shutil.rmtree(directory)
-    assert find_initial_weights(recipe, trained, resume=True) is None
+    assert find_initial_weights(recipe, quick_run, resume=True) is None
 
 
 @pytest.mark.parametrize("from_start", [True, False], ids=["its own", "new"])
 def test_data_is_encoded_with_the_vocabulary_of_the_recipe(
-    recipe, corpus, trained, tmp_path, from_start
+    recipe, corpus, quick_run, tmp_path, from_start
 ):
     recipe = recipe.override(
         [
-            f"training.start_from={trained}",
+            f"training.start_from={quick_run}",
             f"vocabulary.from_start={str(from_start).lower()}",
             "vocabulary.size=350",
         ]
     )
     files = find_corpus(recipe.data, corpus)
-    start = find_initial_weights(recipe, tmp_path)
+    initial = find_initial_weights(recipe, tmp_path)
     for _ in range(2):
-        data = prepare_data(recipe, files, tmp_path, print, start)
+        data = prepare_data(recipe, files, tmp_path, print, initial)
         assert data.is_joint
         assert len(data.target_vocabulary) == (400 if from_start else 350)
         # Another time it is found in the folder of the run.
-        start = None
+        initial = None

@@ -1,38 +1,24 @@
 """Runs that keep a moving average of their weights."""
 
 import json
-import sys
 
 import numpy as np
-import pytest
 
-import relative_attention as ra
 from relative_attention.models.weights import load_arrays
 
 MOMENTUM = "training.ema_momentum=0.5"
-LAST = "checkpoints/step-00000012"
+LAST = "checkpoints/step-00000004"
 
 
-@pytest.mark.large
 def test_moving_average_is_what_is_kept_and_not_what_is_trained(
-    trained, recipe, corpus, tmp_path, monkeypatch
+    quickly, quick_run, tmp_path
 ):
-    # To score the model takes longer than to train it.
-    module = sys.modules["relative_attention.runs.training_run"]
-    monkeypatch.setattr(module, "write_results", lambda *_: {})
     output = tmp_path / "run"
     # Stopped on the way: neither the weights nor their average see it.
-    for steps, resume in ((6, False), (12, True)):
-        ra.train(
-            recipe.override(
-                [MOMENTUM, f"training.steps={steps}", "training.bleu_every=0"]
-            ),
-            output,
-            data_directory=corpus,
-            resume=resume,
-        )
+    quickly(output, MOMENTUM, "training.steps=3")
+    quickly(output, MOMENTUM, resume=True)
     raw = load_arrays(output / LAST / "model.safetensors")
-    expected = load_arrays(trained / LAST / "model.safetensors")
+    expected = load_arrays(quick_run / LAST / "model.safetensors")
     for name, array in expected.items():
         np.testing.assert_array_equal(raw[name], array)
     history = json.loads((output / "history.json").read_text())

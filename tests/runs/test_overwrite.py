@@ -65,9 +65,9 @@ def test_folder_with_a_recipe_alone_is_no_run(exp):
 
 
 @pytest.fixture
-def copy(trained, tmp_path):
+def copy(quick_run, tmp_path):
     """A finished run that may be changed."""
-    return shutil.copytree(trained, tmp_path / "run")
+    return shutil.copytree(quick_run, tmp_path / "run")
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def copy(trained, tmp_path):
         "train.en",
         "notes/ideas.md",
         "checkpoints/notes.md",
-        "checkpoints/step-00000012/notes.md",
+        "checkpoints/step-00000004/notes.md",
         "cache/mine.npy",
         "logs/mine.txt",
         "vocabulary.model.txt",
@@ -117,7 +117,7 @@ def test_text_that_is_a_runs_own_is_not_deleted(recipe, copy):
 
 def test_overwriting_leaves_nothing_of_a_run(recipe, copy):
     # What a kill left, too; and a run from before runs had a record.
-    torn = copy / "checkpoints" / ".step-00000016-x1y2z3"
+    torn = copy / "checkpoints" / ".step-00000008-x1y2z3"
     torn.mkdir()
     (torn / "model.safetensors").touch()
     (copy / ".model.safetensors-a_b1c2").touch()
@@ -146,12 +146,12 @@ def test_output_of_a_failed_set_up_is_used_again(
 
 
 def test_vocabulary_of_a_failed_set_up_is_not_that_of_the_next(
-    recipe, trained, tmp_path
+    recipe, quick_run, tmp_path
 ):
     output = tmp_path / "run"
     claim_run_directory(output, recipe)
-    shutil.copy(trained / "vocabulary.model", output)
-    shutil.copytree(trained / "cache", output / "cache")
+    shutil.copy(quick_run / "vocabulary.model", output)
+    shutil.copytree(quick_run / "cache", output / "cache")
     claim_run_directory(output, recipe, resume=True)
     assert (output / "vocabulary.model").exists()
     claim_run_directory(output, recipe.override(["vocabulary.size=350"]))

@@ -1,6 +1,7 @@
 """A name of the zoo stands wherever a folder does, after the folder."""
 
 import shutil
+import types
 
 import pytest
 
@@ -52,7 +53,46 @@ def test_file_goes_before_a_model_of_its_name(elsewhere):
     assert find_file_or_model(NAME).is_file()
 
 
-def test_model_is_compared_by_name(run, elsewhere):
+def test_model_is_compared_by_name(run, elsewhere, monkeypatch):
+    """Which models are loaded; translating takes ten times as long."""
+    (elsewhere / "source").write_text("Two dogs run.\n")
+    (elsewhere / "reference").write_text("Zwei Hunde laufen.\n")
+    shutil.copytree(zoo_directory() / NAME, elsewhere / "mine")
+    loaded = []
+
+    def load(directory, **settings):
+        loaded.append(str(directory))
+        return Stub()
+
+    monkeypatch.setattr("relative_attention.saving.load_translator", load)
+    status, out, err = run(
+        "evaluate",
+        "mine",
+        "--source=source",
+        "--reference=reference",
+        f"--compare={NAME}",
+        "--metrics=bleu",
+        "--resamples=40",
+    )
+    assert status == 0, err
+    assert loaded in (["mine", NAME], [NAME, "mine"])
+    assert f"{NAME} " in out
+
+
+class Stub:
+    """A translator that knows one sentence."""
+
+    def search(self, sources, report):
+        return [
+            types.SimpleNamespace(
+                text="Zwei Hunde laufen.", score=0.0, was_cut=False
+            )
+            for _ in sources
+        ]
+
+
+@pytest.mark.large
+def test_model_of_the_zoo_is_compared_by_name(run, elsewhere):
     (elsewhere / "source").write_text("Two dogs run.\n")
     (elsewhere / "reference").write_text("Zwei Hunde laufen.\n")
     shutil.copytree(zoo_directory() / NAME, elsewhere / "mine")

@@ -1,16 +1,19 @@
 """Two processes and one run."""
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 import relative_attention as ra
+from relative_attention.models.weights import load_arrays
+from relative_attention.models.weights import save_arrays
 from relative_attention.runs.run_directory import claim_run_directory
 from relative_attention.saving import run_lock
+from relative_attention.saving.model_config import save_config
 from relative_attention.saving.run_lock import RUN_LOCK
 from relative_attention.saving.run_lock import lock_run
 
@@ -76,17 +79,31 @@ def test_second_process_changes_nothing(
     assert content(output) == before
 
 
-def test_run_that_is_written_is_not_averaged_in_place(
-    hold, trained, run, tmp_path
-):
-    copy = shutil.copytree(trained, tmp_path / "run")
-    hold(copy)
-    before = content(copy)
-    status, _, err = run("average", copy, "--in-place")
+@pytest.fixture
+def averaged(recipe, tmp_path):
+    """A run, as far as averages read it."""
+    folder = tmp_path / "run"
+    for step, value in ((1, 2.0), (2, 4.0)):
+        checkpoint = folder / "checkpoints" / f"step-{step:08}"
+        checkpoint.mkdir(parents=True)
+        array = np.full(3, value, "float32")
+        save_arrays({"weight": array}, checkpoint / "model.safetensors")
+    save_config(recipe.model_config(5), recipe.decoding, folder)
+    tokens = ["<blank>", "</s>", "<s>", "a", "<unk>"]
+    ra.TokenVocabulary(tokens).save(folder / "vocabulary.tokens")
+    return folder
+
+
+def test_run_that_is_written_is_not_averaged_in_place(hold, averaged, run):
+    hold(averaged)
+    before = content(averaged)
+    status, _, err = run("average", averaged, "--in-place")
     assert status == 1 and "is writing the run" in err
-    assert content(copy) == before
+    assert content(averaged) == before
     # Which leaves the run as it is.
-    assert run("average", copy)[0] == 0
+    assert run("average", averaged)[0] == 0
+    mean = averaged.with_name("run_average_2") / "model.safetensors"
+    assert load_arrays(mean)["weight"].tolist() == [3.0, 3.0, 3.0]
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, None], ids=["kill", "end"])

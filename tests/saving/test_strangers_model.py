@@ -99,7 +99,7 @@ def test_file_of_the_model_that_has_no_end_is_not_read(name, model):
 
 def test_file_that_would_fill_the_memory_is_not_read(model):
     with open(model / "config.json", "ab") as file:
-        # Takes no room on the disk.
+        # Takes no space on the disk.
         file.truncate(2**40)
     with pytest.raises(ra.InputError, match="more than 256 MiB"):
         ra.load_translator(model)

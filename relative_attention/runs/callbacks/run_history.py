@@ -35,7 +35,7 @@ class RunHistory:
         return self._cost(record) < best
 
     def since_best(self) -> int:
-        """Returns how many validations came after the best, 0 for none."""
+        """Returns how many validations came after the best one."""
         costs = [self._cost(record) for record in self.records]
         return len(costs) - 1 - costs.index(min(costs)) if costs else 0
 
