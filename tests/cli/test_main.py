@@ -6,7 +6,6 @@ import shutil
 
 import pytest
 
-import relative_attention as ra
 from relative_attention.cli import main
 
 
@@ -71,12 +70,12 @@ def test_train_then_translate_then_evaluate(run, recipe_file, corpus, tmp_path):
     assert written.count("\n") == 20
 
 
-def test_translations_are_those_of_the_translator(run, trained, corpus):
+def test_translations_are_those_of_the_translator(
+    run, trained, shared_translator, corpus
+):
     lines = (corpus / "test.en").read_text(encoding="utf-8")
     status, out, _ = run("translate", trained, stdin=lines.encode())
-    expected = ra.load_translator(trained).translate(
-        lines.removesuffix("\n").split("\n")
-    )
+    expected = shared_translator.translate(lines.removesuffix("\n").split("\n"))
     assert out.removesuffix("\n").split("\n") == expected
 
 
@@ -256,6 +255,31 @@ def test_plot_draws_a_curve_without_loading_the_model(
     assert not (tmp_path / "attention.png").exists()
 
 
+@pytest.mark.usefixtures("load_once")
+def test_plot_draws_the_attention_of_a_sentence(
+    run, trained, shared_translator, tmp_path, monkeypatch
+):
+    drawn = []
+
+    def model_picture(translator, sentence, path):
+        drawn.append((translator.model, sentence, path))
+        return "ja"
+
+    monkeypatch.setattr("relative_attention.plot.model_picture", model_picture)
+    status, out, err = run(
+        "plot", trained, "--sentence", "yes", "--output", tmp_path
+    )
+    picture = tmp_path / "attention.png"
+    assert status == 0, err
+    assert out.split("\n")[:3] == [
+        "ja",
+        f"{tmp_path / 'curve.png'}",
+        f"{picture}",
+    ]
+    assert drawn == [(shared_translator.model, "yes", picture)]
+
+
+@pytest.mark.large
 @pytest.mark.usefixtures("load_once")
 def test_plot_draws_curve_and_attention(run, trained, tmp_path):
     status, out, _ = run(
