@@ -1,39 +1,99 @@
-"""How the benchmarks show what they measured."""
+"""Puts the stored results of benchmarks into the tables of a text.
 
-import statistics
+From the root of a checkout, with the package installed:
+
+    python -m benchmarks.report --write README.md
+
+A table stands between two marks, `<!-- NAME: by benchmarks.report -->` and
+`<!-- /NAME -->`, and is made of `benchmarks/results/NAME.json`. `--check` only
+says whether the text is up to date.
+"""
+
+import argparse
+import pathlib
+import re
 import sys
+from collections.abc import Sequence
+
+from benchmarks.harness.origin import origin_line
+from benchmarks.harness.results import RESULTS
+from benchmarks.harness.results import Result
+from benchmarks.readme_tables import TABLES
+from relative_attention.errors import InputError
+
+_BLOCK = re.compile(
+    r"<!-- (?P<name>\w+): by benchmarks\.report -->.*?<!-- /(?P=name) -->",
+    re.DOTALL,
+)
+_MARK = ": by benchmarks.report -->"
 
 
-def markdown_table(header, rows):
-    """A Markdown table with aligned columns, text left and numbers right."""
-    cells = [[str(cell) for cell in row] for row in [header, *rows]]
-    widths = [max(map(len, column)) for column in zip(*cells)]
-    lines = [
-        " | ".join(
-            cell.ljust(width) if index == 0 else cell.rjust(width)
-            for index, (cell, width) in enumerate(zip(row, widths))
+def fill_tables(text: str, folder: pathlib.Path = RESULTS) -> str:
+    """Returns a text with every marked table made anew.
+
+    Args:
+        text: A string of Markdown.
+        folder: The path of the folder of results. Defaults to that of this
+            checkout.
+
+    Raises:
+        InputError: If there is no mark, a table has no end or is unknown, or
+            a result is missing.
+    """
+
+    def fill(block: re.Match) -> str:
+        name = block["name"]
+        if name not in TABLES:
+            raise InputError(
+                f"There is no table {name!r}. Known: {', '.join(TABLES)}."
+            )
+        result = Result.read(folder / f"{name}.json")
+        table = f"{TABLES[name](result)}\n\n{_origin_of(result)}"
+        return f"<!-- {name}{_MARK}\n\n{table}\n\n<!-- /{name} -->"
+
+    filled, count = _BLOCK.subn(fill, text)
+    if not count or count != text.count(_MARK):
+        raise InputError(
+            f"{text.count(_MARK)} tables begin with `<!-- NAME{_MARK}`, and "
+            f"{count} of them end with `<!-- /NAME -->`. Each must, and there "
+            "must be one."
         )
-        for row in cells
-    ]
-    rule = " | ".join(
-        "-" * width if index == 0 else "-" * (width - 1) + ":"
-        for index, width in enumerate(widths)
+    return filled
+
+
+def _origin_of(result: Result) -> str:
+    """Returns machine, versions, commits and date of a result."""
+    commits = dict.fromkeys(
+        row["commit"] for row in result.rows if "commit" in row
     )
-    lines.insert(1, rule)
-    return "\n".join(f"| {line} |" for line in lines)
+    return origin_line(result.origin, list(commits))
 
 
-def spread(values, digits=2):
-    """`median (least to greatest)`."""
-    low, middle, high = (
-        f"{value:,.{digits}f}"
-        for value in (min(values), statistics.median(values), max(values))
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Writes or checks the text that the command line names."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.report",
+        description=(__doc__ or "").partition("\n")[0],
+        epilog="example: python -m benchmarks.report --write README.md",
     )
-    return middle if low == high else f"{middle} ({low} to {high})"
+    group = parser.add_mutually_exclusive_group(required=True)
+    group.add_argument("--write", metavar="FILE.md", type=pathlib.Path)
+    group.add_argument("--check", metavar="FILE.md", type=pathlib.Path)
+    options = parser.parse_args(arguments)
+    path = options.write or options.check
+    try:
+        text = path.read_text("utf-8")
+        filled = fill_tables(text)
+    except (InputError, OSError) as error:
+        sys.exit(f"error: {error}")
+    if options.write:
+        path.write_text(filled, "utf-8")
+    elif filled != text:
+        sys.exit(
+            f"error: {path} differs from benchmarks/results. Run python -m "
+            f"benchmarks.report --write {path}"
+        )
 
 
-def progress(text=""):
-    """Replace the progress line on a terminal; nothing goes to a file."""
-    if sys.stderr.isatty():
-        sys.stderr.write(f"\r\033[K{text}")
-        sys.stderr.flush()
+if __name__ == "__main__":
+    main()

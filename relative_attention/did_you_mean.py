@@ -8,8 +8,8 @@ def did_you_mean(name: object, known: Iterable[str]) -> str:
     """Returns a question that suggests the known name nearest to `name`.
 
     Args:
-        name: What was given in place of a known name.
-        known: The known names.
+        name: string, or anything else given in place of a known name.
+        known: iterable of strings. The known names.
 
     Returns:
         A sentence with a blank before it, to be put behind another sentence,

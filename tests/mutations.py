@@ -40,7 +40,134 @@ class Line:
     tests: str
 
 
-LINES: tuple[Line, ...] = ()
+LINES = (
+    Line(
+        "ops/relative_positions.py",
+        "distance, -max_relative_position, max",
+        "distance, -max_relative_position - 1, max",
+        "tests/ops",
+    ),
+    Line(
+        "ops/masks.py",
+        "ops.less_equal(",
+        "ops.less(",
+        "tests/ops tests/layers",
+    ),
+    Line(
+        "ops/block_backward.py",
+        "(d_scores[index] - row_term)",
+        "(d_scores[index] + row_term)",
+        "tests/ops tests/layers",
+    ),
+    Line(
+        "ops/relative_shift.py",
+        "positions[None, :-1] >= positions[:, None]",
+        "positions[None, :-1] > positions[:, None]",
+        "tests/ops tests/layers",
+    ),
+    Line(
+        "layers/sinusoidal_positions.py",
+        "num_timescales - 1, 1",
+        "num_timescales, 1",
+        "tests/layers/test_sinusoidal_positions.py",
+    ),
+    Line(
+        "layers/cached_attention.py",
+        "context = context + farthest\n",
+        "context = context\n",
+        "tests/layers tests/models tests/decoding",
+    ),
+    Line(
+        "layers/token_embedding.py",
+        "ops.cast(padding_mask(inputs), rows.dtype)",
+        "ops.ones_like(inputs, rows.dtype)",
+        "tests/layers tests/models",
+    ),
+    Line(
+        "models/decoder_inputs.py",
+        "[..., :1], start_token_id)",
+        "[..., :1], 0)",
+        "tests/models tests/data tests/decoding",
+    ),
+    Line(
+        "models/finite_update.py",
+        "inner.global_clipnorm * scale",
+        "inner.global_clipnorm",
+        "tests/models tests/training",
+    ),
+    Line(
+        "data/token_batches.py",
+        "maximum(batch_tokens // lengths, 1)",
+        "maximum(batch_tokens // lengths + 1, 1)",
+        "tests/data",
+    ),
+    Line(
+        "data/keyed_permutation.py",
+        "values[outside] >= sizes",
+        "values[outside] > sizes",
+        "tests/data",
+    ),
+    Line(
+        "decoding/length_penalty.py",
+        "(5.0 + length) / 6.0",
+        "(6.0 + length) / 6.0",
+        "tests/decoding",
+    ),
+    Line(
+        "decoding/beam_search_loop.py",
+        "is_done, state.beam_log_probs",
+        "is_broken, state.beam_log_probs",
+        "tests/decoding",
+    ),
+    Line(
+        "training/transformer_schedule.py",
+        "step = step + 1.0",
+        "step = step + 2.0",
+        "tests/training/test_transformer_schedule.py",
+    ),
+    Line(
+        "training/masked_cross_entropy.py",
+        "label_smoothing / max(vocabulary_size - 1, 1)",
+        "label_smoothing / max(vocabulary_size, 1)",
+        "tests/training/test_masked_cross_entropy.py",
+    ),
+    Line(
+        "training/averaging_adam.py",
+        '"float32") - 1.0\n',
+        '"float32")\n',
+        "tests/training",
+    ),
+    Line(
+        "convert/tensor2tensor/names.py",
+        'norm_scale": layer.gamma',
+        'norm_scale": layer.beta',
+        "tests/convert",
+    ),
+    Line(
+        "evaluation/paired_bootstrap.py",
+        "1.0 if result.score == first.score else result.p_value",
+        "result.p_value",
+        "tests/evaluation",
+    ),
+    Line(
+        "runs/run_directory.py",
+        "_check_same_run(path, recipe)\n",
+        "pass\n",
+        "tests/runs tests/cli",
+    ),
+    Line(
+        "atomic_files.py",
+        "temporary if temporary.exists() else aside, path",
+        "aside, path",
+        "tests/test_atomic_files.py tests/test_atomic_recovery.py",
+    ),
+    Line(
+        "cli/main.py",
+        "file=sys.stderr)\n    return 1",
+        "file=sys.stderr)\n    return 0",
+        "tests/cli",
+    ),
+)
 
 
 def main() -> int:

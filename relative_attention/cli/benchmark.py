@@ -2,6 +2,11 @@
 
 import argparse
 import sys
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
+
+import tabulate
 
 from relative_attention.cli.command import Subparsers
 from relative_attention.cli.command import add_command
@@ -83,21 +88,43 @@ def _run(options: argparse.Namespace) -> None:
         report=lambda line: print(line, file=sys.stderr, flush=True),
     )
     peak = options.peak_tflops or _known_peak(origin["hardware"], options)
-    print("| preset | tokens | tokens/s | time | TFLOP/s | utilisation |")
-    print("| --- | ---: | ---: | ---: | ---: | ---: |")
-    for row in rows:
-        tflops = row["flops_per_second"] / 1e12
-        share = f"{tflops / peak:.1%}" if peak else "unknown"
-        print(
-            f"| {row['preset']} | {row['length']} | "
-            f"{row['tokens_per_second']:,.0f} | {row['slowdown']:.3f} | "
-            f"{tflops:.3g} | {share} |"
-        )
+    print(_table(rows, peak))
     print(
         f"\nTime over that of {options.presets[0]}; {options.precision}, "
         f"batches of {options.batch_tokens:,} tokens a side, "
         f"{options.vocabulary_size:,} pieces, median of {options.rounds} "
         f"rounds of {options.steps} steps. {provenance_sentence(origin)}"
+    )
+
+
+def _table(rows: Sequence[Mapping[str, Any]], peak: float | None) -> str:
+    """Returns a Markdown table of what `step_benchmark` measured.
+
+    Args:
+        rows: Rows of `step_benchmark`.
+        peak: 10^12 operations a second that the device can do, if known.
+    """
+    cells = []
+    for row in rows:
+        tflops = row["flops_per_second"] / 1e12
+        cells.append(
+            [
+                row["preset"],
+                row["length"],
+                f"{row['tokens_per_second']:,.0f}",
+                f"{row['slowdown']:.3f}",
+                f"{tflops:.3g}",
+                f"{tflops / peak:.1%}" if peak else "unknown",
+            ]
+        )
+    header = ["preset", "tokens", "tokens/s", "time", "TFLOP/s", "utilisation"]
+    return tabulate.tabulate(
+        cells,
+        header,
+        tablefmt="pipe",
+        colalign=("left", *["right"] * 5),
+        # "1.000" stays as it is written.
+        disable_numparse=True,
     )
 
 

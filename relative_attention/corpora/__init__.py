@@ -1,4 +1,4 @@
-"""Where text comes from: corpora to fetch, to make and to divide."""
+"""Downloads, generates and divides parallel corpora."""
 
 from relative_attention.corpora.spoken_numbers import write_spoken_numbers
 

@@ -1,6 +1,7 @@
-"""A validation text for those who have none."""
+"""Holds lines of a corpus out, as a validation text."""
 
 import pathlib
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -8,22 +9,30 @@ from relative_attention.atomic_files import atomic_directory
 from relative_attention.data import ParallelCorpus
 from relative_attention.errors import InputError
 
-# At most this share of the lines is held out of a small corpus.
+# The greatest share of the lines that is held out, of a small corpus.
 _LARGEST_SHARE = 0.1
 
 
-def hold_out(corpus, num_lines, seed, directory):
-    """Split a corpus into one to train and one to validate on.
+def hold_out(
+    corpus: ParallelCorpus,
+    num_lines: int,
+    seed: int,
+    directory: pathlib.Path | str,
+) -> list[ParallelCorpus]:
+    """Splits a corpus into one to train on and one to validate on.
+
+    Lines keep their order in both.
 
     Args:
-        corpus: `ParallelCorpus`.
-        num_lines: int. Lines to hold out; at most a tenth of all.
-        seed: int. Which lines.
-        directory: path of a folder of its own for the four files. Found there
-            already, they are used, unless one was cut or lost.
+        corpus: `ParallelCorpus`. The corpus to split.
+        num_lines: int. Number of lines to hold out; at most a tenth of all
+            lines, and at least one.
+        seed: int. Seed of the choice of lines.
+        directory: path of a folder for the four files alone. If they are
+            there already, they are used, unless one was cut or lost.
 
     Returns:
-        Pair of `ParallelCorpus`: for training, for validation.
+        List of two `ParallelCorpus`, for training and for validation.
 
     Raises:
         InputError: if the corpus is unusable, see `ParallelCorpus.check`.
@@ -54,8 +63,8 @@ def hold_out(corpus, num_lines, seed, directory):
     return parts
 
 
-def _are_whole(parts):
-    """Whether no file was cut: both sides of each part have as many lines."""
+def _are_whole(parts: Sequence[ParallelCorpus]) -> bool:
+    """Returns whether both sides of each part have as many lines."""
     try:
         for part in parts:
             part.check()
@@ -64,23 +73,27 @@ def _are_whole(parts):
     return True
 
 
-def line_numbers(parts, num_lines, seed):
-    """Where the lines of both parts stand in the corpus that was split.
+def line_numbers(
+    parts: Sequence[ParallelCorpus], num_lines: int, seed: int
+) -> list[np.ndarray]:
+    """Returns the line numbers that both parts have in the whole corpus.
 
     Args:
-        parts: what `hold_out` returned.
-        num_lines, seed: what it was given.
+        parts: the two corpora that `hold_out` returned.
+        num_lines: int, as given to `hold_out`.
+        seed: int, as given to `hold_out`.
 
     Returns:
-        Pair of int arrays, a number (1 first) for each line of a part.
+        List of two int arrays, with a line number, 1 first, for each line of
+        a part.
     """
     total = sum(part.check() for part in parts)
     held_out = _is_held_out(total, num_lines, seed)
     return [np.flatnonzero(lines) + 1 for lines in (~held_out, held_out)]
 
 
-def _is_held_out(total, num_lines, seed):
-    """Which of so many lines are held out, a bool array."""
+def _is_held_out(total: int, num_lines: int, seed: int) -> np.ndarray:
+    """Returns a bool array `(total,)`, `True` for lines that are held out."""
     num_lines = max(1, min(num_lines, int(total * _LARGEST_SHARE)))
     random = np.random.default_rng([seed, total])
     held_out = np.zeros(total, bool)

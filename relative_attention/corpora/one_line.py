@@ -1,19 +1,19 @@
-"""Sentences that may be lines of a file."""
+"""Makes any text a line of a file."""
 
 import re
 
-# What ends a line: for this package, and for Python, which counts the others
-# too when it reads text.
+# The ends of lines, for this package (the first two) and for `str.splitlines`.
 _BREAKS = re.compile("[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]+")
 
 
-def one_line(text):
-    """The text without line breaks; a blank stands in the place of each.
+def one_line(text: str) -> str:
+    """Replaces line breaks by blanks, so that a text is one line.
 
     Args:
         text: string.
 
     Returns:
-        String without blanks at its ends; empty if there is nothing else.
+        String without blanks at its ends. It is empty if the text has nothing
+        but line breaks and blanks.
     """
     return _BREAKS.sub(" ", text).strip()

@@ -1,34 +1,41 @@
-"""Test sets that sacreBLEU knows."""
+"""Downloads test sets that sacreBLEU knows."""
 
 import hashlib
 import os
+from typing import TYPE_CHECKING
 
 from relative_attention.data import ParallelCorpus
 from relative_attention.data.lines import count_lines
 from relative_attention.errors import InputError
 
+if TYPE_CHECKING:
+    from sacrebleu.dataset.base import Dataset
 
-def sacrebleu_text(name, languages, num_lines):
-    """The pairs of a test set, downloaded unless they are there.
 
-    They come to sacreBLEU's own folder, `~/.sacrebleu` or what the
-    environment variable `SACREBLEU` names. What an interrupted download left
-    there is made good.
+def sacrebleu_text(name: str, languages: str, num_lines: int) -> ParallelCorpus:
+    """Returns the pairs of a test set, downloaded unless they are there.
+
+    They are kept in sacreBLEU's own folder, `~/.sacrebleu` or the folder that
+    the environment variable `SACREBLEU` names. A damaged file that an
+    interrupted download left there is replaced.
 
     Args:
         name: string. The test set, as sacreBLEU calls it.
         languages: string, `en-de` for example.
-        num_lines: int. Lines that it must have.
+        num_lines: int. Number of lines that the test set must have.
 
     Returns:
         `ParallelCorpus`.
 
     Raises:
-        InputError: if it cannot be downloaded, or is not what it should be.
+        InputError: if the test set cannot be downloaded, or has another
+            checksum or number of lines than it must have.
     """
     from sacrebleu.dataset import DATASETS
 
     dataset = DATASETS[name]
+    # sacreBLEU has no address for some test sets, though for all of WMT's.
+    address = (dataset.data or [name])[0]
     try:
         _remove_damaged_download(dataset)
         _fetch(dataset, languages)
@@ -37,13 +44,14 @@ def sacrebleu_text(name, languages, num_lines):
             *dataset.get_reference_files(languages),
         ]
         if any(count_lines(file) != num_lines for file in files):
-            # Text that was cut short; what it is made of has been checked.
+            # The text was cut short. The files that it is made of are whole:
+            # their checksums have been compared.
             dataset.process_to_text(languages)
     except (OSError, EOFError, SystemExit) as error:
         # sacreBLEU ends the process when a checksum is wrong.
         raise InputError(
             f"sacreBLEU cannot get the test set {name}: {error}. Is there a "
-            f"connection to {dataset.data[0]}? If it is damaged, delete "
+            f"connection to {address}? If it is damaged, delete "
             f"{dataset._outdir}, and try again."
         ) from error
     source, target = files
@@ -57,8 +65,11 @@ def sacrebleu_text(name, languages, num_lines):
     return ParallelCorpus(source, target)
 
 
-def _fetch(dataset, languages):
-    """Download and unpack; sacreBLEU does the second only after the first."""
+def _fetch(dataset: "Dataset", languages: str) -> None:
+    """Downloads and unpacks a test set, each unless it is done.
+
+    sacreBLEU unpacks only what it has just downloaded.
+    """
     from sacrebleu.utils import extract_tarball
 
     dataset.maybe_download()
@@ -69,9 +80,12 @@ def _fetch(dataset, languages):
             extract_tarball(archive, raw)
 
 
-def _remove_damaged_download(dataset):
-    """sacreBLEU looks at the checksum of what it has just downloaded only."""
-    for archive, expected in zip(_archives(dataset), dataset.md5):
+def _remove_damaged_download(dataset: "Dataset") -> None:
+    """Removes archives that have another checksum than they must have.
+
+    sacreBLEU compares the checksums only of what it has just downloaded.
+    """
+    for archive, expected in zip(_archives(dataset), dataset.md5 or []):
         if not os.path.isfile(archive):
             continue
         with open(archive, "rb") as file:
@@ -80,8 +94,9 @@ def _remove_damaged_download(dataset):
             os.unlink(archive)
 
 
-def _archives(dataset):
+def _archives(dataset: "Dataset") -> list[str]:
+    """Returns the paths of the archives that a test set is downloaded as."""
     return [
         os.path.join(dataset._rawdir, dataset._get_tarball_filename(url))
-        for url in dataset.data
+        for url in dataset.data or []
     ]

@@ -1,34 +1,44 @@
-"""Translations that `tensorflow-datasets` knows."""
+"""Downloads translations that `tensorflow-datasets` knows."""
 
 import os
+import pathlib
 import sys
+from collections.abc import Callable
+from collections.abc import Iterator
+from collections.abc import Sequence
+from typing import Any
 
 from relative_attention.corpora.one_line import one_line
 from relative_attention.errors import InputError
 from relative_attention.install_hint import install_hint
 
-# Read at a time: one by one takes many times as long.
+# Pairs read at a time: one by one takes many times as long.
 _BATCH_PAIRS = 1024
 
 
-def open_translations(name, languages, directory, report):
-    """The training pairs of a corpus, prepared unless they are.
+def open_translations(
+    name: str,
+    languages: Sequence[str],
+    directory: pathlib.Path | str,
+    report: Callable[[str], object],
+) -> Iterator[list[str]]:
+    """Returns the training pairs of a corpus, which is prepared unless it is.
 
-    What is downloaded is compared with the checksums of `tensorflow-datasets`
-    and kept, so that preparing can be taken up again.
+    Downloads are compared with the checksums of `tensorflow-datasets` and
+    kept, so that preparing can be taken up again.
 
     Args:
         name: string. The corpus, `wmt14_translate/de-en` for example.
-        languages: pair of strings, in the order wanted.
-        directory: path of a folder for downloads and what is made of them.
-        report: called with lines for the log.
+        languages: pair of strings. The languages of each pair, in its order.
+        directory: path of a folder for downloads and prepared files.
+        report: function that is called with lines for the log.
 
     Returns:
-        Iterable of pairs of strings, each of them one line and none empty.
+        Iterator of pairs of strings, each of them one line and none empty.
 
     Raises:
         InputError: if the package is missing, or the corpus cannot be
-            downloaded or is not what it should be.
+            downloaded or has another checksum than it must have.
     """
     tfds = _load_package()
     builder = tfds.builder(name, data_dir=os.fspath(directory))
@@ -41,7 +51,7 @@ def open_translations(name, languages, directory, report):
                 )
             )
         except Exception as error:
-            # Of any kind: it is many programs in one.
+            # Its readers of many formats raise errors of any kind.
             raise InputError(
                 f"tensorflow-datasets cannot prepare {name}: "
                 f"{type(error).__name__}: {error}. What was downloaded is "
@@ -50,7 +60,10 @@ def open_translations(name, languages, directory, report):
     return _pairs(tfds, builder, languages)
 
 
-def _pairs(tfds, builder, languages):
+def _pairs(
+    tfds: Any, builder: Any, languages: Sequence[str]
+) -> Iterator[list[str]]:
+    """Yields the pairs of a corpus that is prepared."""
     dataset = builder.as_dataset(
         split="train",
         # One file after another, so that the text is the same every time.
@@ -66,12 +79,13 @@ def _pairs(tfds, builder, languages):
                 yield pair
 
 
-def check_tensorflow_datasets():
-    """Raise `InputError` if the package is missing, before any download."""
+def check_tensorflow_datasets() -> None:
+    """Raises `InputError` if `tensorflow-datasets` is not installed."""
     _load_package()
 
 
-def _load_package():
+def _load_package() -> Any:
+    """Returns the module `tensorflow_datasets`."""
     try:
         import tensorflow_datasets as tfds
     except ImportError as error:

@@ -1,4 +1,12 @@
-"""The corpora of WMT 2014 that the paper learnt from."""
+"""Downloads the corpora of WMT 2014 that the paper learnt from.
+
+`tensorflow-datasets` and sacreBLEU do the work, since both know the checksum of
+each download. `mtdata` 0.5.1 has fewer lines to it, but compares no checksum,
+begins an interrupted download anew, and takes files from a server whose
+certificate is wrong. Hugging Face's `datasets` 5.2 goes on with a download, but
+compares checksums only of corpora that record them, and reads a copy of the
+corpus in place of the publishers' files.
+"""
 
 import contextlib
 import dataclasses
@@ -7,6 +15,10 @@ import os
 import pathlib
 import shutil
 import time
+from collections.abc import Callable
+from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Sequence
 
 from relative_attention.atomic_files import atomic_file
 from relative_attention.corpora.sacrebleu_text import sacrebleu_text
@@ -26,20 +38,20 @@ _REPORT_EVERY = 30.0  # Seconds.
 
 @dataclasses.dataclass(frozen=True)
 class _Corpus:
-    """Where a corpus comes from and what it takes.
+    """Describes a corpus: its origin, and what getting it takes.
 
     Attributes:
-        source: Language to translate from.
-        target: Language to translate to.
-        dataset: Name in `tensorflow-datasets`.
-        num_pairs: How many pairs there are, for showing how far it is.
-        download_gigabytes: What is downloaded.
-        disk_gigabytes: What downloads, what is unpacked, what
-            `tensorflow-datasets` writes, twice for a while, and the text
-            take together.
-        hours: About how long it takes.
-        memory_gigabytes: What `tensorflow-datasets` needs to read the largest
-            part, which it holds in memory.
+        source: string. The language to translate from.
+        target: string. The language to translate to.
+        dataset: string. Its name in `tensorflow-datasets`.
+        num_pairs: int. Number of pairs, to show the progress.
+        download_gigabytes: float. Size of the downloads.
+        disk_gigabytes: float. Size of the downloads, the unpacked files, the
+            files of `tensorflow-datasets`, which are there twice for a while,
+            and the text.
+        hours: string. About how long it takes.
+        memory_gigabytes: int. Memory that `tensorflow-datasets` needs to read
+            the largest part.
     """
 
     source: str
@@ -74,25 +86,29 @@ _CORPORA = {
         memory_gigabytes=32,
     ),
 }
-# Name here, name in sacreBLEU, lines.
+# Name of the part, name in sacreBLEU, and number of lines.
 _TEST_SETS = (
     ("newstest2013", "wmt13", 3000),
     ("newstest2014", "wmt14/full", 3003),
 )
 
 
-def wmt14_corpora():
-    """Names of the corpora that `fetch_wmt14` knows, a list of strings."""
+def wmt14_corpora() -> list[str]:
+    """Returns the names of the corpora that `fetch_wmt14` knows."""
     return list(_CORPORA)
 
 
-def fetch_wmt14(name, output, report=print):
-    """Get a corpus of WMT 2014, as the recipes of its name read it.
+def fetch_wmt14(
+    name: str,
+    output: pathlib.Path | str,
+    report: Callable[[str], object] = print,
+) -> pathlib.Path:
+    """Downloads a corpus of WMT 2014, as the recipes of its name read it.
 
-    Training text comes from `tensorflow-datasets`, newstest2013 and
-    newstest2014 from sacreBLEU; both compare what they download with
-    checksums. What is complete already, by the checksums written beside it,
-    is left alone, so that the same call goes on where another one ended.
+    The training text comes from `tensorflow-datasets`, newstest2013 and
+    newstest2014 from sacreBLEU. Both compare downloads with checksums. A part
+    that is complete already, by the checksums written beside it, is left
+    alone, so that the same call goes on where another one ended.
 
     Args:
         name: string. One of `wmt14_corpora()`.
@@ -100,15 +116,15 @@ def fetch_wmt14(name, output, report=print):
             `newstest2014`, each with the languages as endings, a sentence a
             line. Downloads go to its folder `tensorflow_datasets`, which can
             be deleted afterwards.
-        report: called with lines for the log.
+        report: function that is called with lines for the log. Defaults to
+            `print`.
 
     Returns:
         `pathlib.Path` of the folder.
 
     Raises:
         InputError: if the name is unknown, there is too little room on the
-            disk, a package is missing, or what comes is not what it should
-            be.
+            disk, a package is missing, or a download fails or is damaged.
     """
     if name not in _CORPORA:
         raise InputError(
@@ -124,8 +140,8 @@ def fetch_wmt14(name, output, report=print):
             report(f"{part}: complete")
     if "train" in missing:
         check_tensorflow_datasets()
-        _check_room(corpus, output, report)
-    # The small ones first: what is wrong shows early.
+        _check_disk_space(corpus, output, report)
+    # The small ones come first, so that errors show early.
     for part, test_set, num_lines in _TEST_SETS:
         if part in missing:
             lines = sacrebleu_text(
@@ -148,17 +164,23 @@ def fetch_wmt14(name, output, report=print):
 
 
 class _Texts:
-    """Pairs of text files in a folder, with their checksums."""
+    """Writes pairs of text files to a folder, with their checksums.
 
-    def __init__(self, folder, languages):
+    Args:
+        folder: path of the folder.
+        languages: pair of strings, the endings of the files.
+    """
+
+    def __init__(self, folder: pathlib.Path, languages: Sequence[str]) -> None:
         self.folder = folder
         self.languages = languages
 
-    def names(self, part):
+    def names(self, part: str) -> list[str]:
+        """Returns the names of both files of a part."""
         return [f"{part}.{language}" for language in self.languages]
 
-    def is_complete(self, part):
-        """Whether both files are there as they were written."""
+    def is_complete(self, part: str) -> bool:
+        """Returns whether both files are there as they were written."""
         known = self._checksums()
         return all(
             name in known
@@ -167,8 +189,16 @@ class _Texts:
             for name in self.names(part)
         )
 
-    def write(self, part, pairs):
-        """Write both files, or neither; returns the number of pairs."""
+    def write(self, part: str, pairs: Iterable[Sequence[str]]) -> int:
+        """Writes both files, or neither of them.
+
+        Args:
+            part: string. `train`, for example.
+            pairs: iterable of pairs of lines.
+
+        Returns:
+            int. Number of pairs.
+        """
         paths = [self.folder / name for name in self.names(part)]
         count = 0
         with contextlib.ExitStack() as stack:
@@ -178,7 +208,7 @@ class _Texts:
                 for file, line in zip(files, pair):
                     file.write(line.encode("utf-8") + b"\n")
         for path in paths:
-            # Reads what has been written once more, as the recipes will.
+            # Read once more, as the recipes will read it.
             if count_lines(path) != count:
                 raise InputError(
                     f"{path} has other lines than the {count:,} written to it."
@@ -190,8 +220,11 @@ class _Texts:
                 file.write(f"{checksum}  {name}\n")
         return count
 
-    def _checksums(self):
-        """Those that `write` noted, by file name; `sha256sum -c` reads them."""
+    def _checksums(self) -> dict[str, str]:
+        """Returns the checksums that `write` noted, by file name.
+
+        The file has the format of `sha256sum -c`.
+        """
         path = self.folder / _CHECKSUMS
         if not path.is_file():
             return {}
@@ -199,7 +232,10 @@ class _Texts:
         return {pair[1]: pair[0] for pair in pairs if len(pair) == 2}
 
 
-def _check_room(corpus, output, report):
+def _check_disk_space(
+    corpus: _Corpus, output: pathlib.Path, report: Callable[[str], object]
+) -> None:
+    """Raises `InputError` if a corpus does not fit on the disk."""
     present = _bytes_in(output) / 1e9
     needed = max(corpus.disk_gigabytes - present, 0)
     output.mkdir(parents=True, exist_ok=True)
@@ -218,7 +254,12 @@ def _check_room(corpus, output, report):
         )
 
 
-def _with_progress(pairs, total, report):
+def _with_progress(
+    pairs: Iterable[Sequence[str]],
+    total: int,
+    report: Callable[[str], object],
+) -> Iterator[Sequence[str]]:
+    """Yields pairs, and reports from time to time how many there were."""
     start = last = time.monotonic()
     for count, pair in enumerate(pairs):
         if count % 10_000 == 0 and time.monotonic() - last > _REPORT_EVERY:
@@ -232,7 +273,8 @@ def _with_progress(pairs, total, report):
         yield pair
 
 
-def _bytes_in(folder):
+def _bytes_in(folder: pathlib.Path) -> int:
+    """Returns the size of all files in a folder and its sub-folders."""
     total = 0
     for root, _, names in os.walk(folder):
         for name in names:
@@ -241,6 +283,7 @@ def _bytes_in(folder):
     return total
 
 
-def _sha256(path):
+def _sha256(path: pathlib.Path) -> str:
+    """Returns the SHA-256 checksum of a file, in hexadecimal."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

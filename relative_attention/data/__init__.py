@@ -1,4 +1,4 @@
-"""Text to batches of token ids."""
+"""Turns text into batches of token ids."""
 
 from relative_attention.data.length_buckets import length_buckets
 from relative_attention.data.parallel_corpus import ParallelCorpus

@@ -1,29 +1,37 @@
-"""Shuffling without holding what is shuffled."""
+"""Permutes ranges of any size by a key, one element at a time.
+
+`tf.random.experimental.index_shuffle` does the same. It is not used, since it
+draws other permutations: the batches of a training run that is resumed must be
+those that it began with. Nor is it there on a machine without TensorFlow.
+"""
 
 import numpy as np
 
+# With three rounds, all orders of a range come about as often.
 _ROUNDS = 3
 # The multipliers of SplitMix64, which spread every bit over all others.
 _MULTIPLIERS = np.array([0xBF58476D1CE4E5B9, 0x94D049BB133111EB], np.uint64)
 _STEP = 0x9E3779B97F4A7C15
-# What is added in the two halves of each round, lest they be alike.
+# Added to the key in the two halves of each round, lest they be alike.
 _ROUND_KEYS = [
     [np.uint64((2 * number + half) * _STEP % 2**64) for half in range(2)]
     for number in range(_ROUNDS)
 ]
 
 
-def keyed_permutation(indices, sizes, keys):
-    """Where each index goes in a permutation of its own range.
+def keyed_permutation(
+    indices: np.ndarray, sizes: np.ndarray, keys: np.ndarray
+) -> np.ndarray:
+    """Returns where a permutation of its own range takes each index.
 
-    For every size and key there is one permutation of `range(size)`, a
-    function of the two alone; any of its elements costs the same, whatever
+    For each size and key there is one permutation of `range(size)`, which is
+    a function of the two alone. Each of its elements costs the same, whatever
     the size.
 
     Args:
         indices: int array `(B,)`, each at least 0 and below its size.
-        sizes: int array `(B,)`.
-        keys: uint64 array `(B,)`.
+        sizes: int array `(B,)`. Size of the range of each index.
+        keys: uint64 array `(B,)`. Key of the permutation of each range.
 
     Returns:
         Int64 array `(B,)`.
@@ -35,12 +43,15 @@ def keyed_permutation(indices, sizes, keys):
     values = np.array(indices, np.uint64)
     sizes = np.asarray(sizes, np.uint64)
     keys = np.asarray(keys, np.uint64)
-    # The bits that the size takes: the range is more than half of what they
-    # can say, so that one step in two, at least, ends in it.
+    # The bits that the largest index takes, and at least one in either half:
+    # a size is more than half of the numbers that they can write, so that
+    # every second number, at least, lies in the range.
     _, bits = np.frexp(sizes.astype(np.float64) - 0.5)
     bits = np.maximum(bits, 2)
     low = (bits // 2).astype(np.uint64)
     high = bits.astype(np.uint64) - low
+    # Cycle walking: a permutation of all numbers of so many bits, applied
+    # again and again until it ends in the range, is a permutation of the range.
     outside = np.arange(len(values))
     while len(outside):
         values[outside] = _encrypt(
@@ -50,8 +61,24 @@ def keyed_permutation(indices, sizes, keys):
     return values.astype(np.int64)
 
 
-def _encrypt(values, low, high, keys):
-    """A permutation of all numbers of `low + high` bits."""
+def _encrypt(
+    values: np.ndarray, low: np.ndarray, high: np.ndarray, keys: np.ndarray
+) -> np.ndarray:
+    """Permutes the numbers of `low + high` bits, by a Feistel network.
+
+    Each half round adds to one half of the bits a hash of the other half, by
+    exclusive or. Whoever knows the other half can take it away again, so no
+    two numbers become one.
+
+    Args:
+        values: uint64 array `(B,)`.
+        low: uint64 array `(B,)`. Number of bits in the lower half.
+        high: uint64 array `(B,)`. Number of bits in the upper half.
+        keys: uint64 array `(B,)`.
+
+    Returns:
+        Uint64 array `(B,)`.
+    """
     low_mask, high_mask = _ones(low), _ones(high)
     left, right = values >> low, values & low_mask
     for first, second in _ROUND_KEYS:
@@ -60,12 +87,13 @@ def _encrypt(values, low, high, keys):
     return (left << low) | right
 
 
-def _ones(bits):
+def _ones(bits: np.ndarray) -> np.ndarray:
+    """Returns the numbers whose lowest bits are 1 and whose others are 0."""
     return (np.uint64(1) << bits) - np.uint64(1)
 
 
-def _mix(values):
-    """Hash of each number."""
+def _mix(values: np.ndarray) -> np.ndarray:
+    """Returns a hash of each number: the last steps of SplitMix64."""
     for shift, multiplier in zip((30, 27), _MULTIPLIERS):
         values = (values ^ (values >> np.uint64(shift))) * multiplier
     return values ^ (values >> np.uint64(31))

@@ -1,35 +1,39 @@
-"""tensor2tensor's scheme of batches: which lengths, how many rows."""
+"""Computes length buckets and batch sizes as tensor2tensor does."""
 
 import dataclasses
 import math
+from collections.abc import Iterator
+from collections.abc import Sequence
 
 from relative_attention.argument_checks import checked_int
 
+# The maximum length where no pair is left out, as in tensor2tensor.
 _NO_MAXIMUM = 10**9
-# Where tensor2tensor's table of highly composite numbers ends.
+# The last number in tensor2tensor's table of highly composite numbers.
 _LARGEST_WINDOW = 110_270_160
-# The product of these is greater, so no more are needed.
+# The product of these primes is greater, so no more are needed.
 _PRIMES = (2, 3, 5, 7, 11, 13, 17, 19, 23)
 
 
 @dataclasses.dataclass(frozen=True)
 class LengthBuckets:
-    """Sentences of like length share a batch; a bucket has one batch size.
+    """Holds the buckets of length in which sentences share a batch.
 
-    The length of a pair is that of its longer side. Bucket `i` holds lengths
-    from `boundaries[i - 1]` up to `boundaries[i] - 1`; the first has all that
-    are shorter, the last, which `boundaries` lacks, all that are longer.
+    The length of a pair is that of its longer side. Bucket `i` holds the
+    lengths from `boundaries[i - 1]` up to `boundaries[i] - 1`. The first
+    bucket holds all shorter lengths, and the last one, which comes after the
+    last boundary, all longer ones.
 
     Attributes:
         boundaries: tuple of int, ascending. First length of each bucket but
             the first.
-        batch_sizes: tuple of int, one more than boundaries. Rows of a full
-            batch of each bucket.
+        batch_sizes: tuple of int, one more than the boundaries. Number of
+            rows of a full batch of each bucket.
         min_length: int. Shorter pairs are to be left out.
-        max_length: int. Longer pairs are to be left out; 1,000,000,000 where
-            none is.
-        shuffle_queue_size: int. Batches to shuffle among, lest many of one
-            bucket come one after another.
+        max_length: int. Longer pairs are to be left out. It is 1,000,000,000
+            if none is.
+        shuffle_queue_size: int. Number of batches to shuffle among, lest many
+            of one bucket come one after another.
     """
 
     boundaries: tuple[int, ...]
@@ -40,36 +44,38 @@ class LengthBuckets:
 
 
 def length_buckets(
-    batch_tokens,
-    max_length=256,
-    min_length_bucket=8,
-    length_bucket_step=1.1,
-    drop_long_sequences=False,
-    shard_multiplier=1,
-    length_multiplier=1,
-    min_length=0,
-):
-    """Buckets and batch sizes of tensor2tensor, for `tf.data`.
+    batch_tokens: int,
+    max_length: int = 256,
+    min_length_bucket: int = 8,
+    length_bucket_step: float = 1.1,
+    drop_long_sequences: bool = False,
+    shard_multiplier: int = 1,
+    length_multiplier: int = 1,
+    min_length: int = 0,
+) -> LengthBuckets:
+    """Returns tensor2tensor's length buckets and batch sizes, for `tf.data`.
 
-    For those who want tensor2tensor's batches as they were; `TokenBatches`
-    pads less, and can go on at any step.
+    They are for those who want tensor2tensor's batches as they were.
+    `TokenBatches` pads less, and can go on at any step.
 
-    A batch has about `batch_tokens` padded positions a side, fewer for two
-    reasons: it is counted by the end of its bucket, which no pair reaches, and
-    rounded down to a divisor of one window that all buckets share, a number
-    with very many divisors. Beyond `max_length` it may have more.
+    A batch has about `batch_tokens` padded positions a side. It has fewer for
+    two reasons: its rows are counted by the end of its bucket, which no pair
+    reaches, and are rounded down to a divisor of one window that all buckets
+    share, a number with very many divisors. Beyond `max_length` it may have
+    more.
 
     Args:
-        batch_tokens: int. Padded positions of a batch, on its longer side;
-            tensor2tensor's `batch_size`.
-        max_length: int. The last bucket is counted by it. `0` is
-            `batch_tokens`. Defaults to `256`.
+        batch_tokens: int. Number of padded positions of a batch, on its
+            longer side; tensor2tensor's `batch_size`.
+        max_length: int. The length that the rows of the last bucket are
+            counted by. `0` stands for `batch_tokens`. Defaults to `256`.
         min_length_bucket: int. First boundary. Defaults to `8`.
         length_bucket_step: float above 1. A boundary is the one before times
-            this, rounded down, or one more if that is greater. Defaults to
-            `1.1`.
-        drop_long_sequences: bool. Whether pairs over `max_length` are to be
-            left out, as tensor2tensor does in training. Defaults to `False`.
+            this, rounded down, or the one before and 1 if that is greater.
+            Defaults to `1.1`.
+        drop_long_sequences: A boolean to indicate whether pairs over
+            `max_length` are to be left out, as tensor2tensor does in training.
+            Defaults to `False`.
         shard_multiplier: int. Batches have this many times as many rows, to
             be split among as many devices. Defaults to `1`.
         length_multiplier: int. Boundaries and `max_length` are this many
@@ -100,80 +106,127 @@ def length_buckets(
      - tensor2tensor, `batching_scheme` in
        [data_reader.py](https://github.com/tensorflow/tensor2tensor/blob/master/tensor2tensor/utils/data_reader.py)
     """
-    (
-        batch_tokens,
-        max_length,
-        min_length_bucket,
-        shard_multiplier,
-        length_multiplier,
-        min_length,
-    ) = (
-        checked_int(name, value, minimum, f"an int of at least {minimum}")
-        for name, value, minimum in (
-            ("batch_tokens", batch_tokens, 1),
-            ("max_length", max_length, 0),
-            ("min_length_bucket", min_length_bucket, 1),
-            ("shard_multiplier", shard_multiplier, 1),
-            ("length_multiplier", length_multiplier, 1),
-            ("min_length", min_length, 0),
-        )
+    numbers = _checked_ints(
+        batch_tokens=(batch_tokens, 1),
+        max_length=(max_length, 0),
+        min_length_bucket=(min_length_bucket, 1),
+        shard_multiplier=(shard_multiplier, 1),
+        length_multiplier=(length_multiplier, 1),
+        min_length=(min_length, 0),
     )
-    _check(
-        "length_bucket_step",
-        length_bucket_step,
-        isinstance(length_bucket_step, int | float)
-        and 1 < length_bucket_step < math.inf,
-        "a finite number above 1",
-    )
-    max_length = max_length or batch_tokens
+    max_length = numbers["max_length"] or numbers["batch_tokens"]
+    _check_bucket_step(length_bucket_step)
     _check(
         "min_length",
-        min_length,
-        min_length <= max_length,
+        numbers["min_length"],
+        numbers["min_length"] <= max_length,
         f"at most the maximum length, {max_length}",
     )
-    boundaries = []
-    boundary = min_length_bucket
-    while boundary < max_length:
-        boundaries.append(boundary * length_multiplier)
-        boundary = max(boundary + 1, int(boundary * length_bucket_step))
-    max_length *= length_multiplier
-    # As many rows as fit, before they are rounded.
-    most = [max(1, batch_tokens // end) for end in (*boundaries, max_length)]
-    window = _highly_composite_number(min(3 * max(most), _LARGEST_WINDOW))
-    sizes = [_largest_divisor(window, size) for size in most]
+    multiplier = numbers["length_multiplier"]
+    boundaries = [
+        boundary * multiplier
+        for boundary in _boundaries(
+            numbers["min_length_bucket"], length_bucket_step, max_length
+        )
+    ]
+    max_length *= multiplier
+    window, sizes = _batch_sizes(
+        numbers["batch_tokens"], [*boundaries, max_length]
+    )
     return LengthBuckets(
         boundaries=tuple(boundaries),
-        batch_sizes=tuple(size * shard_multiplier for size in sizes),
-        min_length=min_length,
+        batch_sizes=tuple(size * numbers["shard_multiplier"] for size in sizes),
+        min_length=numbers["min_length"],
         max_length=max_length if drop_long_sequences else _NO_MAXIMUM,
         # Three windows, in the smallest batches; both grow with the shards.
         shuffle_queue_size=window // min(sizes) * 3,
     )
 
 
-def _check(name, value, is_right, allowed):
+def _boundaries(first: int, step: float, max_length: int) -> Iterator[int]:
+    """Yields the first length of each bucket but the first.
+
+    With the step 1.5, from 2 up to 10, they are 2, 3, 4, 6 and 9: each is
+    1.5 times the one before, rounded down, or the one before and 1.
+    """
+    boundary = first
+    while boundary < max_length:
+        yield boundary
+        boundary = max(boundary + 1, int(boundary * step))
+
+
+def _batch_sizes(
+    batch_tokens: int, ends: Sequence[int]
+) -> tuple[int, list[int]]:
+    """Returns the window that all buckets share, and their batch sizes.
+
+    Args:
+        batch_tokens: int. Number of padded positions of a batch.
+        ends: the length by which the rows of each bucket are counted.
+
+    Returns:
+        Pair of an int, and a list of int that divide it.
+    """
+    # As many rows as fit, before they are rounded down.
+    most = [max(1, batch_tokens // end) for end in ends]
+    window = _highly_composite_number(min(3 * max(most), _LARGEST_WINDOW))
+    return window, [_largest_divisor(window, size) for size in most]
+
+
+def _checked_ints(**values_and_minima: tuple[int, int]) -> dict[str, int]:
+    """Returns arguments as ints, or raises `ValueError` if one is too small.
+
+    Args:
+        **values_and_minima: a pair of the value and the least value allowed,
+            by the name of the argument.
+    """
+    return {
+        name: checked_int(name, value, minimum, f"an int of at least {minimum}")
+        for name, (value, minimum) in values_and_minima.items()
+    }
+
+
+def _check_bucket_step(length_bucket_step: float) -> None:
+    is_number = isinstance(length_bucket_step, int | float)
+    _check(
+        "length_bucket_step",
+        length_bucket_step,
+        is_number and 1 < length_bucket_step < math.inf,
+        "a finite number above 1",
+    )
+
+
+def _check(name: str, value: float, is_right: bool, allowed: str) -> None:
     if not is_right:
         raise ValueError(
             f"`{name}` must be {allowed}. Received: {name}={value!r}."
         )
 
 
-def _highly_composite_number(limit):
-    """The largest up to `limit` with more divisors than any smaller number.
+def _highly_composite_number(limit: int) -> int:
+    """Returns the largest highly composite number up to `limit`.
 
-    It is the smallest of those up to `limit` that have the most divisors.
+    Such a number has more divisors than any smaller one. So it is the
+    smallest of those numbers up to `limit` that have the most divisors.
     """
     candidates = _products_of_falling_powers(limit, _PRIMES, limit.bit_length())
     _, negative = max((divisors, -number) for number, divisors in candidates)
     return -negative
 
 
-def _products_of_falling_powers(limit, primes, max_exponent):
-    """Yield numbers up to `limit`, each with its number of divisors.
+def _products_of_falling_powers(
+    limit: int, primes: Sequence[int], max_exponent: int
+) -> Iterator[tuple[int, int]]:
+    """Yields numbers up to `limit`, each with its number of divisors.
 
     Of two primes the smaller has the greater or the same exponent, as it must
-    in a number with more divisors than any smaller one.
+    in a highly composite number: exchanging two exponents would otherwise
+    make a smaller number with as many divisors.
+
+    Args:
+        limit: int. Greatest product.
+        primes: the primes to multiply, ascending.
+        max_exponent: int. Greatest exponent of the first prime.
     """
     yield 1, 1
     for exponent in range(1, max_exponent + 1):
@@ -183,9 +236,11 @@ def _products_of_falling_powers(limit, primes, max_exponent):
         for number, divisors in _products_of_falling_powers(
             limit // power, primes[1:], exponent
         ):
+            # A divisor has this prime 0 to `exponent` times.
             yield power * number, (exponent + 1) * divisors
 
 
-def _largest_divisor(number, limit):
+def _largest_divisor(number: int, limit: int) -> int:
+    """Returns the largest divisor of a number up to `limit`."""
     candidates = range(min(number, limit), 0, -1)
     return next(divisor for divisor in candidates if number % divisor == 0)

@@ -1,25 +1,48 @@
-"""Pairs of a corpus in the order of their lengths."""
+"""Sorts the pairs of a corpus by length, with bounded memory."""
 
+import collections
 import dataclasses
+from collections.abc import Iterator
 
 import numpy as np
 
-# Pairs looked at together; bounds what is in memory.
+# Pairs sorted at a time: bounds what is in memory.
 _CHUNK = 1 << 18
+# The two keys that pairs are sorted by, the first one first.
+_LENGTHS = np.dtype([("longest", np.int64), ("difference", np.int64)])
 
 
 @dataclasses.dataclass(frozen=True)
 class LengthOrder:
-    """Pairs by their longer side, then by how far the two sides differ.
+    """The pairs of a corpus, sorted by length.
 
-    Pairs of the same two lengths form a cell, in which they stand as in the
+    The first key is the length of the longer side of a pair; the second is
+    the difference between the two lengths, source less target. Pairs that are
+    equal in both form a length group, in which they stand in the order of the
     corpus.
 
+    For example, four pairs whose sentences have these lengths,
+
+    | pair | source | target | longest | difference |
+    | ---- | ------ | ------ | ------- | ---------- |
+    | 0    | 3      | 2      | 3       | 1          |
+    | 1    | 2      | 2      | 2       | 0          |
+    | 2    | 2      | 3      | 3       | -1         |
+    | 3    | 3      | 2      | 3       | 1          |
+
+    are sorted as `pairs = [1, 2, 0, 3]`. They form three length groups: pair 1,
+    pair 2, and the pairs 0 and 3. So `longest` is `[2, 3, 3]`, `difference` is
+    `[0, -1, 1]` and `starts` is `[0, 1, 2, 4]`.
+
     Attributes:
-        pairs: int array `(pairs,)`, indices of pairs in this order.
-        longest: int64 array `(cells,)`, the longer side of each cell.
-        difference: int64 array `(cells,)`, source length less target length.
-        starts: int64 array `(cells + 1,)`, where each cell starts in `pairs`.
+        pairs: int array `(num_pairs,)`. Index of the pair at each position of
+            this order.
+        longest: int64 array `(num_groups,)`. Length of the longer side in each
+            length group, the end of sentence included.
+        difference: int64 array `(num_groups,)`. Source length less target
+            length in each length group.
+        starts: int64 array `(num_groups + 1,)`. Position in `pairs` at which
+            each length group starts, and at which the last one ends.
     """
 
     pairs: np.ndarray
@@ -28,55 +51,78 @@ class LengthOrder:
     starts: np.ndarray
 
 
-def order_by_length(source_offsets, target_offsets, pairs):
-    """Sort pairs by their lengths, a part of them at a time.
+def order_by_length(
+    source_offsets: np.ndarray, target_offsets: np.ndarray, pairs: np.ndarray
+) -> LengthOrder:
+    """Sorts pairs by their lengths, a chunk of them at a time.
+
+    It is a counting sort: a first pass over the corpus counts the pairs of
+    each length group, which tells where the group starts, and a second pass
+    puts every pair in its position.
 
     Args:
-        source_offsets: int array `(pairs + 1,)`, the offset of each sentence.
-        target_offsets: int array `(pairs + 1,)`.
-        pairs: int array `(pairs,)` to fill, in memory or mapped to a file.
+        source_offsets: int array `(num_pairs + 1,)`. Offset of each source
+            sentence in the flat array of ids.
+        target_offsets: int array `(num_pairs + 1,)`. Those of the target.
+        pairs: int array `(num_pairs,)` to be filled, in memory or mapped to a
+            file.
 
     Returns:
-        `LengthOrder`.
+        `LengthOrder` that holds `pairs`.
     """
-    cells, starts = _cells(source_offsets, target_offsets, len(pairs))
-    free = starts[:-1].copy()
-    for first, keys in _chunks(source_offsets, target_offsets, len(pairs)):
-        order = np.argsort(keys, kind="stable")
-        present, counts = np.unique(keys, return_counts=True)
-        cell = np.searchsorted(cells, present)
-        # Where the pairs of a cell go, one after another.
-        shift = free[cell] - (np.cumsum(counts) - counts)
-        pairs[np.repeat(shift, counts) + np.arange(len(keys))] = order + first
-        free[cell] += counts
-    return LengthOrder(pairs, cells >> 32, (cells & _LOW) - _BIAS, starts)
+    sizes: collections.Counter[tuple[int, int]] = collections.Counter()
+    for _, lengths in _chunks(source_offsets, target_offsets, len(pairs)):
+        _, groups, counts = _sorted_groups(lengths)
+        sizes.update(dict(zip(groups, counts.tolist())))
+    # Tuples of (longest, difference) sort as the two keys do.
+    groups = sorted(sizes)
+    starts = np.cumsum([0, *(sizes[group] for group in groups)])
+    # Position of the next pair of each length group.
+    free = dict(zip(groups, starts.tolist()))
+    for first, lengths in _chunks(source_offsets, target_offsets, len(pairs)):
+        order, present, counts = _sorted_groups(lengths)
+        # The pairs of a group stand side by side in the sorted chunk and in
+        # the corpus' order, but further on: each group is shifted as one.
+        shift = np.array([free[group] for group in present])
+        shift -= np.cumsum(counts) - counts
+        pairs[np.repeat(shift, counts) + np.arange(len(order))] = order + first
+        for group, count in zip(present, counts.tolist()):
+            free[group] += count
+    longest, difference = np.array(groups, np.int64).reshape(-1, 2).T
+    return LengthOrder(pairs, longest, difference, starts)
 
 
-def _cells(source_offsets, target_offsets, num_pairs):
-    """Keys of all cells, ascending, and where each cell starts."""
-    keys, counts = np.zeros(0, np.int64), np.zeros(0, np.int64)
-    for _, some in _chunks(source_offsets, target_offsets, num_pairs):
-        more = np.unique(some, return_counts=True)
-        both = np.concatenate([keys, more[0]])
-        both_counts = np.concatenate([counts, more[1]])
-        keys, where = np.unique(both, return_inverse=True)
-        counts = np.zeros(len(keys), np.int64)
-        np.add.at(counts, where, both_counts)
-    return keys, np.concatenate([[0], np.cumsum(counts)])
-
-
-# A key is the longer side in the upper half, the difference in the lower.
-_LOW = (1 << 32) - 1
-_BIAS = 1 << 31
-
-
-def _chunks(source_offsets, target_offsets, num_pairs):
-    """Yield the first index of a chunk of pairs, and the keys of its cells."""
+def _chunks(
+    source_offsets: np.ndarray, target_offsets: np.ndarray, num_pairs: int
+) -> Iterator[tuple[int, np.ndarray]]:
+    """Yields the index of the first pair of a chunk, and all its lengths."""
     for first in range(0, num_pairs, _CHUNK):
-        part = slice(first, first + _CHUNK + 1)
+        # Each pair needs the offset at which the next one starts.
+        chunk = slice(first, first + _CHUNK + 1)
         source, target = (
-            np.diff(offsets[part].astype(np.int64)) + 1
+            np.diff(offsets[chunk].astype(np.int64)) + 1
             for offsets in (source_offsets, target_offsets)
         )
-        longest = np.maximum(source, target)
-        yield first, (longest << 32) + (source - target) + _BIAS
+        lengths = np.empty(len(source), _LENGTHS)
+        lengths["longest"] = np.maximum(source, target)
+        lengths["difference"] = source - target
+        yield first, lengths
+
+
+def _sorted_groups(
+    lengths: np.ndarray,
+) -> tuple[np.ndarray, list[tuple[int, int]], np.ndarray]:
+    """Sorts a chunk of pairs by their lengths, and finds its length groups.
+
+    Returns:
+        The indices that sort the chunk, the lengths of its groups in that
+        order, and the number of pairs of each group.
+    """
+    # `lexsort` is stable and takes its first key last. It is many times as
+    # fast as sorting a structured array.
+    order = np.lexsort((lengths["difference"], lengths["longest"]))
+    lengths = lengths[order]
+    is_first = np.append(True, lengths[1:] != lengths[:-1])
+    starts = np.flatnonzero(is_first)
+    counts = np.diff(starts, append=len(lengths))
+    return order, lengths[starts].tolist(), counts

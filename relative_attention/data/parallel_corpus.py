@@ -1,31 +1,37 @@
-"""Two line-aligned text files."""
+"""Reads two text files that are aligned line by line."""
 
 import dataclasses
 import itertools
+from collections.abc import Iterable
+from collections.abc import Iterator
+from typing import TypeVar
 
 from relative_attention.data.lines import count_lines
 from relative_attention.data.lines import read_lines
 from relative_attention.errors import InputError
 
+_Item = TypeVar("_Item")
+
 
 @dataclasses.dataclass(frozen=True)
 class ParallelCorpus:
-    """Pairs of lines that are translations of one another.
+    """Reads pairs of lines that are translations of one another.
 
     Attributes:
-        source: Path of the source text, plain or `.gz`.
-        target: Path of the target text; its line `n` translates line `n`.
+        source: string. Path of the source text, plain or `.gz`.
+        target: string. Path of the target text, whose line `n` translates
+            line `n` of the source.
     """
 
     source: str
     target: str
 
-    def __iter__(self):
-        """Yield `(source, target)`, every line, empty ones too."""
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        """Yields each `(source, target)` pair of lines, empty ones too."""
         return zip(read_lines(self.source), read_lines(self.target))
 
-    def check(self):
-        """Read both files once, before anything is made of them.
+    def check(self) -> int:
+        """Reads both files once, and checks that they belong together.
 
         Returns:
             int. Number of pairs.
@@ -49,8 +55,8 @@ class ParallelCorpus:
         return counts[0]
 
 
-def batched(iterable, size):
-    """Yield lists of up to `size` items."""
+def batched(iterable: Iterable[_Item], size: int) -> Iterator[list[_Item]]:
+    """Yields the items of an iterable as lists of up to `size` items."""
     iterator = iter(iterable)
     while batch := list(itertools.islice(iterator, size)):
         yield batch

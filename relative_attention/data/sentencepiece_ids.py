@@ -1,31 +1,37 @@
-"""SentencePiece models of other makers, with this package's ids."""
+"""Gives SentencePiece models of other makers this package's ids."""
+
+import pathlib
+from typing import Any
 
 from relative_attention.errors import InputError
 
 _PADDING, _END = "<pad>", "</s>"
 
 
-def with_our_ids(model, name):
-    """The same pieces, with padding at 0, end of sentence 1 and unknown 2.
+def with_our_ids(model: bytes, name: pathlib.Path | str) -> bytes:
+    """Returns a SentencePiece model with padding 0, end 1 and unknown 2.
 
-    Which pieces spell a text does not depend on their ids. Padding, which
-    most models lack, is added; what a model has else before its pieces, such
-    as a start of sentence, stays a piece that no text is spelt with.
+    Its pieces stay the same, and so does the spelling of every text, which
+    does not depend on ids. Padding, which most models lack, is added. Other
+    special pieces, such as a start of sentence, stay pieces that spell no
+    text.
 
     Args:
         model: bytes. A serialised SentencePiece model.
-        name: what to call it in an error.
+        name: string or path. The name of the model in an error.
 
     Returns:
-        bytes.
+        bytes. The serialised model.
 
     Raises:
-        InputError: if it is no SentencePiece model.
+        InputError: if `model` is not a SentencePiece model, or has padding or
+            end of sentence as a piece of text.
     """
     from google.protobuf.message import DecodeError
     from sentencepiece import sentencepiece_model_pb2
 
-    proto = sentencepiece_model_pb2.ModelProto()
+    # protobuf makes the classes of the module when it is imported.
+    proto = sentencepiece_model_pb2.ModelProto()  # type: ignore[attr-defined]
     try:
         proto.ParseFromString(bytes(model))
     except DecodeError as error:
@@ -39,6 +45,7 @@ def with_our_ids(model, name):
             f"piece. Received: {len(unknown)}."
         )
     spec = proto.trainer_spec
+    # An id is the index of a piece: the special pieces go before all others.
     first = [
         _control(pieces, kinds, spec.pad_piece or _PADDING, name),
         _control(pieces, kinds, spec.eos_piece or _END, name),
@@ -58,8 +65,23 @@ def with_our_ids(model, name):
     return proto.SerializeToString()
 
 
-def _control(pieces, kinds, piece, name):
-    """The piece of this name that stands for no text, made if it is not."""
+def _control(
+    pieces: list[Any], kinds: Any, piece: str, name: pathlib.Path | str
+) -> Any:
+    """Finds or makes a control symbol, a piece that spells no text.
+
+    Args:
+        pieces: list of `SentencePiece` messages.
+        kinds: the class of these messages, which names their kinds.
+        piece: string. The symbol.
+        name: string or path. The name of the model in an error.
+
+    Returns:
+        A `SentencePiece` message.
+
+    Raises:
+        InputError: if the symbol is a piece of text.
+    """
     for found in pieces:
         if found.piece == piece:
             if found.type != kinds.CONTROL:

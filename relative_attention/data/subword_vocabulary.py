@@ -1,31 +1,33 @@
-"""Text to token ids and back, by the subwords of tensor2tensor."""
+"""Encodes text as token ids and back, by the subwords of tensor2tensor."""
 
 import io
 import pathlib
 import re
+from collections.abc import Iterable
 
 from relative_attention.atomic_files import atomic_file
 from relative_attention.data.lines import decode_lines
 from relative_attention.data.token_rows import ids_of_text
 from relative_attention.errors import InputError
 
-# What escapes are spelt with; in the alphabet even of a file without them.
+# The characters of escapes, which every alphabet has, whatever the file has.
 _ESCAPE_CHARACTERS = frozenset("\\_u;0123456789")
 _ESCAPE = re.compile(r"\\u|\\\\|\\([0-9]+);")
-# What stands for a number in an escape that is no code point.
+# Replaces an escape whose number is not a code point.
 _UNDEFINED = "\u3013"
-# Letters and numbers, or anything else. To `re` as to `str.isalnum`, these
-# are the Unicode categories L and N; the underscore is neither.
+# Runs of letters and numbers, or of anything else. To `re` as to
+# `str.isalnum`, these are the Unicode categories L and N. The underscore, which
+# `\w` has too, is neither.
 _RUNS = re.compile(r"[^\W_]+|[\W_]+")
-# A blank between two words. It looks back over itself so that `re` begins
-# with a character to search for, at twice the speed.
+# A blank between two words. The blank comes first, and looks back at the word
+# before it, since `re` searches twice as fast for a character.
 _IMPLIED_BLANK = re.compile(r" (?<=[^\W_] )(?=[^\W_])")
-# The words of a language fit; what is rarer is soon spelt again.
+# The words of a language fit, and rarer ones are soon spelt again.
 _MAX_CACHED_SEGMENTS = 100_000
 
 
 class SubwordVocabulary:
-    r"""Subwords of a `*.subwords` file of tensor2tensor, id for id.
+    r"""Encodes text as the subwords of a tensor2tensor file, id for id.
 
     A line is cut into runs of letters and numbers and runs of anything else.
     One blank between two words is left out, and comes back between them. In
@@ -35,22 +37,22 @@ class SubwordVocabulary:
     string comes back, as `decode(encode([line])) == [line]`.
 
     Ids: padding 0, end of sentence 1. There is no unknown id. Whether a
-    character is a letter is a matter of the version of Unicode, and so of
-    Python, as it is for tensor2tensor.
+    character is a letter depends on the version of Unicode, and so of Python,
+    as it does for tensor2tensor.
 
     It runs in Python: it cannot be part of a TensorFlow graph or an exported
     model.
 
-    A file has one subword a line, the number of the line being its id; the
-    first two are `<pad>_` and `<EOS>_`. Read is what tensor2tensor reads: no
-    carriage return, no white space at the end, no quotes, single or double,
-    that a line begins and ends with. An empty line takes an id and spells
-    nothing, and of equal lines the last is used. The characters of all lines
-    are the alphabet, with those that escapes need.
+    A file has one subword a line, whose id is the number of the line, 0
+    first. The first two are `<pad>_` and `<EOS>_`. As in tensor2tensor,
+    carriage returns, white space at the end, and the quotes, single or double,
+    that a line begins and ends with are no part of the subword. An empty line
+    takes an id and spells nothing, and of equal lines the last is used. The
+    characters of all lines are the alphabet, with those that escapes need.
 
     Args:
-        model: bytes. What such a file holds.
-        name: what to call it in an error. Defaults to
+        model: bytes. The content of such a file.
+        name: string. The name of the vocabulary in an error. Defaults to
             `"The subword vocabulary"`.
 
     Raises:
@@ -67,12 +69,14 @@ class SubwordVocabulary:
     padding_id = 0
     end_id = 1
 
-    def __init__(self, model, name="The subword vocabulary"):
+    def __init__(
+        self, model: bytes, name: str = "The subword vocabulary"
+    ) -> None:
         self.model = bytes(model)
         self._name = name
         self._subwords = [
             _read_subword(line)
-            # tensor2tensor reads every byte of the file.
+            # A byte order mark is part of the first line in tensor2tensor.
             for line in decode_lines(
                 io.BytesIO(self.model), name, keep_mark=True
             )
@@ -84,25 +88,26 @@ class SubwordVocabulary:
             if subword
         }
         self._alphabet = _ESCAPE_CHARACTERS.union(*self._subwords)
-        # Length of the longest subword that begins with a character: few are
-        # as long as the longest of all.
-        self._longest = {}
+        # Length of the longest subword that begins with a character. Spelling
+        # tries shorter ones too, and few are as long as the longest of all.
+        self._longest: dict[str, int] = {}
         for subword in self._ids:
             first = subword[0]
             self._longest[first] = max(
                 len(subword), self._longest.get(first, 0)
             )
-        self._cache = {}
+        # Ids of text between two implied blanks.
+        self._cache: dict[str, list[int]] = {}
 
     @classmethod
-    def load(cls, path):
-        """Read a `*.subwords` file, of tensor2tensor or of `save`.
+    def load(cls, path: pathlib.Path | str) -> "SubwordVocabulary":
+        """Reads a `*.subwords` file, of tensor2tensor or of `save`.
 
         Args:
             path: path of the file.
 
         Raises:
-            InputError: if the file is missing or is no such vocabulary.
+            InputError: if the file is missing or is not such a vocabulary.
         """
         try:
             model = pathlib.Path(path).read_bytes()
@@ -112,8 +117,8 @@ class SubwordVocabulary:
             ) from error
         return cls(model, name=str(path))
 
-    def save(self, path):
-        """Write the vocabulary, byte for byte as it was read.
+    def save(self, path: pathlib.Path | str) -> None:
+        """Writes the vocabulary, byte for byte as it was read.
 
         Args:
             path: path of the file.
@@ -121,14 +126,15 @@ class SubwordVocabulary:
         with atomic_file(path) as file:
             file.write(self.model)
 
-    def __len__(self):
+    def __len__(self) -> int:
+        """Returns the number of ids."""
         return len(self._subwords)
 
-    def encode(self, lines):
-        """Token ids of each line, without the end of sentence.
+    def encode(self, lines: Iterable[str]) -> list[list[int]]:
+        """Returns the token ids of each line, without the end of sentence.
 
         Args:
-            lines: list of strings.
+            lines: iterable of strings.
 
         Returns:
             List of lists of int.
@@ -136,24 +142,24 @@ class SubwordVocabulary:
         Raises:
             InputError: if a line needs a character that the vocabulary has in
                 longer subwords only, as where a file without quotes has lost
-                its blank. tensor2tensor reads such files too, so it is no
-                error before it matters.
+                its blank. tensor2tensor reads such files too, so the file
+                alone is no error.
         """
-        rows = []
+        rows: list[list[int]] = []
         for line in lines:
-            row = []
+            row: list[int] = []
             for segment in _IMPLIED_BLANK.split(line):
                 ids = self._cache.get(segment)
                 row += self._remember(segment) if ids is None else ids
             rows.append(row)
         return rows
 
-    def decode(self, token_ids):
-        """Text of each row of ids, up to its end of sentence.
+    def decode(self, token_ids: Iterable[Iterable[int]]) -> list[str]:
+        """Returns the text of each row of ids, up to its end of sentence.
 
         Args:
-            token_ids: iterable of rows of int; padding is left out, and so is
-                what is no id of the vocabulary.
+            token_ids: iterable of rows of int, whose padding is left out, as
+                are ids that the vocabulary does not have.
 
         Returns:
             List of strings.
@@ -168,11 +174,11 @@ class SubwordVocabulary:
             texts.append(_join(tokens))
         return texts
 
-    def pieces(self, token_ids):
-        """The subwords of one row of ids, as strings, for pictures.
+    def pieces(self, token_ids: Iterable[int]) -> list[str]:
+        """Returns the subwords of one row of ids, for pictures.
 
-        They are as the file has them, escapes and final `_` included; what is
-        no id of the vocabulary is the empty string.
+        They are written as in the file, escapes and final `_` included. An id
+        that the vocabulary does not have gives the empty string.
 
         Args:
             token_ids: iterable of int.
@@ -183,7 +189,8 @@ class SubwordVocabulary:
         size = len(self)
         return [self._subwords[i] if 0 <= i < size else "" for i in token_ids]
 
-    def _check_special_ids(self):
+    def _check_special_ids(self) -> None:
+        """Raises `InputError` unless padding is id 0 and the end is id 1."""
         if not self._subwords:
             raise InputError(
                 f"{self._name} is empty. A subword vocabulary has one subword "
@@ -198,8 +205,8 @@ class SubwordVocabulary:
                 "Give a `*.subwords` file as tensor2tensor wrote it."
             )
 
-    def _remember(self, segment):
-        """Ids of a segment, kept for the next time that it comes."""
+    def _remember(self, segment: str) -> list[int]:
+        """Returns the ids of a segment, and caches them."""
         ids = [
             token_id
             for token in _RUNS.findall(segment)
@@ -210,8 +217,8 @@ class SubwordVocabulary:
         self._cache[segment] = ids
         return ids
 
-    def _spell(self, token):
-        """Ids of the longest subwords that spell one token, escaped."""
+    def _spell(self, token: str) -> list[int]:
+        """Returns the ids that spell one token: greedily, the longest first."""
         escaped = _escape(token, self._alphabet)
         ids = []
         start = 0
@@ -235,18 +242,18 @@ class SubwordVocabulary:
         return ids
 
 
-def _read_subword(line):
-    """The subword of one line of a file."""
-    # TensorFlow's reader knows no carriage return, wherever it stands.
+def _read_subword(line: str) -> str:
+    """Returns the subword of one line of a file."""
+    # TensorFlow's reader drops carriage returns wherever they stand.
     subword = line.replace("\r", "").rstrip()
-    # A lone quote is both ends of a line at once.
+    # A lone quote counts as both ends of a line, as in tensor2tensor.
     if subword[:1] in ("'", '"') and subword[0] == subword[-1]:
         return subword[1:-1]
     return subword
 
 
-def _join(tokens):
-    """Text of tokens, with the blanks that are understood between words."""
+def _join(tokens: Iterable[str]) -> str:
+    """Joins tokens, with the blanks that are implied between two words."""
     text = []
     after_word = False
     for token in tokens:
@@ -258,9 +265,10 @@ def _join(tokens):
     return "".join(text)
 
 
-def _escape(token, alphabet):
+def _escape(token: str, alphabet: frozenset[str]) -> str:
+    r"""Escapes a token: with an alphabet without `€`, `a_€` is `a\u\8364;_`."""
     token = token.replace("\\", "\\\\").replace("_", "\\u")
-    # No alphabet has the line feed: it ends the lines of the file.
+    # No alphabet has the line feed, which ends the lines of the file.
     if not alphabet.issuperset(token):
         token = "".join(
             character if character in alphabet else f"\\{ord(character)};"
@@ -269,7 +277,8 @@ def _escape(token, alphabet):
     return token + "_"
 
 
-def _unescape(match):
+def _unescape(match: re.Match[str]) -> str:
+    """Returns the character that an escape stands for."""
     if match[1] is None:
         return "_" if match[0] == "\\u" else "\\"
     try:

@@ -1,157 +1,195 @@
-"""Batches of similar length, each of about the same number of tokens."""
+"""Cuts a corpus into batches of similar length by a budget of tokens."""
 
 import dataclasses
 import functools
+from collections.abc import Callable
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+from typing import TypeAlias
 
 import numpy as np
 
 from relative_attention.data.keyed_permutation import keyed_permutation
+from relative_attention.data.length_order import LengthOrder
+from relative_attention.data.token_corpus import TokenCorpus
 
-# How many source-target differences, in tokens, are shuffled together: enough
-# to mix pairs, too few to pad for. Which ones are together is left to chance.
-_WINDOW = 2
-_PHASES = range(_WINDOW)
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+Batch: TypeAlias = tuple[dict[str, np.ndarray], np.ndarray]
+
+# How many values of the difference between source and target length, in
+# tokens, share a bucket: enough to mix pairs, too few to pad for.
+_BUCKET_WIDTH = 2
+# Where the buckets begin is drawn for each epoch, lest the pairs on two sides
+# of a boundary never meet.
+_BUCKET_OFFSETS = range(_BUCKET_WIDTH)
 _END_ID = 1
-# Far apart, so that no two windows have keys that are alike.
+# The difference between the keys of neighbouring buckets: odd, so that no two
+# keys are equal, and with bits well mixed, so that no two are alike.
 _KEY_STEP = np.uint64(0xD1342543DE82EF95)
 
 
 class TokenBatches:
     """Cuts a corpus into batches by a budget of tokens.
 
-    Pairs are ordered by their longer side, and the order is cut so that the
-    rows of a batch times its longest side is at most `batch_tokens`. Where to
-    cut depends on lengths alone, so every epoch has the same number of
-    batches; which pairs of a length come to stand together, and in which
-    order the batches come, is a function of `(seed, epoch)`. A training run
-    can therefore go on at any step, and see what it would have seen.
+    Pairs are sorted by their longer side, and this order is cut so that the
+    rows of a batch times its longest side is at most `batch_tokens`. Where it
+    is cut depends on lengths alone, so every epoch has the same number of
+    batches. Which pairs of a length share a batch, and in which order the
+    batches come, is a function of `(seed, epoch)`. A training run can
+    therefore go on at any step, and see what it would have seen.
+
+    Pairs are shuffled within buckets: those of one longer side and of two
+    neighbouring differences between source and target length, so that neither
+    side of a batch is padded much.
 
     `fit` and `evaluate` of a `Transformer` take them, on every backend:
     `model.fit(batches, validation_data=others, epochs=10)`. Elsewhere
     `train_dataset` and `evaluation_dataset` stand for them.
 
     Args:
-        corpus: `TokenCorpus`.
-        batch_tokens: int. Most padded positions of a batch, on its longer
-            side. A pair longer than this is a batch of its own.
-        seed: int. Defaults to `0`.
-        start_token_id: int. What the decoder's inputs start with. Defaults to
-            `0`.
+        corpus: `TokenCorpus`. The pairs to cut into batches.
+        batch_tokens: int. Greatest number of padded positions of a batch, on
+            its longer side. A pair longer than this is a batch of its own.
+        seed: int. Seed of the shuffling. Defaults to `0`.
+        start_token_id: int. The id that the decoder's inputs start with.
+            Defaults to `0`.
     """
 
-    def __init__(self, corpus, batch_tokens, seed=0, start_token_id=0):
+    def __init__(
+        self,
+        corpus: TokenCorpus,
+        batch_tokens: int,
+        seed: int = 0,
+        start_token_id: int = 0,
+    ) -> None:
         self.corpus = corpus
         self.batch_tokens = batch_tokens
         self.seed = seed
         self.start_token_id = start_token_id
         self._order = corpus.length_order
-        self._bounds = _cut(self._order, batch_tokens)
-        self._windows = [_windows(self._order, phase) for phase in _PHASES]
+        self._bounds = _batch_bounds(self._order, batch_tokens)
+        self._bucket_starts = [
+            _bucket_starts(self._order, offset) for offset in _BUCKET_OFFSETS
+        ]
+        # Two epochs: while one ends, batches of the next are prefetched.
         self._epoch = functools.lru_cache(maxsize=2)(self._draw_epoch)
 
-    def __len__(self):
-        """Number of batches of an epoch."""
+    def __len__(self) -> int:
+        """Returns the number of batches of an epoch."""
         return len(self._bounds) - 1
 
-    def indices(self, epoch=None):
-        """Yield the pairs of each batch of an epoch, as arrays of indices.
+    def indices(self, epoch: int | None = None) -> Iterator[np.ndarray]:
+        """Yields the pairs of each batch of an epoch, as arrays of indices.
 
         Args:
-            epoch: int, 0 first, or `None` for the order of the lengths, in
-                which nothing is left to chance, as evaluation has it.
+            epoch: int. Number of the epoch, 0 first. `None` is the order of
+                the lengths, without shuffling, which evaluation takes.
         """
         for number in range(len(self)):
             yield self.batch_indices(epoch, number)
 
-    def batch_indices(self, epoch, number):
-        """The pairs of one batch, an array of indices.
+    def batch_indices(self, epoch: int | None, number: int) -> np.ndarray:
+        """Returns the pairs of one batch, an array of indices.
 
         It takes the same time whatever the size of the corpus.
 
         Args:
             epoch: int or `None`, as for `indices`.
-            number: int. Of the batch in the epoch, 0 first.
+            number: int. Number of the batch in the epoch, 0 first.
         """
-        drawn = None if epoch is None else self._epoch(epoch)
-        batch = number if drawn is None else drawn.sequence[number]
-        places = np.arange(self._bounds[batch], self._bounds[batch + 1])
-        if drawn is not None:
-            places = drawn.shuffled(places)
-        return np.asarray(self._order.pairs[places], np.int64)
+        if epoch is None:
+            positions = self._positions(number)
+        else:
+            drawn = self._epoch(epoch)
+            positions = drawn.shuffled(
+                self._positions(drawn.batch_order[number])
+            )
+        return np.asarray(self._order.pairs[positions], np.int64)
 
-    def line_numbers(self, step):
-        """Where the pairs of a step of training stand in the files.
+    def line_numbers(self, step: int) -> list[int]:
+        """Returns the lines of the files that a training step learns from.
 
         Args:
-            step: int, 0 first.
+            step: int. Number of the step over all epochs, 0 first.
 
         Returns:
-            Sorted list of int, the lines of the pairs, 1 first.
+            Sorted list of int, the line numbers of the pairs, 1 first.
         """
         indices = self.batch_indices(*divmod(step, len(self)))
         return sorted(self.corpus.line_numbers[indices].tolist())
 
-    def _draw_epoch(self, epoch):
+    def _positions(self, batch: int) -> np.ndarray:
+        """Returns the positions of a batch in the order of lengths."""
+        return np.arange(self._bounds[batch], self._bounds[batch + 1])
+
+    def _draw_epoch(self, epoch: int) -> "_Epoch":
+        # Resumed runs must draw the same: neither the order of these three
+        # draws nor their types may change.
         random = np.random.default_rng([self.seed, epoch])
         return _Epoch(
-            windows=self._windows[random.integers(len(_PHASES))],
+            bucket_starts=self._bucket_starts[
+                random.integers(len(_BUCKET_OFFSETS))
+            ],
             key=random.integers(2**64, dtype=np.uint64),
-            # Of as many batches as take an epoch, not as many pairs.
-            sequence=random.permutation(len(self)).astype(np.uint32),
+            # In memory, since it has a number per batch and not per pair.
+            batch_order=random.permutation(len(self)).astype(np.uint32),
         )
 
-    def batch(self, indices):
-        """Arrays of the given pairs, as `Transformer` takes them.
+    def batch(self, indices: np.ndarray) -> Batch:
+        """Returns arrays of the given pairs, as `Transformer` takes them.
 
         Args:
-            indices: int array, see `batch_indices`.
+            indices: int array of pairs, see `batch_indices`.
 
         Returns:
             Pair of a dict, `"source_token_ids"` int32 `(B, S)` ending with
             id 1 and `"target_token_ids"` int32 `(B, T)` starting with
             `start_token_id`, and labels int32 `(B, T)` ending with id 1.
         """
-        # Not above: reading a corpus needs no Keras.
+        # Imported here, since reading a corpus needs no Keras.
         from relative_attention.models.decoder_inputs import decoder_inputs
 
         corpus = self.corpus
         source = _pad(corpus.source_ids, corpus.source_offsets, indices)
         labels = _pad(corpus.target_ids, corpus.target_offsets, indices)
-        # After an end of sentence there is no more input.
+        # Nothing follows an end of sentence, so it is no input.
         inputs = decoder_inputs(
             np.where(labels == _END_ID, 0, labels), self.start_token_id
         )
         return {"source_token_ids": source, "target_token_ids": inputs}, labels
 
-    def train_batch(self, step):
-        """The batch of a step of training, see `batch`.
+    def train_batch(self, step: int) -> Batch:
+        """Returns the batch of a training step, see `batch`.
 
         Args:
-            step: int, 0 first, over all epochs.
+            step: int. Number of the step over all epochs, 0 first.
         """
         return self.batch(self.batch_indices(*divmod(int(step), len(self))))
 
-    def evaluation_batch(self, number):
-        """A batch of those that hold every pair once, by length; see `batch`.
+    def evaluation_batch(self, number: int) -> Batch:
+        """Returns a batch of those that hold every pair once, by length.
 
         Args:
-            number: int, 0 first.
+            number: int. Number of the batch, 0 first.
         """
         return self.batch(self.batch_indices(None, int(number)))
 
-    def train_dataset(self, first_step=0):
-        """Endless `tf.data.Dataset` of batches, from a step of training on.
+    def train_dataset(self, first_step: int = 0) -> "tf.data.Dataset":
+        """Returns an endless `tf.data.Dataset` of batches, epoch after epoch.
 
         Args:
-            first_step: int. Batches to leave out, as seen already.
+            first_step: int. The training step to begin with; the batches
+                before it are left out, as seen already. Defaults to `0`.
         """
         import tensorflow as tf
 
         steps = tf.data.Dataset.range(first_step, tf.int64.max)
         return _dataset(steps, self.train_batch)
 
-    def evaluation_dataset(self):
-        """`tf.data.Dataset` of every pair once."""
+    def evaluation_dataset(self) -> "tf.data.Dataset":
+        """Returns a `tf.data.Dataset` of batches that holds every pair once."""
         import tensorflow as tf
 
         numbers = tf.data.Dataset.range(len(self))
@@ -160,71 +198,119 @@ class TokenBatches:
 
 @dataclasses.dataclass(frozen=True)
 class _Epoch:
-    """What chance decides of an epoch: which pairs meet, and when.
+    """Holds the random draws of an epoch: its shuffling and its batch order.
 
     Attributes:
-        windows: int array, where each window starts in the order of lengths,
-            and the end. Pairs change places within a window.
-        key: uint64, of the permutations of the windows.
-        sequence: int array, the batches in the order in which they come.
+        bucket_starts: int array `(num_buckets + 1,)`. Position at which each
+            bucket starts in the order of lengths, and at which the last ends.
+        key: uint64. Key of the permutations of the buckets.
+        batch_order: int array `(num_batches,)`. The batches in the order in
+            which they come.
     """
 
-    windows: np.ndarray
+    bucket_starts: np.ndarray
     key: np.uint64
-    sequence: np.ndarray
+    batch_order: np.ndarray
 
-    def shuffled(self, places):
-        """The places in the order of lengths that come to these."""
-        window = np.searchsorted(self.windows, places, side="right") - 1
-        starts = self.windows[window]
-        sizes = self.windows[window + 1] - starts
-        keys = window.astype(np.uint64) * _KEY_STEP + self.key
-        return starts + keyed_permutation(places - starts, sizes, keys)
+    def shuffled(self, positions: np.ndarray) -> np.ndarray:
+        """Returns where the pairs come from that are shuffled to `positions`.
+
+        A pair comes from another position of its bucket. No bucket is
+        shuffled as a whole, so a batch costs the same whatever their sizes.
+
+        Args:
+            positions: int array `(B,)` of positions in the order of lengths.
+
+        Returns:
+            Int64 array `(B,)` of positions.
+        """
+        bucket = np.searchsorted(self.bucket_starts, positions, "right") - 1
+        starts = self.bucket_starts[bucket]
+        sizes = self.bucket_starts[bucket + 1] - starts
+        keys = bucket.astype(np.uint64) * _KEY_STEP + self.key
+        return starts + keyed_permutation(positions - starts, sizes, keys)
 
 
-def _windows(order, phase):
-    """Starts of the stretches of one longer side and about one difference."""
-    window = (order.difference + phase) // _WINDOW
-    is_new = np.ones(len(window), bool)
-    is_new[1:] = (np.diff(window) != 0) | (np.diff(order.longest) != 0)
-    return np.append(order.starts[:-1][is_new], order.starts[-1])
+def _bucket_starts(order: LengthOrder, offset: int) -> np.ndarray:
+    """Returns the positions at which shuffle buckets start, and the end.
+
+    A bucket joins length groups of one longer side and of two neighbouring
+    differences: -2 and -1, or 0 and 1, with the offset 0; -1 and 0, or 1 and
+    2, with the offset 1.
+
+    For example, where `order.longest` is `[2, 3, 3, 3]`, `order.difference` is
+    `[0, -1, 0, 1]` and `order.starts` is `[0, 4, 6, 7, 9]`, the buckets start
+    at `[0, 4, 6]` and end at 9 with the offset 0; with the offset 1 they start
+    at `[0, 4, 7]`.
+    """
+    rounded = (order.difference + offset) // _BUCKET_WIDTH
+    is_first = np.ones(len(rounded), bool)
+    is_first[1:] = (np.diff(rounded) != 0) | (np.diff(order.longest) != 0)
+    return np.append(order.starts[:-1][is_first], order.starts[-1])
 
 
-def _cut(order, batch_tokens):
-    """Bounds of batches in the order of lengths, each as large as fits."""
+def _batch_bounds(order: LengthOrder, batch_tokens: int) -> np.ndarray:
+    """Returns the positions at which batches start, and the end.
+
+    Each batch is as large as fits: the one that a loop over the pairs would
+    fill. This loop goes over the lengths instead, which are few.
+    """
     is_last = np.append(np.diff(order.longest) != 0, True)
     lengths = order.longest[is_last]
-    # Where the pairs of each length end, and how many of them fit.
+    # Position at which the pairs of each length end, and how many of them fit.
     ends = order.starts[1:][is_last]
     rows = np.maximum(batch_tokens // lengths, 1)
-    bounds = []
+    bounds: list[np.ndarray | list[int]] = []
     start = 0
-    for group, end in enumerate(ends.tolist()):
+    for length, end in enumerate(ends.tolist()):
         if start >= end:
+            # A batch of shorter pairs took all of this length.
             continue
-        # Batches of this length alone, and what is left of it.
-        whole = np.arange(start, end + 1, rows[group])
-        bounds.append(whole[:-1])
-        start = int(whole[-1])
+        # Batches of this length alone, then one of its rest and longer pairs.
+        full = np.arange(start, end + 1, rows[length])
+        bounds.append(full[:-1])
+        start = int(full[-1])
         if start < end:
             bounds.append([start])
-            start = _end_of_batch(start, group, ends, rows)
+            start = _batch_end(start, length, ends, rows)
     return np.concatenate([*bounds, order.starts[-1:]])
 
 
-def _end_of_batch(start, group, ends, rows):
-    """How far a batch reaches: into longer pairs while there is room."""
+def _batch_end(
+    start: int, length: int, ends: np.ndarray, rows: np.ndarray
+) -> int:
+    """Returns where a batch ends that goes on into longer pairs.
+
+    Args:
+        start: int. Position at which the batch starts.
+        length: int. Index of the length of its first pair.
+        ends: int array. Position at which the pairs of each length end.
+        rows: int array. How many pairs of each length fit into a batch.
+    """
     stop = start
-    while group < len(ends) and stop < start + rows[group]:
-        stop = min(int(ends[group]), start + int(rows[group]))
-        if stop < ends[group]:
+    # A longer pair makes the whole batch longer, so fewer rows fit.
+    while length < len(ends) and stop < start + rows[length]:
+        stop = min(int(ends[length]), start + int(rows[length]))
+        if stop < ends[length]:
             break
-        group += 1
+        length += 1
     return stop
 
 
-def _pad(ids, offsets, indices):
-    """Rows of ids, each with an end of sentence, padded with 0 on the right."""
+def _pad(
+    ids: np.ndarray, offsets: np.ndarray, indices: np.ndarray
+) -> np.ndarray:
+    """Returns sentences with an end of sentence each, padded with 0.
+
+    Args:
+        ids: int array, the ids of all sentences one after another.
+        offsets: int array, the offset of each sentence in `ids`.
+        indices: int array `(B,)`, the sentences to take.
+
+    Returns:
+        Int32 array `(B, T)`, where `T` is the length of the longest sentence,
+        its end included.
+    """
     starts = offsets[indices]
     lengths = offsets[indices + 1] - starts
     columns = np.arange(lengths.max() + 1)
@@ -235,19 +321,24 @@ def _pad(ids, offsets, indices):
     return rows
 
 
-def _dataset(numbers, batch):
-    """The batches that `batch` makes of a data set of numbers.
+def _dataset(
+    numbers: "tf.data.Dataset", batch: Callable[[int], Batch]
+) -> "tf.data.Dataset":
+    """Returns the batches that `batch` makes of a data set of numbers.
 
-    Not `from_generator`: it has the C library give memory back to the system
-    all the time (M_TRIM_THRESHOLD), and every step of training take it again.
+    `from_generator` would not do: it has the C library give memory back to
+    the system all the time (M_TRIM_THRESHOLD), which every training step then
+    takes anew.
     """
     import tensorflow as tf
 
-    def load(number):
+    def load(number: int) -> tuple[np.ndarray, ...]:
         inputs, labels = batch(number)
         return *inputs.values(), labels
 
-    def to_batch(number):
+    def to_batch(
+        number: "tf.Tensor",
+    ) -> "tuple[dict[str, tf.Tensor], tf.Tensor]":
         arrays = tf.numpy_function(load, [number], [tf.int32] * 3)
         for array in arrays:
             array.set_shape((None, None))
@@ -255,7 +346,7 @@ def _dataset(numbers, batch):
         return {"source_token_ids": source, "target_token_ids": target}, labels
 
     options = tf.data.Options()
-    # Of several machines each takes its rows of every batch.
+    # Each of several machines takes its rows of every batch.
     options.experimental_distribute.auto_shard_policy = (
         tf.data.experimental.AutoShardPolicy.DATA
     )

@@ -1,11 +1,13 @@
-"""What of a row of token ids is text."""
+"""Removes the special ids from a row of token ids."""
+
+from collections.abc import Iterable
 
 
-def ids_of_text(row, end_id, padding_id):
-    """The ids before the end of sentence, without padding.
+def ids_of_text(row: Iterable[int], end_id: int, padding_id: int) -> list[int]:
+    """Returns the ids before the end of sentence, without padding.
 
     Args:
-        row: iterable of int, as a search returns it.
+        row: iterable of int, such as beam search returns.
         end_id: int. Id of the end of sentence.
         padding_id: int. Id of padding.
 

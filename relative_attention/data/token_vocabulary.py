@@ -1,8 +1,12 @@
-"""Text to token ids and back, by a list of tokens."""
+"""Encodes text as token ids and back, by a list of tokens."""
 
 import collections
 import json
 import pathlib
+from collections.abc import Iterable
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
 
 import sentencepiece
 
@@ -14,30 +18,35 @@ from relative_attention.json_file import read_json_object
 from relative_attention.json_file import read_regular_file
 
 _PADDING, _START, _END, _UNKNOWN = "<blank>", "<s>", "</s>", "<unk>"
-_TOKENIZER = ".sentencepiece"
+# Added to the name of a vocabulary, it names the file of its tokeniser.
+_TOKENIZER_SUFFIX = ".sentencepiece"
 
 
 class TokenVocabulary:
-    """The words or pieces of a tokenised text, an id each, as in OpenNMT-tf.
+    """Encodes text as the words or pieces of a list, as OpenNMT-tf does.
 
-    A line is cut at its blanks (ASCII white space, as in OpenNMT-tf), so it
-    must be tokenised already; or a SentencePiece model cuts it, and joins the
-    tokens of a translation. What is no token of the vocabulary is unknown.
+    A line is split at its blanks (ASCII white space, as in OpenNMT-tf), so it
+    must be tokenised already. Alternatively, a SentencePiece model splits it,
+    and joins the tokens of a translation. A token that the vocabulary does not
+    have is unknown.
 
-    Ids: padding 0, end of sentence 1, start 2, unknown the last. `<blank>` as
-    a word of a text is unknown too.
+    Ids: padding 0, end of sentence 1, start 2, unknown the last. The word
+    `<blank>` in a text is unknown too.
 
     Args:
         tokens: list of strings by id: `"<blank>"`, `"</s>"`, `"<s>"`, the
             others, and `"<unk>"`. The second and third may be others where
             neither `start` nor `end` is asked for.
         tokenizer: bytes. A serialised SentencePiece model. Defaults to
-            `None`, blanks.
-        start: bool. Whether `encode` puts the start before each line, as some
-            models want of their source. Defaults to `False`.
-        end: bool. Whether a model reads an end of sentence after each line.
-            Without it, `end_id` is that of padding. Defaults to `True`.
-        name: what to call it in an error. Defaults to `"The vocabulary"`.
+            `None`, which splits at blanks.
+        start: A boolean to indicate whether `encode` puts the start before
+            each line, as some models want of their source. Defaults to
+            `False`.
+        end: A boolean to indicate whether a model reads an end of sentence
+            after each line. Without it, `end_id` is the id of padding.
+            Defaults to `True`.
+        name: string. The name of the vocabulary in an error. Defaults to
+            `"The vocabulary"`.
 
     Raises:
         InputError: if the tokens are not these, or `tokenizer` is no
@@ -49,12 +58,12 @@ class TokenVocabulary:
 
     def __init__(
         self,
-        tokens,
-        tokenizer=None,
-        start=False,
-        end=True,
-        name="The vocabulary",
-    ):
+        tokens: Iterable[str],
+        tokenizer: bytes | None = None,
+        start: bool = False,
+        end: bool = True,
+        name: str = "The vocabulary",
+    ) -> None:
         self.tokens = list(tokens)
         self.tokenizer = None if tokenizer is None else bytes(tokenizer)
         self.start = start
@@ -62,8 +71,9 @@ class TokenVocabulary:
         self.end_id = 1 if end else self.padding_id
         self._check_special(name)
         self._unknown_id = len(self.tokens) - 1
-        self._ids = {}
+        self._ids: dict[str, int] = {}
         for token_id, token in enumerate(self.tokens):
+            # The first of equal tokens counts, as in OpenNMT-tf.
             self._ids.setdefault(token, token_id)
         del self._ids[_PADDING]
         self._processor = None
@@ -71,13 +81,13 @@ class TokenVocabulary:
             self._processor = _load_processor(self.tokenizer)
 
     @classmethod
-    def train(cls, lines, size):
-        """The most frequent tokens of a text that is tokenised already.
+    def train(cls, lines: Iterable[str], size: int) -> "TokenVocabulary":
+        """Takes the most frequent tokens of a text that is tokenised already.
 
         Args:
-            lines: iterable of strings, blanks between the tokens.
-            size: int. Number of tokens, four of them special; fewer where the
-                text has no more.
+            lines: iterable of strings, with blanks between the tokens.
+            size: int. Number of tokens, four of them special. There are fewer
+                if the text does not have as many.
 
         Returns:
             `TokenVocabulary`.
@@ -97,19 +107,25 @@ class TokenVocabulary:
                 f"which has {len(counts):,}. `vocabulary.size` must be over "
                 f"{len(special)}, and the text must hold tokens."
             )
-        # Of equally frequent tokens the first by code points.
+        # Equally frequent tokens come in the order of their code points.
         order = sorted(counts, key=lambda token: (-counts[token], token))
         tokens = order[: size - len(special)]
         return cls([_PADDING, _END, _START, *tokens, _UNKNOWN])
 
     @classmethod
-    def from_opennmt_tf(cls, path, tokenizer=None, start=False, end=True):
-        """Read a vocabulary file of OpenNMT-tf.
+    def from_opennmt_tf(
+        cls,
+        path: pathlib.Path | str,
+        tokenizer: pathlib.Path | str | None = None,
+        start: bool = False,
+        end: bool = True,
+    ) -> "TokenVocabulary":
+        """Reads a vocabulary file of OpenNMT-tf.
 
-        It has a token a line: `<blank>`, `<s>`, `</s>` and the others;
-        `<unk>` is not in it. The `.vocab` file of SentencePiece, pieces and
-        scores, is taken as `onmt-build-vocab --from_format sentencepiece`
-        takes it. The ids are those of `load_opennmt_tf`.
+        The file has a token a line: `<blank>`, `<s>`, `</s>` and the others,
+        without `<unk>`. The `.vocab` file of SentencePiece, pieces and scores,
+        is read as `onmt-build-vocab --from_format sentencepiece` reads it. The
+        ids are those of `load_opennmt_tf`.
 
         Args:
             path: path of the file.
@@ -118,7 +134,7 @@ class TokenVocabulary:
                 OpenNMT-tf's data configuration, which has neither by default.
 
         Raises:
-            InputError: if a file is missing or is none of these.
+            InputError: if a file is missing or is not of this form.
         """
         lines = list(read_lines(path))
         pieces = _sentencepiece_pieces(lines)
@@ -133,7 +149,7 @@ class TokenVocabulary:
                 f"{', '.join(map(repr, lines[:3])) or 'an empty file'}. Give "
                 "the file that the model was trained with."
             )
-        # Here the end of sentence comes before the start.
+        # OpenNMT-tf has the start first, this package the end of sentence.
         tokens[1:3] = tokens[2:0:-1]
         model = None
         if tokenizer is not None:
@@ -146,8 +162,8 @@ class TokenVocabulary:
         return cls(tokens, model, start=start, end=end, name=str(path))
 
     @classmethod
-    def load(cls, path):
-        """Read a vocabulary that `save` wrote.
+    def load(cls, path: pathlib.Path | str) -> "TokenVocabulary":
+        """Reads a vocabulary that `save` wrote.
 
         Args:
             path: path of the file.
@@ -171,8 +187,8 @@ class TokenVocabulary:
             raise InputError(f"{path} is damaged: {error}.") from error
         return cls(**content, name=str(path))
 
-    def save(self, path):
-        """Write the vocabulary, and its tokeniser beside it.
+    def save(self, path: pathlib.Path | str) -> None:
+        """Writes the vocabulary, and its tokeniser in a file beside it.
 
         Args:
             path: path of the file.
@@ -180,7 +196,7 @@ class TokenVocabulary:
         path = pathlib.Path(path)
         tokenizer = None
         if self.tokenizer is not None:
-            tokenizer = path.name + _TOKENIZER
+            tokenizer = path.name + _TOKENIZER_SUFFIX
             with atomic_file(path.with_name(tokenizer)) as file:
                 file.write(self.tokenizer)
         with atomic_file(path, "w") as file:
@@ -196,14 +212,15 @@ class TokenVocabulary:
                 indent=0,
             )
 
-    def __len__(self):
+    def __len__(self) -> int:
+        """Returns the number of ids."""
         return len(self.tokens)
 
-    def encode(self, lines):
-        """Token ids of each line, without the end of sentence.
+    def encode(self, lines: Iterable[str]) -> list[list[int]]:
+        """Returns the token ids of each line, without the end of sentence.
 
         Args:
-            lines: list of strings.
+            lines: iterable of strings.
 
         Returns:
             List of lists of int.
@@ -214,11 +231,11 @@ class TokenVocabulary:
             for tokens in self._tokenize(list(lines))
         ]
 
-    def decode(self, token_ids):
-        """Text of each row of ids, up to its end of sentence.
+    def decode(self, token_ids: Iterable[Iterable[int]]) -> list[str]:
+        """Returns the text of each row of ids, up to its end of sentence.
 
         Args:
-            token_ids: iterable of rows of int; padding is left out.
+            token_ids: iterable of rows of int, whose padding is left out.
 
         Returns:
             List of strings.
@@ -231,8 +248,8 @@ class TokenVocabulary:
             return [" ".join(tokens) for tokens in rows]
         return [self._processor.decode_pieces(tokens) for tokens in rows]
 
-    def pieces(self, token_ids):
-        """The tokens of one row of ids, for pictures.
+    def pieces(self, token_ids: Iterable[int]) -> list[str]:
+        """Returns the tokens of one row of ids, for pictures.
 
         Args:
             token_ids: iterable of int.
@@ -242,12 +259,14 @@ class TokenVocabulary:
         """
         return [self.tokens[int(i)] for i in token_ids]
 
-    def _tokenize(self, lines):
+    def _tokenize(self, lines: list[str]) -> list[list[str]]:
+        """Splits each line into tokens."""
         if self._processor is not None:
             return self._processor.encode(lines, out_type=str)
         return [_split(line) for line in lines]
 
-    def _check_special(self, name):
+    def _check_special(self, name: str) -> None:
+        """Raises `InputError` unless the special tokens have their ids."""
         wanted = [_PADDING]
         if self.start or self.end:
             wanted += [_END, _START]
@@ -262,14 +281,19 @@ class TokenVocabulary:
             )
 
 
-def _split(line):
-    # Bytes are split at ASCII white space alone: others, such as U+00A0, may
-    # be part of a token.
+def _split(line: str) -> list[str]:
+    """Splits a line at ASCII white space."""
+    # As bytes: strings are split at other white space too, such as U+00A0,
+    # which may be part of a token.
     return [token.decode() for token in line.encode().split()]
 
 
-def _check_content(content):
-    """Raise `ValueError` unless it is what `save` writes."""
+def _check_content(content: Mapping[str, Any]) -> None:
+    """Raises `ValueError` unless the content of a file is as `save` writes it.
+
+    Args:
+        content: the JSON object of the file.
+    """
     kinds = {
         "tokenizer": str | None,
         "tokens": list,
@@ -297,8 +321,12 @@ def _check_content(content):
         )
 
 
-def _sentencepiece_pieces(lines):
-    """The pieces of a `.vocab` file, or `None` if it is none."""
+def _sentencepiece_pieces(lines: Sequence[str]) -> list[str] | None:
+    """Returns the pieces of a SentencePiece `.vocab` file.
+
+    Returns:
+        List of strings, or `None` if the lines are not of such a file.
+    """
     if not lines or lines[0].split("\t")[0] == _PADDING:
         return None
     fields = [line.rsplit("\t", 1) for line in lines]
@@ -308,7 +336,8 @@ def _sentencepiece_pieces(lines):
     return [piece for piece, _ in fields if piece not in special]
 
 
-def _is_number(text):
+def _is_number(text: str) -> bool:
+    """Returns whether a text is written as a number."""
     try:
         float(text)
     except ValueError:
@@ -316,7 +345,10 @@ def _is_number(text):
     return True
 
 
-def _load_processor(model):
+def _load_processor(
+    model: bytes,
+) -> sentencepiece.SentencePieceProcessor:
+    """Loads a serialised SentencePiece model, or raises `InputError`."""
     processor = sentencepiece.SentencePieceProcessor()
     try:
         processor.load_from_serialized_proto(model)

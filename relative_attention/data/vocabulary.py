@@ -1,4 +1,4 @@
-"""Text to token ids and back, by SentencePiece."""
+"""Encodes text as token ids and back, by SentencePiece."""
 
 import io
 import itertools
@@ -6,6 +6,8 @@ import math
 import pathlib
 import random
 import re
+from collections.abc import Iterable
+from typing import Any
 
 import sentencepiece
 
@@ -15,33 +17,34 @@ from relative_attention.data.sentencepiece_ids import with_our_ids
 from relative_attention.data.token_rows import ids_of_text
 from relative_attention.errors import InputError
 
-# Bounds what training of a vocabulary holds in memory, and its time; of more
-# text than this, so many lines are drawn.
+# Bounds the memory and the time that training of a vocabulary takes. Of more
+# text, so many lines are drawn.
 _MAX_TRAINING_LINES = 1_000_000
-# SentencePiece, of text that has fewer pieces than asked for.
+# The error of SentencePiece if text has fewer pieces than asked for.
 _TOO_MANY = "Vocabulary size too high"
 
 
 class Vocabulary:
-    """Byte-pair pieces that restore every line exactly.
+    """Encodes text as byte-pair pieces that restore every line exactly.
 
     Ids: padding 0, end of sentence 1, unknown 2. Text is taken as it is (no
-    normalisation), and what the training text lacked is spelt in bytes, so
-    that `decode(encode(line))` is the line and nothing is ever unknown. One
-    character is lost: U+2581, SentencePiece's mark for a blank, comes back as
-    a blank.
+    normalisation), and characters that the training text lacked are spelt in
+    bytes, so that `decode(encode([line])) == [line]` and nothing is ever
+    unknown. One character is lost: U+2581, SentencePiece's mark for a blank,
+    comes back as a blank.
 
     Args:
         model: bytes. A serialised SentencePiece model with these ids.
 
     Raises:
-        InputError: if `model` is none.
+        InputError: if `model` is not a SentencePiece model, or has other ids
+            for padding and end of sentence.
     """
 
     padding_id = 0
     end_id = 1
 
-    def __init__(self, model):
+    def __init__(self, model: bytes) -> None:
         self.model = bytes(model)
         self._processor = sentencepiece.SentencePieceProcessor()
         try:
@@ -59,18 +62,20 @@ class Vocabulary:
             )
 
     @classmethod
-    def train(cls, lines, size, or_fewer=False):
-        """Learn a vocabulary from text.
+    def train(
+        cls, lines: Iterable[str], size: int, or_fewer: bool = False
+    ) -> "Vocabulary":
+        """Learns a vocabulary from text.
 
         The same text gives the same vocabulary. Of more than a million lines,
-        a million drawn at random (with the same seed always) are learnt from.
+        a million are drawn at random, always with the same seed.
 
         Args:
-            lines: iterable of strings. For a joint vocabulary, of both
-                languages.
+            lines: iterable of strings, the lines of both languages for a
+                joint vocabulary.
             size: int. Number of pieces, 259 of them special or bytes.
-            or_fewer: bool. Whether to learn as many pieces as the text
-                carries where these are fewer. Defaults to `False`.
+            or_fewer: A boolean to indicate whether to learn fewer pieces if
+                the text does not carry as many. Defaults to `False`.
 
         Returns:
             `Vocabulary`.
@@ -100,14 +105,14 @@ class Vocabulary:
             ) from error
 
     @classmethod
-    def load(cls, path):
-        """Read a vocabulary that `save` wrote.
+    def load(cls, path: pathlib.Path | str) -> "Vocabulary":
+        """Reads a vocabulary that `save` wrote.
 
         Args:
             path: path of the file.
 
         Raises:
-            InputError: if the file is missing or is no vocabulary.
+            InputError: if the file is missing or is not a vocabulary.
         """
         try:
             return cls(pathlib.Path(path).read_bytes())
@@ -115,19 +120,20 @@ class Vocabulary:
             raise InputError(f"No vocabulary at {path}: {error}.") from error
 
     @classmethod
-    def from_sentencepiece(cls, path):
-        """Read a SentencePiece model of one's own.
+    def from_sentencepiece(cls, path: pathlib.Path | str) -> "Vocabulary":
+        """Reads a SentencePiece model that was trained elsewhere.
 
-        It may have been trained anyhow; it spells a text with the same
-        pieces, and only its ids change. What it was trained without, such as
-        byte fallback, it lacks here too: its normalisation stays, and what it
-        cannot spell is unknown.
+        The model may have been trained with any options. It spells a text
+        with the same pieces as before, and only its ids change. It gains no
+        byte fallback: its normalisation stays, and what it cannot spell is
+        unknown.
 
         Args:
             path: path of the file.
 
         Raises:
-            InputError: if the file is missing or is no SentencePiece model.
+            InputError: if the file is missing or is not a SentencePiece
+                model.
         """
         try:
             model = pathlib.Path(path).read_bytes()
@@ -137,8 +143,8 @@ class Vocabulary:
             ) from error
         return cls(with_our_ids(model, path))
 
-    def save(self, path):
-        """Write the SentencePiece model.
+    def save(self, path: pathlib.Path | str) -> None:
+        """Writes the SentencePiece model.
 
         Args:
             path: path of the file.
@@ -146,25 +152,26 @@ class Vocabulary:
         with atomic_file(path) as file:
             file.write(self.model)
 
-    def __len__(self):
+    def __len__(self) -> int:
+        """Returns the number of ids."""
         return self._processor.get_piece_size()
 
-    def encode(self, lines):
-        """Token ids of each line, without the end of sentence.
+    def encode(self, lines: Iterable[str]) -> list[list[int]]:
+        """Returns the token ids of each line, without the end of sentence.
 
         Args:
-            lines: list of strings.
+            lines: iterable of strings.
 
         Returns:
             List of lists of int.
         """
         return self._processor.encode(list(lines))
 
-    def decode(self, token_ids):
-        """Text of each row of ids, up to its end of sentence.
+    def decode(self, token_ids: Iterable[Iterable[int]]) -> list[str]:
+        """Returns the text of each row of ids, up to its end of sentence.
 
         Args:
-            token_ids: iterable of rows of int; padding is left out.
+            token_ids: iterable of rows of int, whose padding is left out.
 
         Returns:
             List of strings.
@@ -172,11 +179,11 @@ class Vocabulary:
         rows = [
             ids_of_text(row, self.end_id, self.padding_id) for row in token_ids
         ]
-        # SentencePiece makes a string, not a list, of no rows.
+        # Of no rows, SentencePiece makes a string in place of a list.
         return self._processor.decode(rows) if rows else []
 
-    def pieces(self, token_ids):
-        """The pieces of one row of ids, for pictures.
+    def pieces(self, token_ids: Iterable[int]) -> list[str]:
+        """Returns the pieces of one row of ids, for pictures.
 
         Args:
             token_ids: iterable of int.
@@ -187,15 +194,15 @@ class Vocabulary:
         return [self._processor.id_to_piece(int(i)) for i in token_ids]
 
 
-def _learn(lines, size, **options):
-    """A serialised SentencePiece model."""
+def _learn(lines: Iterable[str], size: int, **options: Any) -> bytes:
+    """Trains a SentencePiece model, and returns it serialised."""
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(lines),
         model_writer=model,
         model_type="bpe",
         vocab_size=size,
-        # What makes it lossless.
+        # These four make it lossless.
         normalization_rule_name="identity",
         remove_extra_whitespaces=False,
         character_coverage=1.0,
@@ -210,21 +217,28 @@ def _learn(lines, size, **options):
     return model.getvalue()
 
 
-def _sample(lines, size):
-    """Up to `size` of the lines, drawn in one pass: a list.
+def _sample(lines: Iterable[str], size: int) -> list[str]:
+    """Returns up to `size` of the lines, drawn at random in one pass.
 
-    Li's algorithm L, which passes most lines by unseen. Not SentencePiece's
-    own drawing, which has another seed in every process.
+    This is algorithm L, which skips most lines without a draw for each.
+    SentencePiece's own sampling has another seed in every process.
+
+    Reference:
+     - [Li, 1994](https://doi.org/10.1145/198429.198435)
     """
     lines = iter(lines)
     sample = list(itertools.islice(lines, size))
     if len(sample) < size:
         return sample
     draw = random.Random(0)
+    # As if each line had drawn a number in (0, 1], and the sample were those
+    # with the least: the greatest number in the sample.
     weight = 1.0
     while True:
-        # `1 - random()` is never 0.
+        # `random()` may be 0, whose logarithm is infinite; `1 - random()` is
+        # never 0.
         weight *= math.exp(math.log(1 - draw.random()) / size)
+        # The number of lines until one draws less follows a geometric law.
         skip = math.floor(math.log(1 - draw.random()) / math.log1p(-weight))
         following = list(itertools.islice(lines, skip, skip + 1))
         if not following:
@@ -232,8 +246,11 @@ def _sample(lines, size):
         sample[draw.randrange(size)] = following[0]
 
 
-def _reason(error):
-    """What SentencePiece complains of, in words; as it says it otherwise."""
+def _reason(error: RuntimeError) -> str:
+    """Returns what SentencePiece complains of, in words where they are known.
+
+    Other errors are returned as SentencePiece words them.
+    """
     text = str(error)
     if "sentences_.empty" in text:
         return "there is no text"

@@ -1,13 +1,18 @@
-"""What the tokens of a translation attend to in the source."""
+"""The alignment of a translation: what its tokens attend to in the source."""
+
+from typing import Any
 
 from keras import ops
 
-from relative_attention.decoding.start_token_id import start_token_id
+from relative_attention.decoding.start_and_end import start_token_id
 from relative_attention.models.decoder_inputs import decoder_inputs
+from relative_attention.tensor_type import Tensor
 
 
-def alignment(model, source_token_ids, token_ids):
-    """Cross-attention scores of translations that are known.
+def alignment(
+    model: Any, source_token_ids: Tensor, token_ids: Tensor
+) -> Tensor:
+    """Computes the cross-attention scores of translations that are known.
 
     Args:
         model: `Transformer`.

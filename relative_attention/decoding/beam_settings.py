@@ -1,6 +1,7 @@
-"""How wide a beam may be, and how strong its penalty."""
+"""Checks of how wide a beam is, and how strong its length penalty."""
 
 import math
+from typing import Any
 
 from relative_attention.argument_checks import checked_number
 
@@ -9,8 +10,8 @@ from relative_attention.argument_checks import checked_number
 _MAX_LOGITS = 2**27
 
 
-def check_num_beams(model, num_beams):
-    """Refuse a beam that memory is hardly made for.
+def check_num_beams(model: Any, num_beams: int) -> None:
+    """Refuses a beam that memory is hardly made for.
 
     Args:
         model: `Transformer`, or anything with its `config`, or without.
@@ -31,8 +32,12 @@ def check_num_beams(model, num_beams):
         )
 
 
-def check_length_penalty(length_penalty):
-    """The penalty as a float; `ValueError` if it is none."""
+def check_length_penalty(length_penalty: Any) -> float:
+    """Returns the exponent of the length penalty as a float.
+
+    Raises:
+        ValueError: if it is no number, below 0 or not finite.
+    """
     return checked_number(
         "length_penalty",
         length_penalty,

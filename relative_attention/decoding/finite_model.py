@@ -1,4 +1,6 @@
-"""A model that gives numbers, or an error that says why it gives none."""
+"""The check that a model gives finite numbers."""
+
+from typing import Any
 
 import numpy as np
 from keras import ops
@@ -6,10 +8,11 @@ from keras import ops
 from relative_attention.errors import NotFiniteError
 from relative_attention.models.finite_weights import not_finite
 from relative_attention.models.weights import weight_name
+from relative_attention.tensor_type import Tensor
 
 
-def check_numbers(model, numbers):
-    """Raise unless what a model found for sentences are numbers.
+def check_numbers(model: Any, numbers: Tensor) -> None:
+    """Raises an error unless what a model found for sentences is finite.
 
     Of logits that are not finite a search would make empty lines.
 
@@ -18,8 +21,8 @@ def check_numbers(model, numbers):
         numbers: float tensor or array, scores or log-probabilities.
 
     Raises:
-        NotFiniteError: naming the weight that is not finite or, if there is
-            none, the dtype in which the logits are not.
+        NotFiniteError: naming the weight that is not finite or, where all
+            weights are, the dtype in which the logits are not.
     """
     if np.isfinite(ops.convert_to_numpy(numbers)).all():
         return
@@ -33,5 +36,5 @@ def check_numbers(model, numbers):
     )
 
 
-def _compute_dtype(model):
+def _compute_dtype(model: Any) -> str:
     return getattr(model, "compute_dtype", "the model's dtype")

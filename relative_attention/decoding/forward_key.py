@@ -1,12 +1,18 @@
-"""What a graph of a model was made of."""
+"""A key of the equations of a model, which tells whether a graph is stale."""
 
-import functools
+from collections.abc import Iterable
+from typing import Any
 
 import keras
 
+# Where Keras keeps the parts of a layer, under whatever names.
+_OF_LAYERS = ("_layers", "_trainable_variables", "_non_trainable_variables")
+# The kind of each type that was met.
+_KINDS: dict[type, type | None] = {}
 
-def forward_key(model):
-    """What the equations of a model consist of, to compare with later.
+
+def forward_key(model: Any) -> tuple[list[Any], list[Any]]:
+    """Lists what the equations of a model consist of, to compare with later.
 
     A graph holds the variables and the Python that the model had when it was
     made. A layer that has been replaced, adapted (`enable_lora`), quantized,
@@ -21,7 +27,8 @@ def forward_key(model):
         Pair of a key that compares by `==`, and a list of the objects whose
         identity it holds: an `id` says nothing once its object is gone.
     """
-    key, parts = [], []
+    key: list[Any] = []
+    parts: list[Any] = []
     seen = set()
     pending = [model]
     while pending:
@@ -31,39 +38,51 @@ def forward_key(model):
         seen.add(id(owner))
         parts.append(owner)
         key.append(id(owner))
-        if _kind(type(owner)) is keras.layers.Layer:
+        if _kind(owner) is keras.layers.Layer:
             # As Keras spells them, quantization included.
             key.append(owner.dtype_policy.name)
             key.append(owner.trainable)
-        for name, value in vars(owner).items():
-            if name[0] == "_" and name not in _OF_LAYERS or name == "built":
-                continue
-            kind = _kind(type(value))
-            if kind is None:
-                continue
-            if kind is not object:
-                found = _flat(value) if kind is list else (value,)
+        for name, value in _own_values(owner):
+            kind = _kind(value)
+            if kind in (keras.layers.Layer, keras.Variable, list):
+                found = _parts(value) if kind is list else [value]
                 parts += found
                 key.append(name)
                 key += map(id, found)
                 pending += (
-                    p for p in found if _kind(type(p)) is keras.layers.Layer
+                    part for part in found if _kind(part) is keras.layers.Layer
                 )
             # What training keeps with a model, such as `stop_training`, comes
             # and goes: of the model itself only its parts count.
-            elif owner is not model:
+            elif kind is object and owner is not model:
                 key.append(name)
                 key.append(value)
     return key, parts
 
 
-# Where Keras keeps the parts of a layer, under whatever names.
-_OF_LAYERS = ("_layers", "_trainable_variables", "_non_trainable_variables")
+def _own_values(owner: Any) -> Iterable[tuple[str, Any]]:
+    """Lists the attributes that say what a layer computes."""
+    return [
+        (name, value)
+        for name, value in vars(owner).items()
+        if name != "built" and (name[0] != "_" or name in _OF_LAYERS)
+    ]
 
 
-@functools.cache
-def _kind(of):
-    """A layer's, a variable's, a container's or a plain value's, or `None`."""
+def _kind(value: Any) -> type | None:
+    """Returns the kind of an attribute, by its type.
+
+    It is `Layer`, `Variable`, `list` for a container, `object` for a plain
+    value, and `None` for what says nothing of the equations.
+    """
+    of = type(value)
+    # Once for each type: a model has thousands of attributes.
+    if of not in _KINDS:
+        _KINDS[of] = _kind_of_type(of)
+    return _KINDS[of]
+
+
+def _kind_of_type(of: type) -> type | None:
     for kind in (keras.layers.Layer, keras.Variable):
         if issubclass(of, kind):
             return kind
@@ -74,13 +93,14 @@ def _kind(of):
     return None
 
 
-def _flat(value):
-    """The layers and variables in lists, tuples and dicts, however deep."""
+def _parts(container: Any) -> list[Any]:
+    """Lists the layers and variables of nested lists, tuples and dicts."""
     found = []
-    for item in value.values() if isinstance(value, dict) else value:
-        kind = _kind(type(item))
+    items = container.values() if isinstance(container, dict) else container
+    for item in items:
+        kind = _kind(item)
         if kind is list:
-            found += _flat(item)
+            found += _parts(item)
         elif kind in (keras.layers.Layer, keras.Variable):
             found.append(item)
     return found

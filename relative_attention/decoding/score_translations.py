@@ -1,8 +1,14 @@
-"""How probable a model finds translations that are given."""
+"""The probability that a model gives to translations that are there."""
 
 import contextlib
 import dataclasses
 import math
+from collections.abc import Callable
+from collections.abc import Iterator
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+from typing import NamedTuple
 
 import keras
 import numpy as np
@@ -10,14 +16,18 @@ from keras import ops
 
 from relative_attention.argument_checks import checked_sentences
 from relative_attention.decoding.finite_model import check_numbers
-from relative_attention.decoding.padded_rows import padded_rows
 from relative_attention.decoding.run_compiled import run_compiled
-from relative_attention.decoding.start_token_id import start_token_id
+from relative_attention.decoding.sentence_batches import longest_first_batches
+from relative_attention.decoding.sentence_batches import padded_rows
+from relative_attention.decoding.start_and_end import start_token_id
+from relative_attention.decoding.text_vocabulary import TextVocabulary
+from relative_attention.decoding.translator import Translator
 from relative_attention.errors import InputError
 from relative_attention.models.decoder_inputs import decoder_inputs
 from relative_attention.ops.token_log_likelihood import label_logit
 from relative_attention.ops.token_log_likelihood import log_normalizer
 from relative_attention.ops.token_log_likelihood import map_row_chunks
+from relative_attention.tensor_type import Tensor
 
 # Logits that a batch may have, whatever its tokens: 256 MB in float32.
 _MAX_LOGITS = 2**26
@@ -39,13 +49,18 @@ class TranslationScore:
     num_tokens: int
 
     @property
-    def perplexity(self):
-        """Inverse of the geometric mean of the tokens' probabilities."""
+    def perplexity(self) -> float:
+        """The inverse of the geometric mean of the tokens' probabilities."""
         return _perplexity(self.log_probability, self.num_tokens)
 
 
-def score_translations(translator, sources, targets, report=None):
-    """Score translations that are given, whoever made them.
+def score_translations(
+    translator: Translator,
+    sources: Sequence[str],
+    targets: Sequence[str],
+    report: Callable[[int], Any] | None = None,
+) -> list[TranslationScore]:
+    """Scores translations that are given, whoever made them.
 
     Pairs are sorted by length and scored in batches of about the same number
     of tokens, fewer where the vocabulary is large; the scores come back in
@@ -93,7 +108,7 @@ def score_translations(translator, sources, targets, report=None):
     _check_lengths(
         "targets", target_rows, longest + translator.max_extra_length
     )
-    scores = [None] * len(source_rows)
+    scores: dict[int, TranslationScore] = {}
     num_done = 0
     for batch in _batches(translator, source_rows, target_rows):
         totals = _score_batch(
@@ -108,11 +123,11 @@ def score_translations(translator, sources, targets, report=None):
         num_done += len(batch)
         if report is not None:
             report(num_done)
-    return scores
+    return [scores[index] for index in range(len(scores))]
 
 
-def corpus_perplexity(scores):
-    """Perplexity a token over many translations.
+def corpus_perplexity(scores: Sequence[TranslationScore]) -> float:
+    """Computes the perplexity a token over many translations.
 
     Args:
         scores: list of `TranslationScore`.
@@ -132,14 +147,14 @@ def corpus_perplexity(scores):
     )
 
 
-def _perplexity(log_probability, num_tokens):
+def _perplexity(log_probability: float, num_tokens: int) -> float:
     try:
         return math.exp(-log_probability / num_tokens)
     except OverflowError:
         return math.inf
 
 
-def _check(sources, targets):
+def _check(sources: list[str], targets: list[str]) -> None:
     if len(sources) != len(targets):
         raise ValueError(
             "`sources` and `targets` must have the same number of sentences. "
@@ -147,11 +162,13 @@ def _check(sources, targets):
         )
 
 
-def _encode(vocabulary, sentences):
+def _encode(
+    vocabulary: TextVocabulary, sentences: list[str]
+) -> list[list[int]]:
     return [[*row, vocabulary.end_id] for row in vocabulary.encode(sentences)]
 
 
-def _check_lengths(name, rows, longest):
+def _check_lengths(name: str, rows: list[list[int]], longest: int) -> None:
     lines = [n for n, row in enumerate(rows, start=1) if len(row) > longest]
     if not lines:
         return
@@ -167,38 +184,49 @@ def _check_lengths(name, rows, longest):
     )
 
 
-def _batches(translator, source_rows, target_rows):
-    """Indices of pairs of like length, the longest first."""
-
-    def lengths(index):
-        return len(target_rows[index]), len(source_rows[index])
-
-    longest_first = sorted(
-        range(len(source_rows)),
-        key=lambda index: (max(lengths(index)), lengths(index)),
-        reverse=True,
+def _batches(
+    translator: Translator,
+    source_rows: list[list[int]],
+    target_rows: list[list[int]],
+) -> Iterator[list[int]]:
+    """Groups pairs of like length, as far as tokens and logits allow."""
+    lengths = {}
+    for index, (source, target) in enumerate(zip(source_rows, target_rows)):
+        longer = max(len(source), len(target))
+        lengths[index] = (longer, len(target), len(source))
+    vocabulary_size = translator.model.config.vocabulary_size
+    return longest_first_batches(
+        lengths, min(translator.batch_tokens, _MAX_LOGITS // vocabulary_size)
     )
-    budget = min(
-        translator.batch_tokens,
-        _MAX_LOGITS // translator.model.config.vocabulary_size,
-    )
-    start = 0
-    while start < len(longest_first):
-        size = max(1, budget // max(lengths(longest_first[start])))
-        yield longest_first[start : start + size]
-        start += size
 
 
-def _score_batch(model, source_token_ids, labels):
-    """Log-probability of each row of labels: `(B, S)`, `(B, T)` -> `(B,)`."""
+class _Pairs(NamedTuple):
+    """Sources and the translations to score.
+
+    Attributes:
+        source_token_ids: int tensor `(B, S)`, padded with id 0.
+        labels: int tensor `(B, T)`, padded with id 0.
+    """
+
+    source_token_ids: Tensor
+    labels: Tensor
+
+
+def _score_batch(
+    model: Any, source_token_ids: np.ndarray, labels: np.ndarray
+) -> np.ndarray:
+    """Computes the log-probability of each row of labels.
+
+    `(B, S)`, `(B, T)` -> `(B,)`.
+    """
     with _no_gradients():
         log_probs = run_compiled(
             _label_log_probabilities,
             model,
-            {
-                "source_token_ids": ops.convert_to_tensor(source_token_ids),
-                "labels": ops.convert_to_tensor(labels),
-            },
+            _Pairs(
+                source_token_ids=ops.convert_to_tensor(source_token_ids),
+                labels=ops.convert_to_tensor(labels),
+            ),
         )
     # In float64: a sum of a few hundred tokens is as exact as each.
     log_probs = ops.convert_to_numpy(log_probs).astype("float64")
@@ -207,12 +235,12 @@ def _score_batch(model, source_token_ids, labels):
     return totals
 
 
-def _label_log_probabilities(model, tensors):
-    """Of every label, padding too: ids `(B, S)`, `(B, T)` -> `(B, T)`."""
-    labels = tensors["labels"]
+def _label_log_probabilities(model: Any, pairs: _Pairs) -> Tensor:
+    """Computes the log-probability of every label, padding too: `(B, T)`."""
+    labels = pairs.labels
     logits = model(
         {
-            "source_token_ids": tensors["source_token_ids"],
+            "source_token_ids": pairs.source_token_ids,
             "target_token_ids": decoder_inputs(labels, start_token_id(model)),
         },
         training=False,
@@ -227,8 +255,8 @@ def _label_log_probabilities(model, tensors):
     return ops.reshape(log_probs, ops.shape(labels))
 
 
-def _no_gradients():
-    """PyTorch would keep what a gradient needs; the others do not."""
+def _no_gradients() -> AbstractContextManager[Any]:
+    """Keeps PyTorch from storing what a gradient needs; the others do not."""
     if keras.backend.backend() != "torch":
         return contextlib.nullcontext()
     import torch

@@ -1,19 +1,29 @@
-"""Sentences in, sentences out."""
+"""The translator: sentences in, sentences out."""
 
 import functools
-
-import numpy as np
+from collections.abc import Callable
+from collections.abc import Sequence
+from typing import Any
+from typing import overload
 
 from relative_attention.argument_checks import checked_at_least
 from relative_attention.argument_checks import checked_sentences
 from relative_attention.decoding.beam_search import beam_search
 from relative_attention.decoding.beam_settings import check_length_penalty
 from relative_attention.decoding.beam_settings import check_num_beams
-from relative_attention.decoding.constraints import END_ID
-from relative_attention.decoding.constraints import IMPOSSIBLE
-from relative_attention.decoding.padded_rows import padded_rows
 from relative_attention.decoding.sample import sample
+from relative_attention.decoding.sentence_batches import longest_first_batches
+from relative_attention.decoding.sentence_batches import padded_rows
+from relative_attention.decoding.step_model import StepModel
+from relative_attention.decoding.text_vocabulary import TextVocabulary
 from relative_attention.decoding.translation import Translation
+from relative_attention.decoding.translation import read_translations
+from relative_attention.tensor_type import Tensor
+
+# Called after each batch with the number of sentences translated so far.
+Report = Callable[[int], Any]
+# `beam_search` or `sample` with its own settings.
+Decode = Callable[..., dict[str, Tensor]]
 
 
 class Translator:
@@ -55,18 +65,19 @@ class Translator:
 
     def __init__(
         self,
-        model,
-        vocabulary,
-        source_vocabulary=None,
-        num_beams=4,
-        length_penalty=0.6,
-        max_extra_length=50,
-        max_source_length=512,
-        batch_tokens=8192,
-        max_length=None,
-        min_length=0,
-    ):
-        self.model = model
+        model: StepModel,
+        vocabulary: TextVocabulary,
+        source_vocabulary: TextVocabulary | None = None,
+        num_beams: int = 4,
+        length_penalty: float = 0.6,
+        max_extra_length: int = 50,
+        max_source_length: int = 512,
+        batch_tokens: int = 8192,
+        max_length: int | None = None,
+        min_length: int = 0,
+    ) -> None:
+        # Scoring and pictures ask more of it than the steps of a search.
+        self.model: Any = model
         self.vocabulary = vocabulary
         self.source_vocabulary = source_vocabulary or vocabulary
         self.num_beams = checked_at_least("num_beams", num_beams, 1)
@@ -84,8 +95,29 @@ class Translator:
             self.max_length = checked_at_least("max_length", max_length, 0)
         self.min_length = checked_at_least("min_length", min_length, 0)
 
-    def translate(self, sentences, num_results=None, target_prefixes=None):
-        """The translation of each sentence, a list of strings.
+    @overload
+    def translate(
+        self,
+        sentences: Sequence[str],
+        num_results: None = None,
+        target_prefixes: Sequence[str] | None = ...,
+    ) -> list[str]: ...
+
+    @overload
+    def translate(
+        self,
+        sentences: Sequence[str],
+        num_results: int,
+        target_prefixes: Sequence[str] | None = ...,
+    ) -> list[list[str]]: ...
+
+    def translate(
+        self,
+        sentences: Sequence[str],
+        num_results: int | None = None,
+        target_prefixes: Sequence[str] | None = None,
+    ) -> list[str] | list[list[str]]:
+        """Translates each sentence.
 
         Args:
             sentences, num_results, target_prefixes: see `search`.
@@ -94,20 +126,41 @@ class Translator:
             List of strings; with `num_results` a list of lists of them, best
             first.
         """
-        found = self.search(sentences, num_results, target_prefixes)
         if num_results is None:
-            return [translation.text for translation in found]
+            best = self.search(sentences, None, target_prefixes)
+            return [translation.text for translation in best]
+        found = self.search(sentences, num_results, target_prefixes)
         return [[result.text for result in results] for results in found]
+
+    @overload
+    def search(
+        self,
+        sentences: Sequence[str],
+        num_results: None = None,
+        target_prefixes: Sequence[str] | None = ...,
+        return_attention: bool = ...,
+        report: Report | None = ...,
+    ) -> list[Translation]: ...
+
+    @overload
+    def search(
+        self,
+        sentences: Sequence[str],
+        num_results: int,
+        target_prefixes: Sequence[str] | None = ...,
+        return_attention: bool = ...,
+        report: Report | None = ...,
+    ) -> list[list[Translation]]: ...
 
     def search(
         self,
-        sentences,
-        num_results=None,
-        target_prefixes=None,
-        return_attention=False,
-        report=None,
-    ):
-        """Like `translate`, with scores, ids and what was cut.
+        sentences: Sequence[str],
+        num_results: int | None = None,
+        target_prefixes: Sequence[str] | None = None,
+        return_attention: bool = False,
+        report: Report | None = None,
+    ) -> list[Translation] | list[list[Translation]]:
+        """Translates by beam search, with scores, ids and what was cut.
 
         Args:
             sentences: list of strings, each a line of text.
@@ -142,21 +195,49 @@ class Translator:
         found = self._decode(
             sentences, decode, self.num_beams, target_prefixes, report
         )
-        return found if num_results else [results[0] for results in found]
+        return found if num_results else [best for best, *_ in found]
+
+    @overload
+    def sample(
+        self,
+        sentences: Sequence[str],
+        num_results: None = None,
+        temperature: float = ...,
+        top_k: int | None = ...,
+        top_p: float | None = ...,
+        seed: int | None = ...,
+        target_prefixes: Sequence[str] | None = ...,
+        return_attention: bool = ...,
+        report: Report | None = ...,
+    ) -> list[Translation]: ...
+
+    @overload
+    def sample(
+        self,
+        sentences: Sequence[str],
+        num_results: int,
+        temperature: float = ...,
+        top_k: int | None = ...,
+        top_p: float | None = ...,
+        seed: int | None = ...,
+        target_prefixes: Sequence[str] | None = ...,
+        return_attention: bool = ...,
+        report: Report | None = ...,
+    ) -> list[list[Translation]]: ...
 
     def sample(
         self,
-        sentences,
-        num_results=None,
-        temperature=1.0,
-        top_k=None,
-        top_p=None,
-        seed=None,
-        target_prefixes=None,
-        return_attention=False,
-        report=None,
-    ):
-        """Translations drawn at random, see `relative_attention.sample`.
+        sentences: Sequence[str],
+        num_results: int | None = None,
+        temperature: float = 1.0,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        seed: int | None = None,
+        target_prefixes: Sequence[str] | None = None,
+        return_attention: bool = False,
+        report: Report | None = None,
+    ) -> list[Translation] | list[list[Translation]]:
+        """Draws translations at random, see `relative_attention.sample`.
 
         Args:
             temperature, top_k, top_p, seed: see `relative_attention.sample`.
@@ -179,130 +260,93 @@ class Translator:
         found = self._decode(
             sentences, decode, num_draws, target_prefixes, report
         )
-        return found if num_results else [results[0] for results in found]
+        return found if num_results else [best for best, *_ in found]
 
-    def _decode(self, sentences, decode, num_beams, target_prefixes, report):
-        """Lists of `Translation`, of each sentence, by `decode`."""
+    def _decode(
+        self,
+        sentences: Sequence[str],
+        decode: Decode,
+        num_beams: int,
+        target_prefixes: Sequence[str] | None,
+        report: Report | None,
+    ) -> list[list[Translation]]:
+        """Decodes sentences in batches, and puts them back in their order.
+
+        Args:
+            sentences, target_prefixes, report: see `search`.
+            decode: `beam_search` or `sample` with its settings.
+            num_beams: int. Hypotheses a sentence, which all take memory.
+
+        Returns:
+            For each sentence its list of `Translation`.
+        """
         sentences = checked_sentences("sentences", sentences)
-        if target_prefixes is not None:
-            target_prefixes = _checked_prefixes(target_prefixes, sentences)
+        prefixes = self._encoded_prefixes(target_prefixes, len(sentences))
         rows = self.source_vocabulary.encode(sentences)
-        prefixes = [()] * len(rows)
-        if target_prefixes is not None:
-            prefixes = self.vocabulary.encode(target_prefixes)
         limit = self.max_source_length - 1
-        found = [
-            [Translation("", 0.0, was_cut=len(row) > limit)] for row in rows
-        ]
-        searched = [
-            index
-            for index, sentence in enumerate(sentences)
-            if sentence.strip()
-        ]
-        num_done = len(sentences) - len(searched)
-        for batch in self._batches(rows, searched, num_beams):
+        was_cut = [len(row) > limit for row in rows]
+        # What a blank line gets, which is not searched for.
+        found = [[Translation("", 0.0, was_cut=cut)] for cut in was_cut]
+        lengths = {}
+        for index, sentence in enumerate(sentences):
+            if sentence.strip():
+                length = min(len(rows[index]) + 1, self.max_source_length)
+                lengths[index] = (length * num_beams, len(rows[index]))
+        num_done = len(sentences) - len(lengths)
+        for batch in longest_first_batches(lengths, self.batch_tokens):
+            source_rows = [
+                (*rows[index][:limit], self.source_vocabulary.end_id)
+                for index in batch
+            ]
             results = self._decode_batch(
-                [
-                    (*rows[index][:limit], self.source_vocabulary.end_id)
-                    for index in batch
-                ],
-                [prefixes[index] for index in batch],
-                decode,
+                decode, source_rows, [prefixes[index] for index in batch]
             )
-            for index, translations in zip(batch, results):
-                was_cut = len(rows[index]) > limit
-                found[index] = [
-                    Translation(was_cut=was_cut, **translation)
-                    for translation in translations
-                ]
+            translations = read_translations(
+                results,
+                source_rows,
+                [was_cut[index] for index in batch],
+                self.vocabulary,
+            )
+            for index, results_of_one in zip(batch, translations):
+                found[index] = results_of_one
             num_done += len(batch)
             if report is not None:
                 report(num_done)
         return found
 
-    def _batches(self, rows, searched, num_beams):
-        """Indices of sentences of like length, the longest first.
-
-        The longest come first so that a batch too large for the memory is
-        noticed at once and not after an hour.
-        """
-        longest_first = sorted(searched, key=lambda i: -len(rows[i]))
-        start = 0
-        while start < len(longest_first):
-            length = min(
-                len(rows[longest_first[start]]) + 1, self.max_source_length
-            )
-            size = max(1, self.batch_tokens // (length * num_beams))
-            yield longest_first[start : start + size]
-            start += size
-
-    def _decode_batch(self, rows, prefixes, decode):
-        """For each row its results, dicts of what a `Translation` holds."""
-        results = decode(
+    def _decode_batch(
+        self,
+        decode: Decode,
+        source_rows: Sequence[Sequence[int]],
+        prefixes: Sequence[Sequence[int]],
+    ) -> dict[str, Tensor]:
+        """Decodes a batch of rows of ids, held to the translator's lengths."""
+        return decode(
             self.model,
-            padded_rows(rows),
+            padded_rows(source_rows),
             max_extra_length=self.max_extra_length,
             max_length=self.max_length,
             min_length=self.min_length,
             target_prefix=padded_rows(prefixes) if any(prefixes) else None,
         )
-        token_ids = np.asarray(results["token_ids"])
-        scores = np.asarray(results["scores"]).tolist()
-        attention = results.get("attention")
-        _, num_results, length = token_ids.shape
-        texts = self.vocabulary.decode(
-            token_ids.reshape(len(rows) * num_results, length)
-        )
-        translations = []
-        for number, row in enumerate(rows):
-            translations.append([])
-            for rank in range(num_results):
-                if rank and scores[number][rank] < IMPOSSIBLE / 2:
-                    break
-                ids = _until_end(token_ids[number, rank])
-                translation = {
-                    # A translation is a line: whoever reads it counts lines.
-                    "text": texts[number * num_results + rank].replace(
-                        "\n", " "
-                    ),
-                    "score": scores[number][rank],
-                    "source_token_ids": tuple(row),
-                    "token_ids": ids,
-                }
-                if attention is not None:
-                    translation["attention"] = np.asarray(
-                        attention[number, rank, :, :, : len(ids), : len(row)]
-                    )
-                translations[-1].append(translation)
-        return translations
+
+    def _encoded_prefixes(
+        self, target_prefixes: Sequence[str] | None, num_sentences: int
+    ) -> Sequence[Sequence[int]]:
+        """Checks the prefixes, and encodes one for each sentence."""
+        if target_prefixes is None:
+            return [()] * num_sentences
+        target_prefixes = checked_sentences("target_prefixes", target_prefixes)
+        if len(target_prefixes) != num_sentences:
+            raise ValueError(
+                "`target_prefixes` must have a string, if an empty one, for "
+                f"each sentence. Received: {len(target_prefixes)} for "
+                f"{num_sentences} sentences."
+            )
+        return self.vocabulary.encode(target_prefixes)
 
 
-def _checked_num_results(num_results):
+def _checked_num_results(num_results: int | None) -> int | None:
     if num_results is None:
         return None
-    return checked_at_least(
-        "num_results",
-        num_results,
-        1,
-    )
-
-
-def _checked_prefixes(target_prefixes, sentences):
-    target_prefixes = checked_sentences("target_prefixes", target_prefixes)
-    if len(target_prefixes) != len(sentences):
-        raise ValueError(
-            "`target_prefixes` must have a string, if an empty one, for each "
-            f"sentence. Received: {len(target_prefixes)} for "
-            f"{len(sentences)} sentences."
-        )
-    return target_prefixes
-
-
-def _until_end(token_ids):
-    ids = token_ids.tolist()
-    if END_ID in ids:
-        return tuple(ids[: ids.index(END_ID) + 1])
-    # Cut at its limit; others in the batch went on.
-    while ids and ids[-1] == 0:
-        ids.pop()
-    return tuple(ids)
+    return checked_at_least("num_results", num_results, 1)

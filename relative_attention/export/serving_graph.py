@@ -10,10 +10,11 @@ from typing import Any
 import keras
 
 from relative_attention.decoding import Translator
-from relative_attention.decoding.beam_search import search
-from relative_attention.decoding.constraints import END_ID
+from relative_attention.decoding.beam_search_loop import BeamInputs
+from relative_attention.decoding.beam_search_loop import beam_search_loop
+from relative_attention.decoding.constraint_tensors import constraint_tensors
 from relative_attention.decoding.constraints import IMPOSSIBLE
-from relative_attention.decoding.constraints import constraint_tensors
+from relative_attention.decoding.start_and_end import END_ID
 from relative_attention.models import Transformer
 from relative_attention.quiet_tensorflow import without_info_lines
 from relative_attention.tensor_type import Tensor
@@ -123,18 +124,20 @@ def _search(
     translator: Translator, source_token_ids: Tensor, num_results: int
 ) -> dict[str, Tensor]:
     """Searches as `Translator` calls `beam_search`, but on tensors."""
-    tensors = constraint_tensors(
-        source_token_ids,
-        max_extra_length=translator.max_extra_length,
-        max_length=translator.max_length,
-        min_length=translator.min_length,
+    inputs = BeamInputs(
+        constraints=constraint_tensors(
+            source_token_ids,
+            max_extra_length=translator.max_extra_length,
+            max_length=translator.max_length,
+            min_length=translator.min_length,
+        ),
+        length_penalty=keras.ops.convert_to_tensor(
+            translator.length_penalty, "float32"
+        ),
     )
-    tensors["length_penalty"] = keras.ops.convert_to_tensor(
-        translator.length_penalty, "float32"
-    )
-    return search(
+    return beam_search_loop(
         translator.model,
-        tensors,
+        inputs,
         num_beams=translator.num_beams,
         num_results=num_results,
     )

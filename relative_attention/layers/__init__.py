@@ -13,11 +13,8 @@ example of its own:
    `start_cache`, `merge_cache` and `decode_step`, as `RelativeSelfAttention`
    has them.
 
-Either way: export the layer below; add its name to `POSITION_ENCODINGS` in
-`models/transformer_config.py`; let `TransformerLayers`
-(`models/transformer_layers.py`) make it, an added encoding in `positions`,
-self-attention in `_self_attention`. `Transformer` asks for nothing else, and
-exporters refuse what they do not know. Test it as
+Either way: export the layer below, give it a name in the table of
+`models/position_encodings.py`, which says the rest, and test it as
 `tests/layers/test_learned_positions.py` does.
 """
 

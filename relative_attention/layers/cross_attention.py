@@ -131,6 +131,7 @@ class CrossAttention(MultiHeadLayer):
             Pair of outputs `(B, T, D)` and scores `(B, N, T, S)`.
         """
         (query,) = project_to_heads(inputs, [self.query_dense])
+        # The same numbers by other products: see `ops/step_attention.py`.
         find_logits: Callable[..., Tensor] = attention_logits
         find_context: Callable[..., Tensor] = attention_context
         if few_queries:
@@ -139,8 +140,11 @@ class CrossAttention(MultiHeadLayer):
         logits = find_logits(query * self.key_dim**-0.5, source["key"])
         mask = None
         if padding_mask is not None:
+            # (B, 1, 1, S): the same for every head and query.
             mask = given_mask("padding_mask", padding_mask)[:, None, None, :]
-        scores = masked_softmax(logits, mask)
+        scores = masked_softmax(logits, mask)  # (B, N, T, S)
+        # As in tensor2tensor, scores are dropped, and those that are
+        # returned are whole.
         context = find_context(
             self.dropout_layer(scores, training=training), source["value"]
         )
@@ -154,6 +158,7 @@ class CrossAttention(MultiHeadLayer):
     ) -> None:
         """Raises `ValueError` if the source does not fit `inputs`."""
         shape = tuple(encoder_outputs.shape)
+        # Its width is that of the kernel, once the layer is built for it.
         expected: tuple[Any, ...] = (
             inputs.shape[0],
             "S",

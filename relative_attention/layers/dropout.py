@@ -1,14 +1,19 @@
 """Dropout that draws a quarter of the random numbers."""
 
 import math
+from collections.abc import Callable
 from collections.abc import Sequence
-from typing import Any
 
 import keras
 from keras import ops
 
 from relative_attention.layers.replica_seeds import replica_seeds
+from relative_attention.ops.custom_gradient import custom_gradient
 from relative_attention.tensor_type import Tensor
+
+# Forward and backward pass for 2,048 rows of 512 on two CPU cores take 1.3
+# times as long with Keras' own on TensorFlow, 2.9 on JAX, 1.4 on PyTorch. On
+# GPUs neither was measured; what a seed drops is the same on all machines.
 
 # How many values a byte has.
 _LEVELS = 256
@@ -46,24 +51,17 @@ class Dropout(keras.layers.Dropout):
         keep_mask = self.draw_keep_mask(ops.shape(inputs))
         scale = 1 / (1 - self.rate)
 
-        @ops.custom_gradient
-        def drop(inputs: Tensor) -> Any:
-            # Written out so that a byte an element waits for the gradient,
-            # and not a number of the size of the inputs.
-            def gradient(
-                *arguments: Tensor, upstream: Tensor | None = None
-            ) -> Tensor:
-                if upstream is None:
-                    (upstream,) = arguments
-                return select(upstream)
-
-            return select(inputs), gradient
-
         def select(values: Tensor) -> Tensor:
             zeros = ops.zeros((), values.dtype)
             return ops.where(
                 keep_mask, values * ops.cast(scale, values.dtype), zeros
             )
+
+        @custom_gradient
+        def drop(inputs: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
+            # Written out so that a byte an element waits for the gradient,
+            # and not a number of the size of the inputs.
+            return select(inputs), select
 
         return drop(inputs)
 

@@ -23,9 +23,9 @@ class FeedForward(keras.layers.Layer):
 
     Args:
         intermediate_dim: int. Size `F` of the layer between.
-        dropout: float. Rate in `[0, 1)` after the ReLU. The paper has none,
-            tensor2tensor 0.1 since its second set of hyperparameters.
-            Defaults to `0.0`.
+        dropout: float. Rate in `[0, 1)` after the ReLU. The paper does not
+            drop here; tensor2tensor does since its second set of
+            hyperparameters, at 0.1. Defaults to `0.0`.
         seed: int. Seed of the dropout.
         **kwargs: arguments of `keras.layers.Layer`.
 

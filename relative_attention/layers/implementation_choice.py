@@ -3,7 +3,8 @@
 `"transpose"` gathers an embedding for every pair of tokens, `(T, T, H)`, as
 tensor2tensor does; `"blocks"` computes a block of queries at a time and never
 makes that tensor. Their times, by length, stand in the docstring of
-`RelativeSelfAttention`; `benchmarks/attention_speed.py` measures them.
+`RelativeSelfAttention`; `benchmarks/attention/attention_speed.py` measures
+them.
 """
 
 IMPLEMENTATIONS = ("auto", "transpose", "blocks")

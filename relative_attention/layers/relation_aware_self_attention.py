@@ -158,7 +158,11 @@ class RelationAwareSelfAttention(SelfAttentionLayer):
         training: bool | None = None,
         return_scores: bool = True,
     ) -> tuple[Tensor, Tensor]:
-        """As in `SelfAttentionLayer`; `edges` are one-hot labels."""
+        """Attends with the labels of edges.
+
+        Arguments are those of `SelfAttentionLayer._attend`; `edges` are
+        one-hot labels, float `(T, T, R)` or `(B, T, T, R)`.
+        """
         # Eq. 5: e_ij = (x_i W^Q (x_j W^K)^T + x_i W^Q (a_ij^K)^T) / sqrt(d_z)
         logits = attention_logits(query, key)
         if self.use_key_relations:

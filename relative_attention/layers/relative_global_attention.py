@@ -148,7 +148,11 @@ class RelativeGlobalAttention(SelfAttentionLayer):
         training: bool | None = None,
         return_scores: bool = True,
     ) -> tuple[Tensor, Tensor]:
-        """As in `SelfAttentionLayer`; `edges`: every distance, ascending."""
+        """Attends with one embedding for each distance within reach.
+
+        Arguments are those of `SelfAttentionLayer._attend`; `edges` is an int
+        tensor of every distance between two tokens, ascending.
+        """
         # Huang et al., eq. 3: Softmax((Q K^T + S_rel) / sqrt(D_h)) V
         logits = attention_logits(query, key)
         if self.use_key_relations:

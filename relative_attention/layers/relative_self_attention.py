@@ -67,7 +67,7 @@ class RelativeSelfAttention(SelfAttentionLayer):
             gives the same numbers. `"transpose"` is tensor2tensor's
             (`relative_attention_inner`), which makes an embedding for every
             edge, `(T, T, H)`; `"blocks"` computes a block of queries at a
-            time and makes none (`block_attention`). `"auto"` takes blocks
+            time without them (`block_attention`). `"auto"` takes blocks
             beyond 256 tokens, from 64 on if there are more than `2K`, and
             where a graph is made for any length, all in one block there; see
             the table below. Scores that are asked for are computed as
@@ -118,7 +118,7 @@ class RelativeSelfAttention(SelfAttentionLayer):
     of `keras.layers.MultiHeadAttention`, which knows no positions: without
     relations, by "transpose" and "blocks" for K = 16, and for K = 64 (hidden
     512, 8 heads, 2,048 tokens a batch, float32, two CPU cores;
-    `benchmarks/attention_speed.py`):
+    `benchmarks/attention/attention_speed.py`):
 
     | T | none | transpose 16 | blocks 16 | transpose 64 | blocks 64 |
     | --- | --- | --- | --- | --- | --- |
@@ -213,7 +213,11 @@ class RelativeSelfAttention(SelfAttentionLayer):
         training: bool | None = None,
         return_scores: bool = True,
     ) -> tuple[Tensor, Tensor | None]:
-        """As in `SelfAttentionLayer`; `edges`: query and key positions."""
+        """Attends with clipped distances between query and key positions.
+
+        Arguments are those of `SelfAttentionLayer._attend`; `edges` is a
+        pair of int tensors `(T,)`, the positions of queries and of keys.
+        """
         # Blocks never hold all scores, so whoever wants those gets the other
         # way.
         if not return_scores and uses_blocks(
@@ -226,7 +230,7 @@ class RelativeSelfAttention(SelfAttentionLayer):
             query_positions, key_positions = edges
             relative_positions = clipped_relative_positions(
                 query_positions, key_positions, self.max_relative_position
-            )
+            )  # (T, T), in [0, 2K]
         if self.use_key_relations:
             # a_ij^K = w^K_clip(j - i, k)
             key_relations = self._gather_relations(
@@ -239,7 +243,8 @@ class RelativeSelfAttention(SelfAttentionLayer):
             )
         # Eq. 5: e_ij = (x_i W^Q (x_j W^K)^T + x_i W^Q (a_ij^K)^T) / sqrt(d_z)
         logits = attention_logits(query, key, key_relations)
-        scores = masked_softmax(logits, mask and mask.whole())
+        # Eq. 2: alpha_ij = softmax_j(e_ij)
+        scores = masked_softmax(logits, mask and mask.whole())  # (B, N, T, T)
         # Eq. 3: z_i = sum_j alpha_ij (x_j W^V + a_ij^V)
         context = attention_context(
             self.dropout_layer(scores, training=training),
@@ -256,6 +261,8 @@ class RelativeSelfAttention(SelfAttentionLayer):
         mask: AttentionMask | None,
         training: bool | None,
     ) -> tuple[Tensor, None]:
+        # Without dropout no random number is drawn: the seed's state and the
+        # graph of inference stay as they are.
         drops = training and self.dropout_layer.rate > 0
         context = block_attention(
             query,
@@ -337,7 +344,11 @@ class RelativeSelfAttention(SelfAttentionLayer):
         Returns:
             Pair of outputs `(B, M, D)` and the cache, one position longer.
         """
+        # A beam's token stands where a sentence's tokens do in a pass, so
+        # the projections serve both. Of so few rows three products are
+        # faster than one.
         query, key, value = self._project(inputs, as_one=False)
+        # First of all the new position: a token attends to itself too.
         cache = cache.extended(key, value)
         context = cached_attention(
             query,

@@ -81,6 +81,7 @@ class SelfAttentionLayer(MultiHeadLayer):
         shape: tuple[int, ...] = (self._num_relations(), dim)
         initializer = self.relation_initializer.clone()
         if not self.share_relations_across_heads:
+            # Section 4.1 of the paper: the base model has a table per head.
             shape = (self.num_heads, *shape)
             initializer = PerHeadInitializer(initializer)
         # Not cast by itself: the gradients of all edges of a row are summed,
@@ -160,6 +161,7 @@ class SelfAttentionLayer(MultiHeadLayer):
     ) -> tuple[Tensor, Tensor | None]:
         """Computes outputs `(B, T, D)` and scores, see `_attend`."""
         query, key, value = self._project(inputs)
+        # (B, N, T, H_v) and (B, N, T, T); what a subclass adds is in here.
         context, scores = self._attend(
             query,
             key,
@@ -190,6 +192,7 @@ class SelfAttentionLayer(MultiHeadLayer):
     ) -> AttentionMask | None:
         """Merges all masks to one; `None` when every pair may attend."""
         self._check_masks(inputs.shape, attention_mask, padding_mask)
+        # Merged lazily: attention in blocks never needs a mask as a whole.
         if attention_mask is not None:
             attention_mask = given_mask("attention_mask", attention_mask)
         elif padding_mask is None and not use_causal_mask:

@@ -105,11 +105,11 @@ class TokenEmbedding(keras.layers.Layer):
 
         Args:
             hidden: float tensor `(..., D)`.
-            few_rows: bool. Whether these are some hundred rows at most, as in
-                a step of decoding: on a CPU TensorFlow is then 1.4 to 4 times
-                as fast with the large matrix on the left; from 1,000 rows on,
-                slower (`benchmarks/few_rows.py`). The numbers are the same.
-                Defaults to `False`.
+            few_rows: A boolean to indicate whether these are some hundred rows
+                at most, as in a decoding step: on a CPU TensorFlow is then 1.4
+                to 4 times as fast with the large matrix on the left; from
+                1,000 rows on, slower (`benchmarks/decoding/step_products.py`).
+                The numbers are the same. Defaults to `False`.
 
         Returns:
             Float tensor `(..., V)`.

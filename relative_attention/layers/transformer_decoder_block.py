@@ -207,6 +207,7 @@ class TransformerDecoderBlock(TransformerBlock):
         Returns:
             Pair of outputs `(B, M, D)` and the cache, one position longer.
         """
+        # A new dict: whoever holds the old cache still has it as it was.
         cache = dict(cache)
 
         def attend_self(x: Tensor) -> Tensor:

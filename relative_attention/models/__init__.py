@@ -4,6 +4,7 @@ The names of presets need no Keras; the models are imported when first used.
 """
 
 import importlib
+from typing import Any
 
 from relative_attention.models.presets import preset_config
 from relative_attention.models.presets import preset_training
@@ -27,7 +28,7 @@ _MODULES = {
 }
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module = importlib.import_module(f"{__name__}.{_MODULES[name]}")

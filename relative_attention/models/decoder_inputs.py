@@ -1,11 +1,13 @@
-"""What the decoder is given, from what it should answer."""
+"""The decoder's inputs: labels shifted right."""
 
 import numpy as np
 from keras import ops
 
+from relative_attention.tensor_type import Tensor
 
-def decoder_inputs(labels, start_token_id=0):
-    """Labels shifted right, behind the start token.
+
+def decoder_inputs(labels: Tensor, start_token_id: int = 0) -> Tensor:
+    """Returns labels shifted right, behind the start token.
 
         labels           [ 9, 22, 14,  1]
         decoder's inputs [ s,  9, 22, 14]

@@ -1,16 +1,22 @@
-"""What `Transformer.from_preset` makes a model of, by name."""
+"""The config and weights that a preset's name stands for."""
+
+import pathlib
+from typing import Any
 
 from relative_attention.did_you_mean import did_you_mean
 from relative_attention.models.presets import preset_config
 from relative_attention.models.presets import presets
 from relative_attention.models.presets import replace_fields
+from relative_attention.models.transformer_config import TransformerConfig
 from relative_attention.models.zoo_weights import zoo_config
 from relative_attention.models.zoo_weights import zoo_weights
 from relative_attention.zoo_folder import zoo_models
 
 
-def find_preset(name, overrides):
-    """Config and weights of an architecture, or of a model of the zoo.
+def find_preset(
+    name: str, overrides: dict[str, Any]
+) -> tuple[TransformerConfig, pathlib.Path | None]:
+    """Returns config and weights of an architecture, or of the zoo's model.
 
     Args:
         name: string. One of `presets()` or of `zoo_models()`.
@@ -25,9 +31,8 @@ def find_preset(name, overrides):
     """
     trained = zoo_models()
     if name in trained:
-        return replace_fields(name, zoo_config(name), overrides), zoo_weights(
-            name
-        )
+        config = replace_fields(name, zoo_config(name), overrides)
+        return config, zoo_weights(name)
     if name not in presets():
         known = [*presets(), *trained]
         raise ValueError(

@@ -1,12 +1,15 @@
-"""Weights that are numbers, and stay numbers in what they are stored as."""
+"""Checks that weights are finite, also in the dtype of their file."""
+
+from collections.abc import Mapping
 
 import numpy as np
 
 from relative_attention.errors import InputError
+from relative_attention.tensor_type import Tensor
 
 
-def check_finite(arrays, dtype="float32"):
-    """Refuse weights that are not finite, or would not be in a dtype.
+def check_finite(arrays: Mapping[str, Tensor], dtype: str = "float32") -> None:
+    """Refuses weights that are not finite, or would not be in a dtype.
 
     A file of them would translate to nothing, without a word.
 
@@ -28,8 +31,8 @@ def check_finite(arrays, dtype="float32"):
             raise InputError(too_large(name, np.abs(array).max(), dtype))
 
 
-def not_finite(name):
-    """The error for a weight that is no number."""
+def not_finite(name: str) -> str:
+    """Returns the message for a weight that holds nan or inf."""
     return (
         f"The weights of the model must be finite. Received: {name} holds nan "
         "or inf; the training that made it diverged. Take a checkpoint from "
@@ -37,8 +40,8 @@ def not_finite(name):
     )
 
 
-def too_large(name, largest, dtype):
-    """The error for a weight that a dtype has no number for."""
+def too_large(name: str, largest: float, dtype: str) -> str:
+    """Returns the message for a weight beyond the range of a dtype."""
     return (
         f"`dtype` must have room for every weight; {dtype} ends at "
         f"{np.finfo(dtype).max:g}. Received: {name} with a magnitude of "

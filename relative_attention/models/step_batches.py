@@ -1,67 +1,72 @@
-"""Batches by the step of training, as arguments of `fit` and `evaluate`."""
+"""Batches that are a function of the step, for `fit` and `evaluate`."""
 
-import typing
+from typing import Any
+from typing import Protocol
+from typing import runtime_checkable
 
 import keras
 
 
-@typing.runtime_checkable
-class StepBatches(typing.Protocol):
-    """What `TrainableModel` takes for data: `TokenBatches` is such.
+@runtime_checkable
+class StepBatches(Protocol):
+    """The batches that `TrainableModel` takes for data, as `TokenBatches`.
 
     Which batch comes at a step is a function of the step, so that training
     can go on anywhere, and every backend sees the same.
     """
 
-    def __len__(self):
-        """Number of batches of an epoch."""
+    def __len__(self) -> int:
+        """Returns the number of batches of an epoch."""
+        ...
 
-    def train_batch(self, step):
-        """The batch of a step of training, 0 first, over all epochs."""
+    def train_batch(self, step: int) -> Any:
+        """Returns the batch of a step of training, 0 first in epoch 0."""
 
-    def evaluation_batch(self, number):
-        """A batch of those that hold every example once."""
+    def evaluation_batch(self, number: int) -> Any:
+        """Returns one of the batches that hold every example once."""
 
-    def train_dataset(self, first_step=0):
-        """Endless `tf.data.Dataset` of what `train_batch` gives."""
+    def train_dataset(self, first_step: int = 0) -> Any:
+        """Returns an endless `tf.data.Dataset` of training batches."""
+        ...
 
-    def evaluation_dataset(self):
-        """`tf.data.Dataset` of what `evaluation_batch` gives."""
+    def evaluation_dataset(self) -> Any:
+        """Returns a `tf.data.Dataset` of the evaluation batches."""
+        ...
 
 
 class _TrainBatches(keras.utils.PyDataset):
-    """Endless, from a step on."""
+    """Batches of training without an end, from a step on."""
 
-    def __init__(self, batches, first_step):
+    def __init__(self, batches: StepBatches, first_step: int) -> None:
         super().__init__()
         self.batches = batches
         self.first_step = first_step
 
     @property
-    def num_batches(self):
+    def num_batches(self) -> None:
         return None
 
-    def __getitem__(self, index):
+    def __getitem__(self, index: int) -> Any:
         return self.batches.train_batch(self.first_step + index)
 
 
 class _EvaluationBatches(keras.utils.PyDataset):
-    """Every example once."""
+    """Batches of evaluation, which hold every example once."""
 
-    def __init__(self, batches):
+    def __init__(self, batches: StepBatches) -> None:
         super().__init__()
         self.batches = batches
 
     @property
-    def num_batches(self):
+    def num_batches(self) -> int:
         return len(self.batches)
 
-    def __getitem__(self, index):
+    def __getitem__(self, index: int) -> Any:
         return self.batches.evaluation_batch(index)
 
 
-def give_train_batches(arguments):
-    """Put what Keras takes in the place of `StepBatches`.
+def give_train_batches(arguments: dict[str, Any]) -> None:
+    """Replaces `StepBatches` by data that Keras takes, for `fit`.
 
     Args:
         arguments: dict of the arguments of `fit`, to be changed.
@@ -81,8 +86,8 @@ def give_train_batches(arguments):
     give_evaluation_batches(arguments, "validation_data")
 
 
-def give_evaluation_batches(arguments, name="x"):
-    """The same for `evaluate`.
+def give_evaluation_batches(arguments: dict[str, Any], name: str = "x") -> None:
+    """Replaces `StepBatches` by data that Keras takes, for `evaluate`.
 
     Args:
         arguments: dict of its arguments, to be changed.
@@ -97,7 +102,7 @@ def give_evaluation_batches(arguments, name="x"):
         )
 
 
-def _is_tensorflow():
+def _is_tensorflow() -> bool:
     # Whose `fit` takes a `PyDataset` for batches of one shape, if the first
     # two happen to have the same.
     return keras.backend.backend() == "tensorflow"

@@ -1,14 +1,16 @@
-"""The weights of a model as a folder of it holds them."""
+"""The weights of a model as its folder stores them."""
 
 import keras
+import numpy as np
 
 from relative_attention.errors import InputError
 from relative_attention.models.finite_weights import check_finite
 from relative_attention.models.weights import weight_name
+from relative_attention.tensor_type import Tensor
 
 
-def stored_weights(model, dtype):
-    """Arrays of the weights, by the names that a new model gives them.
+def stored_weights(model: keras.Model, dtype: str) -> dict[str, np.ndarray]:
+    """Returns the weights as arrays, by the names in a new model.
 
     What `enable_lora` added is merged into the kernels, so that the file fits
     a model of the same config and gives the same numbers.
@@ -42,8 +44,8 @@ def stored_weights(model, dtype):
     return {name: array.astype(dtype) for name, array in arrays.items()}
 
 
-def _merge(layer, weights):
-    """Put the layer's adapted matrix in the place of what it is made of."""
+def _merge(layer: keras.layers.Layer, weights: dict[str, Tensor]) -> None:
+    """Puts a layer's adapted matrix in the place of those it is made of."""
     own = {variable.name: weight_name(variable) for variable in layer.variables}
     for name in [name for name in own if name.startswith("lora_")]:
         del weights[own[name]]

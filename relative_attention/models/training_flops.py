@@ -1,8 +1,12 @@
-"""How many operations a training step takes."""
+"""The number of floating-point operations of a training step."""
+
+from relative_attention.models.transformer_config import TransformerConfig
 
 
-def training_flops(config, source_length, target_length):
-    """Floating-point operations of a training step, for each sentence pair.
+def training_flops(
+    config: TransformerConfig, source_length: int, target_length: int
+) -> int:
+    """Counts the operations of a training step, for each sentence pair.
 
     The matrix products of the model without relative positions, two
     operations for each multiplication, forward and twice that backward; what
@@ -24,7 +28,7 @@ def training_flops(config, source_length, target_length):
     by_query = width * (key_width + value_width)
     by_key = width * (key_width + value_width)
 
-    def attention(num_queries, num_keys):
+    def attention(num_queries: int, num_keys: int) -> int:
         return (
             by_query * num_queries
             + by_key * num_keys

@@ -1,18 +1,21 @@
-"""The Transformer, with relative or absolute positions."""
+"""The Transformer, with relative or absolute positions.
 
-import dataclasses
+Which positions there may be, and how to add others, is in
+`position_encodings.py`; the layers are made in `transformer_layers.py`.
+"""
+
+from typing import Any
 
 import keras
 from keras import ops
 
-from relative_attention.models.find_preset import find_preset
 from relative_attention.models.token_id_model import TokenIdModel
 from relative_attention.models.transformer_config import TransformerConfig
 from relative_attention.models.transformer_inputs import check_inputs
 from relative_attention.models.transformer_inputs import check_token_ids
 from relative_attention.models.transformer_layers import TransformerLayers
-from relative_attention.models.weights import load_weights
 from relative_attention.ops.masks import padding_mask
+from relative_attention.tensor_type import Tensor
 
 
 @keras.saving.register_keras_serializable(package="relative_attention")
@@ -38,7 +41,7 @@ class Transformer(TokenIdModel):
     Call arguments:
         inputs: dict of `"source_token_ids"` int `(B, S)` and
             `"target_token_ids"` int `(B, T)`.
-        training: bool. Whether dropout is active.
+        training: A boolean to indicate whether dropout is active.
 
     Returns:
         Float tensor `(B, T, V)`, the logits of the next token.
@@ -61,15 +64,8 @@ class Transformer(TokenIdModel):
      - [Vaswani et al., 2017](https://arxiv.org/abs/1706.03762)
     """
 
-    def __init__(self, config, **kwargs):
-        if not isinstance(config, TransformerConfig):
-            raise TypeError(
-                "`config` must be a TransformerConfig. Received: "
-                f"config={config!r}. For a preset, call "
-                "`Transformer.from_preset(name, vocabulary_size=...)`."
-            )
-        super().__init__(**kwargs)
-        self.config = config
+    def __init__(self, config: TransformerConfig, **kwargs: Any) -> None:
+        super().__init__(config, **kwargs)
         layers = TransformerLayers(config, self.dtype_policy)
         self.source_embedding, self.target_embedding, self.output_embedding = (
             layers.embeddings()
@@ -92,7 +88,7 @@ class Transformer(TokenIdModel):
         # load, and to be created inside a distribution strategy's scope.
         self.build()
 
-    def build(self, input_shape=None):
+    def build(self, input_shape: Any = None) -> None:
         shape = (None, None, self.config.hidden_dim)
         for embedding in (
             self.source_embedding,
@@ -124,7 +120,9 @@ class Transformer(TokenIdModel):
 
     # === Equations ===
 
-    def call(self, inputs, training=None):
+    def call(
+        self, inputs: dict[str, Tensor], training: bool | None = None
+    ) -> Tensor:
         check_inputs(inputs)
         source_token_ids = inputs["source_token_ids"]
         encoder_outputs = self.encode(source_token_ids, training=training)
@@ -136,15 +134,18 @@ class Transformer(TokenIdModel):
         )
 
     def encode(
-        self, source_token_ids, return_attention_scores=False, training=None
-    ):
-        """What the encoder makes of source ids.
+        self,
+        source_token_ids: Tensor,
+        return_attention_scores: bool = False,
+        training: bool | None = None,
+    ) -> Any:
+        """Computes the encoder's outputs of source ids.
 
         Args:
             source_token_ids: int tensor `(B, S)`.
-            return_attention_scores: bool. Also return the scores. Defaults
-                to `False`.
-            training: bool. Whether dropout is active.
+            return_attention_scores: A boolean to indicate whether to return
+                the scores, too. Defaults to `False`.
+            training: A boolean to indicate whether dropout is active.
 
         Returns:
             Encoder outputs, float tensor `(B, S, D)`, or the pair of them
@@ -176,22 +177,22 @@ class Transformer(TokenIdModel):
 
     def decode(
         self,
-        target_token_ids,
-        encoder_outputs,
-        source_padding_mask,
-        return_attention_scores=False,
-        training=None,
-    ):
-        """Logits of target ids, given the encoder's outputs.
+        target_token_ids: Tensor,
+        encoder_outputs: Tensor,
+        source_padding_mask: Tensor,
+        return_attention_scores: bool = False,
+        training: bool | None = None,
+    ) -> Any:
+        """Computes the logits of target ids, given the encoder's outputs.
 
         Args:
             target_token_ids: int tensor `(B, T)`; rows start with
                 `start_token_id`.
             encoder_outputs: float tensor `(B, S, D)`.
             source_padding_mask: bool tensor `(B, S)`. `True` = real token.
-            return_attention_scores: bool. Also return the scores. Defaults
-                to `False`.
-            training: bool. Whether dropout is active.
+            return_attention_scores: A boolean to indicate whether to return
+                the scores, too. Defaults to `False`.
+            training: A boolean to indicate whether dropout is active.
 
         Returns:
             Logits, float tensor `(B, T, V)`, or a triple of them and two
@@ -223,8 +224,10 @@ class Transformer(TokenIdModel):
             return logits, self_scores, cross_scores
         return logits
 
-    def attention_scores(self, inputs):
-        """What every head attends to, for looking at.
+    def attention_scores(
+        self, inputs: dict[str, Tensor]
+    ) -> dict[str, list[Tensor]]:
+        """Computes what every head attends to, for looking at.
 
         Args:
             inputs: as of a call.
@@ -253,13 +256,14 @@ class Transformer(TokenIdModel):
 
     def _embed(
         self,
-        embedding,
-        positions,
-        token_ids,
-        space=None,
-        start_position=0,
-        training=None,
-    ):
+        embedding: keras.layers.Layer,
+        positions: keras.layers.Layer | None,
+        token_ids: Tensor,
+        space: keras.layers.Layer | None = None,
+        start_position: int | Tensor = 0,
+        training: bool | None = None,
+    ) -> Tensor:
+        # tensor2tensor's order: scaled embedding, target space, positions.
         hidden = embedding(token_ids)
         if space is not None:
             hidden = space(hidden)
@@ -270,18 +274,18 @@ class Transformer(TokenIdModel):
             )
         return self.embedding_dropout(hidden, training=training)
 
-    def _logits(self, hidden, few_rows=False):
+    def _logits(self, hidden: Tensor, is_decoding_step: bool = False) -> Tensor:
         if self.decoder_norm is not None:
             hidden = self.decoder_norm(hidden)
-        logits = self.output_embedding.logits(hidden, few_rows)
+        logits = self.output_embedding.logits(hidden, few_rows=is_decoding_step)
         if self.output_bias is not None:
             logits = logits + ops.cast(self.output_bias, logits.dtype)
         return logits
 
     # === Decoding, a position at a time ===
 
-    def start_cache(self, source_token_ids):
-        """Encode, and prepare the cache that `decode_step` reads and extends.
+    def start_cache(self, source_token_ids: Tensor) -> dict[str, Any]:
+        """Encodes, and prepares the cache that `decode_step` extends.
 
         Args:
             source_token_ids: int tensor `(B, S)`.
@@ -300,8 +304,10 @@ class Transformer(TokenIdModel):
             ],
         }
 
-    def merge_cache(self, cache):
-        """See `RelativeSelfAttention.merge_cache`.
+    def merge_cache(self, cache: dict[str, Any]) -> dict[str, Any]:
+        """Merges the cache of every block.
+
+        See `RelativeSelfAttention.merge_cache`.
 
         Args:
             cache: what `start_cache` or `decode_step` returned.
@@ -312,8 +318,14 @@ class Transformer(TokenIdModel):
         ]
         return {**cache, "blocks": blocks}
 
-    def decode_step(self, token_ids, cache, position, ancestors=None):
-        """Logits of the next token, from one token and the cache.
+    def decode_step(
+        self,
+        token_ids: Tensor,
+        cache: dict[str, Any],
+        position: int | Tensor,
+        ancestors: Tensor | None = None,
+    ) -> tuple[Tensor, dict[str, Any]]:
+        """Computes the logits of the next token from one token and the cache.
 
         Args:
             token_ids: int tensor `(B, M)`: the token at `position` of each of
@@ -321,16 +333,16 @@ class Transformer(TokenIdModel):
             cache: what `start_cache`, `merge_cache` or the step before
                 returned.
             position: int scalar, absolute, 0 first.
-            ancestors: int tensor `(B, M, position + 1)`: in which of the `M`
-                places each hypothesis, or what it continues, stood at each
-                position. Defaults to `None`, in its own at all. See
+            ancestors: int tensor `(B, M, position + 1)`: `ancestors[b, m, p]`
+                is the beam that wrote position `p` of beam `m`'s history.
+                Defaults to `None`: each beam wrote its own. See
                 `RelativeSelfAttention.decode_step`.
 
         Returns:
             Pair of logits `(B, M, V)` and the cache, one position longer.
         """
-        # Of `M` tokens at the same position, each stands alone in time.
-        batch_size, num_places = ops.shape(token_ids)
+        # All `M` tokens are at one position: embedded as rows of length 1.
+        batch_size, num_beams = ops.shape(token_ids)
         hidden = self._embed(
             self.target_embedding,
             self.decoder_positions,
@@ -338,7 +350,7 @@ class Transformer(TokenIdModel):
             start_position=position,
         )
         hidden = ops.reshape(
-            hidden, (batch_size, num_places, self.config.hidden_dim)
+            hidden, (batch_size, num_beams, self.config.hidden_dim)
         )
         blocks = []
         for block, block_cache in zip(self.decoder_blocks, cache["blocks"]):
@@ -350,51 +362,5 @@ class Transformer(TokenIdModel):
                 source_padding_mask=cache["source_padding_mask"],
             )
             blocks.append(block_cache)
-        logits = self._logits(hidden, few_rows=True)
+        logits = self._logits(hidden, is_decoding_step=True)
         return logits, {**cache, "blocks": blocks}
-
-    # === Config ===
-
-    @classmethod
-    def from_preset(cls, name, vocabulary_size=None, dtype=None, **overrides):
-        """A model with the architecture of a preset, or one of the zoo.
-
-        Args:
-            name: string. One of `relative_attention.presets()`, or the name
-                of a trained model that comes with the package; of those,
-                `relative_attention.load_translator` also has the vocabulary.
-            vocabulary_size: int. Size `V` of the (joint) vocabulary. A
-                trained model has its own.
-            dtype: dtype policy of the model.
-            **overrides: fields of `TransformerConfig`; of a trained model
-                such as leave its weights their shapes, as `dropout`.
-
-        Returns:
-            `Transformer`, with random weights, or with those of the zoo.
-
-        Raises:
-            ValueError: if the name or a field is unknown, a value wrong, the
-                vocabulary's size missing, or weights do not fit.
-        """
-        if vocabulary_size is not None:
-            overrides["vocabulary_size"] = vocabulary_size
-        config, weights = find_preset(name, overrides)
-        model = cls(config, dtype=dtype)
-        if weights is not None:
-            load_weights(model.weights, weights)
-        return model
-
-    def get_config(self):
-        return {
-            **dataclasses.asdict(self.config),
-            "name": self.name,
-            "dtype": keras.dtype_policies.serialize(self.dtype_policy),
-            "trainable": self.trainable,
-        }
-
-    @classmethod
-    def from_config(cls, config):
-        fields = {field.name for field in dataclasses.fields(TransformerConfig)}
-        architecture = {k: v for k, v in config.items() if k in fields}
-        rest = {k: v for k, v in config.items() if k not in fields}
-        return cls(TransformerConfig(**architecture), **rest)

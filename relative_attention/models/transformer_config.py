@@ -1,25 +1,21 @@
 """The numbers that shape a Transformer."""
 
 import dataclasses
+from collections.abc import Sequence
+from typing import Any
 
 from relative_attention.argument_checks import checked_bool
 from relative_attention.argument_checks import checked_int
 from relative_attention.argument_checks import checked_positive
 from relative_attention.argument_checks import checked_rate
+from relative_attention.models.position_encodings import POSITION_ENCODINGS
 
-POSITION_ENCODINGS = (
-    "relative",
-    "sinusoidal",
-    "learned",
-    "relative+sinusoidal",
-    None,
-)
 SHARED_EMBEDDINGS = ("all", "target", "source_target", "none")
 
 
 @dataclasses.dataclass(frozen=True)
 class TransformerConfig:
-    """Architecture of a `Transformer`. Every field is checked.
+    """The architecture of a `Transformer`; every field is checked.
 
     Attributes:
         vocabulary_size: Size `V` of the target vocabulary, and of the source
@@ -34,7 +30,8 @@ class TransformerConfig:
         value_dim: Size `H_v` of a head's values. `None`: as `key_dim`.
         position_encoding: `"relative"`, `"sinusoidal"`, `"learned"`,
             `"relative+sinusoidal"`, or `None`, no positions at all. With
-            relative positions there are no absolute ones.
+            relative positions there are no absolute ones. To add one, see
+            `position_encodings.py`.
         max_relative_position: Clipping distance `K`, in tokens.
         share_relations_across_heads: One relation table a layer (the paper's
             big model, tensor2tensor) or one for each head (its base model).
@@ -94,7 +91,7 @@ class TransformerConfig:
     max_length: int = 1024
     implementation: str = "auto"
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for name in (
             "vocabulary_size",
             "num_encoder_layers",
@@ -129,14 +126,20 @@ class TransformerConfig:
             "layer_norm_epsilon",
             checked_positive("layer_norm_epsilon", self.layer_norm_epsilon),
         )
-        self._check_choice("position_encoding", POSITION_ENCODINGS)
+        self._check_choice("position_encoding", tuple(POSITION_ENCODINGS))
         self._check_choice("share_embeddings", SHARED_EMBEDDINGS)
+        self._check_head_size()
+        self._check_vocabularies()
+
+    def _check_head_size(self) -> None:
         if self.key_dim is None and self.hidden_dim % self.num_heads:
             raise ValueError(
                 "`hidden_dim` must be a multiple of `num_heads` unless "
                 "`key_dim` is given. Received: "
                 f"hidden_dim={self.hidden_dim}, num_heads={self.num_heads}."
             )
+
+    def _check_vocabularies(self) -> None:
         if self.share_embeddings in (
             "all",
             "source_target",
@@ -150,16 +153,16 @@ class TransformerConfig:
             )
 
     @property
-    def is_relative(self):
-        """Whether self-attention has relative positions."""
-        return "relative" in (self.position_encoding or "")
+    def is_relative(self) -> bool:
+        """A boolean to indicate whether self-attention has relations."""
+        return POSITION_ENCODINGS[self.position_encoding].has_relations
 
     @property
-    def head_dim(self):
-        """Size `H` of a head."""
+    def head_dim(self) -> int:
+        """The size `H` of a head."""
         return self.key_dim or self.hidden_dim // self.num_heads
 
-    def _check_int(self, name, minimum):
+    def _check_int(self, name: str, minimum: int) -> None:
         value = checked_int(
             name,
             getattr(self, name),
@@ -168,15 +171,15 @@ class TransformerConfig:
         )
         self._keep(name, value)
 
-    def _keep(self, name, value):
-        """As Python's own number: it is written to files."""
+    def _keep(self, name: str, value: Any) -> None:
+        """Stores a value as Python's own number: it is written to files."""
         object.__setattr__(self, name, value)
 
-    def _check_choice(self, name, choices):
+    def _check_choice(self, name: str, choices: Sequence[Any]) -> None:
         known = ", ".join(map(repr, choices))
         self._check(name, getattr(self, name) in choices, f"one of {known}")
 
-    def _check(self, name, is_right, allowed):
+    def _check(self, name: str, is_right: bool, allowed: str) -> None:
         if not is_right:
             raise ValueError(
                 f"`{name}` must be {allowed}. "

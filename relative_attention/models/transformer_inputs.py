@@ -1,19 +1,22 @@
-"""What a `Transformer` is called with."""
+"""Checks the inputs that a `Transformer` is called with."""
+
+from typing import Any
 
 import keras
 
 from relative_attention.ops.given_mask import same_size
+from relative_attention.tensor_type import Tensor
 
 NAMES = ("source_token_ids", "target_token_ids")
 
 
-def input_specs():
-    """A `keras.layers.InputSpec` of each input, by which Keras checks ranks."""
+def input_specs() -> list[keras.layers.InputSpec]:
+    """Returns a `keras.layers.InputSpec` of each input; Keras checks ranks."""
     return [keras.layers.InputSpec(ndim=2, name=name) for name in NAMES]
 
 
-def token_id_signature():
-    """The inputs of an exported model, for any number of any length."""
+def token_id_signature() -> list[dict[str, keras.layers.InputSpec]]:
+    """Returns the signature of an exported model, for batches of any size."""
     specs = {
         name: keras.layers.InputSpec(
             shape=(None, None), dtype="int32", name=name
@@ -23,8 +26,8 @@ def token_id_signature():
     return [specs]
 
 
-def check_token_ids(name, token_ids):
-    """Raise `ValueError` unless ids are of rows of sentences.
+def check_token_ids(name: str, token_ids: Tensor) -> None:
+    """Raises `ValueError` unless ids have a row for each sentence.
 
     Args:
         name: string. The argument, for the message.
@@ -38,8 +41,8 @@ def check_token_ids(name, token_ids):
         )
 
 
-def check_inputs(inputs):
-    """Raise `ValueError` unless inputs are a source for every target.
+def check_inputs(inputs: Any) -> None:
+    """Raises `ValueError` unless inputs have a source for every target.
 
     Args:
         inputs: what should be a dict of int tensors `(B, S)` and `(B, T)`.

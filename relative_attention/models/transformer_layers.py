@@ -1,14 +1,16 @@
-"""The layers that a config asks for."""
+"""Makes the layers that a config asks for."""
+
+from typing import Any
+
+import keras
 
 from relative_attention.layers.cross_attention import CrossAttention
 from relative_attention.layers.dropout import Dropout
 from relative_attention.layers.feed_forward import FeedForward
 from relative_attention.layers.layer_normalization import LayerNormalization
-from relative_attention.layers.learned_positions import LearnedPositions
 from relative_attention.layers.relative_self_attention import (
     RelativeSelfAttention,
 )
-from relative_attention.layers.sinusoidal_positions import SinusoidalPositions
 from relative_attention.layers.target_space_embedding import (
     TargetSpaceEmbedding,
 )
@@ -19,6 +21,8 @@ from relative_attention.layers.transformer_decoder_block import (
 from relative_attention.layers.transformer_encoder_block import (
     TransformerEncoderBlock,
 )
+from relative_attention.models.position_encodings import POSITION_ENCODINGS
+from relative_attention.models.transformer_config import TransformerConfig
 
 
 class TransformerLayers:
@@ -29,12 +33,14 @@ class TransformerLayers:
         dtype: dtype policy of the layers.
     """
 
-    def __init__(self, config, dtype):
+    def __init__(
+        self, config: TransformerConfig, dtype: keras.DTypePolicy
+    ) -> None:
         self.config = config
         self.dtype = dtype
 
-    def embeddings(self):
-        """Source, target and output embedding; those shared are the same."""
+    def embeddings(self) -> tuple[TokenEmbedding, ...]:
+        """Makes source, target and output embedding; some may be the same."""
         config = self.config
         if config.share_embeddings == "all":
             shared = self._embedding("embedding", config.vocabulary_size)
@@ -53,7 +59,7 @@ class TransformerLayers:
         output = self._embedding("output_embedding", config.vocabulary_size)
         return source, target, output
 
-    def _embedding(self, name, vocabulary_size):
+    def _embedding(self, name: str, vocabulary_size: int) -> TokenEmbedding:
         return TokenEmbedding(
             vocabulary_size,
             self.config.hidden_dim,
@@ -61,30 +67,27 @@ class TransformerLayers:
             name=name,
         )
 
-    def target_space(self):
-        """The embedding of the target space, or `None`."""
+    def target_space(self) -> TargetSpaceEmbedding | None:
+        """Makes the embedding of the target space, if there is to be one."""
         if not self.config.use_target_space_embedding:
             return None
         return TargetSpaceEmbedding(
             dtype=self.dtype, name="target_space_embedding"
         )
 
-    def positions(self, name):
-        """The absolute positions, or `None`."""
-        encoding = self.config.position_encoding or ""
-        if "sinusoidal" in encoding:
-            return SinusoidalPositions(dtype=self.dtype, name=name)
-        if encoding == "learned":
-            return LearnedPositions(
-                self.config.max_length, dtype=self.dtype, name=name
-            )
-        return None
+    def positions(self, name: str) -> keras.layers.Layer | None:
+        """Makes the layer of absolute positions, if there is to be one."""
+        encoding = POSITION_ENCODINGS[self.config.position_encoding]
+        if encoding.make_layer is None:
+            return None
+        return encoding.make_layer(self.config, dtype=self.dtype, name=name)
 
-    def dropout(self):
-        """The dropout on embeddings."""
+    def dropout(self) -> Dropout:
+        """Makes the dropout on embeddings."""
         return Dropout(self.config.dropout, dtype=self.dtype)
 
-    def encoder_block(self, name):
+    def encoder_block(self, name: str) -> TransformerEncoderBlock:
+        """Makes a block of the encoder."""
         return TransformerEncoderBlock(
             self._self_attention(),
             self._feed_forward(),
@@ -92,7 +95,8 @@ class TransformerLayers:
             **self._block_arguments(),
         )
 
-    def decoder_block(self, name):
+    def decoder_block(self, name: str) -> TransformerDecoderBlock:
+        """Makes a block of the decoder."""
         return TransformerDecoderBlock(
             self._self_attention(),
             CrossAttention(
@@ -109,8 +113,8 @@ class TransformerLayers:
             **self._block_arguments(),
         )
 
-    def final_norm(self, name):
-        """The normalization after the last block, `None` with post-norm."""
+    def final_norm(self, name: str) -> LayerNormalization | None:
+        """Makes the normalization after the last block, with pre-norm."""
         if not self.config.normalize_first:
             return None
         return LayerNormalization(
@@ -119,7 +123,7 @@ class TransformerLayers:
             name=name,
         )
 
-    def _self_attention(self):
+    def _self_attention(self) -> RelativeSelfAttention:
         config = self.config
         return RelativeSelfAttention(
             config.num_heads,
@@ -138,7 +142,7 @@ class TransformerLayers:
             name="self_attention",
         )
 
-    def _feed_forward(self):
+    def _feed_forward(self) -> FeedForward:
         return FeedForward(
             self.config.intermediate_dim,
             dropout=self.config.intermediate_dropout,
@@ -146,7 +150,7 @@ class TransformerLayers:
             name="feed_forward",
         )
 
-    def _block_arguments(self):
+    def _block_arguments(self) -> dict[str, Any]:
         return {
             "dropout": self.config.dropout,
             "normalize_first": self.config.normalize_first,

@@ -1,6 +1,10 @@
 """The weights of a model as a file of named arrays."""
 
 import os
+import pathlib
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from safetensors import SafetensorError
@@ -10,9 +14,14 @@ from safetensors.numpy import save
 from relative_attention.atomic_files import atomic_file
 from relative_attention.errors import InputError
 
+if TYPE_CHECKING:
+    import keras
 
-def save_weights(variables, path):
-    """Write variables to a `.safetensors` file, whole or not at all.
+
+def save_weights(
+    variables: "Sequence[keras.Variable]", path: str | pathlib.Path
+) -> None:
+    """Writes variables to a `.safetensors` file, whole or not at all.
 
     Args:
         variables: list of Keras variables. Each is stored under its `path`,
@@ -22,14 +31,18 @@ def save_weights(variables, path):
     save_arrays({weight_name(v): np.asarray(v) for v in variables}, path)
 
 
-def save_arrays(arrays, path):
-    """Write a dict of NumPy arrays, whole or not at all."""
+def save_arrays(
+    arrays: Mapping[str, np.ndarray], path: str | pathlib.Path
+) -> None:
+    """Writes a dict of NumPy arrays, whole or not at all."""
     with atomic_file(path) as file:
-        file.write(save(arrays))
+        file.write(save(dict(arrays)))
 
 
-def load_weights(variables, path):
-    """Read variables from a file that `save_weights` wrote.
+def load_weights(
+    variables: "Sequence[keras.Variable]", path: str | pathlib.Path
+) -> None:
+    """Reads variables from a file that `save_weights` wrote.
 
     Nothing is assigned unless everything fits.
 
@@ -61,13 +74,13 @@ def load_weights(variables, path):
         variable.assign(arrays[key])
 
 
-def weight_name(variable):
-    """The name of a variable in a file that `save_weights` wrote."""
+def weight_name(variable: "keras.Variable") -> str:
+    """Returns the name of a variable in a file that `save_weights` wrote."""
     return variable.path.split("/", 1)[-1]
 
 
-def load_arrays(path):
-    """Read a `.safetensors` file as a dict of NumPy arrays.
+def load_arrays(path: str | pathlib.Path) -> dict[str, np.ndarray]:
+    """Reads a `.safetensors` file as a dict of NumPy arrays.
 
     Raises:
         InputError: if the file is missing, cut short or damaged.
@@ -83,7 +96,7 @@ def load_arrays(path):
         ) from error
 
 
-def _some(names, most=3):
+def _some(names: Sequence[str], most: int = 3) -> str:
     if not names:
         return "nothing"
     rest = f" and {len(names) - most} more" if len(names) > most else ""

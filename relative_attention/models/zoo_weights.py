@@ -1,17 +1,18 @@
-"""Models that come with the package with their weights, by name."""
+"""Config and weights of the trained models that come with the package."""
 
 import json
+import pathlib
 
 from relative_attention.models.transformer_config import TransformerConfig
 from relative_attention.zoo_folder import zoo_directory
 
 
-def zoo_config(name):
-    """The `TransformerConfig` of one of `zoo_models()`."""
+def zoo_config(name: str) -> TransformerConfig:
+    """Returns the `TransformerConfig` of one of `zoo_models()`."""
     path = zoo_directory() / name / "config.json"
     return TransformerConfig(**json.loads(path.read_text("utf-8"))["model"])
 
 
-def zoo_weights(name):
-    """The path of the weights of one of `zoo_models()`."""
+def zoo_weights(name: str) -> pathlib.Path:
+    """Returns the path of the weights of one of `zoo_models()`."""
     return zoo_directory() / name / "model.safetensors"

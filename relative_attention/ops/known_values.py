@@ -1,12 +1,16 @@
 """The values of a tensor, where looking at them costs nothing."""
 
-import numpy as np
+from typing import TYPE_CHECKING
+
 from keras import ops
 
 from relative_attention.tensor_type import Tensor
 
+if TYPE_CHECKING:
+    import numpy as np
 
-def known_values(tensor: Tensor) -> np.ndarray | None:
+
+def known_values(tensor: Tensor) -> "np.ndarray | None":
     """Returns a tensor as an array, where its values are known and near.
 
     Args:

@@ -8,9 +8,13 @@ from relative_attention.tensor_type import Tensor
 def skew(by_distance: Tensor) -> Tensor:
     """Moves what belongs to a distance to the key at that distance.
 
-    The trick of Huang et al. (2018), section 3.4.1, for any reach `F` into
-    the future: pad, flatten, cut, reshape. Nothing is gathered and nothing of
-    the size `(T, T, H)` is made.
+    It is the trick of Huang et al. (2018), section 3.4.1, with any number `F`
+    of distances into the future: pad, flatten, cut, reshape. Nothing is
+    gathered and nothing of the size `(T, T, H)` is made. For two queries and
+    `F = 1` (`a` is -1, `b` is 0, `c` is 1; the digit is the query):
+
+        a0 b0 c0      ->      b0 c0
+        a1 b1 c1              a1 b1
 
     Args:
         by_distance: tensor `(B, N, T, T + F)`. Column `c` belongs to the

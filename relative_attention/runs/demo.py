@@ -1,11 +1,14 @@
-"""The whole line in a few minutes, on a corpus made here."""
+"""Makes a corpus, trains on it and translates, in a few minutes."""
 
 import pathlib
+from collections.abc import Sequence
 
 from relative_attention.corpora.spoken_numbers import write_spoken_numbers
+from relative_attention.evaluation import Bleu
 from relative_attention.evaluation import corpus_bleu
 from relative_attention.plot import model_picture
 from relative_attention.runs.find_recipe import find_recipe
+from relative_attention.runs.report import Report
 from relative_attention.runs.train import train
 from relative_attention.saving.model_directory import load_translator
 
@@ -13,18 +16,23 @@ _RECIPE = "spoken_numbers_tiny_relative"
 _NUM_EXAMPLES = 10
 
 
-def run_demo(output, languages=("en", "de"), overrides=(), report=print):
-    """Make a corpus, train on it, translate what was held out.
+def run_demo(
+    output: pathlib.Path | str,
+    languages: Sequence[str] = ("en", "de"),
+    overrides: Sequence[str] = (),
+    report: Report = print,
+) -> Bleu:
+    """Makes a corpus, trains on it, and translates what was held out.
 
     Args:
-        output: path of a folder for the corpus, the model and the picture.
-            What an earlier demo left there is replaced.
-        languages: pair of strings among `en`, `de`, `fr`.
-        overrides: strings `section.key=value` for the recipe.
-        report: called with each line to show.
+        output: The path of a folder for the corpus, the model and the
+            picture. What an earlier demo left there is replaced.
+        languages: A pair of strings among `en`, `de`, `fr`.
+        overrides: A list of strings `section.key=value` for the recipe.
+        report: A function that is called with each line to show.
 
     Returns:
-        `Bleu` of the test part.
+        The `Bleu` of the test part.
 
     Raises:
         InputError: if a package of the extra `demo` is missing, or an

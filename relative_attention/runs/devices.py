@@ -1,23 +1,26 @@
-"""The devices, and machines, that a run trains on."""
+"""Chooses the devices, and machines, that a run trains on."""
 
-import contextlib
-import functools
 import os
+from typing import TYPE_CHECKING
 
 from relative_attention.errors import InputError
 from relative_attention.runs.tf_config import check_tf_config
 
+if TYPE_CHECKING:
+    import tensorflow as tf
 
-def choose_strategy(devices):
-    """The `tf.distribute` strategy for a recipe's `training.devices`.
 
-    To be called before TensorFlow has done anything else: devices are divided,
-    and machines meet, when it starts.
+def choose_strategy(devices: int | str) -> "tf.distribute.Strategy":
+    """Returns the `tf.distribute` strategy for `training.devices`.
+
+    It must be called before TensorFlow has done anything else: devices are
+    divided, and machines meet, when TensorFlow starts.
 
     Args:
-        devices: int, or `"all"`. GPUs of this machine; where it has none,
-            parts to divide its CPU into (`"all"` is one). With `TF_CONFIG`
-            in the environment, each machine uses all its GPUs.
+        devices: int, or `"all"`. The number of GPUs of this machine to train
+            on; where it has none, the number of parts to divide its CPU into
+            (`"all"` is one). With `TF_CONFIG` in the environment, each
+            machine uses all its GPUs.
 
     Returns:
         `tf.distribute.Strategy`; TensorFlow's default one for one device.
@@ -31,9 +34,7 @@ def choose_strategy(devices):
     if os.environ.get("TF_CONFIG"):
         return _many_machines()
     gpus = tf.config.list_physical_devices("GPU")
-    number = devices
-    if devices == "all":
-        number = max(len(gpus), 1)
+    number = max(len(gpus), 1) if devices == "all" else int(devices)
     if number == 1:
         return tf.distribute.get_strategy()
     if gpus and number > len(gpus):
@@ -49,7 +50,7 @@ def choose_strategy(devices):
     )
 
 
-def _many_machines():
+def _many_machines() -> "tf.distribute.Strategy":
     import tensorflow as tf
 
     check_tf_config(os.environ["TF_CONFIG"])
@@ -62,7 +63,7 @@ def _many_machines():
         ) from error
 
 
-def _divide_cpu(number):
+def _divide_cpu(number: int) -> None:
     import tensorflow as tf
 
     (cpu,) = tf.config.list_physical_devices("CPU")
@@ -78,55 +79,3 @@ def _divide_cpu(number):
             "only be divided before TensorFlow has started. Start another "
             "process for it."
         ) from error
-
-
-def is_chief(strategy):
-    """Whether this process writes the run: the first of many machines."""
-    resolver = strategy.cluster_resolver
-    if resolver is None or not resolver.task_type:
-        return True
-    if "chief" in resolver.cluster_spec().jobs:
-        return resolver.task_type == "chief"
-    return resolver.task_type == "worker" and resolver.task_id == 0
-
-
-def any_machine(strategy, flag):
-    """Whether a flag is set on one machine at least; all must ask.
-
-    Machines that decide alone, by their clocks, would wait for one another
-    for ever.
-    """
-    import tensorflow as tf
-
-    if strategy.cluster_resolver is None or strategy.num_replicas_in_sync == 1:
-        return flag
-
-    return bool(_sum_of_votes(strategy)(tf.constant(float(flag))) > 0)
-
-
-@functools.cache
-def _sum_of_votes(strategy):
-    import tensorflow as tf
-
-    @tf.function(autograph=False)
-    def total(vote):
-        # A machine votes once on each of its devices.
-        votes = strategy.run(lambda: tf.identity(vote))
-        return strategy.reduce("SUM", votes, axis=None)
-
-    return total
-
-
-@contextlib.contextmanager
-def chief_first(strategy):
-    """The body, on the chief before it is on the other machines.
-
-    What the chief has written by then the others find; the folder of the run
-    is one that all machines see.
-    """
-    chief = is_chief(strategy)
-    if not chief:
-        any_machine(strategy, False)
-    yield
-    if chief:
-        any_machine(strategy, False)

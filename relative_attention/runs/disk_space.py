@@ -1,24 +1,27 @@
-"""Whether a run fits on the disk, asked before it begins."""
+"""Checks that a run fits on the disk, before it begins."""
 
+import pathlib
 import shutil
 
 from relative_attention.errors import InputError
 
 
-def check_disk_space(directory, checkpoint_bytes, num_checkpoints):
-    """Refuse a run whose checkpoints would fill the disk.
+def check_disk_space(
+    directory: pathlib.Path, checkpoint_bytes: int, num_checkpoints: int
+) -> None:
+    """Refuses a run whose checkpoints would fill the disk.
 
     Counted are the checkpoints that are kept, one more that is being written,
     and the best and the finished model; what `directory` holds of them
     already is not asked for again.
 
     Args:
-        directory: `pathlib.Path` of the run, which exists.
-        checkpoint_bytes: int. Size of a checkpoint.
-        num_checkpoints: int. How many are kept.
+        directory: The path of the run, which exists.
+        checkpoint_bytes: An integer, the size of a checkpoint.
+        num_checkpoints: An integer, how many are kept.
 
     Raises:
-        InputError: if there is less room than that.
+        InputError: if there is less space than that.
     """
     needed = (num_checkpoints + 2) * checkpoint_bytes
     there = sum(
@@ -36,5 +39,5 @@ def check_disk_space(directory, checkpoint_bytes, num_checkpoints):
         )
 
 
-def _size(num_bytes):
+def _size(num_bytes: int) -> str:
     return f"{num_bytes / 1e6:,.0f} MB"

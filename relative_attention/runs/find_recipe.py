@@ -9,16 +9,13 @@ from relative_attention.zoo_folder import zoo_directory
 from relative_attention.zoo_folder import zoo_recipes
 
 
-def find_recipe(name):
+def find_recipe(name: pathlib.Path | str) -> Recipe:
     """Returns a recipe by its path, or by its name in the zoo.
 
     Args:
-        name: string. The path of a YAML file, or of a folder with a
+        name: A string, the path of a YAML file, or of a folder with a
             `recipe.yaml`, such as a trained model; or a name of
             `zoo_recipes()`, before which these go.
-
-    Returns:
-        `Recipe`.
 
     Raises:
         InputError: if there is none, or it is wrong.

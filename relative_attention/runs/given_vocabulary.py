@@ -1,24 +1,32 @@
-"""Vocabularies of one's own, named in a recipe."""
+"""Loads vocabularies of one's own that a recipe names."""
 
 import pathlib
+from collections.abc import Mapping
 
 from relative_attention.corpora.find_corpus import find_file
 from relative_attention.data import TokenVocabulary
 from relative_attention.data import Vocabulary
+from relative_attention.data.vocabulary_kinds import AnyVocabulary
+from relative_attention.runs.recipe import Recipe
 from relative_attention.saving.vocabulary_files import find_vocabulary
 
 _KEYS = ("model", "source_model", "target_model")
 
 
-def named_vocabularies(recipe, data_directory=None, known=None):
-    """The files that a recipe's `vocabulary` names, and where they are.
+def named_vocabularies(
+    recipe: Recipe,
+    data_directory: pathlib.Path | str | None = None,
+    known: Mapping[str, str] | None = None,
+) -> dict[str, str]:
+    """Finds the files that a recipe's `vocabulary` names.
 
     Args:
-        recipe: `Recipe`.
-        data_directory, known: see `find_corpus`.
+        recipe: A `Recipe`.
+        data_directory: The path of a folder, see `find_corpus`.
+        known: A dict of strings, see `find_corpus`.
 
     Returns:
-        Dict of strings, name and path, in the order source, target; empty
+        A dict of strings, name and path, in the order source, target; empty
         where the vocabulary is to be learnt.
 
     Raises:
@@ -33,22 +41,27 @@ def named_vocabularies(recipe, data_directory=None, known=None):
     }
 
 
-def load_given(recipe, paths, output, resume=False):
-    """Load what `named_vocabularies` found.
+def load_given(
+    recipe: Recipe,
+    paths: Mapping[str, str],
+    output: pathlib.Path | str,
+    resume: bool = False,
+) -> tuple[AnyVocabulary, AnyVocabulary] | None:
+    """Loads what `named_vocabularies` found.
 
     Args:
-        recipe: `Recipe`.
-        paths: what `named_vocabularies` returned.
-        output: path of the run.
-        resume: bool. Whether to go on with that run, which needs no other
-            vocabulary than its own.
+        recipe: A `Recipe`.
+        paths: A dict, what `named_vocabularies` returned.
+        output: The path of the run.
+        resume: A boolean to indicate whether to go on with that run, which
+            needs no other vocabulary than its own.
 
     Returns:
-        Pair of source and target vocabulary, the same object where it is
-        joint, or `None` where none is given.
+        A pair of source and target vocabulary, the same object where it is
+        joint, or `None` where the recipe names no vocabulary.
 
     Raises:
-        InputError: if one is no vocabulary.
+        InputError: if a file is no vocabulary.
     """
     if not paths:
         return None

@@ -1,8 +1,10 @@
-"""The data of a recipe, ready to train on."""
+"""Prepares the data of a recipe: vocabularies, ids and batches."""
 
 import dataclasses
 import itertools
 import pathlib
+from collections.abc import Iterable
+from typing import cast
 
 from relative_attention.corpora.hold_out import hold_out
 from relative_attention.corpora.hold_out import line_numbers
@@ -11,69 +13,96 @@ from relative_attention.data import TokenBatches
 from relative_attention.data import TokenCorpus
 from relative_attention.data import TokenVocabulary
 from relative_attention.data import Vocabulary
+from relative_attention.data.vocabulary_kinds import AnyVocabulary
+from relative_attention.runs.initial_weights import InitialWeights
+from relative_attention.runs.recipe import Recipe
+from relative_attention.runs.recipe_sections import DataSection
+from relative_attention.runs.report import Report
 from relative_attention.saving.vocabulary_files import find_vocabulary
 from relative_attention.saving.vocabulary_files import save_vocabularies
 
 
 @dataclasses.dataclass(frozen=True)
-class PreparedData:
-    """Vocabularies, batches and texts of a run.
+class Batches:
+    """The batches of a run.
 
     Attributes:
-        source_vocabulary: `Vocabulary`.
-        target_vocabulary: `Vocabulary`, the same object where it is joint.
-        train_corpus: `TokenCorpus`.
-        validation_corpus: `TokenCorpus`.
-        validation: `ParallelCorpus`, the text.
-        test: `ParallelCorpus` or `None`.
-        train_batches: `TokenBatches`; see `batched`.
-        validation_batches: `TokenBatches`.
+        train: `TokenBatches` to learn from.
+        validation: `TokenBatches` to validate on.
     """
 
-    source_vocabulary: Vocabulary
-    target_vocabulary: Vocabulary
+    train: TokenBatches
+    validation: TokenBatches
+
+
+@dataclasses.dataclass(frozen=True)
+class PreparedData:
+    """The vocabularies, ids and texts of a run.
+
+    Attributes:
+        source_vocabulary: A `Vocabulary`.
+        target_vocabulary: A `Vocabulary`, the same object where it is joint.
+        train_corpus: A `TokenCorpus`, the ids to learn from.
+        validation_corpus: A `TokenCorpus`, the ids to validate on.
+        validation: A `ParallelCorpus`, the text of `validation_corpus`.
+        test: A `ParallelCorpus` that the finished model is scored on, or
+            `None`.
+    """
+
+    source_vocabulary: AnyVocabulary
+    target_vocabulary: AnyVocabulary
     train_corpus: TokenCorpus
     validation_corpus: TokenCorpus
     validation: ParallelCorpus
     test: ParallelCorpus | None
-    train_batches: TokenBatches | None = None
-    validation_batches: TokenBatches | None = None
 
-    def batched(self, train_tokens, validation_tokens, seed, start_token_id=0):
-        """The same data, with batches of these numbers of tokens.
+    def batches(
+        self,
+        train_tokens: int,
+        validation_tokens: int,
+        seed: int,
+        start_token_id: int = 0,
+    ) -> Batches:
+        """Divides the ids into batches of these numbers of tokens.
 
         Args:
-            train_tokens, validation_tokens: int. See `TokenBatches`.
-            seed: int. Of the order of the training batches.
-            start_token_id: int. What the decoder's inputs start with.
+            train_tokens: An integer, see `TokenBatches`.
+            validation_tokens: An integer, likewise.
+            seed: An integer, of the order of the training batches.
+            start_token_id: An integer, the id that the decoder's inputs start
+                with. Defaults to `0`.
         """
-        return dataclasses.replace(
-            self,
-            train_batches=TokenBatches(
-                self.train_corpus, train_tokens, seed, start_token_id
-            ),
-            validation_batches=TokenBatches(
+        return Batches(
+            TokenBatches(self.train_corpus, train_tokens, seed, start_token_id),
+            TokenBatches(
                 self.validation_corpus, validation_tokens, seed, start_token_id
             ),
         )
 
     @property
-    def is_joint(self):
-        """Whether one vocabulary serves both languages."""
+    def is_joint(self) -> bool:
+        """Returns whether one vocabulary serves both languages."""
         return self.source_vocabulary is self.target_vocabulary
 
 
-def prepare_data(recipe, files, directory, report, start=None, given=None):
-    """Hold out what is to be held out, learn the vocabulary, encode.
+def prepare_data(
+    recipe: Recipe,
+    files: DataSection,
+    directory: pathlib.Path,
+    report: Report,
+    initial_weights: InitialWeights | None = None,
+    given: tuple[AnyVocabulary, AnyVocabulary] | None = None,
+) -> PreparedData:
+    """Holds lines out if need be, learns the vocabulary, and encodes.
 
     Args:
-        recipe: `Recipe`.
-        files: `DataSection` with paths that exist; see `find_corpus`.
-        directory: path of the run. Vocabularies are written to it, ids to its
-            folder `cache`; what is there already is used.
-        report: called with lines for the log.
-        start: `Start`, the model to start from. Defaults to `None`.
-        given: pair of vocabularies for source and target, the same object
+        recipe: A `Recipe`.
+        files: A `DataSection` with paths that exist; see `find_corpus`.
+        directory: The path of the run. Vocabularies are written to it, ids to
+            its folder `cache`; what is there already is used.
+        report: A function that is called with each line for the log.
+        initial_weights: The model to start from. Defaults to `None`.
+        given: A pair of vocabularies for source and target, the same object
             where it is joint. Defaults to `None`: they are learnt.
 
     Returns:
@@ -90,7 +119,7 @@ def prepare_data(recipe, files, directory, report, start=None, given=None):
         train, validation = parts
         numbers = dict(zip(("train", "validation"), line_numbers(parts, *how)))
     source_vocabulary, target_vocabulary = _vocabularies(
-        recipe, train, directory, report, start, given
+        recipe, train, directory, report, initial_weights, given
     )
     corpora = {
         name: TokenCorpus.prepare(
@@ -121,13 +150,16 @@ def prepare_data(recipe, files, directory, report, start=None, given=None):
     )
 
 
-def check_texts(files, directory=None):
-    """Read every text once, to see that all are usable.
+def check_texts(
+    files: DataSection, directory: pathlib.Path | str | None = None
+) -> None:
+    """Reads every text once, to see that all are usable.
 
     Args:
-        files: `DataSection` with paths that exist.
-        directory: path of the run. Texts of which it holds the ids already
-            are not read again: of millions of pairs that takes a while.
+        files: A `DataSection` with paths that exist.
+        directory: The path of the run. Texts of which it holds the ids
+            already are not read again: of millions of pairs that takes a
+            while. Defaults to `None`.
 
     Raises:
         InputError: if one is not; see `ParallelCorpus.check`.
@@ -142,27 +174,42 @@ def check_texts(files, directory=None):
         corpus.check()
 
 
-def _texts(files):
-    """`ParallelCorpus` or `None` for training, validation and testing."""
-    pairs = (
-        (files.source, files.target),
-        (files.validation_source, files.validation_target),
-        (files.test_source, files.test_target),
+def _texts(
+    files: DataSection,
+) -> tuple[ParallelCorpus, ParallelCorpus | None, ParallelCorpus | None]:
+    """Returns the texts, or `None`, for training, validation and testing."""
+    # `find_corpus` has refused a recipe without a text to learn from.
+    source, target = cast(str, files.source), cast(str, files.target)
+    return (
+        ParallelCorpus(source, target),
+        _text(files.validation_source, files.validation_target),
+        _text(files.test_source, files.test_target),
     )
-    return [
-        ParallelCorpus(source, target) if source else None
-        for source, target in pairs
-    ]
 
 
-def _vocabularies(recipe, corpus, directory, report, start, given):
+def _text(source: str | None, target: str | None) -> ParallelCorpus | None:
+    if source is None or target is None:
+        return None
+    return ParallelCorpus(source, target)
+
+
+def _vocabularies(
+    recipe: Recipe,
+    corpus: Iterable[tuple[str, str]],
+    directory: pathlib.Path,
+    report: Report,
+    initial_weights: InitialWeights | None,
+    given: tuple[AnyVocabulary, AnyVocabulary] | None,
+) -> tuple[AnyVocabulary, AnyVocabulary]:
+    """Returns source and target vocabulary, as files of the run."""
     section = recipe.vocabulary
     names = ["vocabulary"]
     if not section.joint:
         names = ["source_vocabulary", "target_vocabulary"]
     if find_vocabulary(directory, names[-1]) is None:
-        if start is not None:
-            start.copy_vocabularies(directory)
+        if initial_weights is not None:
+            initial_weights.copy_vocabularies(directory)
+        # Checked before: with these, that of the model is not taken.
         if given is not None:
             save_vocabularies(*given, directory)
     vocabularies = []
@@ -179,7 +226,9 @@ def _vocabularies(recipe, corpus, directory, report, start, given):
     return vocabularies[0], vocabularies[-1]
 
 
-def _learn(recipe, lines, report):
+def _learn(
+    recipe: Recipe, lines: Iterable[str], report: Report
+) -> AnyVocabulary:
     size = recipe.vocabulary.size
     if recipe.data.tokenized:
         kind = "tokens"

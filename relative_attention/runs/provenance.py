@@ -1,4 +1,4 @@
-"""Where and with what a result came about."""
+"""Notes the hardware, versions and commit that a result came from."""
 
 import datetime
 import importlib.metadata
@@ -6,6 +6,7 @@ import os
 import pathlib
 import platform
 import subprocess
+from typing import Any
 
 import keras
 
@@ -25,8 +26,8 @@ _NOTABLE_FLAGS = (
 )
 
 
-def provenance():
-    """Hardware, versions, commit and date, a dict for JSON."""
+def provenance() -> dict[str, Any]:
+    """Returns hardware, versions, commit and date, as a dict for JSON."""
     return {
         "date": datetime.date.today().isoformat(),
         "relative_attention": relative_attention.__version__,
@@ -37,8 +38,12 @@ def provenance():
     }
 
 
-def provenance_sentence(origin):
-    """The same in one line, to stand under a table."""
+def provenance_sentence(origin: dict[str, Any]) -> str:
+    """Returns the same in one line, to stand under a table.
+
+    Args:
+        origin: A dict, what `provenance` returned.
+    """
     versions = [
         f"{name} {origin[name]}"
         for name in ("python", *_PACKAGES)
@@ -54,8 +59,8 @@ def provenance_sentence(origin):
     )
 
 
-def _commit():
-    """The checkout's commit, `None` outside of one.
+def _commit() -> str | None:
+    """Returns the checkout's commit, `None` outside of one.
 
     It ends with `+` where the package or the zoo had been changed since.
     """
@@ -67,7 +72,7 @@ def _commit():
     return f"{commit}+" if changed else commit
 
 
-def _git(root, *arguments):
+def _git(root: pathlib.Path, *arguments: str) -> str | None:
     try:
         return subprocess.run(
             ["git", "-C", str(root), *arguments],
@@ -79,15 +84,15 @@ def _git(root, *arguments):
         return None
 
 
-def _hardware():
+def _hardware() -> str:
     name, flags = _processor()
     notable = " ".join(flag for flag in _NOTABLE_FLAGS if flag in flags)
     cpu = f"{name}, {_cores()} cores ({notable or 'no notable instructions'})"
     return ", ".join([cpu, *_gpus()])
 
 
-def _gpus():
-    """Names of the GPUs that the backend of Keras sees."""
+def _gpus() -> list[str]:
+    """Returns the names of the GPUs that the backend of Keras sees."""
     if keras.backend.backend() == "jax":
         import jax
 
@@ -107,9 +112,9 @@ def _gpus():
     ]
 
 
-def _processor():
-    """Name of the processor and the set of its flags."""
-    fields = {}
+def _processor() -> tuple[str, set[str]]:
+    """Returns the name of the processor and the set of its flags."""
+    fields: dict[str, str] = {}
     try:
         for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
             key, _, value = line.partition(":")
@@ -121,15 +126,15 @@ def _processor():
     return name, set(flags.split())
 
 
-def _cores():
-    """Cores that this process may use."""
+def _cores() -> int | None:
+    """Returns the number of cores that this process may use."""
     try:
         return len(os.sched_getaffinity(0))
     except AttributeError:  # Not on macOS.
         return os.cpu_count()
 
 
-def _version(package):
+def _version(package: str) -> str | None:
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:

@@ -1,7 +1,9 @@
-"""A recipe: everything that decides what a training run gives."""
+"""Recipes, which hold everything that decides what a training run gives."""
 
 import dataclasses
 import pathlib
+from collections.abc import Iterable
+from typing import Any
 
 import yaml
 
@@ -27,34 +29,34 @@ from relative_attention.settings import unknown
 
 @dataclasses.dataclass(frozen=True)
 class Recipe:
-    """A training run, written down.
+    """Describes a training run.
 
     Attributes:
-        name: What the run is called.
+        name: A string, what the run is called.
         description: A sentence on what it is for.
-        data: `DataSection`.
-        vocabulary: `VocabularySection`.
-        model: Dict: `preset`, the name of a preset, and any fields of
+        data: A `DataSection`.
+        vocabulary: A `VocabularySection`.
+        model: A dict: `preset`, the name of a preset, and any fields of
             `TransformerConfig` that differ from it.
-        training: `TrainingSection`.
-        decoding: `DecodingSection`.
+        training: A `TrainingSection`.
+        decoding: A `DecodingSection`.
     """
 
     name: str
     description: str = ""
     data: DataSection = DataSection()
     vocabulary: VocabularySection = VocabularySection()
-    model: dict = dataclasses.field(default_factory=dict)
+    model: dict[str, Any] = dataclasses.field(default_factory=dict)
     training: TrainingSection = TrainingSection()
     decoding: DecodingSection = DecodingSection()
 
     @classmethod
-    def load(cls, path):
-        """Read a recipe from a YAML file.
+    def load(cls, path: pathlib.Path | str) -> "Recipe":
+        """Reads a recipe from a YAML file.
 
         Args:
-            path: path of the file. Its folder's name is the recipe's, or its
-                own where it is not called `recipe.yaml`.
+            path: The path of the file. Its folder's name is the recipe's, or
+                its own where it is not called `recipe.yaml`.
 
         Raises:
             InputError: if it is no recipe: not YAML, an unknown key, a value
@@ -76,11 +78,11 @@ class Recipe:
         return recipe
 
     @classmethod
-    def from_mapping(cls, mapping):
-        """A recipe from nested dicts, as YAML gives them.
+    def from_mapping(cls, mapping: dict[str, Any]) -> "Recipe":
+        """Returns a recipe from nested dicts, as YAML gives them.
 
         Args:
-            mapping: dict of the fields of `Recipe`, the sections as dicts.
+            mapping: A dict of the fields of `Recipe`, the sections as dicts.
 
         Raises:
             InputError: if a key is unknown or a value of another type.
@@ -90,84 +92,89 @@ class Recipe:
         )
         if "name" not in mapping:
             raise InputError("`name` must say what the recipe is called.")
-        fields = {}
+        fields: dict[str, Any] = {}
         for key, value in mapping.items():
-            if key in _SECTIONS:
+            if key in SECTIONS:
                 fields[key] = read_section(
-                    _SECTIONS[key], key, check_mapping(value, key)
+                    SECTIONS[key], key, check_mapping(value, key)
                 )
             elif key == "model":
-                fields[key] = _check_model(check_mapping(value, key))
+                fields[key] = _read_model(check_mapping(value, key))
             else:
                 fields[key] = field_value(cls, "", key, value)
-        recipe = cls(**fields)
-        if "preset" not in recipe.model:
+        return cls(**fields)._checked(derived)
+
+    def __post_init__(self) -> None:
+        # Names (`section.key`) of the values that nobody wrote: they follow
+        # from the preset, and no longer when there is another. Not a field:
+        # a recipe that is made of values alone has been told all of them.
+        self._derived: set[str]
+        object.__setattr__(self, "_derived", set())
+
+    def _checked(self, derived: Iterable[str]) -> "Recipe":
+        """Returns the recipe itself, if a model could be trained with it.
+
+        Args:
+            derived: The names of the values that follow from the preset.
+        """
+        if "preset" not in self.model:
             raise InputError(
                 "`model.preset` must name a preset. See `relative-attention "
                 "list`."
             )
-        check_values(recipe)
-        recipe.model_config(recipe.vocabulary.size)
-        recipe._derived.update(derived)
-        return recipe
+        check_values(self)
+        self.model_config(self.vocabulary.size)
+        self._derived.update(derived)
+        return self
 
-    def __post_init__(self):
-        # Names (`section.key`) of the values that nobody wrote: they follow
-        # from the preset, and no longer when there is another. Not a field:
-        # a recipe that is made of values alone has been told all of them.
-        object.__setattr__(self, "_derived", set())
+    def override(self, assignments: Iterable[str]) -> "Recipe":
+        """Returns a copy with some values replaced.
 
-    def override(self, assignments):
-        """A copy with some values replaced.
+        Where `model.preset` is another, the values that followed from the
+        preset before follow from the new one.
 
         Args:
-            assignments: list of strings `section.key=value`, the value as in
-                YAML; where it is the name of a file, as it stands.
+            assignments: A list of strings `section.key=value`, the value as
+                in YAML; where it is the name of a file, as it stands.
 
         Raises:
             InputError: as `from_mapping`, or if an assignment is none.
         """
-        mapping = self.to_mapping()
+        changed: dict[str, dict[str, Any]] = {
+            name: {} for name in _ALL_SECTIONS
+        }
         derived = set(self._derived)
         for assignment in assignments:
-            key, equals, value = assignment.partition("=")
-            section, dot, name = key.partition(".")
-            if not (equals and dot and name):
-                raise InputError(
-                    "An override must be `section.key=value`, for example "
-                    f"`training.steps=1000`. Received: {assignment!r}."
-                )
-            if section not in _ALL_SECTIONS:
-                raise InputError(unknown("section", section, _ALL_SECTIONS))
-            mapping[section][name] = (
-                _read_model_assignment(name, value)
-                if section == "model"
-                else read_assignment(
-                    _SECTIONS[section], f"{section}.", name, value
-                )
-            )
-            derived.discard(key)
-        if mapping["model"].get("preset") != self.model.get("preset"):
-            for key in derived:
-                section, _, name = key.partition(".")
-                mapping.get(section, {}).pop(name, None)
-            derived = set()
-        recipe = type(self).from_mapping(mapping)
-        recipe._derived.update(derived)
-        return recipe
+            section, name, value = _read_assignment(assignment)
+            changed[section][name] = value
+            derived.discard(f"{section}.{name}")
+        model = {**self.model, **changed["model"]}
+        if model.get("preset") != self.model.get("preset"):
+            # What followed from the preset follows from the new one.
+            training = _preset_training(model.get("preset"))
+            derived &= {f"training.{name}" for name in training}
+            for name, value in training.items():
+                if f"training.{name}" in derived:
+                    changed["training"][name] = value
+        sections = {
+            name: dataclasses.replace(getattr(self, name), **changed[name])
+            for name in SECTIONS
+        }
+        recipe = dataclasses.replace(self, model=model, **sections)
+        return recipe._checked(derived)
 
-    def to_mapping(self):
-        """Nested dicts, from which `from_mapping` makes the same recipe."""
+    def to_mapping(self) -> dict[str, Any]:
+        """Returns nested dicts, from which `from_mapping` makes the same."""
         return dataclasses.asdict(self)
 
-    def save(self, path):
-        """Write the recipe, every value of it, as YAML.
+    def save(self, path: pathlib.Path | str) -> None:
+        """Writes the recipe, every value of it, as YAML.
 
         What followed from the preset is named too, so that it follows from
         another where the file's preset is overridden.
 
         Args:
-            path: path of the file.
+            path: The path of the file.
         """
         mapping = self.to_mapping()
         if self._derived:
@@ -176,16 +183,15 @@ class Recipe:
         with atomic_file(path, "w") as file:
             file.write(text)
 
-    def model_config(self, vocabulary_size, source_vocabulary_size=None):
-        """The architecture, for vocabularies of these sizes.
+    def model_config(
+        self, vocabulary_size: int, source_vocabulary_size: int | None = None
+    ) -> TransformerConfig:
+        """Returns the architecture, for vocabularies of these sizes.
 
         Args:
-            vocabulary_size: int. Of the target, or of both.
-            source_vocabulary_size: int. Defaults to `None`, one vocabulary
-                for both.
-
-        Returns:
-            `TransformerConfig`.
+            vocabulary_size: An integer, the size of the target's, or of both.
+            source_vocabulary_size: An integer, the size of the source's.
+                Defaults to `None`, one vocabulary for both.
 
         Raises:
             InputError: if a field of `model` is unknown, or a value wrong.
@@ -204,19 +210,21 @@ class Recipe:
             raise InputError(f"In `model`: {error}") from error
 
 
-_SECTIONS = {
+SECTIONS = {
     "data": DataSection,
     "vocabulary": VocabularySection,
     "training": TrainingSection,
     "decoding": DecodingSection,
 }
-_ALL_SECTIONS = [*_SECTIONS, "model"]
+_ALL_SECTIONS = [*SECTIONS, "model"]
+# Fields of `TransformerConfig` that no recipe has.
+FOLLOWS_FROM_DATA = ("vocabulary_size", "source_vocabulary_size")
 
 # What may change when a run goes on: how long it goes, what it keeps, and on
 # what devices; the run sees to it that updates have as many tokens.
 CHANGEABLE_KEYS = tuple(
     f"{section}.{name}"
-    for section, cls in _SECTIONS.items()
+    for section, cls in SECTIONS.items()
     for name, rule in keys_of(cls).items()
     if rule.may_change
 )
@@ -226,52 +234,75 @@ CHANGEABLE_KEYS = tuple(
 _DERIVED = "derived"
 
 
-def _with_preset_training(mapping):
-    """The recipe, with its preset's training where it says nothing else.
+def _with_preset_training(
+    mapping: dict[str, Any],
+) -> tuple[dict[str, Any], set[str]]:
+    """Adds its preset's training where a recipe says nothing else.
 
     Returns:
-        Pair of the mapping and the set of names of what was added.
+        A pair of the mapping and the set of names of what was added.
     """
     model, training = mapping.get("model"), mapping.get("training")
     preset = model.get("preset") if isinstance(model, dict) else None
     # What is wrong here is an error later, with the rest of the recipe.
-    if preset not in presets() or not isinstance(training, dict | None):
+    if not isinstance(training, dict | None):
         return mapping, set()
-    filled = {**preset_training(preset), **(training or {})}
-    derived = filled.keys() - (training or {}).keys()
+    written = training or {}
+    added = {
+        name: value
+        for name, value in _preset_training(preset).items()
+        if name not in written
+    }
     return (
-        {**mapping, "training": filled},
-        {f"training.{name}" for name in derived},
+        {**mapping, "training": {**added, **written}},
+        {f"training.{name}" for name in added},
     )
 
 
-def _check_model(mapping):
-    values = {}
-    for key, value in mapping.items():
-        cls = _model_class(key)
-        values[key] = field_value(cls, "model.", key, value)
-    return values
+def _preset_training(preset: Any) -> dict[str, Any]:
+    """Returns the training of a preset, nothing of what is none."""
+    return preset_training(preset) if preset in presets() else {}
 
 
-def _read_model_assignment(key, text):
-    return read_assignment(_model_class(key), "model.", key, text)
+def _read_assignment(assignment: str) -> tuple[str, str, Any]:
+    """Returns section, key and value of a string `section.key=value`."""
+    key, equals, text = assignment.partition("=")
+    section, dot, name = key.partition(".")
+    if not (equals and dot and name):
+        raise InputError(
+            "An override must be `section.key=value`, for example "
+            f"`training.steps=1000`. Received: {assignment!r}."
+        )
+    if section not in _ALL_SECTIONS:
+        raise InputError(unknown("section", section, _ALL_SECTIONS))
+    cls = _model_class(name) if section == "model" else SECTIONS[section]
+    prefix = f"{section}."
+    value = read_assignment(cls, prefix, name, text)
+    return section, name, field_value(cls, prefix, name, value)
+
+
+def _read_model(mapping: dict[str, Any]) -> dict[str, Any]:
+    return {
+        key: field_value(_model_class(key), "model.", key, value)
+        for key, value in mapping.items()
+    }
 
 
 @dataclasses.dataclass(frozen=True)
 class _Preset:
+    """Holds the one key of `model` that is no field of its config."""
+
     preset: str
 
 
-def _model_class(key):
-    """The dataclass that a key of `model` is a field of.
+def _model_class(key: str) -> type:
+    """Returns the dataclass that a key of `model` is a field of.
 
     Raises:
-        InputError: if it is none.
+        InputError: if there is no such key.
     """
-    known = ["preset", *(f.name for f in dataclasses.fields(TransformerConfig))]
-    # These two follow from the data.
-    known.remove("vocabulary_size")
-    known.remove("source_vocabulary_size")
+    fields = (field.name for field in dataclasses.fields(TransformerConfig))
+    known = ["preset", *(f for f in fields if f not in FOLLOWS_FROM_DATA)]
     if key not in known:
         raise InputError(
             unknown("key", f"model.{key}", [f"model.{k}" for k in known])

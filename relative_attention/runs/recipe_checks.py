@@ -1,16 +1,23 @@
-"""What the values of a recipe may be together.
+"""Checks what the values of a recipe may be together.
 
 What each may be alone stands beside it, in `recipe_sections.py`.
 """
 
+from typing import TYPE_CHECKING
+
 from relative_attention.errors import InputError
 from relative_attention.settings import check_section
 
+if TYPE_CHECKING:
+    from relative_attention.runs.recipe import Recipe
 
-def check_values(recipe):
-    """Raise `InputError` unless the values of a `Recipe` can be trained with.
 
-    Their types have been checked; see `field_value`.
+def check_values(recipe: "Recipe") -> None:
+    """Raises `InputError` unless the values of a recipe can be trained with.
+
+    Args:
+        recipe: A `Recipe`. The types of its values have been checked; see
+            `field_value`.
     """
     _check_name(recipe.name)
     for section in ("data", "vocabulary", "training", "decoding"):
@@ -43,8 +50,8 @@ def check_values(recipe):
         )
 
 
-def _check_name(name):
-    """It is the name of the folder that a run fills, in `runs`."""
+def _check_name(name: str) -> None:
+    """Checks the name, which is that of the folder in `runs`."""
     if not name.strip(". ") or any(c in name for c in "/\\\0"):
         raise InputError(
             "`name` must be the name of a folder, without slashes. "
@@ -52,7 +59,7 @@ def _check_name(name):
         )
 
 
-def _check_vocabulary(recipe):
+def _check_vocabulary(recipe: "Recipe") -> None:
     section = recipe.vocabulary
     sides = [section.source_model, section.target_model]
     if section.joint and sides != [None, None]:

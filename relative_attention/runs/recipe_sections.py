@@ -1,4 +1,4 @@
-"""The keys of a recipe: what each means, may be, and is by default.
+"""Declares the keys of a recipe: what each means, may be, and is by default.
 
 The section `decoding` is `DecodingSection` of `relative_attention.decoding`,
 since a saved model has it too; `model` has a preset and the fields of
@@ -14,22 +14,24 @@ from relative_attention.training.precision import PRECISIONS
 
 @dataclasses.dataclass(frozen=True)
 class DataSection:
-    """The texts that are learnt from."""
+    """Names the texts that a model learns from and is scored on."""
 
     source: str | None = key(
         None, "Text to translate, plain or `.gz`, a sentence a line."
     )
-    target: str | None = key(None, "Its translation, line by line.")
+    target: str | None = key(None, "The translation of `source`, line by line.")
     validation_source: str | None = key(
         None,
         """Text to validate on; without it, some lines are held out of the
         training text.""",
     )
-    validation_target: str | None = key(None, "Its translation.")
+    validation_target: str | None = key(
+        None, "The translation of `validation_source`."
+    )
     test_source: str | None = key(
         None, "Text that the finished model is scored on."
     )
-    test_target: str | None = key(None, "Its translation.")
+    test_target: str | None = key(None, "The translation of `test_source`.")
     corpus: str | None = key(
         None, "Name of the folder that holds the files, for finding them."
     )
@@ -60,7 +62,7 @@ class DataSection:
 
 @dataclasses.dataclass(frozen=True)
 class VocabularySection:
-    """The SentencePiece vocabulary."""
+    """Describes the SentencePiece vocabulary, or one of tokens."""
 
     size: int = key(
         8000,
@@ -69,7 +71,8 @@ class VocabularySection:
         at_least=1,
     )
     joint: bool = key(
-        True, "One vocabulary for both languages, or one for each."
+        True,
+        "Whether one vocabulary serves both languages, or each has its own.",
     )
     model: str | None = key(
         None,
@@ -78,9 +81,12 @@ class VocabularySection:
         token a line, as OpenNMT-tf writes it. `size` is then not used.""",
     )
     source_model: str | None = key(
-        None, "The same for the source alone, where it is not joint."
+        None,
+        "Path of such a model for the source alone, where `joint` is false.",
     )
-    target_model: str | None = key(None, "The same for the target.")
+    target_model: str | None = key(
+        None, "Path of such a model for the target, likewise."
+    )
     from_start: bool = key(
         True,
         """With `training.start_from`, whether to take that model's vocabulary;
@@ -91,7 +97,7 @@ class VocabularySection:
 
 @dataclasses.dataclass(frozen=True)
 class TrainingSection:
-    """How the weights are learnt.
+    """Says how the weights are learnt, and what of them is kept.
 
     What a recipe leaves out of `learning_rate_scale`, `warmup_steps`,
     `zero_first_step`, `adam_beta_2` and `label_smoothing` is that of its
@@ -192,7 +198,9 @@ class TrainingSection:
         is_fraction=True,
     )
     precision: str = key(
-        "auto", "The type that is computed in.", choices=PRECISIONS
+        "auto",
+        "The dtype policy that training computes in.",
+        choices=PRECISIONS,
     )
     on_nonfinite: str = key(
         "stop",
@@ -209,7 +217,7 @@ class TrainingSection:
     )
     save_minutes: float | None = key(
         None,
-        "Minutes between two checkpoints, likewise.",
+        "Minutes between two checkpoints; `null` for one at each validation.",
         is_positive=True,
         may_change=True,
     )
@@ -241,6 +249,6 @@ class TrainingSection:
     )
     seed: int = key(
         1,
-        "Of initial weights, dropout and the order of the batches.",
+        "The seed of initial weights, dropout and the order of the batches.",
         at_least=0,
     )

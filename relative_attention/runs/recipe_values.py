@@ -1,7 +1,8 @@
-"""Values of a recipe, read from YAML."""
+"""Reads the values of a recipe from YAML."""
 
 import reprlib
 import types
+from typing import Any
 
 import yaml
 
@@ -15,12 +16,12 @@ _short = reprlib.Repr()
 _short.maxstring = _short.maxother = 200
 
 
-def read_yaml(text, what):
-    """What a text in YAML holds.
+def read_yaml(text: str, what: str) -> Any:
+    """Returns what a text in YAML holds.
 
     Args:
-        text: string.
-        what: string. What to call the text in an error.
+        text: A string.
+        what: A string, what to call the text in an error.
 
     Raises:
         InputError: if it is not YAML, or a key stands twice.
@@ -41,8 +42,8 @@ def read_yaml(text, what):
         raise InputError(f"{what} is not YAML: {_one_line(error)}.") from error
 
 
-def _one_line(error):
-    """What is wrong and where, without the lines of the text that YAML adds."""
+def _one_line(error: Exception) -> str:
+    """Says what is wrong and where, without the lines that YAML adds."""
     problem, mark = (
         getattr(error, name, None) for name in ("problem", "problem_mark")
     )
@@ -52,9 +53,11 @@ def _one_line(error):
 
 
 class _Loader(yaml.SafeLoader):
-    """PyYAML takes the last of equal keys, and says nothing."""
+    """Refuses equal keys, of which PyYAML takes the last without a word."""
 
-    def construct_mapping(self, node, deep=False):
+    def construct_mapping(
+        self, node: yaml.MappingNode, deep: bool = False
+    ) -> dict[Any, Any]:
         names = set()
         if isinstance(node, yaml.MappingNode):
             for key, _ in node.value:
@@ -71,17 +74,17 @@ class _Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-def read_assignment(cls, prefix, key, text):
-    """The value that a command line gives to a field of a dataclass.
+def read_assignment(cls: type, prefix: str, key: str, text: str) -> Any:
+    """Returns the value that a command line gives to a field.
 
     It is written as in YAML; but what can only be a string, such as the name
     of a file, is taken as it stands, unless it is in quotes or null.
 
     Args:
-        cls: the dataclass.
-        prefix: string. What stands before the key, `"data."`.
-        key: string. The field.
-        text: string.
+        cls: The dataclass that has the field.
+        prefix: A string, what stands before the key, `"data."`.
+        key: A string, the field.
+        text: A string.
 
     Raises:
         InputError: if there is no such field, or `text` is not YAML.

@@ -1,36 +1,39 @@
-"""Writes what came out of a run, `results.json`."""
+"""Scores a finished model, and writes `results.json`."""
 
 import json
+import pathlib
+from collections.abc import Sequence
+from typing import Any
 
 from relative_attention.atomic_files import atomic_file
-
-# What `curve_figure` draws: a picture of the results is that of the run.
-_CURVE = (
-    "loss",
-    "perplexity",
-    "accuracy",
-    "val_loss",
-    "val_perplexity",
-    "val_accuracy",
-    "val_bleu",
-    "learning_rate",
-    "gradient_norm",
-)
+from relative_attention.data import ParallelCorpus
+from relative_attention.decoding import Translator
+from relative_attention.runs.callbacks.run_state import Record
+from relative_attention.runs.prepared_data import PreparedData
+from relative_attention.runs.recipe import Recipe
+from relative_attention.training.training_table import CURVE_COLUMNS
 
 
-def write_results(directory, recipe, origin, history, translator, data):
-    """Score the finished model and write `results.json`.
+def write_results(
+    directory: pathlib.Path,
+    recipe: Recipe,
+    origin: dict[str, Any],
+    history: Sequence[Record],
+    translator: Translator,
+    data: PreparedData,
+) -> dict[str, Any]:
+    """Scores the finished model and writes `results.json`.
 
     Args:
-        directory: `pathlib.Path` of the run.
-        recipe: `Recipe`.
-        origin: dict. `provenance()` of the training, and its precision.
-        history: list of dicts, one for each epoch; see `RunKeeper`.
-        translator: `Translator` of the finished model.
-        data: `PreparedData`.
+        directory: The path of the run.
+        recipe: A `Recipe`.
+        origin: A dict, `provenance()` of the training, and its precision.
+        history: A list of dicts, the records of its `RunHistory`.
+        translator: A `Translator` of the finished model.
+        data: A `PreparedData`.
 
     Returns:
-        Dict, what was written.
+        A dict, what was written.
     """
     corpora = {"validation": data.validation, "test": data.test}
     last = history[-1]
@@ -59,7 +62,7 @@ def write_results(directory, recipe, origin, history, translator, data):
                 "seconds": round(epoch["seconds"]),
                 **{
                     name: _rounded(epoch[name])
-                    for name in _CURVE
+                    for name in CURVE_COLUMNS
                     if name in epoch
                 },
             }
@@ -71,18 +74,25 @@ def write_results(directory, recipe, origin, history, translator, data):
     return results
 
 
-def _rounded(value):
-    """Four digits after the point, or five in all where that is more."""
+def _rounded(value: float) -> float:
+    """Rounds to four digits after the point, or five in all if more."""
     return round(value, 4) if abs(value) >= 1 else float(f"{value:.5g}")
 
 
-def score_corpus(translator, corpus):
-    """BLEU of a `ParallelCorpus`, cased and not, with signatures."""
+def score_corpus(
+    translator: Translator, corpus: ParallelCorpus
+) -> dict[str, Any]:
+    """Returns BLEU, cased and not, with sacreBLEU's signatures.
+
+    Args:
+        translator: A `Translator`.
+        corpus: A `ParallelCorpus`, sources and references.
+    """
     from relative_attention.evaluation import corpus_bleu
 
     sources, references = (list(side) for side in zip(*corpus))
     hypotheses = translator.translate(sources)
-    scores = {}
+    scores: dict[str, Any] = {}
     for name, lowercase in (("bleu", False), ("bleu_lowercased", True)):
         bleu = corpus_bleu(hypotheses, references, lowercase=lowercase)
         scores[name] = round(bleu.score, 2)

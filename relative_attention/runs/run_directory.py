@@ -1,6 +1,8 @@
-"""The folder that a training run fills."""
+"""Claims the folder that a training run fills."""
 
 import pathlib
+from collections.abc import Mapping
+from typing import Any
 
 from relative_attention.errors import InputError
 from relative_attention.runs.recipe import CHANGEABLE_KEYS
@@ -12,15 +14,13 @@ from relative_attention.runs.run_files import is_run
 from relative_attention.runs.run_files import write_record
 
 
-def check_resume(path, resume):
-    """Whether to go on with the run in a folder.
+def check_resume(path: pathlib.Path | str, resume: bool | str) -> bool:
+    """Returns whether to go on with the run in a folder.
 
     Args:
-        path: path of the folder.
-        resume: bool, or `"auto"` for going on with the run if there is one.
-
-    Returns:
-        bool.
+        path: The path of the folder.
+        resume: A boolean, or `"auto"` for going on with the run if there is
+            one.
 
     Raises:
         InputError: if `resume` is `True` and there is no run.
@@ -40,24 +40,30 @@ def check_resume(path, resume):
 
 
 def claim_run_directory(
-    path, recipe, resume=False, overwrite=False, files=None
-):
-    """Make sure that a folder may be used for a run, and write the recipe.
+    path: pathlib.Path | str,
+    recipe: Recipe,
+    resume: bool = False,
+    overwrite: bool = False,
+    files: Mapping[str, str] | None = None,
+) -> pathlib.Path:
+    """Makes sure that a folder may be used for a run, and writes the recipe.
 
     Nothing of a run that has trained is lost unless `overwrite`, and never
     what no run wrote. What a run left that came to no update, as its data
     could not be prepared, is no hindrance: it is replaced.
 
     Args:
-        path: path of the folder.
-        recipe: `Recipe` of the run.
-        resume: bool. Whether to go on with the run in the folder.
-        overwrite: bool. Whether to delete the run in the folder first.
-        files: dict of strings. The names that the recipe has for what it
-            reads, and the paths; noted for resuming. Defaults to `None`, none.
+        path: The path of the folder.
+        recipe: The `Recipe` of the run.
+        resume: A boolean to indicate whether to go on with the run in the
+            folder.
+        overwrite: A boolean to indicate whether to delete the run in the
+            folder first.
+        files: A dict of strings, the names that the recipe has for what it
+            reads, and the paths; noted for resuming. Defaults to `None`.
 
     Returns:
-        `pathlib.Path` of the folder.
+        The path of the folder.
 
     Raises:
         InputError: if the folder holds something, unless it is a run and one
@@ -97,11 +103,11 @@ def claim_run_directory(
     return path
 
 
-def _is_the_same_run(path, recipe):
+def _is_the_same_run(path: pathlib.Path, recipe: Recipe) -> bool:
     return (path / "recipe.yaml").is_file() and not _differences(path, recipe)
 
 
-def _check_same_run(path, recipe):
+def _check_same_run(path: pathlib.Path, recipe: Recipe) -> None:
     for key, old, new in _differences(path, recipe):
         if key not in CHANGEABLE_KEYS:
             raise InputError(
@@ -112,8 +118,10 @@ def _check_same_run(path, recipe):
             )
 
 
-def _differences(path, recipe):
-    """Triples of a key, the value that the run had, and the recipe's."""
+def _differences(
+    path: pathlib.Path, recipe: Recipe
+) -> list[tuple[str, Any, Any]]:
+    """Returns triples of a key, the run's value, and the recipe's."""
     before = Recipe.load(path / "recipe.yaml").to_mapping()
     return [
         (f"{section}.{key}", before[section].get(key), value.get(key))

@@ -1,9 +1,12 @@
-"""What a training run writes, and what in a folder is not a run's."""
+"""Tells the files that a training run writes from those of others."""
 
 import fnmatch
 import json
 import os
 import pathlib
+from collections.abc import Iterable
+from collections.abc import Mapping
+from typing import Any
 
 from relative_attention.atomic_files import atomic_file
 from relative_attention.data.lines import find_text_file
@@ -58,12 +61,15 @@ _PATTERNS = [
 ]
 
 
-def is_run(directory):
-    """Whether a folder holds a run, finished or not.
+def is_run(directory: pathlib.Path | str) -> bool:
+    """Returns whether a folder holds a run, finished or not.
 
     It has the record that runs write; one from before there was a record has
     the ids of its texts, a checkpoint or a history beside its recipe. A
     recipe alone is no run.
+
+    Args:
+        directory: The path of the folder.
     """
     directory = pathlib.Path(directory)
     return bool(_read_record(directory)) or (
@@ -74,8 +80,8 @@ def is_run(directory):
     )
 
 
-def has_trained(directory):
-    """Whether a run has something to lose: an update, or a model."""
+def has_trained(directory: pathlib.Path | str) -> bool:
+    """Returns whether a run has something to lose: an update, or a model."""
     directory = pathlib.Path(directory)
     return any(
         (directory / name).exists()
@@ -83,8 +89,8 @@ def has_trained(directory):
     ) or any(directory.glob("checkpoints/st[eo]p-*"))
 
 
-def is_free(directory):
-    """Whether there is nothing at this path, or an empty folder."""
+def is_free(directory: pathlib.Path | str) -> bool:
+    """Returns whether there is nothing at this path, or an empty folder."""
     directory = pathlib.Path(directory)
     return not directory.exists() or (
         directory.is_dir()
@@ -92,43 +98,44 @@ def is_free(directory):
     )
 
 
-def clear_run(directory, data=(), keep_texts=False):
-    """Delete what a run wrote, and nothing else.
+def clear_run(
+    directory: pathlib.Path | str,
+    data: Iterable[str] = (),
+    keep_texts: bool = False,
+) -> None:
+    """Deletes what a run wrote, and nothing else.
 
     Args:
-        directory: path of the run.
-        data: paths of files that are read.
-        keep_texts: bool. Whether to leave the ids of the texts, which know
-            what they were made of, and files that no run wrote. Defaults to
-            `False`.
+        directory: The path of the run.
+        data: The paths of files that are read.
+        keep_texts: A boolean to indicate whether to leave the ids of the
+            texts, which know what they were made of, and files that no run
+            wrote. Defaults to `False`.
 
     Raises:
         InputError: if one of `data` is in the folder, or a file that no run
             writes; nothing is deleted then.
     """
     directory = pathlib.Path(directory).resolve()
-    for path in data:
-        if directory in pathlib.Path(path).resolve().parents:
+    for file in data:
+        if directory in pathlib.Path(file).resolve().parents:
             raise InputError(
-                f"{path}, which the recipe reads, is in {directory}, the "
+                f"{file}, which the recipe reads, is in {directory}, the "
                 "folder whose run would be deleted. Choose another "
                 "`--output`, or move the file."
             )
-    files, folders = [], []
-    # Links are not followed, and no run makes any.
-    for root, names, file_names in os.walk(directory, topdown=False):
-        here = pathlib.Path(root)
-        folders += [here / name for name in names]
-        files += [here / name for name in file_names]
-    foreign = [
+    # All is looked at before the first file is deleted.
+    files, folders = _content(directory)
+    foreign = {
         path
         for paths, is_folder in ((files, False), (folders, True))
         for path in paths
-        if not _is_a_runs(path, directory, is_folder)
-    ]
+        if not _is_of_a_run(path, directory, is_folder)
+    }
     if foreign and not keep_texts:
+        first = next(path for path in [*files, *folders] if path in foreign)
         raise InputError(
-            f"{directory} holds {foreign[0].relative_to(directory)}, which no "
+            f"{directory} holds {first.relative_to(directory)}, which no "
             "run writes: it is not deleted. Move it away, or choose another "
             "`--output`."
         )
@@ -138,18 +145,35 @@ def clear_run(directory, data=(), keep_texts=False):
         if path in foreign or name == RUN_LOCK or (is_text and keep_texts):
             continue
         path.unlink()
+    # The deepest first, as each must be empty.
     for path in folders:
         if path not in foreign and not any(path.iterdir()):
             path.rmdir()
 
 
-def write_record(directory, files):
-    """Note where a run was started and what it reads.
+def _content(
+    directory: pathlib.Path,
+) -> tuple[list[pathlib.Path], list[pathlib.Path]]:
+    """Returns the files and folders in a folder, the deepest first."""
+    files: list[pathlib.Path] = []
+    folders: list[pathlib.Path] = []
+    # Links are not followed, and no run makes any.
+    for root, names, file_names in os.walk(directory, topdown=False):
+        here = pathlib.Path(root)
+        folders += [here / name for name in names]
+        files += [here / name for name in file_names]
+    return files, folders
+
+
+def write_record(
+    directory: pathlib.Path | str, files: Mapping[str, str]
+) -> None:
+    """Notes where a run was started and what it reads.
 
     Args:
-        directory: path of the run.
-        files: dict of strings: the names of files and folders in the recipe,
-            and their paths.
+        directory: The path of the run.
+        files: A dict of strings, the names of files and folders in the
+            recipe, and their paths.
     """
     record = {
         "format": _FORMAT,
@@ -160,8 +184,8 @@ def write_record(directory, files):
         json.dump(record, file, indent=1)
 
 
-def recorded_files(directory):
-    """The `files` of `write_record`, those that are still there."""
+def recorded_files(directory: pathlib.Path | str) -> dict[str, str]:
+    """Returns the `files` of `write_record`, those that are still there."""
     files = _read_record(directory).get("files", {})
     return {
         name: path
@@ -170,17 +194,20 @@ def recorded_files(directory):
     }
 
 
-def files_of_ids(directory, names):
-    """Where the texts of a run without a record are: beside those it encoded.
+def files_of_ids(
+    directory: pathlib.Path | str, names: Iterable[str]
+) -> dict[str, str]:
+    """Finds the texts of a run without a record, beside those it encoded.
 
     Args:
-        directory: path of the run.
-        names: strings, the names of its texts in the recipe.
+        directory: The path of the run.
+        names: The names of its texts in the recipe.
 
     Returns:
-        Dict of strings, the names that were found and their paths.
+        A dict of strings, the names that were found and their paths.
     """
-    folders = {}
+    # An ordered set.
+    folders: dict[str, None] = {}
     for path in pathlib.Path(directory).glob("cache/*/origin.json"):
         try:
             encoded = [
@@ -200,7 +227,7 @@ def files_of_ids(directory, names):
     }
 
 
-def _read_record(directory):
+def _read_record(directory: pathlib.Path | str) -> dict[str, Any]:
     try:
         record = read_json_object(pathlib.Path(directory) / RECORD)
     except (OSError, ValueError):
@@ -210,7 +237,10 @@ def _read_record(directory):
     return record if isinstance(record.get("files"), dict) else {}
 
 
-def _is_a_runs(path, directory, is_folder):
+def _is_of_a_run(
+    path: pathlib.Path, directory: pathlib.Path, is_folder: bool
+) -> bool:
+    """Returns whether a run writes a file, or makes a folder, of this name."""
     if path.is_symlink():
         return False
     parts = path.relative_to(directory).parts
@@ -225,5 +255,5 @@ def _is_a_runs(path, directory, is_folder):
     )
 
 
-def _matches(name, pattern):
+def _matches(name: str, pattern: str) -> bool:
     return any(fnmatch.fnmatchcase(name, p) for p in (pattern, f".{pattern}-*"))

@@ -1,7 +1,9 @@
-"""How fast models train on this machine's first device."""
+"""Measures how fast models train on this machine's first device."""
 
 import statistics
 import time
+from collections.abc import Sequence
+from typing import Any
 
 import keras
 import numpy as np
@@ -10,6 +12,7 @@ from relative_attention.errors import InputError
 from relative_attention.models import Transformer
 from relative_attention.models import presets
 from relative_attention.models import training_flops
+from relative_attention.runs.report import Report
 from relative_attention.training import MaskedCrossEntropy
 from relative_attention.training import TransformerSchedule
 
@@ -18,34 +21,37 @@ _WARM_UP_STEPS = 2
 
 
 def step_benchmark(
-    names,
-    lengths,
-    batch_tokens=4096,
-    vocabulary_size=32768,
-    precision="float32",
-    num_steps=5,
-    num_rounds=3,
-    report=None,
-):
-    """Tokens per second of training, by preset and sentence length.
+    names: Sequence[str],
+    lengths: Sequence[int],
+    batch_tokens: int = 4096,
+    vocabulary_size: int = 32768,
+    precision: str = "float32",
+    num_steps: int = 5,
+    num_rounds: int = 3,
+    report: Report | None = None,
+) -> list[dict[str, Any]]:
+    """Measures tokens per second of training, by preset and sentence length.
 
-    Steps on random sentences, all of one length. The presets take turns,
-    `num_steps` at a time: what is compared was measured in the same round, as
-    a minute of a shared machine is not like the next. On every backend of
-    Keras.
+    Steps are made on random sentences, all of one length. The presets take
+    turns, `num_steps` at a time: what is compared was measured in the same
+    round, as a minute of a shared machine is not like the next. It works on
+    every backend of Keras.
 
     Args:
-        names: list of strings. Presets; the first is what the others are
-            compared with.
-        lengths: list of int. Tokens of a sentence, on both sides.
-        batch_tokens: int. Tokens of a batch on each side. Defaults to `4096`.
-        vocabulary_size: int. Defaults to `32768`.
-        precision: dtype policy. Defaults to `"float32"`.
-        num_steps, num_rounds: int. Default to `5` and `3`.
-        report: called with a line on how far it is.
+        names: A list of presets; the first is what the others are compared
+            with.
+        lengths: A list of integers, the tokens of a sentence on both sides.
+        batch_tokens: An integer, the tokens of a batch on each side. Defaults
+            to `4096`.
+        vocabulary_size: An integer. Defaults to `32768`.
+        precision: A dtype policy. Defaults to `"float32"`.
+        num_steps: An integer, the steps of a turn. Defaults to `5`.
+        num_rounds: An integer, the turns of each preset. Defaults to `3`.
+        report: A function that is called with a line on how far it is.
+            Defaults to `None`.
 
     Returns:
-        List of dicts: `"preset"`, `"length"`, `"tokens_per_second"` (source
+        A list of dicts: `"preset"`, `"length"`, `"tokens_per_second"` (source
         and target), `"flops_per_second"` (see `training_flops`) and
         `"slowdown"`, time over that of the first preset; medians of all
         rounds.
@@ -53,26 +59,21 @@ def step_benchmark(
     Raises:
         InputError: if a preset is unknown or a number too small.
     """
-    for name in names:
-        if name not in presets():
-            raise InputError(
-                f"Unknown preset {name!r}. Known: {', '.join(presets())}."
-            )
-    numbers = [*lengths, batch_tokens, vocabulary_size, num_steps, num_rounds]
-    if not names or not lengths or min(numbers) < 1:
-        raise InputError(
-            "There must be a preset and a length, and every number must be at "
-            f"least 1. Received: presets {names} and numbers {numbers}."
-        )
+    _check_numbers(
+        names,
+        lengths,
+        [batch_tokens, vocabulary_size, num_steps, num_rounds],
+    )
     models = {
         name: _compiled(name, vocabulary_size, precision) for name in names
     }
     rows = []
     for length in lengths:
         batch = _batch(batch_tokens, length, vocabulary_size)
-        seconds = {name: [] for name in names}
+        # Compiled, before the clock runs.
         for model in models.values():
             _time_steps(model, batch, _WARM_UP_STEPS)
+        seconds: dict[str, list[float]] = {name: [] for name in names}
         for number in range(num_rounds):
             for name, model in models.items():
                 if report is not None:
@@ -81,26 +82,54 @@ def step_benchmark(
                         f"{num_rounds}: {name}"
                     )
                 seconds[name].append(_time_steps(model, batch, num_steps))
+        first = seconds[names[0]]
         num_pairs = len(batch[1])
-        for name in names:
-            step = statistics.median(seconds[name])
-            flops = training_flops(models[name].config, length, length)
-            rows.append(
-                {
-                    "preset": name,
-                    "length": length,
-                    "tokens_per_second": 2 * length * num_pairs / step,
-                    "flops_per_second": flops * num_pairs / step,
-                    "slowdown": statistics.median(
-                        mine / first
-                        for mine, first in zip(seconds[name], seconds[names[0]])
-                    ),
-                }
-            )
+        rows += [
+            _row(name, models[name], length, num_pairs, seconds[name], first)
+            for name in names
+        ]
     return rows
 
 
-def _compiled(name, vocabulary_size, precision):
+def _check_numbers(
+    names: Sequence[str], lengths: Sequence[int], others: list[int]
+) -> None:
+    for name in names:
+        if name not in presets():
+            raise InputError(
+                f"Unknown preset {name!r}. Known: {', '.join(presets())}."
+            )
+    numbers = [*lengths, *others]
+    if not names or not lengths or min(numbers) < 1:
+        raise InputError(
+            "There must be a preset and a length, and every number must be at "
+            f"least 1. Received: presets {names} and numbers {numbers}."
+        )
+
+
+def _row(
+    name: str,
+    model: Transformer,
+    length: int,
+    num_pairs: int,
+    times: list[float],
+    first: list[float],
+) -> dict[str, Any]:
+    """Returns the medians of a preset, compared with the first in turn."""
+    step = statistics.median(times)
+    flops = training_flops(model.config, length, length)
+    return {
+        "preset": name,
+        "length": length,
+        "tokens_per_second": 2 * length * num_pairs / step,
+        "flops_per_second": flops * num_pairs / step,
+        "slowdown": statistics.median(
+            mine / other for mine, other in zip(times, first)
+        ),
+    }
+
+
+def _compiled(name: str, vocabulary_size: int, precision: str) -> Transformer:
     model = Transformer.from_preset(name, vocabulary_size, dtype=precision)
     model.compile(
         optimizer=keras.optimizers.Adam(
@@ -113,7 +142,10 @@ def _compiled(name, vocabulary_size, precision):
     return model
 
 
-def _batch(batch_tokens, length, vocabulary_size):
+def _batch(
+    batch_tokens: int, length: int, vocabulary_size: int
+) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """Returns inputs and labels of random sentences of one length."""
     random = np.random.default_rng(0)
     shape = (max(batch_tokens // length, 1), length)
     source, target = (
@@ -127,8 +159,11 @@ def _batch(batch_tokens, length, vocabulary_size):
     return inputs, np.roll(target, -1, axis=1).astype("int32")
 
 
-def _time_steps(model, batch, num_steps):
-    """Seconds of a step; its loss is read, so that it has been done."""
+def _time_steps(model: Transformer, batch: Any, num_steps: int) -> float:
+    """Returns the seconds of a step.
+
+    `train_on_batch` reads the loss, so that the step has been done.
+    """
     start = time.perf_counter()
     for _ in range(num_steps):
         model.train_on_batch(*batch)

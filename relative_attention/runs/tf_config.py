@@ -1,6 +1,7 @@
-"""What several machines are told of one another."""
+"""Checks `TF_CONFIG`, which tells several machines of one another."""
 
 import json
+from typing import Any
 
 from relative_attention.errors import InputError
 
@@ -10,11 +11,11 @@ _EXAMPLE = (
 )
 
 
-def check_tf_config(text):
-    """Refuse a `TF_CONFIG` that TensorFlow would wait with, or crash on.
+def check_tf_config(text: str) -> None:
+    """Refuses a `TF_CONFIG` that TensorFlow would wait with, or crash on.
 
     Args:
-        text: string. What the environment variable holds.
+        text: A string, what the environment variable holds.
 
     Raises:
         InputError: if it is not JSON, has no lists of addresses, or its task
@@ -45,14 +46,14 @@ def check_tf_config(text):
         raise _error(f"have a `task` whose `index` is from 0 to {last}", text)
 
 
-def _is_address(address):
+def _is_address(address: Any) -> bool:
     if not isinstance(address, str):
         return False
     host, _, port = address.rpartition(":")
     return bool(host) and port.isdecimal() and int(port) < 2**16
 
 
-def _error(wanted, text):
+def _error(wanted: str, text: str) -> InputError:
     return InputError(
         f"The environment variable TF_CONFIG must {wanted}, for example "
         f"{_EXAMPLE}. Received: {text[:500]}."

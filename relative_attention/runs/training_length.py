@@ -1,20 +1,23 @@
-"""How many updates a run makes."""
+"""Computes how many updates a run makes."""
+
+from relative_attention.runs.recipe_sections import TrainingSection
+from relative_attention.runs.report import Report
 
 
-def training_length(section, num_batches, report):
-    """The updates that a recipe allows: its steps or its epochs.
+def training_length(
+    section: TrainingSection, num_batches: int, report: Report
+) -> int:
+    """Returns the updates that a recipe allows: its steps or its epochs.
 
     Args:
-        section: `TrainingSection`.
-        num_batches: int. Updates of one pass over the corpus.
-        report: called with a line for the log where `epochs` ends training
-            before `steps`.
-
-    Returns:
-        int.
+        section: A `TrainingSection`, with `steps` or `epochs` or both.
+        num_batches: An integer, the updates of one pass over the corpus.
+        report: A function that is called with a line for the log where
+            `epochs` ends training before `steps`.
     """
     if section.epochs is None:
-        return section.steps
+        # `check_values` has seen that one of the two is there.
+        return section.steps or 0
     steps = section.epochs * num_batches
     if section.steps is not None and section.steps > steps:
         report(

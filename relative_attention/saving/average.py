@@ -1,6 +1,7 @@
-"""The mean of checkpoints, as a model directory or as a file."""
+"""Averages checkpoints, into a model directory or a file."""
 
 import pathlib
+from collections.abc import Sequence
 
 from relative_attention.atomic_files import atomic_directory
 from relative_attention.atomic_files import atomic_file
@@ -17,20 +18,26 @@ from relative_attention.saving.zoo import find_model
 _WEIGHTS = ".safetensors"
 
 
-def average_run(directory, last=None, output=None, in_place=False):
-    """Average the last checkpoints of a run.
+def average_run(
+    directory: pathlib.Path | str,
+    last: int | None = None,
+    output: pathlib.Path | str | None = None,
+    in_place: bool = False,
+) -> pathlib.Path:
+    """Averages the last checkpoints of a run.
 
     Args:
-        directory: path of the run, or a name as `find_model` takes it.
-        last: int. How many checkpoints. Defaults to `None`, all that the run
-            has kept.
-        output: path of the folder to fill, which `load_translator` reads, or
-            of a `.safetensors` file for the weights alone. Defaults to a
+        directory: The path of the run, or a name as `find_model` takes it.
+        last: An integer, how many checkpoints. Defaults to `None`, all that
+            the run has kept.
+        output: The path of the folder to fill, which `load_translator` reads,
+            or of a `.safetensors` file for the weights alone. Defaults to a
             folder beside the run, `<run>_average_<last>`.
-        in_place: bool. Replace the `model.safetensors` of the run instead.
+        in_place: A boolean to indicate whether to replace the
+            `model.safetensors` of the run instead.
 
     Returns:
-        `pathlib.Path` of what was written.
+        The path of what was written.
 
     Raises:
         InputError: if there is no run, it has too few checkpoints or a
@@ -45,24 +52,25 @@ def average_run(directory, last=None, output=None, in_place=False):
     if in_place and output is not None:
         raise InputError("`--in-place` and `--output` exclude one another.")
     try:
-        directory = find_model(directory)
+        run = find_model(directory)
     except InputError as error:
         raise InputError(f"No run at {directory}. {error}") from error
-    config, decoding = load_config(directory)
-    checkpoints = _last_checkpoints(directory, last)
+    config, decoding = load_config(run)
+    checkpoints = _last_checkpoints(run, last)
     if in_place:
-        output = directory / f"model{_WEIGHTS}"
-        with lock_run(directory):
-            average_checkpoints(checkpoints, output)
-        return output
+        weights = run / f"model{_WEIGHTS}"
+        with lock_run(run):
+            average_checkpoints(checkpoints, weights)
+        return weights
     if output is None:
-        run = directory.resolve()
-        output = run.with_name(f"{run.name}_average_{len(checkpoints)}")
+        # Resolved, as `.` has no name.
+        name = f"{run.resolve().name}_average_{len(checkpoints)}"
+        output = run.resolve().with_name(name)
     output = pathlib.Path(output)
     if output.suffix == _WEIGHTS:
         average_checkpoints(checkpoints, output)
         return output
-    vocabularies = load_vocabularies(directory)
+    vocabularies = load_vocabularies(run)
     check_is_free(output)
     with atomic_directory(output) as folder:
         average_checkpoints(checkpoints, folder / f"model{_WEIGHTS}")
@@ -73,15 +81,17 @@ def average_run(directory, last=None, output=None, in_place=False):
     return output
 
 
-def average_files(paths, output):
-    """Average `.safetensors` files, or folders that hold one.
+def average_files(
+    paths: Sequence[pathlib.Path | str], output: pathlib.Path | str | None
+) -> pathlib.Path:
+    """Averages `.safetensors` files, or folders that hold one.
 
     Args:
-        paths: list of paths, or of names as `find_model` takes them.
-        output: path of the `.safetensors` file to write.
+        paths: A list of paths, or of names as `find_model` takes them.
+        output: The path of the `.safetensors` file to write.
 
     Returns:
-        `pathlib.Path` of what was written.
+        The path of what was written.
 
     Raises:
         InputError: if a file is missing, damaged or of another model, or
@@ -100,8 +110,8 @@ def average_files(paths, output):
             f"model directory. Received: {output}."
         )
     output = pathlib.Path(output)
-    paths = [find_file_or_model(path, "No weights at") for path in paths]
-    for path in paths:
+    found = [find_file_or_model(path, "No weights at") for path in paths]
+    for path in found:
         if output.resolve() in (
             path.resolve(),
             (path / f"model{_WEIGHTS}").resolve(),
@@ -110,11 +120,13 @@ def average_files(paths, output):
                 f"`--output {output}` is one of the files to average. Choose "
                 "another."
             )
-    average_checkpoints(paths, output)
+    average_checkpoints(found, output)
     return output
 
 
-def _last_checkpoints(directory, last):
+def _last_checkpoints(
+    directory: pathlib.Path, last: int | None
+) -> list[pathlib.Path]:
     from relative_attention.training.run_checkpoints import RunCheckpoints
 
     checkpoints = RunCheckpoints(directory).steps()

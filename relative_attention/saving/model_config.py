@@ -1,4 +1,4 @@
-"""A trained model's architecture and how it translates: `config.json`."""
+"""Reads and writes `config.json`: architecture, and how to translate."""
 
 import dataclasses
 import json
@@ -15,13 +15,17 @@ from relative_attention.settings import read_section
 _FORMAT = 2
 
 
-def save_config(config, decoding, directory):
-    """Write the architecture and how to translate with it, `config.json`.
+def save_config(
+    config: TransformerConfig,
+    decoding: DecodingSection,
+    directory: pathlib.Path | str,
+) -> None:
+    """Writes the architecture and how to translate with it, `config.json`.
 
     Args:
-        config: `TransformerConfig`.
-        decoding: `DecodingSection`.
-        directory: path of the folder.
+        config: A `TransformerConfig`.
+        decoding: A `DecodingSection`.
+        directory: The path of the folder.
     """
     with atomic_file(pathlib.Path(directory) / "config.json", "w") as file:
         json.dump(
@@ -35,11 +39,16 @@ def save_config(config, decoding, directory):
         )
 
 
-def load_config(directory):
-    """What `save_config` wrote.
+def load_config(
+    directory: pathlib.Path | str,
+) -> tuple[TransformerConfig, DecodingSection]:
+    """Returns what `save_config` wrote.
+
+    Args:
+        directory: The path of the folder.
 
     Returns:
-        Pair of `TransformerConfig` and `DecodingSection`.
+        A pair of `TransformerConfig` and `DecodingSection`.
 
     Raises:
         InputError: if `config.json` is missing, damaged or of another format.

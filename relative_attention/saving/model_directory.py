@@ -1,6 +1,8 @@
-"""A trained model: one folder with all it needs."""
+"""Loads and saves a trained model: one folder with all it needs."""
 
 import dataclasses
+import pathlib
+from typing import Any
 
 from relative_attention.atomic_files import atomic_directory
 from relative_attention.atomic_files import recover_directory
@@ -21,26 +23,29 @@ from relative_attention.saving.zoo import find_model
 _DTYPES = ("float32", "float16")
 
 
-def load_translator(directory, dtype="float32", **decoding):
-    """Load a trained model, ready to translate.
+def load_translator(
+    directory: pathlib.Path | str, dtype: str = "float32", **decoding: Any
+) -> Translator:
+    """Loads a trained model, ready to translate.
 
     Args:
-        directory: path of a folder that training or a conversion filled:
+        directory: The path of a folder that training or a conversion filled:
             `config.json`, `model.safetensors` and `vocabulary.model`,
             `vocabulary.subwords` or `vocabulary.tokens` (or two,
             `source_vocabulary` and `target_vocabulary`); or the name of a
             model that comes with the package.
-        dtype: dtype policy of the model. Defaults to `"float32"`, whatever it
-            was trained in.
-        **decoding: arguments of `Translator` that are to differ from those of
-            the recipe.
+        dtype: The dtype policy of the model. Defaults to `"float32"`,
+            whatever it was trained in.
+        **decoding: Arguments of `Translator` that are to differ from those
+            of the recipe.
 
     Returns:
-        `Translator`; its `model` is the `Transformer`.
+        A `Translator`; its `model` is the `Transformer`.
 
     Raises:
         InputError: if a file is missing, damaged or does not fit the others.
     """
+    # A writer may have been killed between two renames.
     recover_directory(directory)
     directory = find_model(directory)
     config, settings = load_config(directory)
@@ -64,18 +69,23 @@ def load_translator(directory, dtype="float32", **decoding):
     )
 
 
-def save_translator(translator, directory, dtype="float32"):
-    """Write a folder that `load_translator` reads, whole or not at all.
+def save_translator(
+    translator: Translator,
+    directory: pathlib.Path | str,
+    dtype: str = "float32",
+) -> None:
+    """Writes a folder that `load_translator` reads, whole or not at all.
 
     The folder holds a plain model: what `enable_lora` added to a layer is
     merged into its kernel.
 
     Args:
-        translator: `Translator`. How many beams it has and the like is
+        translator: A `Translator`. How many beams it has and the like is
             written too, but for `min_length` and `max_length`.
-        directory: path of the folder to make.
+        directory: The path of the folder to make.
         dtype: `"float32"` or `"float16"`, what the weights are stored as; in
-            float16 the folder has half the size, and the weights have 11 bits.
+            float16 the folder has half the size, and the weights have 11
+            bits. Defaults to `"float32"`.
 
     Raises:
         ValueError: if the dtype is another.

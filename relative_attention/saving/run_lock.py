@@ -1,9 +1,11 @@
-"""One process at a time writes a run."""
+"""Locks a run, which one process at a time may write."""
 
 import contextlib
 import os
 import pathlib
 import socket
+from collections.abc import Callable
+from collections.abc import Iterator
 
 from relative_attention.errors import InputError
 from relative_attention.file_lock import lock_file
@@ -14,8 +16,12 @@ RUN_LOCK = "run.lock"
 
 
 @contextlib.contextmanager
-def lock_run(directory, writes=True, report=print):
-    """Keep other processes from writing a run while this one does.
+def lock_run(
+    directory: pathlib.Path | str,
+    writes: bool = True,
+    report: Callable[[str], object] = print,
+) -> Iterator[None]:
+    """Keeps other processes from writing a run while this one does.
 
     A job that is queued again while its first process is still alive would
     delete that one's checkpoints. The lock is that of a file in the folder,
@@ -23,12 +29,12 @@ def lock_run(directory, writes=True, report=print):
     process, however it dies.
 
     Args:
-        directory: path of the run; made if it is not there. A file is left
-            to whoever refuses it.
-        writes: bool. Whether this process writes; of several machines one
-            does, and takes the lock.
-        report: called with a line if the disk has no locks; the run is
-            written all the same.
+        directory: The path of the run; made if it is not there. A file is
+            left to whoever refuses it.
+        writes: A boolean to indicate whether this process writes; of several
+            machines the chief does, and takes the lock.
+        report: A function that is called with a line if the disk has no
+            locks; the run is written all the same.
 
     Raises:
         InputError: if another process writes the run; it is named.
@@ -56,7 +62,8 @@ def lock_run(directory, writes=True, report=print):
                 directory.rmdir()
 
 
-def _open_locked(path, report):
+def _open_locked(path: pathlib.Path, report: Callable[[str], object]) -> int:
+    """Returns the descriptor of the lock file, which this process locked."""
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
         try:
@@ -78,7 +85,8 @@ def _open_locked(path, report):
         os.close(descriptor)
 
 
-def _held(path, descriptor):
+def _held(path: pathlib.Path, descriptor: int) -> str:
+    """Says which process holds the lock, as it wrote into the file."""
     process, _, host = os.read(descriptor, 1000).decode().strip().partition(" ")
     holder = f" (process {process} on {host})" if host else ""
     return (

@@ -1,4 +1,4 @@
-"""Trained models that come with the package, found by name.
+"""Finds trained models that come with the package, by name.
 
 Wherever a folder or file is asked for, a name of the zoo is taken too. One
 rule holds everywhere: what is there at that path, and is what is asked for (a
@@ -16,15 +16,12 @@ from relative_attention.zoo_folder import zoo_models
 from relative_attention.zoo_folder import zoo_recipes
 
 
-def find_model(name):
-    """The folder of a trained model, by its path or the name of the zoo.
+def find_model(name: pathlib.Path | str) -> pathlib.Path:
+    """Returns the folder of a trained model, by path or name of the zoo.
 
     Args:
-        name: string or path. A folder of one's own goes before a name of
+        name: A string or path. A folder of one's own goes before a name of
             `zoo_models()`.
-
-    Returns:
-        `pathlib.Path`.
 
     Raises:
         InputError: if there is no such folder, or the zoo has a recipe of
@@ -48,19 +45,19 @@ def find_model(name):
     )
 
 
-def find_file_or_model(name, missing="No such file:"):
-    """A file, or the folder of a trained model.
+def find_file_or_model(
+    name: pathlib.Path | str, missing: str = "No such file:"
+) -> pathlib.Path:
+    """Returns the path of a file, or of the folder of a trained model.
 
     Args:
-        name: string or path. A file goes before a folder as `find_model`
+        name: A string or path. A file goes before a folder as `find_model`
             finds it.
-        missing: string. How the error begins. Defaults to `"No such file:"`.
-
-    Returns:
-        `pathlib.Path`.
+        missing: A string, how the error begins. Defaults to
+            `"No such file:"`.
 
     Raises:
-        InputError: if there is neither.
+        InputError: if there is neither file nor folder.
     """
     path = pathlib.Path(name)
     if path.is_file():
@@ -71,15 +68,12 @@ def find_file_or_model(name, missing="No such file:"):
         raise InputError(f"{missing} {path}. {error}") from error
 
 
-def find_curve(name):
-    """The folder of a run, or one of the zoo, that may have a curve to draw.
+def find_curve(name: pathlib.Path | str) -> pathlib.Path:
+    """Returns the folder of a run, or of the zoo, whose curve is drawn.
 
     Args:
-        name: string or path. A folder with one of the files goes before a name
-            of `zoo_recipes()`.
-
-    Returns:
-        `pathlib.Path`.
+        name: A string or path. A folder with one of `CURVE_FILES` goes before
+            a name of `zoo_recipes()`.
     """
     path, name = pathlib.Path(name), str(name)
     has_curve = any((path / file).is_file() for file in CURVE_FILES)

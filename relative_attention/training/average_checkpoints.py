@@ -1,6 +1,9 @@
 """The mean of several checkpoints' weights."""
 
 import pathlib
+from collections.abc import Callable
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from safetensors import SafetensorError
@@ -12,8 +15,10 @@ from relative_attention.errors import InputError
 from relative_attention.training.checkpoint import checked_weights
 
 
-def average_checkpoints(paths, output):
-    """Write the mean of the weights of several checkpoints.
+def average_checkpoints(
+    paths: Sequence[str | pathlib.Path], output: str | pathlib.Path
+) -> None:
+    """Writes the mean of the weights of several checkpoints.
 
     The mean of the last few is what Vaswani et al. (2017, section 6.1) and
     tensor2tensor's `avg_checkpoints` evaluate. Sums are taken in float64. One
@@ -44,8 +49,8 @@ def average_checkpoints(paths, output):
             file.write(_mean(files, name).tobytes())
 
 
-def _mean(files, name):
-    total = None
+def _mean(files: Sequence[pathlib.Path], name: str) -> np.ndarray:
+    total: Any = None
     for file in files:
         # Opened anew for each array: what is mapped counts as memory.
         array = _read(file, lambda arrays: arrays.get_tensor(name))
@@ -56,7 +61,7 @@ def _mean(files, name):
     return total.astype(array.dtype)
 
 
-def _check_alike(files):
+def _check_alike(files: Sequence[pathlib.Path]) -> None:
     kinds = {file: _read(file, _kinds) for file in files}
     for file, kind in kinds.items():
         if kind != kinds[files[0]]:
@@ -66,8 +71,8 @@ def _check_alike(files):
             )
 
 
-def _kinds(arrays):
-    """Shape and type of each array, as JSON has them."""
+def _kinds(arrays: Any) -> dict[str, tuple[Any, str]]:
+    """Returns shape and type of each array, as JSON has them."""
     slices = {name: arrays.get_slice(name) for name in arrays.keys()}
     return {
         name: (part.get_shape(), part.get_dtype())
@@ -75,8 +80,8 @@ def _kinds(arrays):
     }
 
 
-def _read(path, what):
-    """`what` of an open `.safetensors` file, which is checked to be whole."""
+def _read(path: pathlib.Path, what: Callable[[Any], Any]) -> Any:
+    """Returns `what` of an open `.safetensors` file, checked to be whole."""
     if not path.is_file():
         raise InputError(f"No weights at {path}.")
     try:
@@ -89,7 +94,7 @@ def _read(path, what):
         ) from error
 
 
-def _weights_file(path):
+def _weights_file(path: str | pathlib.Path) -> pathlib.Path:
     path = pathlib.Path(path)
     recover_directory(path)
     if path.is_dir():

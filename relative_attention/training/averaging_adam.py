@@ -1,9 +1,25 @@
-"""Adam that keeps a moving average of the weights."""
+"""Adam that keeps a moving average of the weights.
+
+Keras' optimizers have an average, `use_ema`, and a callback that swaps it in,
+`SwapEMAWeights`. This is not them, for three reasons:
+
+- at the end of each `fit` Keras overwrites the weights by their average:
+  training that goes on does so from there, so that a run which is resumed, or
+  calls `fit` twice, is not the one that went through;
+- its momentum is the same from the first update on, so that an average of few
+  updates is mostly one of random weights; here the momentum warms up;
+- checkpoints of this package hold the averages as variables of the optimizer,
+  beside weights that training goes on from.
+"""
+
+from collections.abc import Sequence
+from typing import Any
 
 import keras
 from keras import ops
 
 from relative_attention.argument_checks import is_real
+from relative_attention.tensor_type import Tensor
 
 # How fast the average forgets at the beginning; see `AveragingAdam`.
 _WARM_UP = 9
@@ -24,11 +40,9 @@ class AveragingAdam(keras.optimizers.Adam):
     does a step that only adds to the gradients of a later update
     (`gradient_accumulation_steps`).
 
-    It is not the `use_ema` of Keras' optimizers, for which `fit` puts the
-    average in the place of the weights at its end: training would go on from
-    there, and two calls of `fit` would differ from one of as many steps. Here
-    training never sees the average; `averaged_weights` puts it into a model
-    for a while. The averages are variables of the optimizer, saved with it.
+    Training never sees the average, unlike that of Keras' `use_ema`;
+    `averaged_weights` puts it into a model for a while. The averages are
+    variables of the optimizer, saved with it.
 
     Args:
         learning_rate: as for `keras.optimizers.Adam`.
@@ -42,7 +56,12 @@ class AveragingAdam(keras.optimizers.Adam):
        momentum in the same way.
     """
 
-    def __init__(self, learning_rate=0.001, ema_momentum=0.999, **kwargs):
+    def __init__(
+        self,
+        learning_rate: Any = 0.001,
+        ema_momentum: float | None = 0.999,
+        **kwargs: Any,
+    ) -> None:
         if ema_momentum is not None and not (
             is_real(ema_momentum) and 0 <= ema_momentum < 1
         ):
@@ -52,22 +71,28 @@ class AveragingAdam(keras.optimizers.Adam):
             )
         super().__init__(learning_rate, **kwargs)
         self.ema_momentum = ema_momentum
-        self.averages = []
+        self.averages: list[keras.Variable | None] = []
 
-    def build(self, var_list):
+    def build(self, var_list: Sequence[keras.Variable]) -> None:
         if self.built:
             return
         super().build(var_list)
         if self.ema_momentum is not None:
             self.averages = self.add_optimizer_variables(var_list, "average")
 
-    def apply(self, grads, trainable_variables=None):
+    def apply(
+        self,
+        grads: Sequence[Tensor],
+        trainable_variables: Sequence[keras.Variable] | None = None,
+    ) -> None:
         super().apply(grads, trainable_variables)
         if self.averages and len(grads) > 0:
             self._update_averages()
 
-    def averaged_variables(self):
-        """What the averages are of.
+    def averaged_variables(
+        self,
+    ) -> list[tuple[keras.Variable, keras.Variable]]:
+        """Returns the variables together with their averages.
 
         Returns:
             List of pairs of a variable, as the optimizer was built with, and
@@ -82,8 +107,8 @@ class AveragingAdam(keras.optimizers.Adam):
             if average is not None
         ]
 
-    def _update_averages(self):
-        # This update is counted already.
+    def _update_averages(self) -> None:
+        # `t` of the formula: this update is counted already.
         updates_before = ops.cast(self.iterations, "float32") - 1.0
         momentum = ops.minimum(
             self.ema_momentum, updates_before / (updates_before + _WARM_UP)
@@ -101,14 +126,17 @@ class AveragingAdam(keras.optimizers.Adam):
             average.assign_add(weight * (variable - average))
 
 
-def _update_on_all_replicas(pairs, weight):
-    """Each replica moves its copies: to assign would compare them first."""
+def _update_on_all_replicas(
+    pairs: list[tuple[keras.Variable, keras.Variable]], weight: Tensor
+) -> None:
+    """Moves the averages of every replica: they keep copies."""
     import tensorflow as tf
 
-    def move(average, variable, weight):
+    # To assign from within a replica would compare the copies of all first.
+    def move(average: Tensor, variable: Tensor, weight: Tensor) -> None:
         average.assign_add(weight * (variable - average))
 
-    def update(strategy, weight):
+    def update(strategy: "tf.distribute.Strategy", weight: Tensor) -> None:
         for variable, average in pairs:
             strategy.extended.update(
                 average.value, move, args=(variable.value, weight), group=False

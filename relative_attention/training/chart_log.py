@@ -1,7 +1,11 @@
-"""Charts of a run, for TensorBoard."""
+"""Charts of a training, for TensorBoard."""
+
+from collections.abc import Callable
+from typing import Any
 
 import keras
 
+from relative_attention.training.event_log import EventLog
 from relative_attention.training.relation_tables import relation_tables
 
 # A sum that grows with the length of an epoch tells nothing.
@@ -9,7 +13,7 @@ _NO_CHART = ("tokens", "val_tokens")
 
 
 class ChartLog(keras.callbacks.Callback):
-    """Writes an epoch's logs and histograms of the relation embeddings.
+    """Writes the logs of each epoch, and histograms of relation embeddings.
 
     The horizontal axis is that of updates, so a run that is resumed goes on
     in the same charts. Training and validation are two series of a chart:
@@ -17,15 +21,21 @@ class ChartLog(keras.callbacks.Callback):
 
     Args:
         event_log: `EventLog`.
-        num_steps: function without arguments: how many steps are done.
+        num_steps: function without arguments that returns the number of
+            steps done.
     """
 
-    def __init__(self, event_log, num_steps):
+    def __init__(
+        self, event_log: EventLog, num_steps: Callable[[], int]
+    ) -> None:
         super().__init__()
         self.event_log = event_log
         self.num_steps = num_steps
 
-    def on_epoch_end(self, epoch, logs=None):
+    def on_epoch_end(
+        self, epoch: int, logs: dict[str, Any] | None = None
+    ) -> None:
+        """Writes what the epoch gave."""
         step = self.num_steps()
         for name, value in (logs or {}).items():
             if name in _NO_CHART:
@@ -45,5 +55,6 @@ class ChartLog(keras.callbacks.Callback):
                 self.event_log.histogram("train", tag, values, step)
         self.event_log.flush()
 
-    def on_train_end(self, logs=None):
+    def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
+        """Closes the files."""
         self.event_log.close()

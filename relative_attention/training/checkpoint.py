@@ -1,9 +1,22 @@
-"""A training run's state, to go on from."""
+"""Checkpoints: all that a training needs to go on, in a folder.
+
+    model.safetensors       the weights of the model
+    training.safetensors    the optimizer's variables and random generators
+    state.json              checksums of both, and the caller's state
+
+A folder takes its name when it is complete (`atomic_files.py`), so that a
+process that is killed while it saves leaves the checkpoint before.
+"""
 
 import json
 import pathlib
 import zlib
+from collections.abc import Callable
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
 
+import keras
 import numpy as np
 
 from relative_attention.atomic_files import atomic_directory
@@ -21,8 +34,10 @@ _OTHERS = "training.safetensors"
 _STATE = "state.json"
 
 
-def save_checkpoint(model, directory, state):
-    """Write all that a run needs to go on as if it had never stopped.
+def save_checkpoint(
+    model: keras.Model, directory: str | pathlib.Path, state: dict[str, Any]
+) -> None:
+    """Writes all that a run needs to go on as if it had never stopped.
 
     Weights, optimizer and random generators, in a folder that takes its name
     only when it is complete.
@@ -52,8 +67,12 @@ def save_checkpoint(model, directory, state):
         (folder / _STATE).write_text(json.dumps(content))
 
 
-def load_checkpoint(model, directory, read_state=lambda state: state):
-    """Read what `save_checkpoint` wrote into a model compiled alike.
+def load_checkpoint(
+    model: keras.Model,
+    directory: str | pathlib.Path,
+    read_state: Callable[[Any], Any] = lambda state: state,
+) -> Any:
+    """Reads what `save_checkpoint` wrote into a model compiled alike.
 
     Nothing is assigned unless all of it is whole.
 
@@ -90,8 +109,8 @@ def load_checkpoint(model, directory, read_state=lambda state: state):
     return state
 
 
-def checked_weights(directory):
-    """The file of a checkpoint's weights, after a look at its checksum.
+def checked_weights(directory: str | pathlib.Path) -> pathlib.Path:
+    """Returns the file of a checkpoint's weights, if its checksum is right.
 
     Args:
         directory: path of the folder. One without `state.json` has no
@@ -114,15 +133,15 @@ def checked_weights(directory):
     return path
 
 
-def checkpoint_bytes(model):
-    """About how many bytes a checkpoint of a compiled model takes."""
+def checkpoint_bytes(model: keras.Model) -> int:
+    """Returns about how many bytes a checkpoint of a compiled model takes."""
     _build_optimizer(model)
     variables = [*model.weights, *_other_variables(model).values()]
     return sum(4 * int(np.prod(variable.shape)) for variable in variables)
 
 
-def _read_state(directory, names):
-    """The state of a checkpoint in which these files are whole."""
+def _read_state(directory: pathlib.Path, names: Sequence[str]) -> Any:
+    """Returns the state of a checkpoint, if these files of it are whole."""
     try:
         content = read_json_object(directory / _STATE)
         state, checksums = content["state"], content["checksums"]
@@ -145,26 +164,26 @@ def _read_state(directory, names):
     return state
 
 
-def _damaged(directory, error):
+def _damaged(directory: pathlib.Path, error: Exception) -> InputError:
     return InputError(f"Checkpoint {directory} is damaged: {error}.")
 
 
-def _state_checksum(state):
-    """Of the state as JSON has it; the same after it was read again."""
+def _state_checksum(state: Any) -> int:
+    """Returns the checksum of a state as JSON, the same when read again."""
     return zlib.crc32(json.dumps(state).encode())
 
 
-def _shapes(arrays):
+def _shapes(arrays: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
     return {name: tuple(array.shape) for name, array in arrays.items()}
 
 
-def _build_optimizer(model):
+def _build_optimizer(model: keras.Model) -> None:
     # Some optimizers would make all their variables anew.
     if not model.optimizer.built:
         model.optimizer.build(model.trainable_variables)
 
 
-def _checksum(path):
+def _checksum(path: pathlib.Path) -> int:
     checksum = 0
     with open(path, "rb") as file:
         while block := file.read(_BLOCK_BYTES):
@@ -172,8 +191,8 @@ def _checksum(path):
     return checksum
 
 
-def _other_variables(model):
-    """Optimizer and random generators, by names that do not change.
+def _other_variables(model: keras.Model) -> dict[str, keras.Variable]:
+    """Returns optimizer and random generators, by names that do not change.
 
     Their paths hold counters that depend on what was created before.
     """

@@ -1,4 +1,6 @@
-"""What the logs of an epoch lack, and what they should not have."""
+"""Completes the logs of an epoch before they are written down."""
+
+from typing import Any
 
 import keras
 
@@ -9,11 +11,14 @@ _OF_UPDATES = ("val_gradient_norm", "val_skipped")
 class EpochLogs(keras.callbacks.Callback):
     """Adds `learning_rate`, that of the next update, to an epoch's logs.
 
-    What validation says of updates, which it makes none of, is taken out. It
-    comes before the callbacks that write the logs down.
+    Validation makes no updates: what its logs say of them is taken out. This
+    callback comes before those that write the logs down.
     """
 
-    def on_epoch_end(self, epoch, logs=None):
+    def on_epoch_end(
+        self, epoch: int, logs: dict[str, Any] | None = None
+    ) -> None:
+        """Changes the logs in place."""
         if logs is None:
             return
         logs["learning_rate"] = float(self.model.optimizer.learning_rate)

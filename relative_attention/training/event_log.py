@@ -1,8 +1,12 @@
-"""Files that TensorBoard reads."""
+"""Writes the files that TensorBoard reads."""
 
 import pathlib
 import struct
 import time
+from collections.abc import Sequence
+from typing import Any
+
+from relative_attention.tensor_type import Tensor
 
 
 class EventLog:
@@ -20,18 +24,20 @@ class EventLog:
             TensorBoard's words) is a folder in it.
     """
 
-    def __init__(self, directory):
+    def __init__(self, directory: str | pathlib.Path) -> None:
         self.directory = pathlib.Path(directory)
-        self._writers = {}
+        self._writers: dict[str, Any] = {}
 
-    def scalar(self, series, tag, value, step):
-        """Write a number."""
+    def scalar(self, series: str, tag: str, value: Any, step: int) -> None:
+        """Writes a number."""
         from tensorboard.plugins.scalar import summary_v2
 
         self._write(series, step, summary_v2.scalar_pb(tag, float(value)))
 
-    def histogram(self, series, tag, values, step):
-        """Write how values, a NumPy array, are distributed."""
+    def histogram(
+        self, series: str, tag: str, values: Tensor, step: int
+    ) -> None:
+        """Writes how values, a NumPy array, are distributed."""
         import numpy as np
         from tensorboard.plugins.histogram import summary_v2
 
@@ -39,8 +45,8 @@ class EventLog:
         finite = values[np.isfinite(values)]
         self._write(series, step, summary_v2.histogram_pb(tag, finite))
 
-    def image(self, series, tag, png, step):
-        """Write a picture, the bytes of a PNG file."""
+    def image(self, series: str, tag: str, png: bytes, step: int) -> None:
+        """Writes a picture, the bytes of a PNG file."""
         import numpy as np
         from tensorboard.compat.proto.summary_pb2 import Summary
         from tensorboard.plugins.image import metadata
@@ -56,8 +62,10 @@ class EventLog:
         )
         self._write(series, step, summary)
 
-    def text(self, series, tag, table, step):
-        """Write a table of texts, a list of rows, the first of them a head.
+    def text(
+        self, series: str, tag: str, table: Sequence[Sequence[str]], step: int
+    ) -> None:
+        """Writes a table of texts, a list of rows, the first of them a head.
 
         TensorBoard shows a text as Markdown; here every character stands for
         itself.
@@ -70,18 +78,18 @@ class EventLog:
         )
         self._write(series, step, summary_v2.text_pb(tag, cells))
 
-    def flush(self):
-        """See to it that all is in the files."""
+    def flush(self) -> None:
+        """Writes everything to the files."""
         for writer in self._writers.values():
             writer.flush()
 
-    def close(self):
-        """Flush and close the files; what is written next opens new ones."""
+    def close(self) -> None:
+        """Flushes and closes the files; what is written next opens new ones."""
         for writer in self._writers.values():
             writer.close()
         self._writers = {}
 
-    def _write(self, series, step, summary):
+    def _write(self, series: str, step: int, summary: Any) -> None:
         from tensorboard.compat.proto.event_pb2 import Event
         from tensorboard.compat.proto.event_pb2 import SessionLog
 
@@ -101,6 +109,6 @@ class EventLog:
         )
 
 
-def _plain(text):
-    """Text whose characters mean nothing in Markdown."""
+def _plain(text: str) -> str:
+    """Escapes the characters that Markdown would take for its own."""
     return "".join(f"\\{c}" if c in "\\`*_[]<>|#~" else c for c in text)

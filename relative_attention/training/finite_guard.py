@@ -1,6 +1,10 @@
-"""What to do about an update that is not finite."""
+"""Reports updates that were left out since they were not finite."""
 
 import sys
+from collections.abc import Callable
+from collections.abc import Sequence
+from typing import Any
+from typing import TextIO
 
 import keras
 
@@ -12,7 +16,7 @@ _MOST_LINES = 20
 
 
 class FiniteGuard(keras.callbacks.Callback):
-    """Stops, or says, when an update was left out as it was not finite.
+    """Stops, or prints a line, when an update was not finite.
 
     `TrainableModel` leaves such updates out by itself, so that the weights
     stay good, and counts them in `skipped`.
@@ -25,32 +29,48 @@ class FiniteGuard(keras.callbacks.Callback):
         file: where to write. Defaults to standard error.
     """
 
-    def __init__(self, on_nonfinite, first_step, describe_batch, file=None):
+    def __init__(
+        self,
+        on_nonfinite: str,
+        first_step: int,
+        describe_batch: Callable[[int], Sequence[int]],
+        file: TextIO | None = None,
+    ) -> None:
         super().__init__()
         self.on_nonfinite = on_nonfinite
         self.describe_batch = describe_batch
         self.file = file or sys.stderr
         self._step = first_step
-        self._seen = []
+        # Steps and what `skipped` was after them, still on the device.
+        self._seen: list[tuple[int, Any]] = []
         self._num_skipped = 0.0
 
-    def on_epoch_begin(self, epoch, logs=None):
-        # Metrics begin anew.
+    def on_epoch_begin(
+        self, epoch: int, logs: dict[str, Any] | None = None
+    ) -> None:
+        """Forgets the updates left out before, as the metrics do."""
         self._num_skipped = 0.0
 
-    def on_train_batch_end(self, batch, logs=None):
+    def on_train_batch_end(
+        self, batch: int, logs: dict[str, Any] | None = None
+    ) -> None:
+        """Takes the logs of a step, and looks at them now and then."""
         self._seen.append((self._step, (logs or {}).get("skipped", 0.0)))
         self._step += 1
         if len(self._seen) >= _LOOK_EVERY:
             self._look()
 
-    def on_test_begin(self, logs=None):
+    def on_test_begin(self, logs: dict[str, Any] | None = None) -> None:
+        """Looks at the last steps before a validation."""
         self._look()
 
-    def on_epoch_end(self, epoch, logs=None):
+    def on_epoch_end(
+        self, epoch: int, logs: dict[str, Any] | None = None
+    ) -> None:
+        """Looks at the last steps of the epoch."""
         self._look()
 
-    def _look(self):
+    def _look(self) -> None:
         seen, self._seen = self._seen, []
         for step, num_skipped in seen:
             num_skipped = float(num_skipped)
@@ -58,7 +78,7 @@ class FiniteGuard(keras.callbacks.Callback):
                 self._num_skipped = num_skipped
                 self._report(step)
 
-    def _report(self, step):
+    def _report(self, step: int) -> None:
         lines = self.describe_batch(step)
         shown = ", ".join(map(str, lines[:_MOST_LINES]))
         more = len(lines) - _MOST_LINES

@@ -1,12 +1,18 @@
-"""Labels are checked where that costs nothing, and elsewhere on demand."""
+"""Checks labels where that costs nothing, and elsewhere on demand."""
+
+from typing import Any
 
 import keras
 import numpy as np
 from keras import ops
 
+from relative_attention.tensor_type import Tensor
 
-def check_label_shapes(labels, logits, sample_weight=None):
-    """Refuse labels and weights whose shapes are not those of the logits.
+
+def check_label_shapes(
+    labels: Tensor, logits: Tensor, sample_weight: Tensor | None = None
+) -> None:
+    """Refuses labels and weights whose shapes are not those of the logits.
 
     What is not known before a graph runs is compared when it does, on
     TensorFlow; elsewhere all is known.
@@ -46,8 +52,10 @@ def check_label_shapes(labels, logits, sample_weight=None):
         )
 
 
-def check_known_labels(labels, vocabulary_size, anywhere=False):
-    """Refuse ids out of range, if they can be read without waiting.
+def check_known_labels(
+    labels: Tensor, vocabulary_size: int, anywhere: bool = False
+) -> bool:
+    """Refuses ids out of range, if they can be read without waiting.
 
     They can in arrays, and in tensors outside a graph in the processor's
     memory.
@@ -55,10 +63,11 @@ def check_known_labels(labels, vocabulary_size, anywhere=False):
     Args:
         labels: int tensor `(B, T)`.
         vocabulary_size: int, `V`.
-        anywhere: bool. Also wait for another device. Defaults to `False`.
+        anywhere: A boolean to indicate whether to wait for another device,
+            too. Defaults to `False`.
 
     Returns:
-        bool. Whether they were read, and are right.
+        bool: whether they were read, and are right.
 
     Raises:
         ValueError: if an id is not in `[0, V)`.
@@ -77,8 +86,10 @@ def check_known_labels(labels, vocabulary_size, anywhere=False):
     return True
 
 
-def poison_wrong_labels(labels, vocabulary_size, weights):
-    """In a graph: make a loss with ids out of range an error, or nan.
+def poison_wrong_labels(
+    labels: Tensor, vocabulary_size: int, weights: Tensor
+) -> Tensor:
+    """Makes a loss with ids out of range an error, or nan, in a graph.
 
     TensorFlow ends the step with an error. A graph that XLA compiles has no
     errors, nor has one of another backend: there the loss is nan.
@@ -109,21 +120,21 @@ def poison_wrong_labels(labels, vocabulary_size, weights):
     return ops.where(is_right, weights, float("nan"))
 
 
-def _message(vocabulary_size):
+def _message(vocabulary_size: int) -> str:
     return (
         f"`y_true` must hold ids in [0, {vocabulary_size}), the size of the "
         "last axis of `y_pred`, and 0 where there is no label."
     )
 
 
-def _agree(shape, other):
+def _agree(shape: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
     return all(
         None in (size, other_size) or size == other_size
         for size, other_size in zip(shape, other)
     )
 
 
-def _check_when_run(labels, logits):
+def _check_when_run(labels: Tensor, logits: Tensor) -> None:
     if keras.backend.backend() != "tensorflow":
         return
     import tensorflow as tf
@@ -137,8 +148,8 @@ def _check_when_run(labels, logits):
         )
 
 
-def _known_values(labels, anywhere):
-    """Labels as an array, or `None` where they cannot be read."""
+def _known_values(labels: Tensor, anywhere: bool) -> np.ndarray | None:
+    """Returns labels as an array, or `None` where they cannot be read."""
     if isinstance(labels, np.ndarray | list | tuple):
         return np.asarray(labels)
     backend = keras.backend.backend()

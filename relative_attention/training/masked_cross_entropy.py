@@ -1,16 +1,20 @@
 """Cross entropy over real tokens, with label smoothing."""
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import keras
 from keras import ops
 
 from relative_attention.argument_checks import is_real
+from relative_attention.ops.custom_gradient import custom_gradient
 from relative_attention.ops.replicas import sum_over_replicas
 from relative_attention.ops.token_log_likelihood import label_logit
 from relative_attention.ops.token_log_likelihood import log_normalizer
 from relative_attention.ops.token_log_likelihood import map_row_chunks
 from relative_attention.ops.token_log_likelihood import token_weights
+from relative_attention.tensor_type import Tensor
 from relative_attention.training.label_checks import check_known_labels
 from relative_attention.training.label_checks import check_label_shapes
 from relative_attention.training.label_checks import poison_wrong_labels
@@ -38,11 +42,11 @@ class MaskedCrossEntropy(keras.losses.Loss):
 
     Args:
         label_smoothing: float. In `[0, 1)`. Defaults to `0.1`.
-        check_labels: bool. Whether ids out of range are found in compiled
-            steps, too, and on any device: a step of TensorFlow then ends with
-            an error; one compiled by XLA, as on one GPU, or on JAX, has a
-            loss of nan. Otherwise, and there alone, they are read as ids of
-            another row. Defaults to `False`.
+        check_labels: A boolean to indicate whether to find ids out of range
+            in compiled steps, too, and on any device: a step of TensorFlow
+            then ends with an error; one compiled by XLA, as on one GPU, or on
+            JAX, has a loss of nan. Otherwise, and there alone, they are read
+            as ids of another row. Defaults to `False`.
         name: string. Defaults to `"masked_cross_entropy"`.
 
     Call arguments:
@@ -50,6 +54,9 @@ class MaskedCrossEntropy(keras.losses.Loss):
         y_pred: float tensor `(B, T, V)` of logits.
         sample_weight: optional float tensor `(B,)` or `(B, T)`. Weights of
             sentences or tokens; the divisor is then the sum of the weights.
+        num_tokens: optional float scalar, the divisor, where the rows are a
+            part of a batch. Defaults to the number of tokens, or the sum of
+            their weights, on all replicas.
 
     Returns:
         float32 scalar. 0 where every label is 0.
@@ -64,10 +71,10 @@ class MaskedCrossEntropy(keras.losses.Loss):
 
     def __init__(
         self,
-        label_smoothing=0.1,
-        name="masked_cross_entropy",
-        check_labels=False,
-    ):
+        label_smoothing: float = 0.1,
+        name: str = "masked_cross_entropy",
+        check_labels: bool = False,
+    ) -> None:
         if not is_real(label_smoothing) or not 0 <= label_smoothing < 1:
             raise ValueError(
                 "`label_smoothing` must be in [0, 1). Received: "
@@ -79,11 +86,26 @@ class MaskedCrossEntropy(keras.losses.Loss):
         self.label_smoothing = label_smoothing
         self.check_labels = check_labels
 
-    def __call__(self, y_true, y_pred, sample_weight=None):
+    def __call__(
+        self,
+        y_true: Tensor,
+        y_pred: Tensor,
+        sample_weight: Tensor | None = None,
+        num_tokens: Tensor | None = None,
+    ) -> Tensor:
         # Keras would cast labels to float and all the logits to float32 here.
-        return self.call(y_true, y_pred, sample_weight)
+        if num_tokens is None:
+            # A subclass may have a `call` without it.
+            return self.call(y_true, y_pred, sample_weight)
+        return self.call(y_true, y_pred, sample_weight, num_tokens)
 
-    def call(self, y_true, y_pred, sample_weight=None):
+    def call(
+        self,
+        y_true: Tensor,
+        y_pred: Tensor,
+        sample_weight: Tensor | None = None,
+        num_tokens: Tensor | None = None,
+    ) -> Tensor:
         check_label_shapes(y_true, y_pred, sample_weight)
         vocabulary_size = y_pred.shape[-1]
         labels = ops.cast(y_true, "int32")
@@ -94,9 +116,10 @@ class MaskedCrossEntropy(keras.losses.Loss):
         if self.check_labels and not is_checked:
             weights = poison_wrong_labels(y_true, vocabulary_size, weights)
             labels = ops.clip(labels, 0, vocabulary_size - 1)
-        total = sum_over_replicas(ops.sum(weights))
+        if num_tokens is None:
+            num_tokens = sum_over_replicas(ops.sum(weights))
         # No token at all: the sum is 0, and so is the mean.
-        weights = weights / ops.where(total == 0, 1.0, total)
+        weights = weights / ops.where(num_tokens == 0, 1.0, num_tokens)
         return _weighted_sum(
             ops.reshape(y_pred, (-1, vocabulary_size)),
             ops.reshape(labels, (-1,)),
@@ -104,7 +127,8 @@ class MaskedCrossEntropy(keras.losses.Loss):
             self.label_smoothing,
         )
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments that the loss was made with."""
         return {
             "label_smoothing": self.label_smoothing,
             "name": self.name,
@@ -112,8 +136,20 @@ class MaskedCrossEntropy(keras.losses.Loss):
         }
 
 
-def _weighted_sum(logits, labels, weights, label_smoothing):
-    """Sum of `weights (R,)` times the loss of `logits (R, V)`, a scalar."""
+def _weighted_sum(
+    logits: Tensor, labels: Tensor, weights: Tensor, label_smoothing: float
+) -> Tensor:
+    """Adds up `weights (R,)` times the losses of `logits (R, V)`.
+
+    The smoothed distribution of a label `y` over `V` ids, with smoothing `s`,
+    is `q = 1 - s` at `y` and `q = s / (V - 1)` elsewhere. The loss of a row
+    and its gradient, with the softmax `p` and the entropy `H(q)`, are
+
+        loss = log(sum(exp(logits))) - sum(q * logits) - H(q)
+        d loss / d logits = p - q
+
+    (Szegedy et al. 2016, section 7). Neither needs a matrix of `q`.
+    """
     dtype = logits.dtype
     vocabulary_size = logits.shape[-1]
     confidence = 1 - label_smoothing
@@ -128,9 +164,8 @@ def _weighted_sum(logits, labels, weights, label_smoothing):
         if p > 0
     )
 
-    def row_losses(logits, labels):
-        # Cross entropy with the smoothed distribution; the probabilities add
-        # up to 1, so the normalizer stands alone.
+    def row_losses(logits: Tensor, labels: Tensor) -> Tensor:
+        # `q` adds up to 1, so the normalizer stands alone.
         return (
             log_normalizer(logits)
             - (confidence - low_confidence) * label_logit(logits, labels)
@@ -138,7 +173,10 @@ def _weighted_sum(logits, labels, weights, label_smoothing):
             - entropy
         )
 
-    def row_gradients(logits, labels, weights):
+    def row_gradients(
+        logits: Tensor, labels: Tensor, weights: Tensor
+    ) -> Tensor:
+        # `p - low_confidence` everywhere, and the rest of `q` at the label.
         probabilities = ops.softmax(logits, axis=-1)
         gradients = ops.scatter_update(
             (probabilities - low_confidence) * weights[:, None],
@@ -151,13 +189,13 @@ def _weighted_sum(logits, labels, weights, label_smoothing):
         )
         return ops.cast(gradients, dtype)
 
-    @ops.custom_gradient
-    def weighted_sum(logits):
+    @custom_gradient
+    def weighted_sum(
+        logits: Tensor,
+    ) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
         losses = map_row_chunks(row_losses, logits, labels)
 
-        def gradient(*arguments, upstream=None):
-            if upstream is None:
-                (upstream,) = arguments
+        def gradient(upstream: Tensor) -> Tensor:
             return map_row_chunks(
                 row_gradients,
                 logits,

@@ -1,4 +1,6 @@
-"""Perplexity, a metric."""
+"""The perplexity of real tokens, a metric."""
+
+from typing import Any
 
 import keras
 from keras import ops
@@ -7,16 +9,18 @@ from relative_attention.ops.token_log_likelihood import label_logit
 from relative_attention.ops.token_log_likelihood import log_normalizer
 from relative_attention.ops.token_log_likelihood import map_row_chunks
 from relative_attention.ops.token_log_likelihood import token_weights
+from relative_attention.tensor_type import Tensor
 from relative_attention.training.label_checks import check_known_labels
 from relative_attention.training.label_checks import check_label_shapes
 
 
 @keras.saving.register_keras_serializable(package="relative_attention")
 class Perplexity(keras.metrics.Metric):
-    """Exponential of the mean negative log-likelihood of real tokens.
+    """Computes the exponential of the mean negative log-likelihood.
 
-    Without label smoothing, over all tokens whose label is not 0 since the
-    last reset; the exponential of a mean, not a mean of perplexities.
+    It is taken without label smoothing, over all tokens whose label is not 0
+    since the last reset: the exponential of a mean, not a mean of
+    perplexities.
 
     Args:
         name: string. Defaults to `"perplexity"`.
@@ -32,11 +36,16 @@ class Perplexity(keras.metrics.Metric):
             is seen outside a graph; in one `MaskedCrossEntropy` checks ids.
     """
 
-    def __init__(self, name="perplexity", dtype=None):
+    def __init__(self, name: str = "perplexity", dtype: Any = None) -> None:
         super().__init__(name=name, dtype=dtype)
         self.negative_log_likelihood = keras.metrics.Mean(dtype=dtype)
 
-    def update_state(self, y_true, y_pred, sample_weight=None):
+    def update_state(
+        self,
+        y_true: Tensor,
+        y_pred: Tensor,
+        sample_weight: Tensor | None = None,
+    ) -> None:
         check_label_shapes(y_true, y_pred, sample_weight)
         check_known_labels(y_true, y_pred.shape[-1])
         weights = token_weights(y_true, sample_weight)
@@ -52,8 +61,10 @@ class Perplexity(keras.metrics.Metric):
             losses, sample_weight=ops.reshape(weights, (-1,))
         )
 
-    def result(self):
+    def result(self) -> Tensor:
+        """Returns the perplexity of the tokens since the last reset."""
         return ops.exp(self.negative_log_likelihood.result())
 
-    def reset_state(self):
+    def reset_state(self) -> None:
+        """Forgets all tokens."""
         self.negative_log_likelihood.reset_state()

@@ -1,4 +1,4 @@
-"""Which numbers to compute with."""
+"""Chooses the dtype policy for training, by what the hardware multiplies."""
 
 import keras
 
@@ -13,8 +13,8 @@ _CPU_FLAGS = ("amx_bf16", "avx512_bf16")
 _COMPUTE_CAPABILITY = (8, 0)
 
 
-def choose_precision(precision):
-    """The dtype policy for training, and why.
+def choose_precision(precision: str) -> tuple[str, str]:
+    """Returns the dtype policy for training, and why.
 
     Args:
         precision: string. One of `PRECISIONS`; `"auto"` is `mixed_bfloat16`
@@ -24,7 +24,7 @@ def choose_precision(precision):
         Pair of strings: the name of a Keras dtype policy, and the reason.
 
     Raises:
-        InputError: if `precision` is none of them.
+        InputError: if `precision` is another.
     """
     if precision not in PRECISIONS:
         raise InputError(
@@ -39,7 +39,7 @@ def choose_precision(precision):
     return "float32", "this processor does not multiply bfloat16 natively"
 
 
-def _gpu_reason():
+def _gpu_reason() -> str | None:
     if keras.backend.backend() != "tensorflow":
         return None
     import tensorflow as tf
@@ -53,7 +53,7 @@ def _gpu_reason():
     return None
 
 
-def _cpu_reason():
+def _cpu_reason() -> str | None:
     try:
         with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
             flags = next((x for x in file if x.startswith("flags")), "").split()

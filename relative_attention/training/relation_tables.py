@@ -1,10 +1,12 @@
 """The relation embeddings of a model, block by block."""
 
+import keras
+import numpy as np
 from keras import ops
 
 
-def relation_tables(model):
-    """What a `Transformer` has learnt of distance.
+def relation_tables(model: keras.Model) -> dict[str, np.ndarray]:
+    """Returns the embeddings of distances that a `Transformer` has learnt.
 
     Args:
         model: `Transformer`.

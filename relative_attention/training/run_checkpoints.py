@@ -2,6 +2,7 @@
 
 import pathlib
 import re
+from typing import Any
 
 from relative_attention.atomic_files import delete_directory
 from relative_attention.atomic_files import recover_directory
@@ -22,30 +23,30 @@ class RunCheckpoints:
         directory: path of the run.
     """
 
-    def __init__(self, directory):
+    def __init__(self, directory: str | pathlib.Path) -> None:
         self.directory = pathlib.Path(directory) / "checkpoints"
 
-    def path(self, kind, step):
-        """Where the checkpoint of a step is or would be."""
+    def path(self, kind: str, step: int) -> pathlib.Path:
+        """Returns where the checkpoint of a step is or would be."""
         return self.directory / f"{kind}-{step:08}"
 
-    def steps(self):
-        """Folders of the checkpoints, the oldest first."""
+    def steps(self) -> list[pathlib.Path]:
+        """Returns the folders of the checkpoints, the oldest first."""
         return [path for path in self.all() if path.name.startswith("step")]
 
-    def all(self):
-        """Folders, those of runs that were told to stop too.
+    def all(self) -> list[pathlib.Path]:
+        """Returns all folders, those of runs that were told to stop too.
 
         One that a process was replacing when it died is put back.
         """
         for torn in self._paths(_TORN):
-            name = _TORN.fullmatch(torn.name)["name"]
-            recover_directory(self.directory / name)
+            match: Any = _TORN.fullmatch(torn.name)
+            recover_directory(self.directory / match["name"])
         found = [path for path in self._paths(_NAME) if path.is_dir()]
         return sorted(found, key=lambda path: (_step(path), path.name))
 
-    def tidy(self):
-        """Delete what a process that died was writing or deleting.
+    def tidy(self) -> None:
+        """Deletes what a process that died was writing or deleting.
 
         Only for the process that writes the run.
         """
@@ -54,8 +55,8 @@ class RunCheckpoints:
         for torn in self._paths(_TORN):
             delete_directory(torn)
 
-    def set_aside(self, checkpoint):
-        """Rename a damaged one, so that it counts for nothing.
+    def set_aside(self, checkpoint: pathlib.Path) -> pathlib.Path:
+        """Renames a damaged one, so that it counts for nothing.
 
         Returns:
             `pathlib.Path`, where it is now.
@@ -65,8 +66,8 @@ class RunCheckpoints:
             delete_directory(aside)
         return checkpoint.rename(aside)
 
-    def prune(self, step, keep):
-        """Delete all but the last ones, after that of a step was written.
+    def prune(self, step: int, keep: int) -> None:
+        """Deletes all but the last ones, after that of a step was written.
 
         Args:
             step: int. That of the one just written, which stays.
@@ -77,7 +78,7 @@ class RunCheckpoints:
         for path in [*stops, *written[:-keep]]:
             delete_directory(path)
 
-    def _paths(self, pattern):
+    def _paths(self, pattern: re.Pattern[str]) -> list[pathlib.Path]:
         if not self.directory.is_dir():
             return []
         return [
@@ -87,5 +88,6 @@ class RunCheckpoints:
         ]
 
 
-def _step(path):
-    return int(_NAME.fullmatch(path.name)["step"])
+def _step(path: pathlib.Path) -> int:
+    match: Any = _NAME.fullmatch(path.name)
+    return int(match["step"])

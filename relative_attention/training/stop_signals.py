@@ -1,7 +1,11 @@
-"""Being told to stop, and stopping in good order."""
+"""Signals that tell a run to stop, which it then does in good order."""
 
 import signal
 import threading
+from types import FrameType
+from typing import Any
+from typing import NoReturn
+from typing import Self
 
 # Ctrl-C, and what schedulers send before they kill.
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -19,32 +23,32 @@ class StopSignals:
         received: `signal.Signals`, or `None`.
     """
 
-    def __init__(self):
-        self.received = None
-        self._before = {}
+    def __init__(self) -> None:
+        self.received: signal.Signals | None = None
+        self._before: dict[signal.Signals, Any] = {}
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
             for number in _SIGNALS:
                 self._before[number] = signal.signal(number, self._note)
         return self
 
-    def __exit__(self, *exception):
+    def __exit__(self, *exception: object) -> None:
         self._put_back()
 
-    def leave(self):
-        """Do what the signal received would have done."""
+    def leave(self) -> NoReturn:
+        """Does what the signal received would have done."""
         self._put_back()
         if self.received == signal.SIGINT:
             raise KeyboardInterrupt
         # 128 + n is how shells tell of a signal n.
-        raise SystemExit(128 + self.received)
+        raise SystemExit(128 + (self.received or 0))
 
-    def _note(self, number, frame):
+    def _note(self, number: int, frame: FrameType | None) -> None:
         self.received = signal.Signals(number)
         self._put_back()
 
-    def _put_back(self):
+    def _put_back(self) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
         self._before = {}

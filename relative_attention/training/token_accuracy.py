@@ -1,4 +1,6 @@
-"""Token accuracy, a metric."""
+"""The share of tokens that a model predicts right."""
+
+from typing import Any
 
 import keras
 from keras import ops
@@ -7,13 +9,16 @@ from relative_attention.ops.token_log_likelihood import label_logit
 from relative_attention.ops.token_log_likelihood import largest_logit
 from relative_attention.ops.token_log_likelihood import map_row_chunks
 from relative_attention.ops.token_log_likelihood import token_weights
+from relative_attention.tensor_type import Tensor
 from relative_attention.training.label_checks import check_known_labels
 from relative_attention.training.label_checks import check_label_shapes
 
 
 @keras.saving.register_keras_serializable(package="relative_attention")
 class TokenAccuracy(keras.metrics.Mean):
-    """Share of real tokens whose label has the highest logit, ties included.
+    """Computes the share of real tokens whose label has the highest logit.
+
+    A tie counts as right.
 
     Args:
         name: string. Defaults to `"accuracy"`.
@@ -29,10 +34,15 @@ class TokenAccuracy(keras.metrics.Mean):
             is seen outside a graph; in one `MaskedCrossEntropy` checks ids.
     """
 
-    def __init__(self, name="accuracy", dtype=None):
+    def __init__(self, name: str = "accuracy", dtype: Any = None) -> None:
         super().__init__(name=name, dtype=dtype)
 
-    def update_state(self, y_true, y_pred, sample_weight=None):
+    def update_state(
+        self,
+        y_true: Tensor,
+        y_pred: Tensor,
+        sample_weight: Tensor | None = None,
+    ) -> None:
         check_label_shapes(y_true, y_pred, sample_weight)
         check_known_labels(y_true, y_pred.shape[-1])
         weights = token_weights(y_true, sample_weight)

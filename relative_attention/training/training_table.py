@@ -1,17 +1,18 @@
-"""The history of a run as a table that every tool reads."""
+"""The history of a training as a table, `training.csv`."""
 
 import csv
+import pathlib
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
 
 from relative_attention.atomic_files import atomic_file
 from relative_attention.errors import InputError
 
 TRAINING_TABLE = "training.csv"
-# Always there and in this order, so that scripts may rely on them; what else
-# a history has comes after them.
-_COLUMNS = (
-    "epoch",
-    "step",
-    "seconds",
+# What `curve_figure` draws; `results.json` has these of the history, so that
+# a picture of the results is that of the run.
+CURVE_COLUMNS = (
     "loss",
     "perplexity",
     "accuracy",
@@ -21,6 +22,14 @@ _COLUMNS = (
     "val_bleu",
     "learning_rate",
     "gradient_norm",
+)
+# Always there and in this order, so that scripts may rely on them; what else
+# a history has comes after them.
+_COLUMNS = (
+    "epoch",
+    "step",
+    "seconds",
+    *CURVE_COLUMNS,
     "skipped",
     "tokens",
     "tokens_per_second",
@@ -28,8 +37,10 @@ _COLUMNS = (
 _WHOLE_NUMBERS = ("epoch", "step")
 
 
-def write_training_table(history, path):
-    """Write a history as CSV, whole or not at all.
+def write_training_table(
+    history: Sequence[Mapping[str, Any]], path: str | pathlib.Path
+) -> None:
+    """Writes a history as CSV, whole or not at all.
 
     Args:
         history: list of dicts of numbers, one for each validation.
@@ -44,8 +55,8 @@ def write_training_table(history, path):
         writer.writerows(history)
 
 
-def read_training_table(path):
-    """The history that `write_training_table` wrote.
+def read_training_table(path: str | pathlib.Path) -> list[dict[str, Any]]:
+    """Reads the history that `write_training_table` wrote.
 
     Returns:
         List of dicts of floats, `epoch` and `step` of ints, without what was
@@ -67,7 +78,9 @@ def read_training_table(path):
     return [_record(row, number, path) for number, row in enumerate(rows, 2)]
 
 
-def _record(row, number, path):
+def _record(
+    row: dict[Any, Any], number: int, path: str | pathlib.Path
+) -> dict[str, Any]:
     if None in row or None in row.values() or not row.get("step"):
         raise InputError(
             f"{path}, line {number}: must have a value, or nothing, for every "

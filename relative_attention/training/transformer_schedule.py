@@ -1,15 +1,18 @@
 """The learning-rate schedule of the Transformer."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
 from relative_attention.argument_checks import checked_bool
 from relative_attention.argument_checks import checked_positive
+from relative_attention.tensor_type import Tensor
 
 
 @keras.saving.register_keras_serializable(package="relative_attention")
 class TransformerSchedule(keras.optimizers.schedules.LearningRateSchedule):
-    """Linear warm-up, then the inverse square root of the step.
+    """A linear warm-up, then the inverse square root of the step.
 
     ```python
     def learning_rate(iteration):  # 0 first
@@ -24,9 +27,9 @@ class TransformerSchedule(keras.optimizers.schedules.LearningRateSchedule):
         warmup_steps: int. Steps until the highest rate. Defaults to `4000`.
         scale: float. Defaults to `1.0`. tensor2tensor's hyperparameter sets
             from the second on have `2.0`, with 8,000 steps.
-        zero_first_step: bool. Whether the first update has rate 0, as in
-            tensor2tensor from its third hyperparameter sets on. Defaults to
-            `False`.
+        zero_first_step: A boolean to indicate whether the first update has
+            rate 0, as in tensor2tensor from its third hyperparameter sets on.
+            Defaults to `False`.
 
     Call arguments:
         step: int scalar, the optimizer's iteration, 0 first.
@@ -39,8 +42,12 @@ class TransformerSchedule(keras.optimizers.schedules.LearningRateSchedule):
     """
 
     def __init__(
-        self, hidden_dim, warmup_steps=4000, scale=1.0, zero_first_step=False
-    ):
+        self,
+        hidden_dim: int,
+        warmup_steps: int = 4000,
+        scale: float = 1.0,
+        zero_first_step: bool = False,
+    ) -> None:
         super().__init__()
         self.hidden_dim = checked_positive("hidden_dim", hidden_dim, "positive")
         self.warmup_steps = checked_positive(
@@ -49,7 +56,12 @@ class TransformerSchedule(keras.optimizers.schedules.LearningRateSchedule):
         self.scale = checked_positive("scale", scale, "positive")
         self.zero_first_step = checked_bool("zero_first_step", zero_first_step)
 
-    def __call__(self, step):
+    def __call__(self, step: Tensor) -> Tensor:
+        """Returns the rate of an update.
+
+        Args:
+            step: int scalar, the optimizer's iteration, 0 first.
+        """
         step = ops.cast(step, "float32")
         if not self.zero_first_step:
             step = step + 1.0
@@ -58,7 +70,8 @@ class TransformerSchedule(keras.optimizers.schedules.LearningRateSchedule):
         rate = ops.minimum(step * self.warmup_steps**-1.5, decay)
         return self.scale * self.hidden_dim**-0.5 * rate
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments that the schedule was made with."""
         return {
             "hidden_dim": self.hidden_dim,
             "warmup_steps": self.warmup_steps,

@@ -12,23 +12,28 @@ def permutation(size, key):
     ).tolist()
 
 
-@pytest.mark.parametrize("size", [*range(1, 20), 63, 64, 65, 257, 4_097])
-@pytest.mark.parametrize("key", [0, 1, 2**64 - 1])
-def test_every_element_comes_once(key, size):
-    assert sorted(permutation(size, key)) == list(range(size))
+@pytest.mark.parametrize("size", [1, 2, 3, 64, 65, 1_000])
+def test_every_element_comes_once(size):
+    assert sorted(permutation(size, 2**64 - 1)) == list(range(size))
+
+
+def test_order_is_the_one_that_runs_began_with():
+    # A run that goes on must shuffle as the version that began it.
+    assert permutation(5, 0) == [1, 3, 0, 4, 2]
+    assert permutation(8, 2**64 - 1) == [0, 5, 4, 1, 7, 6, 2, 3]
 
 
 def test_element_is_the_same_alone_and_among_others(rng):
-    sizes = rng.integers(1, 10**9, 300)
+    sizes = rng.integers(1, 10**9, 30)
     indices = rng.integers(0, sizes)
-    keys = rng.integers(2**64, size=300, dtype=np.uint64)
+    keys = rng.integers(2**64, size=30, dtype=np.uint64)
     together = keyed_permutation(indices, sizes, keys)
     assert (together < sizes).all() and (together >= 0).all()
     alone = [
         keyed_permutation(
             *(array[i : i + 1] for array in (indices, sizes, keys))
         )
-        for i in range(300)
+        for i in range(30)
     ]
     assert together.tolist() == np.concatenate(alone).tolist()
 
@@ -45,11 +50,11 @@ def test_every_order_comes_about_as_often(rng):
 
 
 def test_neighbours_are_driven_apart():
-    where = np.array(permutation(10_000, 5))
-    assert np.abs(np.corrcoef(where[:-1], where[1:])[0, 1]) < 0.05
+    where = np.array(permutation(2_000, 5))
+    assert np.abs(np.corrcoef(where[:-1], where[1:])[0, 1]) < 0.1
     # Nor does the next key make a similar order.
-    other = np.array(permutation(10_000, 6))
-    assert np.abs(np.corrcoef(where, other)[0, 1]) < 0.05
+    other = np.array(permutation(2_000, 6))
+    assert np.abs(np.corrcoef(where, other)[0, 1]) < 0.1
 
 
 def test_no_index_gives_none():

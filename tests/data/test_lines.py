@@ -5,6 +5,7 @@ import gzip
 import pytest
 
 from relative_attention import InputError
+from relative_attention.data import lines as lines_module
 from relative_attention.data.lines import count_lines
 from relative_attention.data.lines import find_text_file
 from relative_attention.data.lines import read_lines
@@ -156,13 +157,17 @@ def test_find_prefers_what_is_named(tmp_path):
         (b"a\n", 1),
         (b"a\n\nb", 3),
         ("a\u2028b\u0085c\rd\n".encode(), 1),
-        # A character that lies across two blocks.
-        (b"x" * ((1 << 20) - 1) + "é\nb".encode(), 2),
-        (b"a\n" * 700_001, 700_001),
+        # A character that lies across two blocks, and ends at their ends.
+        (b"xxxxxxx" + "é\nb".encode(), 2),
+        (b"a\n" * 8, 8),
+        (b"abc\n" * 5 + b"a", 6),
     ],
 )
 @pytest.mark.parametrize("ending", ["", ".gz"])
-def test_count_is_that_of_the_lines_read(content, count, ending, tmp_path):
+def test_count_is_that_of_the_lines_read(
+    content, count, ending, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(lines_module, "_BLOCK", 8)
     path = tmp_path / f"text{ending}"
     path.write_bytes(gzip.compress(content, 1) if ending else content)
     assert count_lines(path) == count

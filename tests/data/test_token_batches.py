@@ -41,6 +41,14 @@ def corpus():
     return token_corpus(source, target)
 
 
+@pytest.fixture(scope="module")
+def few(corpus):
+    """Few enough to be made into tensors."""
+    return token_corpus(
+        corpus.source_lengths[:29] - 1, corpus.target_lengths[:29] - 1
+    )
+
+
 def epoch_of(batches, epoch):
     return [indices.tolist() for indices in batches.indices(epoch)]
 
@@ -80,8 +88,8 @@ def test_every_pair_comes_once_an_epoch(epoch, corpus):
     assert together == list(range(len(corpus)))
 
 
-@pytest.mark.parametrize("budget", [1, 13, BUDGET, 1_000, 10**6])
-@pytest.mark.parametrize("epoch", [0, 5, None])
+@pytest.mark.parametrize("budget", [1, 13, BUDGET, 10**6])
+@pytest.mark.parametrize("epoch", [5, None])
 def test_budget_is_kept_unless_a_batch_is_one_pair(budget, epoch, corpus):
     longest = np.maximum(corpus.source_lengths, corpus.target_lengths)
     for indices in TokenBatches(corpus, budget).indices(epoch):
@@ -89,6 +97,16 @@ def test_budget_is_kept_unless_a_batch_is_one_pair(budget, epoch, corpus):
         assert len(indices) == 1 or len(indices) * max(longest[indices]) <= (
             budget
         )
+
+
+def test_batches_are_those_that_runs_began_with():
+    # A run that goes on must see the batches of the version that began it.
+    batches = TokenBatches(
+        token_corpus([2, 3, 2, 4, 2, 3, 2, 4], [3, 2, 2, 4, 2, 3, 3, 1]), 12, 7
+    )
+    assert epoch_of(batches, None) == [[2, 4, 0], [6, 5, 1], [3, 7]]
+    assert epoch_of(batches, 0) == [[3, 7], [2, 4, 6], [0, 5, 1]]
+    assert epoch_of(batches, 1) == [[3, 7], [4, 2, 5], [6, 0, 1]]
 
 
 def test_budget_is_used_when_pairs_are_alike():
@@ -176,8 +194,8 @@ def test_a_batch_is_the_same_alone_and_in_its_epoch(epoch, corpus):
         assert alone.tolist() == expected[number]
 
 
-def test_line_numbers_are_those_of_the_step(corpus):
-    batches = TokenBatches(corpus, BUDGET, seed=2)
+def test_line_numbers_are_those_of_the_step(few):
+    batches = TokenBatches(few, BUDGET, seed=2)
     for step in (0, len(batches) - 1, len(batches), 2 * len(batches) + 3):
         epoch, number = divmod(step, len(batches))
         indices = epoch_of(batches, epoch)[number]
@@ -186,16 +204,15 @@ def test_line_numbers_are_those_of_the_step(corpus):
 
 @pytest.mark.parametrize("budget", [1, 7, 40, 200, 5_000])
 def test_cuts_are_those_made_pair_by_pair(budget, rng):
-    for _ in range(5):
-        source, target = rng.choice([1, 2, 3, 9, 10, 30], (2, 200))
-        batches = TokenBatches(token_corpus(source, target), budget)
-        sizes, rows = [], 0
-        for longest in np.sort(np.maximum(source, target) + 1):
-            if rows and (rows + 1) * longest > budget:
-                sizes.append(rows)
-                rows = 0
-            rows += 1
-        assert [len(batch) for batch in batches.indices()] == [*sizes, rows]
+    source, target = rng.choice([1, 2, 3, 9, 10, 30], (2, 100))
+    batches = TokenBatches(token_corpus(source, target), budget)
+    sizes, rows = [], 0
+    for longest in np.sort(np.maximum(source, target) + 1):
+        if rows and (rows + 1) * longest > budget:
+            sizes.append(rows)
+            rows = 0
+        rows += 1
+    assert [len(batch) for batch in batches.indices()] == [*sizes, rows]
 
 
 def test_sides_of_a_batch_are_almost_even(corpus):
@@ -276,40 +293,36 @@ def take(dataset, count):
     return list(dataset.take(count).as_numpy_iterator())
 
 
-def test_training_goes_on_from_epoch_to_epoch(corpus):
-    batches = TokenBatches(corpus, BUDGET, seed=2)
+def test_training_goes_on_from_epoch_to_epoch(few):
+    batches = TokenBatches(few, BUDGET, seed=2)
     expected = [
         batches.batch(indices)
         for epoch in range(3)
         for indices in batches.indices(epoch)
     ]
-    assert_same_batches(take(batches.train_dataset(), len(expected)), expected)
+    dataset = batches.train_dataset()
+    assert_same_batches(take(dataset, len(expected)), expected)
+    # And begins again when it is iterated again.
+    assert_same_batches(take(dataset, 2), expected[:2])
 
 
-@pytest.mark.parametrize("where", ["first", "middle", "last", "next", "later"])
-def test_training_goes_on_where_it_was_left(where, corpus):
-    batches = TokenBatches(corpus, BUDGET, seed=2)
+@pytest.mark.parametrize("where", ["middle", "next", "later"])
+def test_training_goes_on_where_it_was_left(where, few):
+    batches = TokenBatches(few, BUDGET, seed=2)
     length = len(batches)
     first_step = {
-        "first": 1,
         "middle": length // 2,
-        "last": length - 1,
         "next": length,
         "later": 2 * length + 3,
     }[where]
     # As many as reach beyond the end of an epoch.
-    expected = take(batches.train_dataset().skip(first_step), length + 2)
-    resumed = take(batches.train_dataset(first_step=first_step), length + 2)
+    expected = map(batches.train_batch, range(first_step, first_step + length))
+    resumed = take(batches.train_dataset(first_step=first_step), length)
     assert_same_batches(resumed, expected)
 
 
-def test_dataset_begins_again_when_iterated_again(corpus):
-    dataset = TokenBatches(corpus, BUDGET).train_dataset(first_step=3)
-    assert_same_batches(take(dataset, 5), take(dataset, 5))
-
-
-def test_evaluation_sees_every_pair_once(corpus):
-    batches = TokenBatches(corpus, BUDGET)
+def test_evaluation_sees_every_pair_once(few):
+    corpus, batches = few, TokenBatches(few, BUDGET)
     dataset = batches.evaluation_dataset()
     assert int(dataset.cardinality()) == len(batches)
     for _ in range(2):
@@ -328,8 +341,8 @@ def test_evaluation_sees_every_pair_once(corpus):
         assert sorted(rows) == sorted(expected)
 
 
-def test_dataset_has_the_shapes_that_the_model_takes(corpus):
-    batches = TokenBatches(corpus, BUDGET)
+def test_dataset_has_the_shapes_that_the_model_takes(few):
+    batches = TokenBatches(few, BUDGET)
     for dataset in (batches.train_dataset(), batches.evaluation_dataset()):
         inputs, labels = dataset.element_spec
         assert set(inputs) == {"source_token_ids", "target_token_ids"}

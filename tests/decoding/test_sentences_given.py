@@ -25,20 +25,10 @@ WRONG = [
 ]
 
 
-class Letters:
-    end_id = 1
-
-    def encode(self, lines):
-        return [[ord(c) - 95 for c in line if c != " "] for line in lines]
-
-    def decode(self, rows):
-        return ["".join(chr(int(i) + 95) for i in row if i > 1) for row in rows]
-
-
 @pytest.fixture
-def uses(peaked_model):
+def uses(peaked_model, letters):
     """What takes sentences, by the names of its arguments."""
-    translator = ra.Translator(peaked_model, Letters(), max_length=3)
+    translator = ra.Translator(peaked_model, letters(), max_length=3)
     lines = ["ab"]
     return {
         "sentences": translator.translate,
@@ -83,12 +73,3 @@ def test_every_function_names_its_argument(uses):
 def test_lists_and_arrays_of_strings_are_taken(convert):
     assert checked_sentences("lines", convert(["a", "ä\n"])) == ["a", "ä\n"]
     assert checked_sentences("lines", convert([])) == []
-
-
-def test_translation_is_printed_on_a_line():
-    attention = np.zeros((2, 4, 30, 30), np.float32)
-    text = repr(ra.Translation("Ja.", -0.5, False, (5, 1), (7, 1), attention))
-    assert text == (
-        "Translation(text='Ja.', score=-0.5, was_cut=False, "
-        "source_token_ids=(5, 1), token_ids=(7, 1))"
-    )

@@ -13,11 +13,10 @@ def arrays(*tensors):
 
 # Primes have no divisor near their root; squares and round numbers have.
 @pytest.mark.parametrize(
-    "size", [1, 2, 3, 5, 8, 13, 16, 31, 64, 97, 100, 101, 1009, 8192]
+    "size, k",
+    [(1, 1), (2, 2), (13, 1), (13, 8), (64, 8), (101, 17), (8192, 100)],
 )
-@pytest.mark.parametrize("k", [1, 2, 3, 8, 17, 100])
 def test_largest_are_those_of_keras(rng, size, k):
-    k = min(k, size)
     values = rng.permutation(2 * 3 * size).reshape(2, 3, size)
     values = values.astype(np.float32) - 2 * size
     found = arrays(*top_k(keras.ops.convert_to_tensor(values), k))
@@ -28,7 +27,7 @@ def test_largest_are_those_of_keras(rng, size, k):
     np.testing.assert_array_equal(found[2], values.max(-1, keepdims=True))
 
 
-@pytest.mark.parametrize("size", [7, 37, 64])
+@pytest.mark.parametrize("size", [7, 64])
 def test_all_of_them_are_sorted(rng, size):
     values = rng.normal(size=(3, 1, size)).astype(np.float32)
     found, indices, _ = arrays(
@@ -38,28 +37,27 @@ def test_all_of_them_are_sorted(rng, size):
     np.testing.assert_array_equal(indices, np.argsort(-values))
 
 
-@pytest.mark.parametrize("k", [3, 8, 40])
+@pytest.mark.parametrize("k", [3, 40])
 @pytest.mark.parametrize(
     "where", ["one_chunk", "one_a_chunk", "last", "everywhere"]
 )
 def test_largest_are_found_wherever_they_stand(rng, where, k):
     # A prime: the last chunk of 11 is filled up.
     size = 103
-    places = {
+    positions = {
         "one_chunk": np.arange(22, 33),
         "one_a_chunk": np.arange(3, size, 11),
         "last": np.arange(size - 4, size),
         "everywhere": rng.permutation(size),
     }[where]
     values = rng.normal(size=(1, 2, size)).astype(np.float32)
-    values[..., places] += 50
+    values[..., positions] += 50
     found, indices, _ = arrays(*top_k(keras.ops.convert_to_tensor(values), k))
     np.testing.assert_array_equal(indices, np.argsort(-values)[..., :k])
     np.testing.assert_array_equal(found, -np.sort(-values)[..., :k])
 
 
-@pytest.mark.parametrize("size", [11, 53, 60])
-@pytest.mark.parametrize("k", [1, 4, 9])
+@pytest.mark.parametrize("size, k", [(11, 9), (53, 4), (60, 1)])
 def test_ties_give_different_indices_of_the_same_values(rng, size, k):
     values = rng.integers(0, 3, (4, 2, size)).astype(np.float32)
     values[0] = 1.0

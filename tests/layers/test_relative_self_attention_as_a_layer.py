@@ -231,6 +231,7 @@ def test_layer_behaves_as_a_keras_layer(
         value_dim=13,
         share_relations_across_heads=share,
         dropout=0.25,
+        implementation="blocks",
         seed=3,
         relation_initializer=keras.initializers.RandomNormal(stddev=0.5),
         relation_regularizer="l2",

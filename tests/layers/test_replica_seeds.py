@@ -9,7 +9,12 @@ from relative_attention.layers import replica_seeds as module
 from relative_attention.layers.replica_seeds import replica_seed
 from relative_attention.layers.replica_seeds import replica_seeds
 
+ON_TENSORFLOW = pytest.mark.only_on(
+    "tensorflow", reason="tf.distribute is TensorFlow's"
+)
 
+
+@ON_TENSORFLOW
 def test_first_replica_keeps_the_seed_and_others_do_not():
     seed = ops.array([5, 2], "uint32")
     seeds = [
@@ -30,7 +35,7 @@ def test_generator_is_as_it_was_with_one_replica():
         assert seeds is generator
 
 
-@pytest.mark.only_on("tensorflow", reason="tf.distribute is TensorFlow's")
+@ON_TENSORFLOW
 def test_replica_draws_by_its_own_seed_and_counts_as_all_do(monkeypatch):
     generator = keras.random.SeedGenerator(3)
     monkeypatch.setattr(module, "replica_number", lambda: ops.array(1))

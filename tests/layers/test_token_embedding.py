@@ -28,7 +28,9 @@ def test_ids_embed_to_scaled_rows_and_zero_to_zeros(layer):
 
 @pytest.mark.parametrize("few_rows", [False, True])
 @pytest.mark.parametrize("shape", [(D,), (B, D), (B, T, D)], ids=str)
-def test_logits_are_products_with_the_same_rows(rng, layer, shape, few_rows):
+def test_logits_are_products_with_the_same_rows(
+    rng, layer, shape, few_rows
+):
     hidden = rng.normal(size=shape).astype("float32")
     np.testing.assert_allclose(
         layer.logits(keras.ops.array(hidden), few_rows=few_rows),

@@ -1,5 +1,7 @@
 """A small Transformer and a batch for it."""
 
+import functools
+
 import keras
 import numpy as np
 import pytest
@@ -9,7 +11,7 @@ from relative_attention.models import TransformerConfig
 
 SIZES = {
     "vocabulary_size": 23,
-    "num_encoder_layers": 2,
+    "num_encoder_layers": 1,
     "num_decoder_layers": 1,
     "hidden_dim": 12,
     "intermediate_dim": 17,
@@ -26,20 +28,27 @@ def seed():
     keras.utils.set_random_seed(1803)
 
 
+def build(dtype=None, **fields):
+    # Weights are functions of the fields alone.
+    keras.utils.set_random_seed(1803)
+    model = Transformer(TransformerConfig(**{**SIZES, **fields}), dtype=dtype)
+    rng = np.random.default_rng(1803)
+    for weight in model.trainable_weights:
+        noise = 0.3 * rng.normal(size=weight.shape)
+        weight.assign(np.array(weight) + noise)
+    return model
+
+
 @pytest.fixture
-def build_model(rng):
+def build_model():
     """A model of which no weight has kept its initial value."""
-
-    def build(dtype=None, **fields):
-        model = Transformer(
-            TransformerConfig(**{**SIZES, **fields}), dtype=dtype
-        )
-        for weight in model.trainable_weights:
-            noise = 0.3 * rng.normal(size=weight.shape)
-            weight.assign(np.array(weight) + noise)
-        return model
-
     return build
+
+
+@pytest.fixture(scope="session")
+def shared_model():
+    """The same model whenever the fields are the same; not to be changed."""
+    return functools.cache(build)
 
 
 @pytest.fixture

@@ -10,9 +10,10 @@ S, T, V = 7, 5, 11
 
 
 @pytest.mark.parametrize(
-    "sizes", [{}, {"key_dim": 3, "value_dim": 6}], ids=["equal", "of-its-own"]
+    "positions, sizes",
+    [("relative", {"key_dim": 3, "value_dim": 6}), ("sinusoidal", {})],
+    ids=["relative-of-its-own", "sinusoidal-equal"],
 )
-@pytest.mark.parametrize("positions", ["relative", "sinusoidal"])
 def test_operations_are_those_of_all_matrix_products(positions, sizes):
     model = ra.Transformer.from_preset(
         "transformer_tiny",

@@ -156,7 +156,7 @@ MODELS = pytest.mark.parametrize(
     "name",
     [
         "base_s2",
-        "relative_s1",
+        pytest.param("relative_s1", marks=pytest.mark.large),
         "relative_unshared_s1",
         "v1_relative_s1",
     ],

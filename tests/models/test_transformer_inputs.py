@@ -9,8 +9,8 @@ from relative_attention.models import TransformerConfig
 
 
 @pytest.fixture
-def model(build_model):
-    return build_model()
+def model(shared_model):
+    return shared_model()
 
 
 def ids(*shape):

@@ -8,7 +8,7 @@ from relative_attention.ops import unskew
 
 B, N, T = 2, 3, 5
 SIZES = pytest.mark.parametrize(
-    "length, reach", [(1, 0), (1, 2), (2, 1), (T, 0), (T, 2), (T, 4), (T, 7)]
+    "length, reach", [(1, 2), (2, 1), (T, 0), (T, 2), (T, 7)]
 )
 
 
@@ -34,6 +34,16 @@ def by_distance(by_key, reach):
         if j - i <= reach:
             result[:, :, i, j - i + length - 1] = by_key[:, :, i, j]
     return result
+
+
+def test_skew_by_hand():
+    # Tens are queries, ones are distances -1, 0, 1 plus 1.
+    rows = ops.array([[[[10, 11, 12], [20, 21, 22]]]])
+    np.testing.assert_array_equal(skew(rows)[0, 0], [[11, 12], [20, 21]])
+    keys = ops.array([[[[11, 12], [20, 21]]]])
+    np.testing.assert_array_equal(
+        unskew(keys, 1)[0, 0], [[0, 11, 12], [20, 21, 0]]
+    )
 
 
 @SIZES
@@ -73,8 +83,8 @@ def test_one_graph_takes_any_length(rng):
         lambda x: unskew(ops.tril(skew(x)), 0), output_shape=(N, None, None)
     )
     model = keras.Model(symbol, there_and_back(symbol))
-    for length in (3, T, 7, 1):
+    for length in (3, 1):
         rows = normal(rng, B, N, length, length)
         expected = by_distance(by_key(rows, 0), 0)
-        result = model.predict(rows, verbose=0)
+        result = model.predict_on_batch(rows)
         np.testing.assert_array_equal(result, expected)

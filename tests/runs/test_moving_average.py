@@ -18,7 +18,7 @@ def test_moving_average_is_what_is_kept_and_not_what_is_trained(
     trained, recipe, corpus, tmp_path, monkeypatch
 ):
     # To score the model takes longer than to train it.
-    module = sys.modules["relative_attention.runs.train"]
+    module = sys.modules["relative_attention.runs.training_run"]
     monkeypatch.setattr(module, "write_results", lambda *_: {})
     output = tmp_path / "run"
     # Stopped on the way: neither the weights nor their average see it.

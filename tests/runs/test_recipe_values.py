@@ -8,7 +8,7 @@ import yaml
 
 import relative_attention as ra
 from relative_attention.models import TransformerConfig
-from relative_attention.runs.recipe import _SECTIONS
+from relative_attention.runs.recipe import SECTIONS
 
 SEED = 1803
 # As YAML: of every type, out of every range, and no YAML at all.
@@ -56,7 +56,7 @@ REST = "model: {preset: transformer_tiny}\ntraining: {steps: 1}"
 KEYS = [
     *(
         f"{section}.{field.name}"
-        for section, cls in _SECTIONS.items()
+        for section, cls in SECTIONS.items()
         for field in dataclasses.fields(cls)
     ),
     *(f"model.{field.name}" for field in dataclasses.fields(TransformerConfig)),

@@ -63,7 +63,7 @@ def test_lines_are_numbered_as_in_the_users_file(prepare, corpus):
             assert text == whole[number - 1][0]
     numbers = {*data.train_corpus.line_numbers}
     assert len(numbers | {*data.validation_corpus.line_numbers}) == len(whole)
-    batches = data.batched(512, 512, seed=1).train_batches
+    batches = data.batches(512, 512, seed=1).train
     assert set(batches.line_numbers(0)) <= numbers
 
 

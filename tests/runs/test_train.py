@@ -387,9 +387,8 @@ def test_run_told_to_stop_while_validating_goes_on_with_that(
     output = tmp_path / "run"
     with monkeypatch.context() as patch:
         patch.setattr(
-            # The module; in its package the function has the same name.
-            sys.modules["relative_attention.runs.train"],
-            "watching_callbacks",
+            sys.modules["relative_attention.runs.training_run"],
+            "monitoring_callbacks",
             lambda *args, **kwargs: [Terminator()],
         )
         with pytest.raises(SystemExit) as stop:

@@ -5,8 +5,8 @@ import shutil
 import pytest
 
 import relative_attention as ra
+from relative_attention.runs.initial_weights import find_initial_weights
 from relative_attention.runs.run_curve import load_curve
-from relative_attention.runs.start_from import load_start
 from relative_attention.saving.zoo import find_file_or_model
 from relative_attention.zoo_folder import zoo_directory
 
@@ -39,11 +39,11 @@ def test_curve_of_ones_own_goes_before_the_zoo(elsewhere):
 
 def test_training_starts_from_a_name(elsewhere):
     recipe = ra.find_recipe(NAME).override([f"training.start_from={NAME}"])
-    start = load_start(recipe, elsewhere / "run")
-    assert start.directory == zoo_directory() / NAME
+    initial = find_initial_weights(recipe, elsewhere / "run")
+    assert initial.directory == zoo_directory() / NAME
     wrong = recipe.override(["training.start_from=small_relative"])
     with pytest.raises(ra.InputError, match="start_from.*no trained model"):
-        load_start(wrong, elsewhere / "run")
+        find_initial_weights(wrong, elsewhere / "run")
 
 
 def test_file_goes_before_a_model_of_its_name(elsewhere):

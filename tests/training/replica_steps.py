@@ -190,13 +190,6 @@ CASES = {
         "optimizer": adam,
         "loss": ra.MaskedCrossEntropy(0.0),
     },
-    "global_clipnorm": {
-        "optimizer": lambda: keras.optimizers.SGD(0.5, global_clipnorm=0.1)
-    },
-    "clipnorm": {"optimizer": lambda: keras.optimizers.SGD(0.5, clipnorm=0.05)},
-    "clipvalue": {
-        "optimizer": lambda: keras.optimizers.SGD(0.5, clipvalue=0.01)
-    },
     "clipped float16": {
         "optimizer": lambda: keras.optimizers.SGD(0.5, global_clipnorm=0.1),
         "dtype": "mixed_float16",
@@ -252,62 +245,15 @@ def poisoned(num_replicas, dtype, factor=np.inf):
         loss=Poisonous(factor),
         dtype=dtype,
     )
-    plain = trained(num_replicas, dataset((8, 6)), epochs=1, dtype=dtype)
     optimizer = results["model"].optimizer
     return {
         "is_finite": all(np.isfinite(w).all() for w in results["weights"]),
-        "is_plain": difference(results, plain) == 0,
+        "change": difference(results, {"weights": results["start"]}),
         "iterations": results["iterations"],
         "skipped": results["history"]["skipped"][0],
         "loss": results["history"]["loss"][0],
         "scale": float(optimizer.scale_loss(1.0)),
     }
-
-
-def dropped(num_replicas):
-    """What dropout makes of the same ones on every replica, two times."""
-    keras.utils.set_random_seed(3)
-    with scope(num_replicas):
-        layer = Dropout(0.5)
-
-    @tf.function
-    def draw():
-        results = strategy(num_replicas).run(
-            lambda: layer(tf.ones((64,)), training=True)
-        )
-        return strategy(num_replicas).experimental_local_results(results)
-
-    return [[result.numpy().tolist() for result in draw()] for _ in range(2)]
-
-
-def counted(num_replicas):
-    """Steps and draws counted over epochs whose length nobody knows."""
-    model = compiled(num_replicas, dropout=0.1)
-    model.fit(dataset((4, 4, 4)), epochs=3, verbose=0)
-    generators = {
-        v.path: v for v in model.variables if "seed" in v.path.lower()
-    }
-    return {
-        "iterations": int(np.asarray(model.optimizer.iterations)),
-        "draws": sorted({int(np.asarray(v)[1]) for v in generators.values()}),
-    }
-
-
-def refused(num_replicas):
-    messages = {}
-    for name, options in {
-        "jit_compile": {"jit_compile": True},
-        "steps_per_execution": {"steps_per_execution": 4},
-    }.items():
-        with scope(num_replicas):
-            model = ra.Transformer.from_preset(
-                "transformer_tiny_relative", vocabulary_size=VOCABULARY_SIZE
-            )
-            try:
-                model.compile(optimizer="sgd", **options)
-            except ValueError as error:
-                messages[name] = str(error)
-    return messages
 
 
 def main(num_replicas, *parts):
@@ -321,13 +267,9 @@ def main(num_replicas, *parts):
         return {n: function(n, *arguments) for n in numbers}
 
     others = {
-        "poisoned float32": lambda: on_each(poisoned, "float32"),
         "poisoned float16": lambda: on_each(poisoned, "mixed_float16"),
         # Finite in float32, not in float16.
         "overflown float16": lambda: on_each(poisoned, "mixed_float16", 1e6),
-        "dropped": lambda: on_each(dropped),
-        "counted": lambda: on_each(counted),
-        "refused": lambda: refused(num_replicas),
     }
     print(
         json.dumps(

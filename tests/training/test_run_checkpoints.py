@@ -1,6 +1,5 @@
 """The checkpoints of a run: which are kept, and which it goes on from."""
 
-import io
 import json
 import os
 
@@ -9,7 +8,8 @@ import numpy as np
 import pytest
 
 import relative_attention as ra
-from relative_attention.runs.callbacks.run_keeper import RunKeeper
+from relative_attention.runs.callbacks.checkpointer import Checkpointer
+from relative_attention.runs.callbacks.run_state import RunState
 from relative_attention.training import RunCheckpoints
 from relative_attention.training import load_checkpoint
 
@@ -36,24 +36,33 @@ def folder(tmp_path):
     return tmp_path / "checkpoints"
 
 
-def keeper(directory, model, step=0, **arguments):
-    keeper = RunKeeper(directory, file=io.StringIO(), **arguments)
-    keeper.set_model(model)
-    keeper.step = step
-    return keeper
+class Run:
+    """A run, as far as its checkpoints know of it."""
+
+    def __init__(self, directory, model, step=0, **arguments):
+        self.lines = []
+        self.checkpointer = Checkpointer(
+            directory, report=self.lines.append, **arguments
+        )
+        self.model = model
+        self.step = step
+
+    def save(self, kind="step"):
+        state = RunState(self.step, [], None, 0.0, {})
+        self.checkpointer.save(self.model, state, kind)
 
 
 def save(directory, model, *steps, kind="step", **arguments):
     for step in steps:
         # So that one checkpoint is told from another.
         model.set_weights([np.full(w.shape, step) for w in model.weights])
-        keeper(directory, model, step, **arguments)._save(kind)
+        Run(directory, model, step, **arguments).save(kind)
 
 
 def restored(directory, model, **arguments):
-    result = keeper(directory, model, **arguments)
-    result.restore(model)
-    return result
+    run = Run(directory, model, **arguments)
+    run.step = run.checkpointer.restore(model).step
+    return run
 
 
 def names(folder):
@@ -77,10 +86,10 @@ def change_json(path, change):
 def test_save_after_going_back_keeps_what_it_wrote(model, tmp_path, folder):
     save(tmp_path, model, 100, 200, 300)
     damage(folder / "step-00000300")
-    run = restored(tmp_path, model, keep_checkpoints=1)
+    run = restored(tmp_path, model, keep=1)
     assert run.step == 200
     run.step = 250
-    run._save("step")
+    run.save()
     assert names(folder) == ["damaged-step-00000300", "step-00000250"]
     assert restored(tmp_path, model).step == 250
 
@@ -100,7 +109,7 @@ def test_damaged_checkpoint_is_named_and_set_aside(model, tmp_path, folder):
             "step-00000100",
             "step-00000200",
         ]
-        text = run.file.getvalue()
+        text = "\n".join(run.lines)
         assert "Going on from step-00000200" in text
         assert "damaged-step-00000300" in text
         assert "damaged-stop-00000310" in text
@@ -150,10 +159,10 @@ def test_files_of_others_are_left_alone(model, tmp_path, folder):
     (folder / ".snapshot").mkdir()
     (folder / "step-00000300 (copy)").mkdir()
     (folder / ".step-00000150-abcd1234").mkdir()
-    run = restored(tmp_path, model, keep_checkpoints=1)
+    run = restored(tmp_path, model, keep=1)
     assert run.step == 200
     run.step = 300
-    run._save("step")
+    run.save()
     assert names(folder) == sorted(
         [*FOREIGN, ".snapshot", "step-00000300 (copy)", "step-00000300"]
     )
@@ -250,7 +259,7 @@ def test_state_of_another_shape_is_damage(change, model, tmp_path, folder):
     change_json(folder / "step-00000200" / "state.json", change)
     run = restored(tmp_path, model)
     assert run.step == 100
-    assert "step-00000200 is damaged" in run.file.getvalue()
+    assert "step-00000200 is damaged" in "\n".join(run.lines)
     for weight in model.weights:
         np.testing.assert_array_equal(np.asarray(weight), 100)
 

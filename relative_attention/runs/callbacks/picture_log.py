@@ -1,13 +1,22 @@
-"""Pictures of what a model learns, for TensorBoard."""
+"""Draws what a model learns, for TensorBoard."""
+
+from collections.abc import Callable
+from collections.abc import Iterator
+from collections.abc import Mapping
+from typing import Any
 
 import keras
 import numpy as np
 
+from relative_attention.data.vocabulary_kinds import AnyVocabulary
 from relative_attention.models.decoder_inputs import decoder_inputs
 from relative_attention.plot import attention_figure
 from relative_attention.plot import figure_png
 from relative_attention.plot import relation_figure
 from relative_attention.runs.callbacks.validation_pairs import validation_pairs
+from relative_attention.runs.prepared_data import PreparedData
+from relative_attention.runs.report import Report
+from relative_attention.training import EventLog
 from relative_attention.training import relation_tables
 from relative_attention.training.averaged_weights import averaged_weights
 
@@ -23,22 +32,30 @@ class PictureLog(keras.callbacks.Callback):
     picture that fails is reported, and no more are drawn: training goes on.
 
     Args:
-        event_log: `EventLog`.
-        data: `PreparedData`.
-        num_steps: function without arguments: how many steps are done.
-        report: called with a line for the log if a picture fails.
+        event_log: An `EventLog`.
+        data: A `PreparedData`.
+        num_steps: A function without arguments that returns how many steps
+            are done.
+        report: A function that is called with a line for the log if a
+            picture fails.
     """
 
-    def __init__(self, event_log, data, num_steps, report):
+    def __init__(
+        self,
+        event_log: EventLog,
+        data: PreparedData,
+        num_steps: Callable[[], int],
+        report: Report,
+    ) -> None:
         super().__init__()
         self.event_log = event_log
         self.data = data
         self.num_steps = num_steps
         self.report = report
-        self._token_ids = None
+        self._token_ids: list[np.ndarray] | None = None
         self._has_failed = False
 
-    def on_train_begin(self, logs=None):
+    def on_train_begin(self, logs: Mapping[str, Any] | None = None) -> None:
         if self._token_ids is None:
             vocabularies = (
                 self.data.source_vocabulary,
@@ -50,7 +67,9 @@ class PictureLog(keras.callbacks.Callback):
                 for vocabulary, text in zip(vocabularies, pair)
             ]
 
-    def on_epoch_end(self, epoch, logs=None):
+    def on_epoch_end(
+        self, epoch: int, logs: Mapping[str, Any] | None = None
+    ) -> None:
         if self._has_failed:
             return
         try:
@@ -60,6 +79,7 @@ class PictureLog(keras.callbacks.Callback):
                 self.event_log.image(
                     "validation", tag, figure_png(figure), self.num_steps()
                 )
+        # Whatever a font or a figure fails with, a run of days goes on.
         except Exception as error:
             self._has_failed = True
             self.report(
@@ -68,7 +88,7 @@ class PictureLog(keras.callbacks.Callback):
             )
         self.event_log.flush()
 
-    def _figures(self):
+    def _figures(self) -> Iterator[tuple[str, Any]]:
         tables = relation_tables(self.model)
         for stack in ("encoder", "decoder"):
             of_stack = {
@@ -88,7 +108,7 @@ class PictureLog(keras.callbacks.Callback):
         if self._token_ids:
             yield "attention", self._attention(*self._token_ids)
 
-    def _attention(self, source_ids, target_ids):
+    def _attention(self, source_ids: np.ndarray, target_ids: np.ndarray) -> Any:
         scores = self.model.attention_scores(
             {
                 "source_token_ids": source_ids[None],
@@ -110,6 +130,6 @@ class PictureLog(keras.callbacks.Callback):
         )
 
 
-def _token_ids(vocabulary, text):
+def _token_ids(vocabulary: AnyVocabulary, text: str) -> np.ndarray:
     token_ids = vocabulary.encode([text])[0] + [vocabulary.end_id]
     return np.array(token_ids[:_MOST_TOKENS], "int32")

@@ -1,30 +1,38 @@
-"""What a checkpoint remembers of a run, besides its variables."""
+"""The progress of a run, as a checkpoint stores it beside the variables."""
 
 import dataclasses
+from typing import Any
+from typing import TypeGuard
+
+# Numbers by name: what one validation, or one epoch, logged.
+Record = dict[str, float]
 
 
 @dataclasses.dataclass(frozen=True)
 class RunState:
-    """How far a run had come.
+    """How far a run had come when its checkpoint was saved.
 
     Attributes:
-        step: Updates done.
-        history: List of dicts of numbers, one for each validation.
-        unvalidated: Dict, the logs of an epoch that was left before its
+        step: The number of updates that were done.
+        history: A list of dicts of numbers, one for each validation.
+        unvalidated: A dict, the logs of an epoch that was left before its
             validation ended, or `None`.
-        seconds: Seconds it took, over all its parts.
-        run: Dict, what a run that goes on must have the same.
+        seconds: The seconds that the run had taken, over all its parts.
+        run: A dict of what must be the same when the run goes on.
     """
 
     step: int
-    history: list
-    unvalidated: dict | None
+    history: list[Record]
+    unvalidated: Record | None
     seconds: float
-    run: dict
+    run: dict[str, Any]
 
     @classmethod
-    def from_json(cls, content):
-        """The state that JSON gave back.
+    def from_json(cls, content: Any) -> "RunState":
+        """Returns the state that JSON gave back.
+
+        Args:
+            content: What the file holds.
 
         Raises:
             ValueError: if it is of another shape.
@@ -46,13 +54,14 @@ class RunState:
         return state
 
 
-def _is_record(value):
+def _is_record(value: Any) -> bool:
     return _is_numbers(value) and {"step", "seconds"} <= value.keys()
 
 
-def _is_numbers(value):
+def _is_numbers(value: Any) -> TypeGuard[Record]:
     return isinstance(value, dict) and all(map(_is_number, value.values()))
 
 
-def _is_number(value):
+def _is_number(value: Any) -> bool:
+    # To Python a bool is an int.
     return isinstance(value, int | float) and not isinstance(value, bool)

@@ -1,4 +1,8 @@
-"""Sample translations, for TensorBoard."""
+"""Writes sample translations for TensorBoard."""
+
+from collections.abc import Callable
+from collections.abc import Mapping
+from typing import Any
 
 import keras
 
@@ -7,6 +11,8 @@ from relative_attention.runs.callbacks.validation_pairs import validation_pairs
 from relative_attention.runs.callbacks.validation_translations import (
     validation_translations,
 )
+from relative_attention.runs.prepared_data import PreparedData
+from relative_attention.training import EventLog
 from relative_attention.training.averaged_weights import averaged_weights
 
 _NUM_SAMPLES = 5
@@ -19,19 +25,25 @@ class SampleLog(keras.callbacks.Callback):
     They are shown as a table beside their references.
 
     Args:
-        event_log: `EventLog`.
-        data: `PreparedData`.
-        num_steps: function without arguments: how many steps are done.
+        event_log: An `EventLog`.
+        data: A `PreparedData`.
+        num_steps: A function without arguments that returns how many steps
+            are done.
     """
 
-    def __init__(self, event_log, data, num_steps):
+    def __init__(
+        self,
+        event_log: EventLog,
+        data: PreparedData,
+        num_steps: Callable[[], int],
+    ) -> None:
         super().__init__()
         self.event_log = event_log
         self.data = data
         self.num_steps = num_steps
-        self._pairs = None
+        self._pairs: list[tuple[str, str]] | None = None
 
-    def on_train_begin(self, logs=None):
+    def on_train_begin(self, logs: Mapping[str, Any] | None = None) -> None:
         if self._pairs is None:
             self._pairs = validation_pairs(self.data, _NUM_SAMPLES)
         # With one beam as in `ValidationBleu`, the search is compiled once.
@@ -43,7 +55,9 @@ class SampleLog(keras.callbacks.Callback):
             max_extra_length=20,
         )
 
-    def on_epoch_end(self, epoch, logs=None):
+    def on_epoch_end(
+        self, epoch: int, logs: Mapping[str, Any] | None = None
+    ) -> None:
         if not self._pairs:
             return
         sources = [source for source, _ in self._pairs]

@@ -1,4 +1,7 @@
-"""BLEU while training."""
+"""Adds BLEU of the validation text to the logs of training."""
+
+import itertools
+from typing import Any
 
 import keras
 
@@ -7,6 +10,7 @@ from relative_attention.evaluation import corpus_bleu
 from relative_attention.runs.callbacks.validation_translations import (
     validation_translations,
 )
+from relative_attention.runs.prepared_data import PreparedData
 from relative_attention.training import averaged_weights
 
 # More than this tells little more, and must be translated again and again.
@@ -20,20 +24,18 @@ class ValidationBleu(keras.callbacks.Callback):
     is quick; scores of the finished model come from the recipe's beam search.
 
     Args:
-        data: `PreparedData`.
-        every: int. Epochs between two computations.
+        data: A `PreparedData`.
+        every: An integer, the epochs between two computations.
     """
 
-    def __init__(self, data, every):
+    def __init__(self, data: PreparedData, every: int) -> None:
         super().__init__()
         self.data = data
         self.every = every
 
-    def on_train_begin(self, logs=None):
-        pairs = [
-            pair for pair, _ in zip(self.data.validation, range(_MAX_SENTENCES))
-        ]
-        self._sources, self._references = (list(x) for x in zip(*pairs))
+    def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
+        pairs = itertools.islice(self.data.validation, _MAX_SENTENCES)
+        self._sources, self._references = (list(side) for side in zip(*pairs))
         self._translator = Translator(
             self.model,
             self.data.target_vocabulary,
@@ -41,7 +43,9 @@ class ValidationBleu(keras.callbacks.Callback):
             num_beams=1,
         )
 
-    def on_epoch_end(self, epoch, logs=None):
+    def on_epoch_end(
+        self, epoch: int, logs: dict[str, Any] | None = None
+    ) -> None:
         if (epoch + 1) % self.every == 0 and logs is not None:
             with averaged_weights(self.model):
                 hypotheses = validation_translations(

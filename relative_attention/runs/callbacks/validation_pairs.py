@@ -1,17 +1,19 @@
-"""Sentences to look at again and again."""
+"""Validation sentences that are shown again after each epoch."""
 
 import itertools
 
+from relative_attention.runs.prepared_data import PreparedData
 
-def validation_pairs(data, count):
-    """The first pairs of the validation text with text on both sides.
+
+def validation_pairs(data: PreparedData, count: int) -> list[tuple[str, str]]:
+    """Returns the first validation pairs with text on both sides.
 
     Args:
-        data: `PreparedData`.
-        count: int. How many, if there are so many.
+        data: A `PreparedData`.
+        count: An integer, how many pairs; fewer if the text has no more.
 
     Returns:
-        List of pairs of strings, source and reference.
+        A list of pairs of strings, source and reference.
     """
     with_text = (
         pair for pair in data.validation if all(side.strip() for side in pair)

@@ -1,20 +1,25 @@
-"""What a model that is still trained makes of a text."""
+"""Translations by a model that is still being trained."""
 
+from collections.abc import Sequence
+
+from relative_attention.decoding import Translator
 from relative_attention.errors import NotFiniteError
 
 
-def validation_translations(translator, sources):
-    """Translations; empty lines where the model gives no numbers.
+def validation_translations(
+    translator: Translator, sources: Sequence[str]
+) -> list[str]:
+    """Translates sentences; lines are empty where the model is not finite.
 
     Training may get over such a model (`training.on_nonfinite`), and says so
-    itself; a finished one is refused.
+    itself. A finished model would be refused.
 
     Args:
-        translator: `Translator`.
-        sources: list of strings.
+        translator: A `Translator`.
+        sources: A list of strings.
 
     Returns:
-        List of strings.
+        A list of strings.
     """
     try:
         return translator.translate(sources)

@@ -1,0 +1,1 @@
+"""Benchmarks of translation, from one product to a whole text."""

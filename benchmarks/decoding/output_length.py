@@ -1,0 +1,132 @@
+"""Whether the time of a translation grows linearly with its length.
+
+The program makes a trained model write translations of exactly 16, 64, 256
+and 1,024 tokens, and prints output tokens a second; were a step dearer the
+later it comes, they would fall. From the root of a checkout, with the package
+installed:
+
+    python -m benchmarks.decoding.output_length MODEL
+"""
+
+import argparse
+import time
+from collections.abc import Sequence
+
+import numpy as np
+
+import relative_attention as ra
+from benchmarks.harness.command import make_parser
+from benchmarks.harness.command import positive_int
+from benchmarks.harness.command import run_benchmark
+from benchmarks.harness.results import Result
+from benchmarks.harness.results import Row
+from benchmarks.harness.round_robin import round_robin
+from benchmarks.harness.spread import median
+from benchmarks.harness.spread import spread
+from benchmarks.harness.tables import markdown_table
+from relative_attention.quiet_tensorflow import load_tensorflow_quietly
+
+_SOURCE_LENGTH = 16
+# Ids below are those of padding, end of sentence and unknown pieces.
+_FIRST_PIECE = 3
+
+
+def parse_arguments(
+    arguments: Sequence[str] | None,
+) -> tuple[argparse.ArgumentParser, argparse.Namespace]:
+    """Returns the parser and the options that it read."""
+    parser = make_parser("decoding.output_length", __doc__, "runs/mine")
+    add = parser.add_argument
+    add("model", help="a model directory, or a name of the zoo")
+    lengths = [16, 64, 256, 1024]
+    add("--lengths", type=positive_int, nargs="+", default=lengths)
+    add("--beams", type=positive_int, nargs="+", default=[1, 4])
+    add("--batch-size", type=positive_int, default=8)
+    add("--rounds", type=positive_int, default=5)
+    return parser, parser.parse_args(arguments)
+
+
+def measure(options: argparse.Namespace) -> list[Row]:
+    """Measures all lengths and numbers of beams, in turns.
+
+    Args:
+        options: The options of the command.
+
+    Returns:
+        A list of a row for each.
+    """
+    load_tensorflow_quietly()
+    model = ra.load_translator(options.model).model
+    size = model.config.source_vocabulary_size or model.config.vocabulary_size
+    source = np.random.default_rng(0).integers(
+        _FIRST_PIECE, size, (options.batch_size, _SOURCE_LENGTH)
+    )
+    source[:, -1] = 1
+    cases = [
+        (beams, length) for beams in options.beams for length in options.lengths
+    ]
+    speeds = round_robin(
+        cases,
+        lambda case: _tokens_per_second(model, source, *case),
+        options.rounds,
+    )
+    return [
+        {
+            "num_beams": beams,
+            "output_tokens": length,
+            "tokens_per_second": speeds[beams, length],
+        }
+        for beams, length in cases
+    ]
+
+
+def _tokens_per_second(
+    model: "ra.Transformer", source: np.ndarray, num_beams: int, length: int
+) -> float:
+    """Returns how fast translations of just this length are written."""
+    start = time.perf_counter()
+    results = ra.beam_search(
+        model,
+        source,
+        num_beams=num_beams,
+        # No translation ends before, and none is longer.
+        min_length=length + 1,
+        max_length=length,
+        max_extra_length=length,
+    )
+    seconds = time.perf_counter() - start
+    return float(np.prod(np.shape(results["token_ids"])) / seconds)
+
+
+def describe(result: Result) -> str:
+    """Returns the table of all rows, and how they were measured."""
+    first: dict[int, float] = {}
+    cells = []
+    for row in result.rows:
+        speed = row["tokens_per_second"]
+        base = first.setdefault(row["num_beams"], median(speed))
+        cells.append(
+            [
+                f"beam {row['num_beams']}, {row['output_tokens']:,} tokens",
+                spread(speed, digits=0),
+                f"{median(speed) / base:.2f}",
+            ]
+        )
+    options = result.options
+    shortest = f"ratio to {options['lengths'][0]} tokens"
+    return (
+        markdown_table(["translation", "output tokens/s", shortest], cells)
+        + f"\n\nBatches of {options['batch_size']} sentences of "
+        f"{_SOURCE_LENGTH} tokens, {options['rounds']} rounds, median (least "
+        "to greatest)."
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs the benchmark that the module describes."""
+    parser, options = parse_arguments(arguments)
+    run_benchmark(parser, options, arguments, measure, describe)
+
+
+if __name__ == "__main__":
+    main()

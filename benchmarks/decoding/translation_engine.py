@@ -1,0 +1,106 @@
+"""An engine that translates a text; `translation_speed` starts it."""
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+from benchmarks.harness.turns import Turns
+
+# Lines and the number of beams to their translations.
+Translate = Callable[[list[str], int], list[str]]
+
+
+def make_package(folder: str) -> Translate:
+    """Returns what translates with this package's `Translator`."""
+    import relative_attention as ra
+
+    translator = ra.load_translator(folder, length_penalty=0.6)
+    # A batch is what the order says it is.
+    translator.batch_tokens = sys.maxsize
+
+    def translate(lines: list[str], num_beams: int) -> list[str]:
+        translator.num_beams = num_beams
+        return translator.translate(lines)
+
+    return translate
+
+
+def make_saved_model(folder: str) -> Translate:
+    """Returns what translates with what `export_saved_model` made.
+
+    Args:
+        folder: A path that the number of beams is added to.
+    """
+    import tensorflow as tf
+    import tensorflow_text  # noqa: F401
+
+    signatures: dict[int, Any] = {}
+
+    def translate(lines: list[str], num_beams: int) -> list[str]:
+        if num_beams not in signatures:
+            loaded = tf.saved_model.load(f"{folder}_{num_beams}")
+            signatures[num_beams] = loaded.signatures["serving_default"]
+        results = signatures[num_beams](sentences=tf.constant(lines))
+        return [text.decode() for text in results["translations"].numpy()]
+
+    return translate
+
+
+def make_ctranslate2(folder: str, num_threads: int) -> Translate:
+    """Returns what translates with what `export_ctranslate2` made."""
+    import ctranslate2
+    import sentencepiece
+
+    engine = ctranslate2.Translator(folder, intra_threads=num_threads)
+    pieces = sentencepiece.SentencePieceProcessor(f"{folder}/vocabulary.model")
+
+    def translate(lines: list[str], num_beams: int) -> list[str]:
+        results = engine.translate_batch(
+            pieces.encode(lines, out_type=str),
+            beam_size=num_beams,
+            # Nearest to a GNMT penalty of 0.6, as `ctranslate2_quality` shows.
+            length_penalty=0.4,
+            min_decoding_length=0,
+        )
+        return pieces.decode([result.hypotheses[0] for result in results])
+
+    return translate
+
+
+_ENGINES: dict[str, Callable[..., Translate]] = {
+    "package": make_package,
+    "saved_model": make_saved_model,
+    "ctranslate2": make_ctranslate2,
+}
+
+
+def main(engine: str, arguments: dict[str, Any], sentences: str) -> None:
+    """Translates the text whenever it is the turn of this process.
+
+    Args:
+        engine: A string, a key of `_ENGINES`.
+        arguments: A dict of its function's arguments.
+        sentences: The path of a JSON list of lines.
+    """
+    translate = _ENGINES[engine](**arguments)
+    with open(sentences) as file:
+        lines = json.load(file)
+    turns = Turns()
+    while line := turns.wait():
+        order = json.loads(line)
+        chosen = lines[: order["num_sentences"]]
+        size = order["batch_size"]
+        translations = []
+        start = time.perf_counter()
+        for first in range(0, len(chosen), size):
+            translations += translate(
+                chosen[first : first + size], order["num_beams"]
+            )
+        seconds = time.perf_counter() - start
+        turns.report(seconds=seconds, translations=translations)
+
+
+if __name__ == "__main__":
+    main(**json.loads(sys.argv[1]))

@@ -1,0 +1,24 @@
+"""Tables of Markdown."""
+
+from collections.abc import Sequence
+
+import tabulate
+
+
+def markdown_table(
+    header: Sequence[str], rows: Sequence[Sequence[object]]
+) -> str:
+    """Returns a Markdown table, its first column left and the others right.
+
+    Args:
+        header: A sequence of strings, the names of the columns.
+        rows: A sequence of rows; numbers stand as `str` shows them.
+    """
+    return tabulate.tabulate(
+        rows,
+        header,
+        tablefmt="pipe",
+        colalign=("left", *["right"] * (len(header) - 1)),
+        # A cell is shown as it is given, "1.50" too.
+        disable_numparse=True,
+    )

@@ -1,0 +1,131 @@
+"""The tables of README.md, each from a stored result."""
+
+from collections.abc import Callable
+
+from benchmarks.attention.layer_kinds import KERAS
+from benchmarks.attention.layer_kinds import PLAIN
+from benchmarks.attention.layer_kinds import TRANSPOSE
+from benchmarks.harness.results import Result
+from benchmarks.harness.results import Row
+from benchmarks.harness.spread import median
+from benchmarks.harness.spread import spread
+from benchmarks.harness.tables import markdown_table
+
+# The clipping distance of the paper's base model.
+_DISTANCE = 16
+_NOT_MEASURED = "-"
+
+
+def attention_table(result: Result) -> str:
+    """Returns time over Keras' layer and peak memory, by length."""
+    rows = {
+        (row["tokens"], row["engine"]): row
+        for row in result.rows
+        if row["max_relative_position"] == _DISTANCE
+    }
+    names = {
+        PLAIN: "our layer without positions",
+        TRANSPOSE: '`"transpose"` (tensor2tensor)',
+        "blocks": '`"blocks"`',
+    }
+    memory_names = {
+        KERAS: "MB: Keras' layer",
+        PLAIN: "without",
+        TRANSPOSE: '`"transpose"`',
+        "blocks": '`"blocks"`',
+    }
+
+    def ratio(row: Row | None) -> str:
+        return spread(row["backward_over"][KERAS]) if row else _NOT_MEASURED
+
+    def megabytes(row: Row | None) -> str:
+        if row is None:
+            return _NOT_MEASURED
+        return f"{row['peak_memory_bytes'] / 1e6:,.0f}"
+
+    cells = [
+        [
+            f"{tokens:,}",
+            *(ratio(rows.get((tokens, engine))) for engine in names),
+            *(megabytes(rows.get((tokens, engine))) for engine in memory_names),
+        ]
+        for tokens in dict.fromkeys(tokens for tokens, _ in rows)
+    ]
+    header = ["tokens", *names.values(), *memory_names.values()]
+    return markdown_table(header, cells)
+
+
+def translation_table(result: Result) -> str:
+    """Returns sentences a second and the ratio to the base, by engine."""
+    rows = {
+        (row["engine"], row["num_beams"], row["batch_size"]): row
+        for row in result.rows
+    }
+    engines = list(dict.fromkeys(engine for engine, *_ in rows))
+    cases = dict.fromkeys((beams, size) for _, beams, size in rows)
+
+    def speed(row: Row) -> str:
+        shown = f"{median(row['sentences_per_second']):,.1f}"
+        if row["engine"] == row["base"]:
+            return shown
+        return f"{shown}, {median(row['ratio_to_base']):.2f}"
+
+    cells = [
+        [
+            f"beam {beams}, batch {size}",
+            *(speed(rows[engine, beams, size]) for engine in engines),
+        ]
+        for beams, size in cases
+    ]
+    memory = {row["engine"]: row["peak_memory_bytes"] for row in result.rows}
+    sizes = [f"{memory[engine] / 1e9:.2f} GB" for engine in engines]
+    return markdown_table(["", *engines], [*cells, ["peak memory", *sizes]])
+
+
+def output_length_table(result: Result) -> str:
+    """Returns output tokens a second, by length and number of beams."""
+    speeds = {
+        (row["num_beams"], row["output_tokens"]): row["tokens_per_second"]
+        for row in result.rows
+    }
+    lengths = list(dict.fromkeys(length for _, length in speeds))
+    cells = [
+        [
+            f"beam {beams}",
+            *(f"{median(speeds[beams, length]):,.0f}" for length in lengths),
+        ]
+        for beams in dict.fromkeys(beams for beams, _ in speeds)
+    ]
+    header = ["output tokens", *(f"{length:,}" for length in lengths)]
+    return markdown_table(header, cells)
+
+
+def training_table(result: Result) -> str:
+    """Returns the speed of training, its ratio to the peer, and memory."""
+    cells = [
+        [
+            row["engine"],
+            f"{median(row['steps_per_second']):.2f}",
+            f"{median(row['tokens_per_second']):,.0f}",
+            spread(row["ratio_to_peer"]),
+            f"{row['peak_memory_bytes'] / 1e9:.2f} GB",
+        ]
+        for row in result.rows
+    ]
+    header = [
+        "model",
+        "steps/s",
+        "source + target tokens/s",
+        "ratio to OpenNMT-tf",
+        "peak memory",
+    ]
+    return markdown_table(header, cells)
+
+
+# By the name of the result, which is that of the mark in README.md.
+TABLES: dict[str, Callable[[Result], str]] = {
+    "attention_speed": attention_table,
+    "translation_speed": translation_table,
+    "output_length": output_length_table,
+    "training_speed": training_table,
+}

@@ -1,0 +1,1 @@
+"""Benchmarks of training, from the text of a corpus to a training step."""

@@ -1,0 +1,300 @@
+"""How fast the package trains, and in how much memory, on one CPU.
+
+The program trains `transformer_small_relative` and the same with sinusoidal
+positions, both in float32 and in mixed_bfloat16, and OpenNMT-tf with the same
+relative model: hidden 256, feed-forward 1,024, 3 + 3 layers, 4 heads, K = 16,
+dropout 0.1, a joint vocabulary of 8,000 pieces, 2,048 tokens a batch. From the
+root of a checkout, with the package installed:
+
+    python -m benchmarks.training.training_speed --data DIR --peer opennmt-tf
+
+`DIR` holds `train.en` and `train.de`, plain or `.gz`. OpenNMT-tf gets a
+virtual environment of its own, made on first use (Python 3.11 or older);
+without `--peer` there is nothing to install and no ratio to it.
+
+Every run of a model is an engine, a process of its own; together they take
+about 8 GB. In each of `--repeats` they are started anew, train `--warmup`
+steps that are not counted, and then train in turns, `--window` steps each,
+until each has counted `--steps`. On a shared machine a minute is not like the
+next: ratios are taken between windows of the same round, and the median over
+all windows is shown with the least and the greatest. Tokens are source and
+target tokens with their ends of sentences and without padding. Peak memory is
+the largest resident set of the process, as the system counts it.
+"""
+
+import argparse
+import collections
+import pathlib
+import statistics
+import tempfile
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
+
+import relative_attention as ra
+from benchmarks.harness import opennmt_tf
+from benchmarks.harness.command import make_parser
+from benchmarks.harness.command import positive_int
+from benchmarks.harness.command import run_benchmark
+from benchmarks.harness.engine import engine_command
+from benchmarks.harness.engine import running_engines
+from benchmarks.harness.results import Result
+from benchmarks.harness.results import Row
+from benchmarks.harness.round_robin import round_robin
+from benchmarks.harness.spread import median
+from benchmarks.harness.spread import ratios
+from benchmarks.harness.spread import spread
+from benchmarks.harness.tables import markdown_table
+from benchmarks.training.opennmt_tf_files import write_training_files
+from benchmarks.training.training_demands import demands_table
+from benchmarks.training.workload import add_data_argument
+from benchmarks.training.workload import find_corpus
+from benchmarks.training.workload import prepare_corpus
+
+_PRESETS = {
+    "relative": "transformer_small_relative",
+    "sinusoidal": "transformer_small",
+}
+_PRECISIONS = ("float32", "mixed_bfloat16")
+PEER = f"{opennmt_tf.NAME}, relative, float32"
+
+_ENVIRONMENT = {
+    "KERAS_BACKEND": "tensorflow",
+    "TF_CPP_MIN_LOG_LEVEL": "2",
+    # One CPU is compared with itself, also where there is a GPU.
+    "CUDA_VISIBLE_DEVICES": "-1",
+}
+# OpenNMT-tf leaves the first two steps out of its own figures.
+_SHORTEST_WINDOW = 5
+
+Turn = dict[str, Any]
+
+
+def parse_arguments(
+    arguments: Sequence[str] | None,
+) -> tuple[argparse.ArgumentParser, argparse.Namespace]:
+    """Returns the parser and the options that it read."""
+    parser = make_parser(
+        "training.training_speed",
+        __doc__,
+        "--data data/multi30k --peer opennmt-tf",
+    )
+    add = parser.add_argument
+    add_data_argument(parser)
+    add("--vocabulary-size", type=positive_int, default=8000)
+    add("--batch-tokens", type=positive_int, default=2048)
+    add("--precisions", nargs="+", choices=_PRECISIONS, default=_PRECISIONS)
+    add("--repeats", type=positive_int, default=3, help="starts of all engines")
+    add("--warmup", type=positive_int, default=60, metavar="STEPS")
+    add(
+        "--steps",
+        type=positive_int,
+        default=100,
+        help="counted steps of a repeat",
+    )
+    add(
+        "--window",
+        type=positive_int,
+        default=20,
+        metavar="STEPS",
+        help="steps of a turn",
+    )
+    opennmt_tf.add_peer_arguments(parser)
+    options = parser.parse_args(arguments)
+    if options.window < _SHORTEST_WINDOW:
+        parser.error(
+            f"--window must be at least {_SHORTEST_WINDOW}. Received: "
+            f"{options.window}."
+        )
+    for name in ("warmup", "steps"):
+        value = getattr(options, name)
+        if value % options.window:
+            parser.error(
+                f"--{name} must be a multiple of --window "
+                f"({options.window}). Received: {value}."
+            )
+    return parser, options
+
+
+def measure(options: argparse.Namespace) -> list[Row]:
+    """Trains all engines, in turns.
+
+    Args:
+        options: The options of the command.
+
+    Returns:
+        A list of a row for each engine.
+    """
+    corpus = find_corpus(options.data)
+    peer_python = None
+    if options.peer:
+        peer_python = opennmt_tf.prepare_environment(options.peer_environment)
+    turns: dict[str, list[Turn]] = collections.defaultdict(list)
+    memory: dict[str, list[int]] = collections.defaultdict(list)
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        _, tokens = prepare_corpus(corpus, options.vocabulary_size, folder)
+        for repeat in range(options.repeats):
+            commands = _commands(corpus, options, folder, repeat)
+            if peer_python:
+                commands[PEER] = _peer_command(
+                    tokens, options, folder, repeat, peer_python
+                )
+            _train_in_turns(commands, options, folder, turns, memory)
+            _print_speeds(turns, repeat, options.repeats)
+    return _rows(turns, memory)
+
+
+def _commands(
+    corpus: "ra.ParallelCorpus",
+    options: argparse.Namespace,
+    folder: pathlib.Path,
+    seed: int,
+) -> dict[str, list[str]]:
+    """Returns the command line of each engine of ours, by its name."""
+    arguments = {
+        "source": corpus.source,
+        "target": corpus.target,
+        "vocabulary_size": options.vocabulary_size,
+        "folder": str(folder),
+        "batch_tokens": options.batch_tokens,
+        "steps": options.window,
+        # In a repeat, all of ours see the same batches.
+        "seed": seed,
+    }
+    module = "benchmarks.training.keras_engine"
+    return {
+        f"{positions}, {precision}": engine_command(
+            module, {"preset": preset, "dtype": precision, **arguments}
+        )
+        for precision in options.precisions
+        for positions, preset in _PRESETS.items()
+    }
+
+
+def _peer_command(
+    tokens: "ra.TokenCorpus",
+    options: argparse.Namespace,
+    folder: pathlib.Path,
+    repeat: int,
+    python: str,
+) -> list[str]:
+    """Returns the command line of OpenNMT-tf."""
+    config = write_training_files(
+        options.vocabulary_size,
+        tokens,
+        options.batch_tokens,
+        options.window,
+        folder / f"opennmt_tf_{repeat}",
+    )
+    module = "benchmarks.training.opennmt_tf_engine"
+    return engine_command(module, {"config": config}, python)
+
+
+def _train_in_turns(
+    commands: Mapping[str, Sequence[str]],
+    options: argparse.Namespace,
+    folder: pathlib.Path,
+    turns: dict[str, list[Turn]],
+    memory: dict[str, list[int]],
+) -> None:
+    """Starts all engines and adds what they do in a repeat."""
+    with running_engines(commands, folder, _ENVIRONMENT) as engines:
+        found = round_robin(
+            list(engines),
+            lambda name: engines[name].take_turn(),
+            options.steps // options.window,
+            options.warmup // options.window,
+        )
+        for name, engine in engines.items():
+            turns[name] += found[name]
+            memory[name].append(engine.finish())
+
+
+def _tokens_per_second(turns: Sequence[Turn]) -> list[float]:
+    return [turn["tokens"] / turn["seconds"] for turn in turns]
+
+
+def _print_speeds(
+    turns: Mapping[str, Sequence[Turn]], repeat: int, repeats: int
+) -> None:
+    """Prints what is known after a repeat, each of which takes minutes."""
+    speeds = ", ".join(
+        f"{name} {statistics.median(_tokens_per_second(found)):,.0f}"
+        for name, found in turns.items()
+    )
+    print(
+        f"Repeat {repeat + 1} of {repeats}, tokens/s so far: {speeds}",
+        flush=True,
+    )
+
+
+def _rows(
+    turns: Mapping[str, Sequence[Turn]], memory: Mapping[str, Sequence[int]]
+) -> list[Row]:
+    """Returns a row for each engine."""
+    speeds = {name: _tokens_per_second(found) for name, found in turns.items()}
+    return [
+        {
+            "engine": name,
+            "steps_per_second": [
+                turn["steps"] / turn["seconds"] for turn in found
+            ],
+            "tokens_per_second": speeds[name],
+            "ratio_to_peer": ratios(speeds[name], speeds[PEER])
+            if PEER in speeds
+            else None,
+            "peak_memory_bytes": statistics.median(memory[name]),
+        }
+        for name, found in turns.items()
+    ]
+
+
+def describe(result: Result) -> str:
+    """Returns the table of engines, and that of what is demanded."""
+    cells = []
+    for row in result.rows:
+        ratio = "not run"
+        if row["ratio_to_peer"] is not None:
+            ratio = spread(row["ratio_to_peer"])
+        cells.append(
+            [
+                row["engine"],
+                f"{median(row['steps_per_second']):.2f}",
+                f"{median(row['tokens_per_second']):,.0f}",
+                ratio,
+                f"{row['peak_memory_bytes'] / 1e9:.2f} GB",
+            ]
+        )
+    header = [
+        "model",
+        "steps/s",
+        "tokens/s",
+        f"tokens/s, ratio to {opennmt_tf.NAME}",
+        "peak memory",
+    ]
+    options = result.options
+    return (
+        f"{markdown_table(header, cells)}\n\n"
+        f"{demands_table(result.rows, PEER)}\n\n"
+        f"Median (least to greatest) of {options['repeats']} x "
+        f"{options['steps'] // options['window']} windows of "
+        f"{options['window']} steps, after {options['warmup']} steps."
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs the benchmark that the module describes."""
+    parser, options = parse_arguments(arguments)
+    run_benchmark(
+        parser,
+        options,
+        arguments,
+        measure,
+        describe,
+        precision=" and ".join(options.precisions),
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,115 @@
+"""What the benchmarks of training train: a corpus and a model.
+
+TensorFlow is imported only where a model is made.
+"""
+
+import argparse
+import os
+import pathlib
+
+import relative_attention as ra
+
+# In tokens, ends of sentences included; leaves out hardly a pair of Multi30k.
+_MAX_LENGTH = 100
+
+
+def add_data_argument(parser: argparse.ArgumentParser) -> None:
+    """Gives a command the option `--data`."""
+    parser.add_argument(
+        "--data",
+        metavar="DIR",
+        default=os.environ.get("RELATIVE_ATTENTION_DATA"),
+        help="folder with train.en and train.de, plain or .gz (default: the "
+        "environment variable RELATIVE_ATTENTION_DATA)",
+    )
+
+
+def find_corpus(folder: str | None) -> "ra.ParallelCorpus":
+    """Finds English to German training text in a folder.
+
+    Args:
+        folder: A path, or `None` where no option names one.
+
+    Returns:
+        A `ParallelCorpus`, checked.
+
+    Raises:
+        InputError: If there is no such folder or text.
+    """
+    if not folder:
+        raise ra.InputError(
+            "No corpus given. Pass `--data DIR`, or set the environment "
+            "variable RELATIVE_ATTENTION_DATA to a folder with train.en and "
+            "train.de, plain or .gz."
+        )
+    corpus = ra.ParallelCorpus(
+        _find_text(folder, "train.en"), _find_text(folder, "train.de")
+    )
+    corpus.check()
+    return corpus
+
+
+def prepare_corpus(
+    corpus: "ra.ParallelCorpus",
+    vocabulary_size: int,
+    folder: str | pathlib.Path,
+) -> tuple["ra.Vocabulary", "ra.TokenCorpus"]:
+    """Learns a joint vocabulary and encodes the corpus, once a folder.
+
+    Args:
+        corpus: A `ParallelCorpus`.
+        vocabulary_size: An integer.
+        folder: The path of a folder for both.
+
+    Returns:
+        A pair of `Vocabulary` and `TokenCorpus`.
+    """
+    folder = pathlib.Path(folder)
+    file = folder / "vocabulary.model"
+    if not file.exists():
+        lines = (line for pair in corpus for line in pair)
+        ra.Vocabulary.train(lines, vocabulary_size).save(file)
+    vocabulary = ra.Vocabulary.load(file)
+    tokens = ra.TokenCorpus.prepare(
+        corpus, vocabulary, vocabulary, _MAX_LENGTH, folder / "tokens"
+    )
+    return vocabulary, tokens
+
+
+def compile_model(
+    preset: str, vocabulary_size: int, dtype: str
+) -> "ra.Transformer":
+    """Returns a preset's model, compiled as the package trains it.
+
+    Args:
+        preset: A string, one of `presets()`.
+        vocabulary_size: An integer.
+        dtype: A string, the dtype policy.
+    """
+    import keras
+
+    model = ra.Transformer.from_preset(
+        preset, vocabulary_size=vocabulary_size, dtype=dtype
+    )
+    model.compile(
+        optimizer=keras.optimizers.Adam(
+            ra.TransformerSchedule(model.config.hidden_dim),
+            beta_1=0.9,
+            beta_2=0.98,
+            epsilon=1e-9,
+        ),
+        loss=ra.MaskedCrossEntropy(label_smoothing=0.1),
+        metrics=[ra.Perplexity(), ra.TokenAccuracy()],
+        # On a CPU, XLA compiles anew for every length.
+        jit_compile=False,
+    )
+    return model
+
+
+def _find_text(folder: str, name: str) -> str:
+    """Returns the absolute path of a text, compressed or plain."""
+    for file in (f"{name}.gz", name):
+        path = pathlib.Path(folder, file)
+        if path.is_file():
+            return str(path.absolute())
+    raise ra.InputError(f"No {name} or {name}.gz in the folder {folder}.")

@@ -1,0 +1,157 @@
+"""Writes the reference of recipes, `docs/recipes.md`.
+
+    python docs/recipe_reference.py
+
+What stands there of a key is what `relative_attention.settings.key` says of
+it, which also checks the value; of `model`, the docstring of
+`TransformerConfig`. A test compares the page with what this prints.
+"""
+
+import dataclasses
+import inspect
+import pathlib
+import re
+import textwrap
+import types
+import typing
+
+from relative_attention.models import TransformerConfig
+from relative_attention.models import presets
+from relative_attention.runs.recipe import FOLLOWS_FROM_DATA
+from relative_attention.runs.recipe import SECTIONS
+from relative_attention.settings import Key
+from relative_attention.settings import keys_of
+
+PAGE = pathlib.Path(__file__).with_name("recipes.md")
+
+_HEAD = """\
+<!-- Written by `python docs/recipe_reference.py`; change it there. -->
+
+# The keys of a recipe
+
+A recipe is a YAML file with the sections below; `relative-attention list`
+names those that come with the package. What it leaves out has the default.
+Any value can be replaced on the command line, and `--help` of `train` shows
+how:
+
+    relative-attention train my.yaml training.steps=1000 model.dropout=0.2
+
+An unknown key, a value of another type and one out of its bounds are refused
+by name before any work is done. Keys with "yes" under *resume* may change when
+a run goes on (`train --resume runs/mine training.steps=20000`); the others may
+not, as it would not be the same run. Beside its sections a recipe may have
+`name`, what the run is called (by default after its file or folder), and
+`description`, a sentence on what it is for.
+"""
+
+_MODEL = """\
+`preset` names a preset, whose values the other keys replace: {presets}. A
+preset also brings what its authors trained it with (`ra.preset_training`)
+where the recipe says nothing else in `training`. The defaults here are those
+of `TransformerConfig`, for which the preset's stand. Of `model` nothing may
+change when a run goes on. The sizes of the vocabularies follow from the data.
+"""
+
+
+def reference() -> str:
+    """Returns the page as Markdown."""
+    parts = [_HEAD]
+    for name, cls in SECTIONS.items():
+        parts += [f"## `{name}`\n", _sentences(cls), _section_table(cls)]
+    names = ", ".join(f"`{preset}`" for preset in presets())
+    model = textwrap.fill(_MODEL.format(presets=names), 80)
+    parts += ["## `model`\n", f"{model}\n", _model_table()]
+    return "\n".join(parts)
+
+
+def _section_table(cls: type) -> str:
+    keys = keys_of(cls)
+    rows = []
+    for field in dataclasses.fields(cls):
+        rule = keys[field.name]
+        rows.append(
+            [
+                f"`{field.name}`",
+                _type(cls, field.name),
+                _value(field.default),
+                rule.meaning,
+                _bounds(rule),
+                "yes" if rule.may_change else "no",
+            ]
+        )
+    head = ["key", "type", "default", "meaning", "allowed", "resume"]
+    return _table(head, rows)
+
+
+def _model_table() -> str:
+    meanings = _documented(TransformerConfig)
+    rows = [
+        [
+            f"`{field.name}`",
+            _type(TransformerConfig, field.name),
+            _value(field.default),
+            meanings[field.name],
+        ]
+        for field in dataclasses.fields(TransformerConfig)
+        if field.name not in FOLLOWS_FROM_DATA
+    ]
+    return _table(["key", "type", "default", "meaning"], rows)
+
+
+def _documented(cls: type) -> dict[str, str]:
+    """Returns what the `Attributes:` of a docstring say, by name."""
+    _, _, attributes = (inspect.getdoc(cls) or "").partition("\nAttributes:\n")
+    entries = re.split(r"^ {4}(?=\w+: )", attributes, flags=re.MULTILINE)
+    pairs = (entry.split(": ", 1) for entry in entries if entry.strip())
+    # A recipe is YAML, where `None` is `null`.
+    return {
+        name: " ".join(text.split()).replace("`None`", "`null`")
+        for name, text in pairs
+    }
+
+
+def _sentences(cls: type) -> str:
+    """Returns the docstring of a section, its paragraphs filled anew."""
+    paragraphs = (inspect.getdoc(cls) or "").split("\n\n")
+    return "\n".join(f"{textwrap.fill(text, 80)}\n" for text in paragraphs)
+
+
+def _type(cls: type, name: str) -> str:
+    hint = typing.get_type_hints(cls)[name]
+    kinds = (
+        typing.get_args(hint) if isinstance(hint, types.UnionType) else [hint]
+    )
+    return " or ".join(
+        "null" if kind is types.NoneType else kind.__name__ for kind in kinds
+    )
+
+
+def _value(value: object) -> str:
+    """Returns a default as YAML has it."""
+    if value is None or isinstance(value, bool):
+        return {None: "`null`", True: "`true`", False: "`false`"}[value]
+    return f"`{value}`"
+
+
+def _bounds(rule: Key) -> str:
+    parts = []
+    if rule.at_least is not None:
+        parts.append(f"at least {rule.at_least}")
+    if rule.is_positive:
+        parts.append("above 0")
+    if rule.is_fraction:
+        parts.append("at least 0, below 1")
+    if rule.choices:
+        parts.append(" or ".join(f"`{choice}`" for choice in rule.choices))
+    return ", or ".join(parts)
+
+
+def _table(head: list[str], rows: list[list[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    cells = ([cell.replace("|", "\\|") for cell in line] for line in lines)
+    return "".join(f"| {' | '.join(line)} |\n" for line in cells)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(reference(), encoding="utf-8")
+    print(PAGE)

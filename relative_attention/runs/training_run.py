@@ -1,0 +1,299 @@
+"""One training run: its model, its data and its devices."""
+
+import functools
+import pathlib
+from typing import Any
+
+import keras
+
+from relative_attention.errors import InputError
+from relative_attention.models import Transformer
+from relative_attention.runs.batch_budget import UpdateSize
+from relative_attention.runs.batch_budget import choose_batch_tokens
+from relative_attention.runs.build_model import build_model
+from relative_attention.runs.callbacks.monitoring import draw_curves
+from relative_attention.runs.callbacks.monitoring import monitoring_callbacks
+from relative_attention.runs.callbacks.run_progress import RunProgress
+from relative_attention.runs.callbacks.run_state import Record
+from relative_attention.runs.callbacks.validation_bleu import ValidationBleu
+from relative_attention.runs.cluster import Cluster
+from relative_attention.runs.disk_space import check_disk_space
+from relative_attention.runs.initial_weights import InitialWeights
+from relative_attention.runs.prepared_data import PreparedData
+from relative_attention.runs.recipe import Recipe
+from relative_attention.runs.report import Report
+from relative_attention.runs.results import write_results
+from relative_attention.runs.training_length import training_length
+from relative_attention.saving.model_config import save_config
+from relative_attention.saving.model_directory import load_translator
+from relative_attention.training import AveragedValidation
+from relative_attention.training import FiniteGuard
+from relative_attention.training import StopSignals
+from relative_attention.training import average_checkpoints
+from relative_attention.training import checkpoint_bytes
+
+
+class TrainingRun:
+    """Trains the model of a recipe: `prepare`, then `fit`, then `finish`.
+
+    Args:
+        recipe: A `Recipe`.
+        data: A `PreparedData`.
+        cluster: A `Cluster`, whose devices train.
+        precision: A dtype policy.
+        output: The path of the run, which exists.
+        report: A function that is called with each line for the log.
+    """
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        data: PreparedData,
+        cluster: Cluster,
+        precision: str,
+        output: pathlib.Path,
+        report: Report,
+    ) -> None:
+        self.recipe = recipe
+        self.data = data
+        self.cluster = cluster
+        self.precision = precision
+        self.output = output
+        self.report = report
+
+    def prepare(self, initial_weights: InitialWeights | None = None) -> None:
+        """Makes the batches and the model, and checks that the run fits.
+
+        Args:
+            initial_weights: The model to start from. Defaults to `None`:
+                weights are drawn at random.
+
+        Raises:
+            InputError: if the device or the disk is too small, or the weights
+                to start from do not fit.
+        """
+        training = self.recipe.training
+        self.size = self._update_size()
+        self.batches = self.data.batches(
+            self.size.update_tokens,
+            self.size.tokens_at_a_time,
+            training.seed,
+            self.recipe.model_config(
+                len(self.data.target_vocabulary)
+            ).start_token_id,
+        )
+        # After steps were tried: what they drew must not change the weights.
+        keras.utils.set_random_seed(training.seed)
+        self.model = self._make_model(self.size.num_parts)
+        check_disk_space(
+            self.output,
+            checkpoint_bytes(self.model),
+            training.keep_checkpoints,
+        )
+        if self.cluster.is_chief:
+            save_config(self.model.config, self.recipe.decoding, self.output)
+        self._steps_per_pass = len(self.batches.train)
+        self.total_steps = training_length(
+            training, self._steps_per_pass, self.report
+        )
+        self.report(self._description())
+        if initial_weights is not None:
+            for line in initial_weights.assign_to(
+                self.model,
+                self.data.source_vocabulary,
+                self.data.target_vocabulary,
+            ):
+                self.report(line)
+
+    def fit(self, signals: StopSignals) -> None:
+        """Trains to the end, from the last checkpoint if there is one.
+
+        Args:
+            signals: A `StopSignals`, entered.
+
+        Raises:
+            InputError: if the memory is too small, an update is not finite,
+                or another machine was lost.
+        """
+        import tensorflow as tf
+
+        self.progress = self._progress(signals)
+        self.progress.restore(self.model)
+        try:
+            self._fit()
+        except tf.errors.ResourceExhaustedError as error:
+            smaller = max(self.size.batch_tokens // 2, 1)
+            raise InputError(
+                f"Out of memory with `training.batch_tokens` "
+                f"{self.size.batch_tokens}. Go on with `train --resume "
+                f"{self.output} training.batch_tokens={smaller} "
+                "training.effective_batch_tokens="
+                f"{self.size.update_tokens}`, which makes the "
+                "same updates in smaller parts."
+            ) from error
+        except (tf.errors.UnavailableError, tf.errors.AbortedError) as error:
+            raise InputError(
+                "Another machine was lost, and the machines can only go on "
+                "together. Start all of them again with `--resume`: they go "
+                "on from the last checkpoint."
+            ) from error
+
+    def finish(self, origin: dict[str, Any]) -> dict[str, Any]:
+        """Scores the finished model, and writes `results.json`.
+
+        Args:
+            origin: A dict, `provenance()` and the precision.
+
+        Returns:
+            A dict, what was written.
+
+        Raises:
+            InputError: if no validation had a finite loss.
+        """
+        history = self.progress.history.records
+        draw_curves(self.output, history, self.report)
+        if not (self.output / "best.safetensors").exists():
+            raise InputError(
+                "No validation had a finite loss, so there is no model to "
+                f"keep; the checkpoints of {self.output} are as training left "
+                "them. Train anew with a lower `training.learning_rate_scale`, "
+                "or with `training.gradient_clip`."
+            )
+        average_last = self.recipe.training.average_last
+        if average_last:
+            average_checkpoints(
+                self.progress.checkpointer.steps()[-average_last:],
+                self.output / "model.safetensors",
+            )
+        return write_results(
+            self.output,
+            self.recipe,
+            origin,
+            history,
+            load_translator(self.output),
+            self.data,
+        )
+
+    def _update_size(self) -> UpdateSize:
+        training = self.recipe.training
+        num_replicas = self.cluster.num_replicas
+        batch_tokens = choose_batch_tokens(
+            self.recipe, self._make_model, self.report
+        )
+        return UpdateSize(
+            batch_tokens,
+            training.effective_batch_tokens or batch_tokens * num_replicas,
+            num_replicas,
+        )
+
+    def _make_model(self, accumulation_steps: int = 1) -> Transformer:
+        with self.cluster.scope():
+            return build_model(
+                self.recipe, self.data, self.precision, accumulation_steps
+            )
+
+    def _description(self) -> str:
+        size = self.size
+        return (
+            f"model: {self.model.count_params():,} parameters; "
+            f"{self._steps_per_pass:,} updates a pass over the corpus, "
+            f"of {size.update_tokens:,} tokens on {size.num_replicas} "
+            f"device{'s' * (size.num_replicas > 1)}, each in {size.num_parts} "
+            f"part{'s' * (size.num_parts > 1)}"
+        )
+
+    def _fit(self) -> None:
+        progress = self.progress
+        callbacks = self._callbacks()
+        if progress.unvalidated is not None:
+            self._validate(progress.unvalidated, callbacks)
+        while progress.step < self.total_steps and not progress.is_over():
+            # All but the first and the last of what `fit` calls an epoch end
+            # with the validation that is due; a run may stop, and go on,
+            # between two of them.
+            due, done = self._steps_between_validations, progress.step
+            steps = min(due - done % due, self.total_steps - done)
+            num_epochs = (self.total_steps - done) // due if steps == due else 1
+            first_epoch = len(progress.history.records)
+            self.model.fit(
+                self.batches.train.train_dataset(first_step=done),
+                steps_per_epoch=steps,
+                initial_epoch=first_epoch,
+                epochs=first_epoch + num_epochs,
+                validation_data=self._validation_dataset(),
+                callbacks=callbacks,
+                # The data set shuffles itself.
+                shuffle=False,
+                verbose=0,
+            )
+
+    def _validate(
+        self, logs: Record, callbacks: list[keras.callbacks.Callback]
+    ) -> None:
+        """Ends an epoch as `fit` does, where its training was done before.
+
+        Args:
+            logs: The logs of that training.
+            callbacks: Those that `fit` gets.
+        """
+        epoch = len(self.progress.history.records)
+        together = keras.callbacks.CallbackList(callbacks, model=self.model)
+        together.on_train_begin()
+        together.on_epoch_begin(epoch)
+        scores = self.model.evaluate(
+            self._validation_dataset(),
+            callbacks=together,
+            verbose=0,
+            return_dict=True,
+        )
+        validated = {f"val_{name}": value for name, value in scores.items()}
+        together.on_epoch_end(epoch, {**logs, **validated})
+        together.on_train_end()
+
+    def _validation_dataset(self) -> Any:
+        return self.batches.validation.evaluation_dataset()
+
+    @functools.cached_property
+    def _steps_between_validations(self) -> int:
+        return self.recipe.training.validate_every or self._steps_per_pass
+
+    def _is_validated_at(self, step: int) -> bool:
+        return (
+            step % self._steps_between_validations == 0
+            or step == self.total_steps
+        )
+
+    def _progress(self, signals: StopSignals) -> RunProgress:
+        return RunProgress(
+            self.output,
+            self.recipe.training,
+            self.cluster,
+            self._is_validated_at,
+            signals,
+            # Other updates would see other batches.
+            run={"update_tokens": self.size.update_tokens},
+        )
+
+    def _callbacks(self) -> list[keras.callbacks.Callback]:
+        """Returns the callbacks, each after those whose logs it reads."""
+        training = self.recipe.training
+        callbacks = [
+            AveragedValidation(),
+            FiniteGuard(
+                training.on_nonfinite,
+                self.progress.step,
+                self.batches.train.line_numbers,
+            ),
+        ]
+        if training.bleu_every:
+            callbacks.append(ValidationBleu(self.data, training.bleu_every))
+        if self.cluster.is_chief:
+            callbacks += monitoring_callbacks(
+                self.output,
+                self.data,
+                self.total_steps,
+                lambda: self.progress.step,
+                pictures=training.pictures,
+                report=self.report,
+            )
+        return [*callbacks, self.progress]

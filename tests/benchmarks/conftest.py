@@ -1,0 +1,87 @@
+"""What the smoke tests of the benchmarks share."""
+
+import importlib
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+import relative_attention as ra
+from benchmarks.harness.engine import ROOT
+from benchmarks.harness.results import Result
+
+
+@pytest.fixture
+def run_benchmark(tmp_path, capsys):
+    """`run_benchmark("training.feeding", ...)`: its result and output."""
+
+    def run(name, *arguments):
+        output = tmp_path / "results" / "result.json"
+        module = importlib.import_module(f"benchmarks.{name}")
+        module.main([*map(str, arguments), "--output", str(output)])
+        result = Result.read(output)
+        assert result.command.startswith(f"python -m benchmarks.{name} ")
+        assert result.origin["commit"] and result.origin["hardware"]
+        return result, capsys.readouterr().out
+
+    return run
+
+
+@pytest.fixture
+def run_command(tmp_path):
+    """Like `run_benchmark`, in a process of its own.
+
+    The memory of this one would count as that of the engines it starts.
+    """
+
+    def run(name, *arguments):
+        output = tmp_path / "results" / "result.json"
+        command = [sys.executable, "-m", f"benchmarks.{name}"]
+        ended = subprocess.run(
+            [*command, *map(str, arguments), "--output", str(output)],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+        )
+        assert ended.returncode == 0, ended.stderr
+        return Result.read(output), ended.stdout
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def texts(tmp_path_factory):
+    """Folder with train.en and train.de, of 60 short pairs."""
+    folder = tmp_path_factory.mktemp("texts")
+    words = ["a man", "two dogs", "one bird", "the car", "my hat"]
+    verbs = ["runs", "sees it", "is here", "eats"]
+    ends = ["now", "again", "today"]
+    lines = [f"{w} {v} {e}" for w in words for v in verbs for e in ends]
+    for name in ("train.en", "train.de"):
+        (folder / name).write_text("\n".join(lines) + "\n")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def model_folder(texts, tmp_path_factory) -> pathlib.Path:
+    """Folder of a tiny model that has not been trained."""
+    lines = (texts / "train.en").read_text().splitlines()
+    vocabulary = ra.Vocabulary.train(lines, 300)
+    config = ra.TransformerConfig(
+        vocabulary_size=len(vocabulary),
+        num_encoder_layers=1,
+        num_decoder_layers=1,
+        hidden_dim=4,
+        intermediate_dim=4,
+        num_heads=1,
+        position_encoding="relative",
+        max_relative_position=2,
+        share_embeddings="all",
+    )
+    translator = ra.Translator(
+        ra.Transformer(config), vocabulary, max_extra_length=2
+    )
+    folder = tmp_path_factory.mktemp("model") / "tiny"
+    ra.save_translator(translator, folder)
+    return folder

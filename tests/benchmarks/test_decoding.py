@@ -1,0 +1,94 @@
+"""Benchmarks of decoding, at tiny sizes."""
+
+import pytest
+
+from benchmarks.decoding import output_length
+
+pytestmark = pytest.mark.only_on("tensorflow", reason="graphs of TensorFlow")
+BRIEF = ["--rounds", 1, "--seconds", 0.001]
+SIZES = ["--batch-size", 1, "--num-heads", 1, "--key-dim", 2]
+
+
+@pytest.fixture
+def source(tmp_path):
+    path = tmp_path / "test.en"
+    path.write_text("a man runs now\ntwo dogs\n")
+    return path
+
+
+def test_step(run_benchmark):
+    result, printed = run_benchmark(
+        "decoding.decoding_step", "--positions", 1, "--beams", 2, *BRIEF, *SIZES
+    )
+    (row,) = result.rows
+    assert row["ratio"] == [row["relative_ms"] / row["plain_ms"]]
+    assert "beam 2, 1 cached positions" in printed
+
+
+def test_products(run_benchmark):
+    result, printed = run_benchmark(
+        "decoding.step_products",
+        *("--rows", 1, "--keys", 2, "--vocabulary-size", 3, "--beams", 2),
+        *BRIEF,
+        *SIZES,
+    )
+    assert [row["product"] for row in result.rows] == [
+        "logits of 1 rows",
+        "attention logits, 2 keys",
+        "attention context, 2 keys",
+    ]
+    assert "times as fast" in printed
+
+
+def test_output_length_is_what_was_asked_for(monkeypatch, rng):
+    """Speed counts all tokens of a search that ends at no other length."""
+
+    def search(model, source, num_beams, min_length, max_length, **_):
+        assert (min_length, max_length) == (4, 3)
+        return {"token_ids": rng.integers(2, 9, (len(source), 1, max_length))}
+
+    monkeypatch.setattr(output_length.ra, "beam_search", search)
+    clock = iter([1.0, 3.0])
+    monkeypatch.setattr(output_length.time, "perf_counter", clock.__next__)
+    speed = output_length._tokens_per_second(None, [[5]] * 2, 1, 3)
+    assert speed == 2 * 3 / 2.0
+
+
+def test_a_missing_model_is_one_line():
+    with pytest.raises(SystemExit, match="^error: .*no_such_model") as error:
+        output_length.main(["no_such_model"])
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.large
+def test_output_length(run_benchmark, model_folder):
+    result, printed = run_benchmark(
+        "decoding.output_length",
+        model_folder,
+        *("--lengths", 1, 2, "--beams", 1, "--batch-size", 1, "--rounds", 1),
+    )
+    assert [row["output_tokens"] for row in result.rows] == [1, 2]
+    assert "ratio to 1 tokens" in printed
+
+
+@pytest.mark.large
+def test_profile(run_benchmark, model_folder, source):
+    result, printed = run_benchmark(
+        "decoding.decoding_profile", model_folder, "--source", source
+    )
+    assert result.rows[0]["steps"] > 0
+    assert "timed operations a step" in printed
+
+
+@pytest.mark.large
+def test_quality_in_ctranslate2(run_benchmark, model_folder, source):
+    pytest.importorskip("ctranslate2", reason="the extra is missing")
+    result, printed = run_benchmark(
+        "decoding.ctranslate2_quality",
+        model_folder,
+        *("--source", source, "--reference", source, "--sentences", 1),
+    )
+    searches = [row for row in result.rows if row["kind"] == "search"]
+    # Three greedy ones; with beams ours, nine of float32 and one of int8.
+    assert len(searches) == 3 + 11
+    assert "1 sentences." in printed

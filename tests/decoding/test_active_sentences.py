@@ -1,0 +1,191 @@
+"""The sentences that a search is not done with, and the cache of those."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import relative_attention as ra
+from relative_attention.decoding.active_sentences import ActiveSentences
+from relative_attention.decoding.active_sentences import drop_done
+from relative_attention.decoding.active_sentences import start_active
+
+pytestmark = pytest.mark.usefixtures("eagerly")
+
+
+@pytest.fixture
+def start(chain):
+    """`start(B)`: sentences `[[10], [11], ...]`, all active."""
+    return lambda batch_size: start_active(
+        chain({}), keras.ops.arange(10, 10 + batch_size)[:, None]
+    )
+
+
+def as_lists(active):
+    return (
+        np.asarray(active.cache["source_token_ids"])[:, 0].tolist(),
+        np.asarray(active.active_sentences).tolist(),
+        np.asarray(active.cache_row).tolist(),
+    )
+
+
+def is_done(*done, of):
+    return tf.constant([sentence in done for sentence in range(of)])
+
+
+def test_all_sentences_are_active_at_first(start):
+    assert as_lists(start(3)) == ([10, 11, 12], [0, 1, 2], [0, 1, 2])
+
+
+def test_rows_of_sentences_that_are_done_are_dropped(start):
+    active = drop_done(start(4), is_done(0, 2, of=4))
+    assert as_lists(active) == ([11, 13], [1, 3], [0, 0, 0, 1])
+    # Of those left, which are rows 0 and 1 of the cache.
+    active = drop_done(active, is_done(0, 1, 2, of=4))
+    assert as_lists(active) == ([13], [3], [0, 0, 0, 0])
+
+
+def test_row_in_eight_is_worth_a_copy(start):
+    assert as_lists(drop_done(start(8), is_done(3, of=8)))[1] == [
+        *(0, 1, 2, 4, 5, 6, 7)
+    ]
+    assert as_lists(drop_done(start(9), is_done(3, of=9))) == as_lists(start(9))
+
+
+def test_no_row_is_left_when_all_are_done(start):
+    cache, active_sentences, _ = as_lists(
+        drop_done(start(2), is_done(0, 1, of=2))
+    )
+    assert (cache, active_sentences) == ([], [])
+
+
+def test_values_are_gathered_and_scattered(start):
+    values = [[5, 0], [6, 0], [7, 1], [8, 1]]
+    active = drop_done(start(4), is_done(0, 2, of=4))
+    gathered = active.gather_active(tf.constant(values))
+    assert np.asarray(gathered).tolist() == [values[1], values[3]]
+    spread = np.asarray(active.scatter_to_batch(gathered)).tolist()
+    # Of sentences 0 and 2 it may be anything.
+    assert (spread[1], spread[3]) == (values[1], values[3])
+    assert len(spread) == 4
+
+
+def test_state_passes_through_a_graph():
+    active = ActiveSentences([tf.constant([[5.0], [6.0]])], *[tf.range(2)] * 2)
+    dropped = tf.function(drop_done)(active, tf.constant([True, False]))
+    assert isinstance(dropped, ActiveSentences)
+    assert dropped.cache[0].numpy().tolist() == [[6.0]]
+
+
+@pytest.mark.parametrize("num_beams", [1, 3])
+def test_search_does_not_show_the_model_what_is_done(chain, padded, num_beams):
+    # They go on to their limit, and those in the middle are done first.
+    sources = padded(
+        [[7] * length + [1] for length in (7, 1, 3, 3, 5, 7, 7, 7, 7)]
+    )
+    endless = chain({0: {2: 1.0}, 2: {2: 1.0}})
+    found = ra.beam_search(
+        endless, sources, num_beams=num_beams, max_extra_length=0
+    )
+    lengths = np.count_nonzero(found["token_ids"][:, 0], axis=-1)
+    assert lengths.tolist() == [8, 2, 4, 4, 6, 8, 8, 8, 8]
+    sizes = [len(rows) for rows in endless.sources]
+    # The first is one in nine, not worth a copy of the others.
+    assert sizes == [9, 9, 9, 9, 6, 6, 5, 5]
+    assert endless.sources[4] == sources[[0, 4, 5, 6, 7, 8]].tolist()
+    assert endless.sources[6] == sources[[0, 5, 6, 7, 8]].tolist()
+
+
+def test_sample_does_not_show_the_model_what_is_done(chain, padded):
+    sources = padded([[7] * length + [1] for length in (5, 1, 1)])
+    endless = chain({0: {2: 1.0}, 2: {2: 1.0}})
+    found = ra.sample(endless, sources, num_results=3, max_extra_length=0)
+    lengths = np.count_nonzero(found["token_ids"][:, 0], axis=-1)
+    assert lengths.tolist() == [6, 2, 2]
+    assert [len(rows) for rows in endless.sources] == [3, 3, 1, 1, 1, 1]
+    assert endless.sources[2] == sources[:1].tolist()
+
+
+class WithoutCache:
+    """The same model, which reads every hypothesis anew at each step."""
+
+    def __init__(self, model):
+        self.model = model
+        self.start_token_id = model.start_token_id
+
+    def start_cache(self, source_token_ids):
+        # The tokens of all beams, a position after the other.
+        return {
+            "source_token_ids": source_token_ids,
+            "token_ids": keras.ops.zeros_like(source_token_ids)[:, None, :0],
+        }
+
+    def merge_cache(self, cache):
+        return cache
+
+    def decode_step(self, token_ids, cache, position, ancestors=None):
+        batch_size, num_beams = keras.ops.shape(token_ids)
+        seen = keras.ops.concatenate(
+            [cache["token_ids"], token_ids[:, None]], axis=2
+        )
+        inputs = keras.ops.transpose(
+            keras.ops.reshape(seen, (batch_size, -1, num_beams)), (0, 2, 1)
+        )
+        if ancestors is not None:
+            inputs = keras.ops.take_along_axis(inputs, ancestors, axis=1)
+        logits = self.model(
+            {
+                "source_token_ids": keras.ops.repeat(
+                    cache["source_token_ids"], num_beams, axis=0
+                ),
+                "target_token_ids": keras.ops.reshape(
+                    inputs, (batch_size * num_beams, position + 1)
+                ),
+            }
+        )[:, -1]
+        logits = keras.ops.reshape(
+            logits,
+            (batch_size, num_beams, self.model.config.vocabulary_size),
+        )
+        return logits, {**cache, "token_ids": seen}
+
+
+def assert_cache_changes_nothing(model, sources, limits, num_beams):
+    arguments = {
+        "num_beams": num_beams,
+        "num_results": num_beams,
+        "max_extra_length": 0,
+        "min_length": 1000,
+    }
+    cached = ra.beam_search(model, sources, **arguments)
+    anew = ra.beam_search(WithoutCache(model), sources, **arguments)
+    np.testing.assert_array_equal(cached["token_ids"], anew["token_ids"])
+    np.testing.assert_allclose(cached["scores"], anew["scores"], rtol=1e-4)
+    for rows, limit in zip(np.asarray(cached["token_ids"]), limits):
+        assert rows[0, limit - 1] != 0
+        assert not rows[:, limit:].any()
+
+
+@pytest.mark.parametrize("num_beams", [1, 3])
+def test_search_is_the_same_without_a_cache(
+    peaked_model, rng, padded, monkeypatch, num_beams
+):
+    monkeypatch.setattr(
+        "relative_attention.decoding.active_sentences._MERGE_EVERY", 2
+    )
+    # Some sentences are done before the cache is merged, some between, and
+    # one after the second time.
+    limits = [5, 1, 3, 2]
+    sources = padded([[*rng.integers(2, 13, limit - 1), 1] for limit in limits])
+    assert_cache_changes_nothing(peaked_model, sources, limits, num_beams)
+
+
+@pytest.mark.large
+@pytest.mark.parametrize("num_beams", [1, 3])
+def test_long_search_is_the_same_without_a_cache(
+    peaked_model, rng, padded, as_graph, num_beams
+):
+    # The cache is merged every 32 positions, as `_MERGE_EVERY` says.
+    limits = [70, 6, 37, 32, 71]
+    sources = padded([[*rng.integers(2, 13, limit - 1), 1] for limit in limits])
+    assert_cache_changes_nothing(peaked_model, sources, limits, num_beams)

@@ -1,0 +1,165 @@
+"""What a Transformer knows of places, with each of the position encodings."""
+
+import keras
+import numpy as np
+import pytest
+
+from relative_attention.models.position_encodings import POSITION_ENCODINGS
+from relative_attention.training import MaskedCrossEntropy
+
+V = 23
+ENCODINGS = pytest.mark.parametrize(
+    "position_encoding", POSITION_ENCODINGS, ids=str
+)
+
+
+def assert_same(result, expected):
+    np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5)
+
+
+def with_source(inputs, source):
+    return {**inputs, "source_token_ids": source}
+
+
+@pytest.fixture
+def model(shared_model, position_encoding):
+    return shared_model(position_encoding=position_encoding)
+
+
+# === What the logits depend on ===
+
+
+@ENCODINGS
+def test_logits_have_a_row_for_each_target_token(model, batch):
+    logits = np.array(model(batch[0]))
+    assert logits.shape == (2, 5, V)
+    assert np.isfinite(logits).all()
+    # No two rows alike: everything before reaches them.
+    assert len(np.unique(logits.reshape(10, V).round(4), axis=0)) == 10
+
+
+@ENCODINGS
+def test_order_of_the_source_matters_only_with_positions(
+    model, batch, position_encoding
+):
+    inputs, _ = batch
+    backwards = inputs["source_token_ids"][:, ::-1]
+    difference = np.abs(
+        np.array(model(with_source(inputs, backwards)))
+        - np.array(model(inputs))
+    ).max()
+    if position_encoding is None:
+        assert difference < 1e-5
+    else:
+        assert difference > 1e-3
+
+
+@ENCODINGS
+def test_left_padding_of_the_source_changes_only_absolute_positions(
+    model, batch, position_encoding
+):
+    inputs, _ = batch
+    shifted = np.pad(inputs["source_token_ids"], ((0, 0), (3, 0)))
+    difference = np.abs(
+        np.array(model(with_source(inputs, shifted))) - np.array(model(inputs))
+    ).max()
+    if POSITION_ENCODINGS[position_encoding].make_layer is None:
+        assert difference < 1e-5
+    else:
+        assert difference > 1e-3
+
+
+@ENCODINGS
+def test_right_padding_of_the_source_changes_nothing(model, batch):
+    inputs, _ = batch
+    padded = np.pad(inputs["source_token_ids"], ((0, 0), (0, 4)))
+    assert_same(model(with_source(inputs, padded)), model(inputs))
+
+
+@ENCODINGS
+def test_later_target_tokens_change_no_earlier_logits(model, batch):
+    inputs, _ = batch
+    expected = np.array(model(inputs))
+    for position in (1, 4):
+        target = inputs["target_token_ids"].copy()
+        target[:, position:] = target[:, position:] % (V - 3) + 2
+        logits = np.array(model({**inputs, "target_token_ids": target}))
+        assert_same(logits[:, :position], expected[:, :position])
+        assert np.abs(logits[:, position] - expected[:, position]).max() > 1e-3
+
+
+def test_clipping_distance_bounds_what_is_told_apart(build_model, batch):
+    """With no limit in reach, tables of another size change nothing."""
+    inputs, _ = batch
+    model = build_model(max_relative_position=7)
+    wider = build_model(max_relative_position=9)
+    for weight, other in zip(
+        model.trainable_weights, wider.trainable_weights, strict=True
+    ):
+        values = np.array(weight)
+        if weight.path.endswith("relation_embeddings"):
+            other.assign(np.pad(values, ((2, 2), (0, 0)), "reflect"))
+        else:
+            other.assign(values)
+    np.testing.assert_array_equal(wider(inputs), model(inputs))
+
+
+@pytest.mark.parametrize("encoding", ["sinusoidal", "learned"])
+def test_first_position_numbers_the_first_token(shared_model, batch, encoding):
+    inputs, _ = batch
+    model = shared_model(position_encoding=encoding, first_position=3)
+    plain = shared_model(position_encoding=encoding)
+    assert np.abs(np.array(model(inputs)) - np.array(plain(inputs))).max() > 0.1
+    # Three padding tokens before the source move every token as far.
+    source = inputs["source_token_ids"]
+    moved = np.concatenate([np.zeros((2, 3), "int32"), source], axis=1)
+    encoded = np.array(plain.encode(moved))[:, 3:]
+    assert_same(model.encode(source), encoded)
+
+
+# === A position at a time ===
+
+
+@ENCODINGS
+def test_decode_steps_are_the_full_pass_for_every_beam(rng, model, batch):
+    source = batch[0]["source_token_ids"]
+    targets = rng.integers(2, V, size=(2, 3, 5))
+    targets[:, :, 0] = 0
+    expected = np.stack(
+        [
+            model({"source_token_ids": source, "target_token_ids": beam})
+            for beam in targets.swapaxes(0, 1)
+        ],
+        axis=1,
+    )
+    cache = model.start_cache(source)
+    np.testing.assert_array_equal(cache["source_padding_mask"], source != 0)
+    for position in range(5):
+        logits, cache = model.decode_step(
+            targets[:, :, position], cache, position
+        )
+        assert logits.shape == (2, 3, V)
+        assert_same(logits, expected[:, :, position])
+        if position == 2:
+            cache = model.merge_cache(cache)
+
+
+# === Training ===
+
+
+@ENCODINGS
+def test_fit_step_changes_every_weight(build_model, batch, position_encoding):
+    inputs, labels = batch
+    model = build_model(
+        position_encoding=position_encoding,
+        # Both kinds of normalization, without every pair.
+        normalize_first=position_encoding in ("relative", "learned"),
+        share_embeddings="none",
+    )
+    model.compile(
+        keras.optimizers.SGD(1.0), MaskedCrossEntropy(), run_eagerly=True
+    )
+    before = model.get_weights()
+    model.train_on_batch(inputs, labels)
+    for old, weight in zip(before, model.weights, strict=True):
+        assert (old != np.array(weight)).any(), weight.path
