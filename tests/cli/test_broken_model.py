@@ -77,7 +77,10 @@ def test_export_refuses_before_it_writes(
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("quantization", ["float16", "int8", None])
+@pytest.mark.parametrize(
+    "quantization",
+    ["float16", pytest.param("int8", marks=pytest.mark.large), None],
+)
 def test_export_for_ctranslate2_refuses_before_it_writes(
     quantization, model_with, tmp_path
 ):

@@ -10,6 +10,8 @@ import relative_attention as ra
 from relative_attention.cli import main
 from relative_attention.evaluation import bootstrap_table
 
+pytestmark = pytest.mark.usefixtures("load_once")
+
 
 @pytest.fixture
 def texts(corpus):
@@ -22,9 +24,8 @@ def references(corpus):
 
 
 @pytest.fixture(scope="module")
-def translations(trained, corpus):
-    translator = ra.load_translator(trained)
-    return translator.search(lines_of(corpus / "test.en"))
+def translations(shared_translator, corpus):
+    return shared_translator.search(lines_of(corpus / "test.en"))
 
 
 def lines_of(path):

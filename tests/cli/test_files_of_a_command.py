@@ -15,13 +15,14 @@ LINES = ["he paid ten euros .", "she has two dogs ."]
 
 
 @pytest.fixture(scope="module")
-def expected(trained):
-    translations = ra.load_translator(trained, num_beams=1).translate(LINES)
+def expected(shared_translator):
+    translator = ra.Translator(**{**vars(shared_translator), "num_beams": 1})
+    translations = translator.translate(LINES)
     return "".join(f"{line}\n" for line in translations)
 
 
 @pytest.fixture
-def translate(run, trained):
+def translate(run, trained, load_once):
     def translate(*arguments, **stdin):
         status, _, err = run(
             "translate", trained, "--num-beams=1", *arguments, **stdin

@@ -6,10 +6,34 @@ import shutil
 
 import pytest
 
-import relative_attention as ra
 from relative_attention.cli import main
 
 
+def test_train_passes_on_what_the_command_line_says(run, monkeypatch):
+    given = {}
+
+    def train(recipe, output, **options):
+        given.update(options, recipe=recipe, output=output)
+        scores = {"bleu": 12.5, "bleu_signature": "sig"}
+        return {"scores": {"test": scores}}
+
+    monkeypatch.setattr("relative_attention.runs.train", train)
+    words = ["small_relative", "training.steps=4", "--data", "texts"]
+    status, out, err = run("train", *words)
+    assert status == 0, err
+    assert out == "test: BLEU 12.5 (sig)\nmodel: runs/small_relative\n"
+    assert given.pop("recipe").training.steps == 4
+    assert str(given.pop("output")) == "runs/small_relative"
+    assert given == {
+        "data_directory": "texts",
+        "resume": False,
+        "overwrite": False,
+    }
+    run("train", "small_relative", "--output", "other", "--overwrite")
+    assert (given["output"], given["overwrite"]) == ("other", True)
+
+
+@pytest.mark.large
 def test_train_then_translate_then_evaluate(run, recipe_file, corpus, tmp_path):
     output = tmp_path / "run"
     status, out, err = run(
@@ -46,12 +70,12 @@ def test_train_then_translate_then_evaluate(run, recipe_file, corpus, tmp_path):
     assert written.count("\n") == 20
 
 
-def test_translations_are_those_of_the_translator(run, trained, corpus):
+def test_translations_are_those_of_the_translator(
+    run, trained, shared_translator, corpus
+):
     lines = (corpus / "test.en").read_text(encoding="utf-8")
     status, out, _ = run("translate", trained, stdin=lines.encode())
-    expected = ra.load_translator(trained).translate(
-        lines.removesuffix("\n").split("\n")
-    )
+    expected = shared_translator.translate(lines.removesuffix("\n").split("\n"))
     assert out.removesuffix("\n").split("\n") == expected
 
 
@@ -129,6 +153,7 @@ def test_empty_and_long_lines_are_left_out_and_counted(
     assert "298 pairs; left out 1 with an empty line, 1 of over 256" in err
 
 
+@pytest.mark.usefixtures("load_once")
 def test_long_line_is_cut_and_counted_when_translated(run, trained):
     status, out, err = run(
         "translate", trained, stdin=b"x" * 100_000 + b"\nten\n"
@@ -217,6 +242,45 @@ def test_help_shows_an_example(command, capsys):
     )
 
 
+def test_plot_draws_a_curve_without_loading_the_model(
+    run, trained, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(
+        "relative_attention.saving.load_translator",
+        lambda *_: pytest.fail("loaded"),
+    )
+    status, out, err = run("plot", trained, "--output", tmp_path)
+    assert (status, out) == (0, f"{tmp_path / 'curve.png'}\n"), err
+    assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
+    assert not (tmp_path / "attention.png").exists()
+
+
+@pytest.mark.usefixtures("load_once")
+def test_plot_draws_the_attention_of_a_sentence(
+    run, trained, shared_translator, tmp_path, monkeypatch
+):
+    drawn = []
+
+    def model_picture(translator, sentence, path):
+        drawn.append((translator.model, sentence, path))
+        return "ja"
+
+    monkeypatch.setattr("relative_attention.plot.model_picture", model_picture)
+    status, out, err = run(
+        "plot", trained, "--sentence", "yes", "--output", tmp_path
+    )
+    picture = tmp_path / "attention.png"
+    assert status == 0, err
+    assert out.split("\n")[:3] == [
+        "ja",
+        f"{tmp_path / 'curve.png'}",
+        f"{picture}",
+    ]
+    assert drawn == [(shared_translator.model, "yes", picture)]
+
+
+@pytest.mark.large
+@pytest.mark.usefixtures("load_once")
 def test_plot_draws_curve_and_attention(run, trained, tmp_path):
     status, out, _ = run(
         "plot", trained, "--sentence", "yes", "--output", tmp_path

@@ -9,6 +9,8 @@ import pytest
 import relative_attention as ra
 from relative_attention.cli import main
 
+pytestmark = pytest.mark.usefixtures("load_once")
+
 
 @pytest.fixture
 def texts(corpus):
@@ -16,9 +18,9 @@ def texts(corpus):
 
 
 @pytest.fixture(scope="module")
-def scores(trained, corpus):
+def scores(shared_translator, corpus):
     return ra.score_translations(
-        ra.load_translator(trained),
+        shared_translator,
         lines_of(corpus / "test.en"),
         lines_of(corpus / "test.de"),
     )

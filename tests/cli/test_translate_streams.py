@@ -167,6 +167,7 @@ def test_score_of_nothing_is_an_error(run, trained, tmp_path):
     check_one_line(err, "there is nothing to score")
 
 
+@pytest.mark.usefixtures("load_once")
 def test_score_reads_pipes(run, trained, corpus):
     """As a shell's `<(...)`, which can be read once."""
     descriptors = []

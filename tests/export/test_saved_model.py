@@ -1,16 +1,17 @@
 """A SavedModel translates as its translator does, without this package."""
 
+import functools
 import itertools
-import json
-import subprocess
 import sys
 
 import numpy as np
 import pytest
 
 import relative_attention as ra
+from tests.export.fresh_process import serve
+from tests.export.tiny_models import WORDS
+from tests.export.tiny_models import train_vocabulary
 
-WORDS = "a man rides red old bike on the street while two dogs run by".split()
 GERMAN = "ein mann rollt ein altes rotes rad über die straße".split()
 
 # What `str.strip` takes away, all of it.
@@ -34,6 +35,8 @@ BATCHES = {
     "many": [" ".join(w) for w in itertools.permutations(WORDS, 2)] * 2,
 }
 BATCHES["many"] = BATCHES["many"][:257]
+# The others are `large`.
+BRIEF = ("ordinary", "no_sentence", "empty", "emoji")
 
 # Bytes that are not UTF-8, and what they are read as.
 INVALID = {
@@ -45,75 +48,6 @@ INVALID = {
 }
 
 SOURCE_IDS = [[5, 270, 9, 1, 0, 0], [3, 1, 0, 0, 0, 0], [7, 8, 9, 260, 261, 1]]
-
-SERVE = """
-import json
-import sys
-
-# None of them is there, as far as this process can tell.
-for name in ("relative_attention", "keras_hub", "keras_nlp", "sentencepiece"):
-    sys.modules[name] = None
-import tensorflow as tf
-
-if "with_text" in sys.argv:
-    import tensorflow_text
-else:
-    sys.modules["tensorflow_text"] = None
-
-others = [tf.saved_model.load(folder) for folder in sys.argv[3:]]
-loaded = tf.saved_model.load(sys.argv[1])
-answers = {}
-for key, (signature, inputs) in json.load(sys.stdin).items():
-    if signature == "token_ids":
-        inputs = {"source_token_ids": tf.constant(inputs, tf.int32)}
-    else:
-        inputs = [text.encode("latin-1") for text in inputs]
-        inputs = {"sentences": tf.constant(inputs, tf.string, (len(inputs),))}
-    results = loaded.signatures[signature](**inputs)
-    answers[key] = {k: v.numpy().tolist() for k, v in results.items()}
-assert not [name for name in sys.modules if "relative_attention." in name]
-answers["signatures"] = sorted(loaded.signatures)
-json.dump(answers, sys.stdout, default=lambda text: text.decode("utf-8"))
-"""
-
-
-def serve(folder, requests, *flags):
-    """What the signatures of a SavedModel answer, in a process of its own.
-
-    Args:
-        requests: dict of pairs, name of a signature and a list of sentences
-            (strings or bytes) or rows of ids.
-        flags: `"with_text"` to import `tensorflow_text`; after it folders of
-            other SavedModels to load before.
-    """
-    requests = {
-        key: (
-            signature,
-            inputs if signature == "token_ids" else list(map(latin, inputs)),
-        )
-        for key, (signature, inputs) in requests.items()
-    }
-    done = subprocess.run(
-        [sys.executable, "-I", "-c", SERVE, str(folder), *flags],
-        input=json.dumps(requests),
-        capture_output=True,
-        text=True,
-        cwd=folder,
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
-
-
-def latin(sentence):
-    """Bytes, of a string those of its UTF-8, as JSON can hold them."""
-    if isinstance(sentence, str):
-        sentence = sentence.encode("utf-8")
-    return sentence.decode("latin-1")
-
-
-def make_vocabulary(words, size):
-    lines = [" ".join(words) for words in itertools.permutations(words[:9], 3)]
-    return ra.Vocabulary.train([*lines, " ".join(words)], size)
 
 
 def make_model(**fields):
@@ -147,7 +81,7 @@ def translator():
     """With every setting other than the default, each of which tells."""
     return ra.Translator(
         make_model(),
-        make_vocabulary(WORDS, 281),
+        train_vocabulary(281),
         num_beams=3,
         length_penalty=1.3,
         max_extra_length=3,
@@ -166,13 +100,46 @@ def exported(translator, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def served(exported):
-    requests = {
-        f"{signature} {name}": (signature, batch)
-        for signature in ("serving_default", "n_best")
-        for name, batch in {**BATCHES, "invalid": list(INVALID)}.items()
-    }
+    """Answers to the brief batches, of one process."""
+    requests = requests_for({name: BATCHES[name] for name in BRIEF})
+    requests |= requests_for({"invalid": list(INVALID)})
     requests["token_ids"] = ("token_ids", SOURCE_IDS)
     return serve(exported, requests, "with_text")
+
+
+@pytest.fixture(scope="module")
+def served_others(exported):
+    """Answers to all other batches, of a second process."""
+    others = BATCHES.keys() - set(BRIEF)
+    requests = requests_for({name: BATCHES[name] for name in others})
+    return serve(exported, requests, "with_text")
+
+
+@pytest.fixture
+def answer_to(request):
+    """`answer_to(signature, batch)`; the second process starts when asked."""
+
+    def answer(signature, batch):
+        name = "served" if batch in BRIEF else "served_others"
+        return request.getfixturevalue(name)[f"{signature} {batch}"]
+
+    return answer
+
+
+def requests_for(batches):
+    return {
+        f"{signature} {name}": (signature, batch)
+        for signature in ("serving_default", "n_best")
+        for name, batch in batches.items()
+    }
+
+
+@pytest.fixture(scope="module")
+def found_of(translator):
+    """`found_of(batch)`: the translator's results, of one search a batch."""
+    return functools.cache(
+        lambda batch: translator.search(BATCHES[batch], num_results=3)
+    )
 
 
 def check_best(answer, found):
@@ -192,21 +159,21 @@ def check_scores(scores, found):
         )
 
 
-def large_but_for(*names):
-    """The batches as parameters, all but these marked `large`."""
-    return [
-        pytest.param(name, marks=() if name in names else pytest.mark.large)
+each_batch = pytest.mark.parametrize(
+    "batch",
+    [
+        pytest.param(name, marks=() if name in BRIEF else pytest.mark.large)
         for name in BATCHES
-    ]
-
-
-@pytest.mark.parametrize(
-    "batch", large_but_for("ordinary", "no_sentence", "empty", "emoji")
+    ],
 )
-def test_strings_are_translated_as_by_the_translator(batch, translator, served):
-    check_best(
-        served[f"serving_default {batch}"], translator.search(BATCHES[batch])
-    )
+
+
+@each_batch
+def test_strings_are_translated_as_by_the_translator(
+    batch, found_of, answer_to
+):
+    found = [results[0] for results in found_of(batch)]
+    check_best(answer_to("serving_default", batch), found)
 
 
 @pytest.mark.large
@@ -220,10 +187,10 @@ def test_texts_of_the_cases_are_what_they_say(translator):
     assert [result.was_cut for result in cut] == [True, True, True, False]
 
 
-@pytest.mark.parametrize("batch", large_but_for("ordinary"))
-def test_n_best_are_those_of_the_translator(batch, translator, served):
-    answer = served[f"n_best {batch}"]
-    expected = translator.search(BATCHES[batch], num_results=3)
+@each_batch
+def test_n_best_are_those_of_the_translator(batch, found_of, answer_to):
+    answer = answer_to("n_best", batch)
+    expected = found_of(batch)
     assert len(answer["translations"]) == len(expected)
     for texts, scores, found in zip(
         answer["translations"], answer["scores"], expected
@@ -291,8 +258,8 @@ def test_half_precision_and_two_vocabularies(exported, tmp_path):
     """In one export, since each takes seconds."""
     fields = {"source_vocabulary_size": 279, "share_embeddings": "target"}
     settings = {
-        "vocabulary": make_vocabulary(WORDS, 281),
-        "source_vocabulary": make_vocabulary(GERMAN, 279),
+        "vocabulary": train_vocabulary(281),
+        "source_vocabulary": train_vocabulary(279, GERMAN),
         "num_beams": 2,
         "max_extra_length": 4,
     }

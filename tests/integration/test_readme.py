@@ -5,7 +5,6 @@ each kind are checked; a block of any other kind is an error.
 """
 
 import contextlib
-import http.server
 import importlib.util
 import io
 import json
@@ -16,18 +15,23 @@ import shlex
 import shutil
 import subprocess
 import sys
-import threading
 
 import pytest
 import yaml
 
 import relative_attention as ra
 from relative_attention.cli import main
-from relative_attention.cli import parse
-
-ROOT = pathlib.Path(__file__).parents[2]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
-PROSE = re.sub(r"^```.*?^```", "", README, flags=re.DOTALL | re.MULTILINE)
+from tests.integration.readme_blocks import BLOCKS
+from tests.integration.readme_blocks import PROSE
+from tests.integration.readme_blocks import README
+from tests.integration.readme_blocks import ROOT
+from tests.integration.readme_blocks import all_shell_lines
+from tests.integration.readme_blocks import blocks
+from tests.integration.readme_blocks import commands
+from tests.integration.readme_blocks import parse_words
+from tests.integration.readme_blocks import redirections
+from tests.integration.readme_blocks import shell_lines
+from tests.integration.serving_stand_in import serving_stand_in
 
 HAS_CTRANSLATE2 = importlib.util.find_spec("ctranslate2") is not None
 
@@ -47,75 +51,6 @@ BRIEF = [
 # Commands that need what only their users have: a corpus of the internet, a
 # checkpoint of another system. They are parsed, with what they name.
 PARSED = ("data", "convert")
-
-
-def blocks(text):
-    """Language and text of every fenced and every indented block."""
-    found, block, language = [], None, None
-    is_after_blank = True
-    for line in [*text.split("\n"), ""]:
-        if block is None and line.startswith("```"):
-            language, block = line[3:] or "text", []
-        elif language is not None:
-            if line == "```":
-                found.append((language, "".join(block)))
-                language = block = None
-            else:
-                block.append(f"{line}\n")
-        elif line.startswith("    ") and (block or is_after_blank):
-            block = [*(block or []), f"{line[4:]}\n"]
-        elif block:
-            found.append(("shell", "".join(block)))
-            block = None
-        is_after_blank = not line
-    assert block is None, "a fence is not closed"
-    return found
-
-
-BLOCKS = blocks(README)
-
-
-def shell_lines(block):
-    """Lists of the words of each command, without comments."""
-    lines = block.replace("\\\n", " ").splitlines()
-    return [words for line in lines if (words := shlex.split(line, True))]
-
-
-def all_shell_lines():
-    return [
-        words
-        for language, block in BLOCKS
-        if language == "shell"
-        for words in shell_lines(block)
-    ]
-
-
-def commands():
-    """Words of every `relative-attention` that is a block or in the text."""
-    lines = all_shell_lines()
-    for command in re.findall(r"`(relative-attention [^`]+)`", PROSE):
-        lines.append(shlex.split(command))
-    return [words for words in lines if words[0] == "relative-attention"]
-
-
-def parse_words(words):
-    """What the command line asks for; its recipe is read, its keys, too."""
-    arguments, _, _ = redirections(words[1:])
-    options = parse(arguments)
-    if options.command == "train":
-        ra.find_recipe(options.recipe).override(options.overrides)
-    return options
-
-
-def redirections(words):
-    """Words without `< FILE` and `> FILE`, and these two files or `None`."""
-    files = {}
-    for sign in "<>":
-        if sign in words:
-            place = words.index(sign)
-            files[sign] = words[place + 1]
-            words = words[:place] + words[place + 2 :]
-    return words, files.get("<"), files.get(">")
 
 
 def run(words):
@@ -263,48 +198,6 @@ def with_little_data(block):
     return block
 
 
-@contextlib.contextmanager
-def serving_stand_in():
-    """A server that answers as TensorFlow Serving's REST API; its port."""
-    import tensorflow as tf
-    import tensorflow_text  # noqa: F401
-
-    loaded = tf.saved_model.load("exported/mine/1")
-
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_POST(self):
-            assert self.path == "/v1/models/mine:predict"
-            size = int(self.headers["Content-Length"])
-            inputs = json.loads(self.rfile.read(size))["inputs"]
-            outputs = loaded.signatures["serving_default"](
-                **{name: tf.constant(value) for name, value in inputs.items()}
-            )
-            answer = {
-                "outputs": {
-                    "translations": [
-                        line.decode()
-                        for line in outputs["translations"].numpy()
-                    ],
-                    "scores": outputs["scores"].numpy().tolist(),
-                }
-            }
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(json.dumps(answer).encode())
-
-        def log_message(self, *arguments):
-            pass
-
-    with http.server.HTTPServer(("localhost", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield server.server_port
-        finally:
-            server.shutdown()
-            thread.join()
-
-
 def check_job(script, hosts, index, request):
     """Run a script with stand-ins for what starts processes.
 
@@ -399,8 +292,26 @@ def name_of(block):
     return f"{language} {text.split()[0]} {text.split()[1]}"
 
 
-@pytest.mark.large
-@pytest.mark.parametrize("block", BLOCKS, ids=map(name_of, BLOCKS))
+def is_brief(block):
+    """Whether to check it takes less than a second, and no training."""
+    language, text = block
+    if language == "shell":
+        quick = "make", "pip"
+        return all(words[0] in quick for words in shell_lines(text))
+    return language != "python"
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        pytest.param(
+            block,
+            marks=() if is_brief(block) else pytest.mark.large,
+            id=name_of(block),
+        )
+        for block in BLOCKS
+    ],
+)
 def test_block_is_right(block, request):
     language, text = block
     CHECKS[language](text, request)

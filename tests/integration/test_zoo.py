@@ -117,7 +117,7 @@ def test_recipe_without_weights_is_told_from_no_name_at_all(elsewhere):
         ra.load_translator(NAME.replace("30k", "30"))
 
 
-def test_model_is_written_at_half_the_size(run, trained, corpus, tmp_path):
+def test_model_is_written_at_half_the_size(run, trained, tmp_path):
     half = tmp_path / "half"
     status, out, err = run(
         "export",
@@ -137,10 +137,8 @@ def test_model_is_written_at_half_the_size(run, trained, corpus, tmp_path):
         ra.load_translator(f, num_beams=3) for f in (trained, half)
     )
     assert ra.load_translator(half).num_beams == 3
-    for weight in whole.model.weights:
-        weight.assign(np.asarray(weight, np.float16))
-    lines = (corpus / "test.en").read_text("utf-8").splitlines()
-    assert stored.translate(lines) == whole.translate(lines)
+    for weight, rounded in zip(whole.model.weights, stored.model.weights):
+        np.testing.assert_array_equal(np.asarray(weight, np.float16), rounded)
 
 
 def test_what_is_saved_is_what_is_loaded(trained, tmp_path):

@@ -1,4 +1,6 @@
 import math
+import pathlib
+import re
 import subprocess
 import sys
 
@@ -245,6 +247,16 @@ def test_notebook_shows_a_figure_where_pyplot_was_not_imported():
     assert ra.plot.length_figure(LENGTHS)._repr_png_().startswith(b"\x89PNG")
 
 
+def test_no_file_imports_matplotlib_when_it_is_imported():
+    folder = pathlib.Path(ra.plot.__file__).parent
+    for path in folder.glob("*.py"):
+        # Those below `if TYPE_CHECKING` are indented.
+        assert not re.search(
+            "^(import|from) matplotlib", path.read_text(), re.M
+        )
+
+
+@pytest.mark.large
 def test_plot_is_imported_when_used_and_matplotlib_when_drawn():
     script = (
         "import sys\n"

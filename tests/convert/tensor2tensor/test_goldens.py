@@ -77,12 +77,30 @@ def test_logits_and_loss(load, name):
         np.testing.assert_allclose(loss, data[f"{kind}_loss"], rtol=1e-6)
 
 
-@pytest.mark.parametrize("name", ["D_base", "D_relative"])
-def test_beam_search(load, name):
+def has_four_beams(case):
+    return case.get("beam_size") == case.get("top_beams") == 4
+
+
+@pytest.mark.parametrize(
+    "name, has_four",
+    [
+        # One graph serves the cases of four beams, each other takes its own.
+        pytest.param("D_relative", True, id="D_relative"),
+        pytest.param(
+            "D_relative", False, id="D_relative_others", marks=pytest.mark.large
+        ),
+        pytest.param("D_base", True, id="D_base", marks=pytest.mark.large),
+        pytest.param(
+            "D_base", False, id="D_base_others", marks=pytest.mark.large
+        ),
+    ],
+)
+def test_beam_search(load, name, has_four):
     model, data = load(name)
-    for case in data.info["cases"]:
-        if "beam_size" not in case:
-            continue
+    cases = [case for case in data.info["cases"] if "beam_size" in case]
+    cases = [case for case in cases if has_four_beams(case) == has_four]
+    assert len(cases) == (5 if has_four else 3)
+    for case in cases:
         results = ra.beam_search(
             model,
             data["inputs"],
@@ -116,7 +134,10 @@ def test_beam_search(load, name):
         )
 
 
-@pytest.mark.parametrize("name", ["D_base", "D_relative"])
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param("D_base", marks=pytest.mark.large), "D_relative"],
+)
 def test_greedy_search(load, name):
     model, data = load(name)
     cases = [case for case in data.info["cases"] if "beam_size" not in case]
@@ -143,7 +164,12 @@ def test_greedy_search(load, name):
     "name, start",
     [
         ("T_train_relative_s1", "C_relative_s1"),
-        ("T_train_v1_relative_s1", "C_v1_relative_s1"),
+        pytest.param(
+            "T_train_v1_relative_s1",
+            "C_v1_relative_s1",
+            # Another schedule, which tests of its own cover, in post-norm.
+            marks=pytest.mark.large,
+        ),
     ],
 )
 def test_six_updates(load, golden, golden_hparams, name, start):

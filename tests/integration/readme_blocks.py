@@ -1,0 +1,81 @@
+"""Reads the blocks of the README, and the commands in them."""
+
+import pathlib
+import re
+import shlex
+
+import relative_attention as ra
+from relative_attention.cli import parse
+
+ROOT = pathlib.Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+PROSE = re.sub(r"^```.*?^```", "", README, flags=re.DOTALL | re.MULTILINE)
+
+
+def blocks(text):
+    """Language and text of every fenced and every indented block."""
+    found, block, language = [], None, None
+    is_after_blank = True
+    for line in [*text.split("\n"), ""]:
+        if block is None and line.startswith("```"):
+            language, block = line[3:] or "text", []
+        elif language is not None:
+            if line == "```":
+                found.append((language, "".join(block)))
+                language = block = None
+            else:
+                block.append(f"{line}\n")
+        elif line.startswith("    ") and (block or is_after_blank):
+            block = [*(block or []), f"{line[4:]}\n"]
+        elif block:
+            found.append(("shell", "".join(block)))
+            block = None
+        is_after_blank = not line
+    assert block is None, "a fence is not closed"
+    return found
+
+
+BLOCKS = blocks(README)
+
+
+def shell_lines(block):
+    """Lists of the words of each command, without comments."""
+    lines = block.replace("\\\n", " ").splitlines()
+    return [words for line in lines if (words := shlex.split(line, True))]
+
+
+def all_shell_lines():
+    return [
+        words
+        for language, block in BLOCKS
+        if language == "shell"
+        for words in shell_lines(block)
+    ]
+
+
+def commands():
+    """Words of every `relative-attention` that is a block or in the text."""
+    lines = all_shell_lines()
+    for command in re.findall(r"`(relative-attention [^`]+)`", PROSE):
+        lines.append(shlex.split(command))
+    return [words for words in lines if words[0] == "relative-attention"]
+
+
+def parse_words(words):
+    """What the command line asks for; its recipe is read, its keys, too."""
+    arguments, _, _ = redirections(words[1:])
+    options = parse(arguments)
+    if options.command == "train":
+        ra.find_recipe(options.recipe).override(options.overrides)
+    return options
+
+
+def redirections(words):
+    """Words without `< FILE` and `> FILE`, and these two files or `None`."""
+    files = {}
+    for sign in "<>":
+        if sign in words:
+            place = words.index(sign)
+            files[sign] = words[place + 1]
+            words = words[:place] + words[place + 2 :]
+    return words, files.get("<"), files.get(">")
