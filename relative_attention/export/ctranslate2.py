@@ -123,10 +123,13 @@ def export_ctranslate2(
     model = translator.model
     _check_model(model)
     config = model.config
-    source, target = translator.source_vocabulary, translator.vocabulary
     source_size = config.source_vocabulary_size or config.vocabulary_size
-    check_vocabulary("source", source, source_size)
-    check_vocabulary("target", target, config.vocabulary_size)
+    source = check_vocabulary(
+        "source", translator.source_vocabulary, source_size
+    )
+    target = check_vocabulary(
+        "target", translator.vocabulary, config.vocabulary_size
+    )
     spec = transformer_spec(model, _num_positions(translator))
     describe_vocabularies(spec, source, target, config.start_token_id)
     _optimize(spec, quantization)

@@ -17,8 +17,8 @@ from relative_attention.errors import InputError
 _END_ID = 1
 
 
-def check_vocabulary(side: str, vocabulary: Any, size: int) -> None:
-    """Refuses a vocabulary that has no pieces, or is of another model.
+def check_vocabulary(side: str, vocabulary: Any, size: int) -> AnyVocabulary:
+    """Returns a vocabulary, unless it has no pieces or is another model's.
 
     Args:
         side: string. `"source"` or `"target"`, for the error.
@@ -40,6 +40,7 @@ def check_vocabulary(side: str, vocabulary: Any, size: int) -> None:
             f"The {side} vocabulary has {len(vocabulary)} pieces, the model "
             f"{size}: they do not belong together."
         )
+    return vocabulary
 
 
 def describe_vocabularies(

@@ -149,6 +149,11 @@ class _Text:
     def __init__(self, translator: Translator) -> None:
         import tensorflow_text
 
+        # Each is a `Vocabulary`, as the export has checked.
+        vocabularies: tuple[Any, Any] = (
+            translator.source_vocabulary,
+            translator.vocabulary,
+        )
         self.limit = translator.max_source_length - 1
         self.end_id = translator.source_vocabulary.end_id
         with without_info_lines():
@@ -156,10 +161,7 @@ class _Text:
                 tensorflow_text.SentencepieceTokenizer(
                     model=vocabulary.model, name=_name(vocabulary.model)
                 )
-                for vocabulary in (
-                    translator.source_vocabulary,
-                    translator.vocabulary,
-                )
+                for vocabulary in vocabularies
             )
 
     def token_ids(self, sentences: Tensor) -> Tensor:

@@ -83,8 +83,12 @@ def model_figure(
             ),
         }
     )
-    source = translator.source_vocabulary.pieces(source_ids)
-    target = translator.vocabulary.pieces(target_ids)
+    source, target = (
+        vocabulary.pieces(ids)
+        for vocabulary, ids in zip(
+            _vocabularies(translator), (source_ids, target_ids)
+        )
+    )
     num_tokens = min(max(len(source), len(target)), _MOST_TOKENS)
     scale = max(1, num_tokens / _FEW_TOKENS)
     # In inches: attention takes (13, 6) times the scale, relations (13, 4).
@@ -117,12 +121,16 @@ def _draw_first_block(
     draw_heads(figure, heads, tokens, tokens, columns, inches)
 
 
+def _vocabularies(translator: "Translator") -> tuple[Any, Any]:
+    """Returns source and target vocabulary, which must have pieces to show."""
+    return translator.source_vocabulary, translator.vocabulary
+
+
 def _ids(translator: "Translator", *texts: str) -> list[np.ndarray]:
     """Returns the ids of a sentence and of its translation, with their ends."""
-    vocabularies = (translator.source_vocabulary, translator.vocabulary)
     return [
         np.array(vocabulary.encode([text])[0] + [vocabulary.end_id], np.int32)
-        for vocabulary, text in zip(vocabularies, texts)
+        for vocabulary, text in zip(_vocabularies(translator), texts)
     ]
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from relative_attention.atomic_files import AnyPath
@@ -25,10 +26,10 @@ _DECODING = DecodingSection(
 def convert_opennmt_tf(
     checkpoint_path: AnyPath,
     output: AnyPath,
-    source_vocabulary: AnyPath,
-    target_vocabulary: AnyPath,
-    tokenizer: AnyPath | None = None,
-    source_tokenizer: AnyPath | None = None,
+    source_vocabulary: Path | str,
+    target_vocabulary: Path | str,
+    tokenizer: Path | str | None = None,
+    source_tokenizer: Path | str | None = None,
     source_start: bool = False,
     source_end: bool = False,
     num_heads: int | None = None,
@@ -89,7 +90,7 @@ def convert_opennmt_tf(
 
 def _check_sizes(
     vocabularies: Mapping[str, TokenVocabulary],
-    paths: tuple[AnyPath, AnyPath],
+    paths: tuple[Path | str, Path | str],
     config: TransformerConfig,
 ) -> None:
     """Refuses a vocabulary that has not a token for each embedded row."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from relative_attention.atomic_files import AnyPath
@@ -25,8 +26,8 @@ def convert_tensor2tensor(
     checkpoint_path: AnyPath,
     hparams: AnyPath | Mapping[str, Any],
     output: AnyPath,
-    vocabulary: AnyPath | None = None,
-    source_vocabulary: AnyPath | None = None,
+    vocabulary: Path | str | None = None,
+    source_vocabulary: Path | str | None = None,
     target_space_id: int = 0,
     report: Callable[[str], Any] | None = None,
 ) -> None:
@@ -67,7 +68,7 @@ def convert_tensor2tensor(
 
 
 def _load_vocabularies(
-    target: AnyPath | None, source: AnyPath | None
+    target: Path | str | None, source: Path | str | None
 ) -> dict[str, SubwordVocabulary]:
     """Returns the vocabularies to store, by their names in the folder."""
     if source is not None and target is None:

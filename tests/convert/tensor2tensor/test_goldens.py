@@ -160,22 +160,8 @@ def test_greedy_search(load, name):
             )
 
 
-@pytest.mark.parametrize(
-    "name, start",
-    [
-        ("T_train_relative_s1", "C_relative_s1"),
-        pytest.param(
-            "T_train_v1_relative_s1",
-            "C_v1_relative_s1",
-            # Another schedule, which tests of its own cover, in post-norm.
-            marks=pytest.mark.large,
-        ),
-    ],
-)
-def test_six_updates(load, golden, golden_hparams, name, start):
-    data = golden(name)
-    model, _ = load(start)
-    hparams = golden_hparams(data.info)
+def compile_as_there(model, hparams):
+    """Compiles a model with the optimizer and loss of the golden's training."""
     is_legacy = hparams["learning_rate_schedule"] == "legacy"
     model.compile(
         keras.optimizers.Adam(
@@ -198,6 +184,25 @@ def test_six_updates(load, golden, golden_hparams, name, start):
         # Six steps are quicker than what it takes to trace one.
         run_eagerly=True,
     )
+
+
+@pytest.mark.parametrize(
+    "name, start",
+    [
+        ("T_train_relative_s1", "C_relative_s1"),
+        pytest.param(
+            "T_train_v1_relative_s1",
+            "C_v1_relative_s1",
+            # Another schedule, which tests of its own cover, in post-norm.
+            marks=pytest.mark.large,
+        ),
+    ],
+)
+def test_six_updates(load, golden, golden_hparams, name, start):
+    data = golden(name)
+    model, _ = load(start)
+    hparams = golden_hparams(data.info)
+    compile_as_there(model, hparams)
     for step, (inputs, targets) in enumerate(
         zip(data["inputs"], data["targets"])
     ):
