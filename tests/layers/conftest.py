@@ -132,27 +132,7 @@ def run_layer_test(tmp_path):
         loaded = keras.saving.load_model(path)
         _assert_close(loaded(inputs), expected, rtol=0)
 
-        # Processors without bfloat16 round every partial sum to its 8 bits.
-        for dtype, tolerance in (("float16", 1e-2), ("bfloat16", 4e-2)):
-            half_config = {**config, "dtype": f"mixed_{dtype}"}
-            half = _with_policy(type(layer), half_config)
-            half_outputs = half(*inputs, **arguments)
-            half.set_weights(layer.get_weights())
-            assert all(
-                weight.dtype == "float32" for weight in half.trainable_weights
-            )
-            half_outputs = half(*inputs, **arguments)
-            for output in keras.tree.flatten(half_outputs):
-                assert keras.backend.standardize_dtype(output.dtype) == dtype
-            # Of the largest where it is over 1: the error of a sum is that
-            # of its largest terms.
-            for result, wanted in zip(
-                keras.tree.flatten(half_outputs), keras.tree.flatten(expected)
-            ):
-                result = np.array(keras.ops.cast(result, "float32"))
-                wanted = np.array(wanted)
-                largest = max(1, np.abs(wanted).max())
-                assert np.abs(result - wanted).max() < tolerance * largest
+        _check_half_precision(layer, inputs, arguments, expected)
 
         if num_weights:
             model.compile(keras.optimizers.SGD(1.0), "mse", run_eagerly=True)
@@ -181,3 +161,27 @@ def _with_policy(cls, config):
         return value
 
     return cls.from_config(replace(config))
+
+
+def _check_half_precision(layer, inputs, arguments, expected):
+    # Processors without bfloat16 round every partial sum to its 8 bits.
+    for dtype, tolerance in (("float16", 1e-2), ("bfloat16", 4e-2)):
+        config = {**layer.get_config(), "dtype": f"mixed_{dtype}"}
+        half = _with_policy(type(layer), config)
+        half(*inputs, **arguments)
+        half.set_weights(layer.get_weights())
+        assert all(
+            weight.dtype == "float32" for weight in half.trainable_weights
+        )
+        half_outputs = half(*inputs, **arguments)
+        for output in keras.tree.flatten(half_outputs):
+            assert keras.backend.standardize_dtype(output.dtype) == dtype
+        # Of the largest where it is over 1: the error of a sum is that of its
+        # largest terms.
+        for result, wanted in zip(
+            keras.tree.flatten(half_outputs), keras.tree.flatten(expected)
+        ):
+            result = np.array(keras.ops.cast(result, "float32"))
+            wanted = np.array(wanted)
+            largest = max(1, np.abs(wanted).max())
+            assert np.abs(result - wanted).max() < tolerance * largest
