@@ -1,4 +1,4 @@
-"""What Keras can know of a model's token ids before it has seen any."""
+"""Tells Keras what it can know of token ids before it has seen any."""
 
 import dataclasses
 from typing import Any

@@ -1,4 +1,4 @@
-"""What `compile`, `fit` and `evaluate` take, for a model of token ids."""
+"""Checks what `compile`, `fit` and `evaluate` take, for models of token ids."""
 
 import inspect
 import numbers

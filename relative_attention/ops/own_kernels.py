@@ -1,4 +1,4 @@
-"""Whether to compute in this package's own way or in Keras'."""
+"""Tells whether to compute in this package's own way or in Keras'."""
 
 import functools
 

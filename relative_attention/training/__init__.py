@@ -1,4 +1,4 @@
-"""What `model.fit` lacks for training a Transformer."""
+"""Provides what `model.fit` lacks for training a Transformer."""
 
 from relative_attention.training.average_checkpoints import average_checkpoints
 from relative_attention.training.averaged_weights import AveragedValidation

@@ -13,7 +13,7 @@ import numpy as np
 
 @contextlib.contextmanager
 def averaged_weights(model: keras.Model) -> Iterator[None]:
-    """A context in which a model has the moving average of its weights.
+    """Gives a model the moving average of its weights, within a context.
 
     It is for evaluation, translation and saving; not for training steps. At
     the end, also after an exception, the weights are what they were, bit for
