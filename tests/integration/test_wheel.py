@@ -8,7 +8,7 @@ import sys
 ROOT = pathlib.Path(__file__).parents[2]
 
 
-def test_recipes_are_in_the_package_that_is_built(tmp_path):
+def test_recipes_and_types_are_in_the_package_that_is_built(tmp_path):
     build = ["setup.py", "--quiet", "build_py", "--build-lib", tmp_path]
     subprocess.run([sys.executable, *build], cwd=ROOT, check=True)
     names = subprocess.run(
@@ -38,3 +38,7 @@ def test_recipes_are_in_the_package_that_is_built(tmp_path):
         path.parent.name
         for path in sorted(ROOT.glob("models/*/model.safetensors"))
     ]
+    # What type checkers and editors look for.
+    package = tmp_path / "relative_attention"
+    assert (package / "py.typed").is_file()
+    assert (package / "__init__.pyi").is_file()
