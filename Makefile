@@ -15,10 +15,13 @@ test: $(VENV)/.test
 
 test-all: test test-rest
 
-# Long cases and slow runs (the demo, notebooks, runs killed, machines lost),
-# each test on its own, and the other backends.
+# Long cases, slow runs (the demo, notebooks, runs killed, machines lost; each
+# test on its own, as a file of them would take one process very long), and the
+# other backends.
 test-rest: $(VENV)/.test test-backends
-	$(VENV)/bin/python -m pytest -m "large or slow" $(PARALLEL) --dist worksteal
+	$(VENV)/bin/python -m pytest -m large $(PARALLEL) \
+		--ignore tests/test_backends.py
+	$(VENV)/bin/python -m pytest -m slow $(PARALLEL) --dist worksteal
 
 # One case of each test, as JAX compiles each shape of each operation; for it
 # whole models are left to the last line, which takes two minutes and not ten.

@@ -1,5 +1,6 @@
 """Fixtures that the tests of every package share."""
 
+import gc
 import json
 import os
 import pathlib
@@ -46,6 +47,17 @@ def pytest_runtest_setup(item):
         return
     reason = marker.kwargs["reason"]
     pytest.skip(f"only on {' and '.join(marker.args)}: {reason}")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item):
+    """Give the memory of large models back.
+
+    They are parts of cycles, and Python looks for those by the number of
+    objects, of which a model with a gigabyte of weights has few.
+    """
+    if item.get_closest_marker("large") or item.get_closest_marker("slow"):
+        gc.collect()
 
 
 class Golden(dict):

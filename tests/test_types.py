@@ -1,6 +1,8 @@
 """What editors and type checkers know of the public names."""
 
 import inspect
+import os
+import pathlib
 import subprocess
 import sys
 import types
@@ -9,6 +11,7 @@ import pytest
 
 import relative_attention
 
+ROOT = pathlib.Path(__file__).parents[1]
 NAMES = [name for name in relative_attention.__all__ if name != "__version__"]
 
 
@@ -56,6 +59,8 @@ def test_type_checker_sees_names_and_what_they_take(tmp_path):
         capture_output=True,
         text=True,
         cwd=tmp_path,
+        # An installation that can be edited is found by Python alone.
+        env={**os.environ, "MYPYPATH": str(ROOT)},
     )
     errors = [line for line in result.stdout.splitlines() if "error:" in line]
     assert len(errors) == 2, result.stdout
