@@ -3,7 +3,9 @@
 What happens on `kill -9`, at whatever step: a file keeps its old content until
 one rename gives it the new; of a folder, the old one or the new one is found,
 by `recover_directory` where the process died between two renames; what was
-being written stays behind under a hidden name, and is nobody's content.
+being written stays behind under a hidden name, and is nobody's content. Only
+what cannot be replaced by a rename, a file that a container has mounted, a
+device or a pipe, is written in place.
 """
 
 import contextlib

@@ -140,12 +140,12 @@ def step(plan: BeamPlan, state: BeamState) -> BeamState:
     )
     is_done = (
         state.is_done
-        # Numbers are no use to compare any more: the sentence is given up.
+        # Logits that are not finite: the sentence is given up.
         | is_broken
         | _nothing_can_overtake(plan, beam_log_probs, finished_scores)
         | (length >= plan.constraints.limits)
     )
-    # A sentence that was done before the step keeps what it had.
+    # A sentence that was done before the step keeps its results.
     return BeamState(
         position=length,
         active=drop_done(active, is_done),
@@ -274,7 +274,7 @@ def _nothing_can_overtake(
         Bool tensor `(B,)`.
     """
     # The best score that a beam can still get: log P only falls, and no
-    # length penalty is greater than that of the limit.
+    # length penalty is greater than that of the limit, as alpha is at least 0.
     bound = ops.max(beam_log_probs, axis=1) / plan.penalty_at_limit
     worst_result = finished_scores[:, plan.num_results - 1]
     return worst_result >= bound

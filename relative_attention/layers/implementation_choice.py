@@ -35,6 +35,8 @@ def uses_blocks(
         return implementation == "blocks"
     if length is None or length > _LONGEST_IN_TRANSPOSE:
         return True
-    # Blocks gain where most pairs are clipped: farther apart than K, they
-    # share one row and need no edge. With 2K tokens or fewer, few pairs are.
+    # Where the two were measured to cross. Up to 128 tokens there is one
+    # block, and what it gains is that no tensor `(T, T, H)` is gathered; from
+    # there on keys farther than K need no edge, either. With 2K tokens or
+    # fewer hardly a pair is clipped.
     return length >= max(_SHORTEST_IN_BLOCKS, 2 * max_relative_position + 1)

@@ -5,15 +5,19 @@ To add one:
 1. Write it. What is added to embeddings is a layer in `layers/` that is called
    with embeddings `(B, T, D)` and the `start_position` of the first of them,
    as `SinusoidalPositions` is: decoding has one position at a time. What
-   works inside attention is an argument of `RelativeSelfAttention`, given in
-   `TransformerLayers._self_attention`.
+   works inside attention is a subclass of `SelfAttentionLayer`
+   (`layers/__init__.py` says what it needs), which
+   `TransformerLayers._self_attention` must choose by the config.
 2. Give it a name in `POSITION_ENCODINGS` below: configs, presets and recipes
    take it by that name.
 3. Describe it in the docstring of `TransformerConfig`, at
-   `position_encoding`.
+   `position_encoding`, and write the reference of recipes anew:
+   `python docs/recipe_reference.py`. A field of the config that it does not
+   use is named in `runs/initial_weights_checks.py`.
 
 The tests of the model (`tests/models/test_position_encodings.py`) go through
-this table. `export/ctranslate2.py` says which of them CTranslate2 knows.
+this table. Which of them CTranslate2 knows is in `export/ctranslate2.py`, and
+how it stores them in `export/ctranslate2_spec.py`.
 """
 
 import dataclasses

@@ -8,8 +8,8 @@ batch goes through
 
     1. loss and gradients, of all rows or of one part of them after another;
     2. their sums over all replicas;
-    3. what is shown: the loss, the length of the gradient;
-    4. the update, unless it is not finite.
+    3. the loss that is shown;
+    4. the update, unless it is not finite, and the length of its gradient.
 """
 
 from collections.abc import Callable
@@ -189,7 +189,7 @@ class TrainingStep(WholeBatchLoss):
 
         Each replica counts it with its own tokens: the metric adds them up.
         """
-        # An update that is left out is none; what is evaluated is.
+        # An update that is left out must not enter the mean.
         loss = ops.cast(loss, "float32")
         is_finite = ops.isfinite(loss)
         self.loss_metric.update_state(
@@ -211,8 +211,9 @@ class TrainingStep(WholeBatchLoss):
 
         norm = gradient_norm(self.optimizer, gradients)
         is_finite = tf.math.is_finite(norm) & tf.math.is_finite(loss)
-        # A loss scale that is too large overflows gradients, and lowers
-        # itself.
+        # A loss scale that is too large overflows gradients: its optimizer
+        # leaves the update out itself, and lowers the scale. That is no step
+        # to report.
         is_scaled = isinstance(
             self.optimizer, keras.optimizers.LossScaleOptimizer
         )

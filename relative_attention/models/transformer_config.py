@@ -29,8 +29,8 @@ class TransformerConfig:
             `hidden_dim / num_heads`.
         value_dim: Size `H_v` of a head's values. `None`: as `key_dim`.
         position_encoding: `"relative"`, `"sinusoidal"`, `"learned"`,
-            `"relative+sinusoidal"`, or `None`, no positions at all. With
-            relative positions there are no absolute ones. To add one, see
+            `"relative+sinusoidal"`, or `None`, no positions at all.
+            `"relative"` alone adds no absolute ones. To add one, see
             `position_encodings.py`.
         max_relative_position: Clipping distance `K`, in tokens.
         share_relations_across_heads: One relation table a layer (the paper's

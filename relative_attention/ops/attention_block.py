@@ -7,7 +7,7 @@ With `K = 1`, a block of the queries 4 to 7 of twelve tokens has
     region   l  l  l  n  n  n  n  n  n  r  r  r
 
 to its `left` the keys that are farther back than `K` from each of its queries,
-`near` it those that are closer to at least one, and to its `right` those that
+`near` it those at most `K` from at least one, and to its `right` those that
 are farther ahead than `K` from each. With a causal mask no key after the last
 query counts. What is computed of them is told in `block_attention.py`.
 """

@@ -24,20 +24,23 @@ appendix B.2, and what relations add):
 
 Only `2K + 1` vectors `w` are distinct, and from one query all keys farther back
 than `K` share one of them, all farther ahead another. So per block of queries
-there are three products with keys: `left` of the band, `near` it, and to its
-`right` (`attention_block.py`). Three things make relations nearly free:
+there are three products with keys: those farther than `K` to the `left` of all
+its queries, those `near` any, and those farther to the `right`
+(`attention_block.py`). Three things make relations nearly free:
 
 - A row of logits may be less by a number that all its keys share, so the
   embedding of the farthest distance back is taken from every other:
   `r_d = w_d - w_-K`. Then keys on the left need nothing; those on the right,
-  one vector added to them (`block_operands.py`). Automatic differentiation
-  takes `dr` back to `dw`.
-- Near the band, the `2K + 1` products of a query with the embeddings are
+  one vector added to them (`block_operands.py`). Of values nothing is lost by
+  it, as `w^V_-K` is added to all of them. The gradient written out here is
+  that of `r`; automatic differentiation takes `dr` back to `dw`.
+- For near keys the `2K + 1` products of a query with the embeddings are
   moved to their keys by a `relative_shift`, whose transpose sums by distance.
 - Scores stay unnormalised; context vectors are divided by their sums. With
   the gradient written out (`block_backward.py`), no tensor `(B, N, T, T)` is
-  passed over more often than without relations, one is kept for the gradient,
-  and blocks small enough for a cache are worked on one after the other.
+  passed over more often than without relations but for the part of the near
+  keys; one is kept for the gradient, and with dropout the booleans `keep`; and
+  blocks small enough for a cache are worked on one after the other.
 
 In half precision scores are normalised, as sums of unnormalised ones could be
 beyond float16, and `D` is made of the very numbers that it is taken from

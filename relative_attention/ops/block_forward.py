@@ -110,7 +110,10 @@ def _logits(
     query: Tensor,
     mask: AttentionMask | None,
 ) -> Tensor:
-    """Computes `S` of a region (eq. 5), masked, in float32 at least."""
+    """Computes the logits of a region (eq. 5), masked, in float32 at least.
+
+    They are `S_ij - q_i w^K_-K`, which has the softmax of `S`.
+    """
     logits = ops.matmul(query, transposed(x.keys(region)))
     if region.side == "near" and x.key_relations is not None:
         # Each query meets each of the `2K + 1` embeddings once.

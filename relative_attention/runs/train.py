@@ -55,9 +55,10 @@ def train(
     Raises:
         InputError: if a text is missing or unusable, there is no run to go
             on with, there are too few devices, `output` holds something that
-            must not be lost or is written by another process, or the disk has
-            too little space, all before any work is done; or if an update is
-            not finite, or does not fit into the memory.
+            must not be lost or is written by another process, all before any
+            work is done; if the disk has too little space, before the first
+            update; or if an update is not finite, or does not fit into the
+            memory.
         KeyboardInterrupt, SystemExit: on SIGINT or SIGTERM, after a
             checkpoint was saved.
     """
