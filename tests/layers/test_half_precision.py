@@ -72,14 +72,20 @@ def relative_errors(rng, gradients, build, x, dtype):
     }
 
 
+# Sums in half precision would be off by a tenth and more. Where a processor
+# multiplies bfloat16 itself the error is under 0.01; where TensorFlow does it
+# without oneDNN, products of 256 terms are rounded on the way: 0.03.
+_TABLE_BOUNDS = {"float16": 0.005, "bfloat16": 0.04}
+
+
 @pytest.mark.parametrize(
     ("length", "share", "dtype"),
     [
         (256, True, "bfloat16"),
+        (256, True, "float16"),
         *(
             pytest.param(*case, marks=pytest.mark.large)
             for case in (
-                (256, True, "float16"),
                 (256, False, "bfloat16"),
                 (256, False, "float16"),
                 (32, True, "bfloat16"),
@@ -102,7 +108,7 @@ def test_gradients_of_tables_are_summed_in_float32(
         dtype,
     )
     for table in ("key_relation_embeddings", "value_relation_embeddings"):
-        assert errors[table] < 0.02
+        assert errors[table] < _TABLE_BOUNDS[dtype]
 
 
 @pytest.mark.parametrize(
