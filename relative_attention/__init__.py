@@ -30,6 +30,7 @@ _PACKAGE_OF = {
     "TransformerEncoderBlock": "layers",
     "TrainableModel": "models",
     "Transformer": "models",
+    "Consistency": "models",
     "TransformerConfig": "models",
     "preset_training": "models",
     "presets": "models",

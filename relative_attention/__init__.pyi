@@ -52,6 +52,7 @@ from relative_attention.layers import (
 from relative_attention.layers import (
     TransformerEncoderBlock as TransformerEncoderBlock,
 )
+from relative_attention.models import Consistency as Consistency
 from relative_attention.models import TrainableModel as TrainableModel
 from relative_attention.models import Transformer as Transformer
 from relative_attention.models import TransformerConfig as TransformerConfig

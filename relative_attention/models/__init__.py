@@ -13,6 +13,7 @@ from relative_attention.models.training_flops import training_flops
 from relative_attention.models.transformer_config import TransformerConfig
 
 __all__ = [
+    "Consistency",
     "TrainableModel",
     "Transformer",
     "TransformerConfig",
@@ -23,6 +24,7 @@ __all__ = [
 ]
 
 _MODULES = {
+    "Consistency": "consistency",
     "TrainableModel": "trainable_model",
     "Transformer": "transformer",
 }

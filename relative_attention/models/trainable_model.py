@@ -1,5 +1,6 @@
 """Checks what `compile`, `fit` and `evaluate` take, for models of token ids."""
 
+import dataclasses
 import inspect
 import numbers
 import warnings
@@ -7,10 +8,14 @@ from typing import Any
 
 import keras
 
+from relative_attention.models.consistency import Consistency
+from relative_attention.models.projected_scores import can_project
 from relative_attention.models.replica_function import is_mirrored
 from relative_attention.models.step_batches import give_evaluation_batches
 from relative_attention.models.step_batches import give_train_batches
 from relative_attention.models.training_step import TrainingStep
+
+_METRICS = ("metrics", "weighted_metrics")
 
 
 class TrainableModel(TrainingStep):
@@ -37,6 +42,7 @@ class TrainableModel(TrainingStep):
         jit_compile: bool | str = "auto",
         auto_scale_loss: bool = True,
         accumulation_steps: int = 1,
+        consistency: Consistency | str | None = None,
         **kwargs: Any,
     ) -> None:
         """Configures the model as `keras.Model.compile`, and for parts.
@@ -51,6 +57,9 @@ class TrainableModel(TrainingStep):
                 replica takes its rows of a batch, for batches whose
                 activations would not fit at once. The update is that of the
                 whole batch. TensorFlow only. Defaults to `1`.
+            consistency: `Consistency`, or its kind. How two views of each
+                sentence are to agree; with `MaskedCrossEntropy`, and metrics
+                of this package alone. TensorFlow only. Defaults to `None`.
             *args, **kwargs: as for `keras.Model.compile`.
 
         Raises:
@@ -59,6 +68,16 @@ class TrainableModel(TrainingStep):
         """
         given = inspect.signature(super().compile).bind(*args, **kwargs)
         self.accumulation_steps = _checked_steps(accumulation_steps)
+        if isinstance(consistency, str):
+            consistency = Consistency(consistency)
+        self.is_projected = can_project(
+            self,
+            _only(given.arguments.get("loss")),
+            keras.tree.flatten(
+                [given.arguments.get(name) or [] for name in _METRICS]
+            ),
+        )
+        self._set_consistency(consistency)
         # One loss has one weight, in whatever it is nested.
         weights = keras.tree.flatten(given.arguments.get("loss_weights"))
         self.loss_weight = 1.0 if weights in ([], [None]) else weights[0]
@@ -95,6 +114,8 @@ class TrainableModel(TrainingStep):
             config.update(
                 self._asked_of_compile,
                 accumulation_steps=self.accumulation_steps,
+                consistency=self.consistency
+                and dataclasses.asdict(self.consistency),
             )
         return config
 
@@ -115,9 +136,23 @@ class TrainableModel(TrainingStep):
                 stacklevel=2,
             )
             config["accumulation_steps"] = 1
+        if config.get("consistency") is not None:
+            config["consistency"] = Consistency(**config["consistency"])
         self.compile(**config)
         if self.optimizer is not None:
             self.optimizer.build(self.trainable_variables)
+
+    def _set_consistency(self, consistency: Consistency | None) -> None:
+        if consistency is not None and not (
+            self.is_projected and keras.backend.backend() == "tensorflow"
+        ):
+            raise ValueError(
+                "`consistency` needs a Transformer, `MaskedCrossEntropy`, no "
+                "metrics but `Perplexity` and `TokenAccuracy`, and TensorFlow. "
+                f"Received: consistency={consistency} on "
+                f"{keras.backend.backend()}."
+            )
+        self.consistency = consistency
 
     def fit(self, *args: Any, **kwargs: Any) -> keras.callbacks.History:
         """Trains the model as `keras.Model.fit`, also on `TokenBatches`.
@@ -163,6 +198,12 @@ class TrainableModel(TrainingStep):
         given = inspect.signature(super().evaluate).bind(*args, **kwargs)
         give_evaluation_batches(given.arguments)
         return super().evaluate(*given.args, **given.kwargs)
+
+
+def _only(loss: Any) -> Any:
+    """Returns the one loss, in whatever it is nested, or `None` of several."""
+    losses = keras.tree.flatten(loss)
+    return losses[0] if len(losses) == 1 else None
 
 
 def _checked_steps(accumulation_steps: Any) -> int:

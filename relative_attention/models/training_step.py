@@ -6,7 +6,8 @@ replica alone; the step counter, and the seeds of dropout, move on when a data
 set has ended; and what it shows is a mean of means. Here, on TensorFlow, a
 batch goes through
 
-    1. loss and gradients, of all rows or of one part of them after another;
+    1. loss and gradients, of all rows or of one part of them after another,
+       without logits where loss and metrics need none (`projected_scores.py`);
     2. their sums over all replicas;
     3. the loss that is shown;
     4. the update, unless it is not finite, and the length of its gradient.
@@ -19,14 +20,17 @@ import keras
 from keras import ops
 
 from relative_attention.models.batch_parts import BatchParts
+from relative_attention.models.consistency import Consistency
 from relative_attention.models.finite_update import gradient_norm
 from relative_attention.models.finite_update import update_all_replicas
+from relative_attention.models.projected_scores import projected_scores
 from relative_attention.models.replica_function import on_all_replicas
 from relative_attention.models.replica_function import sums_over_replicas
 from relative_attention.models.whole_batch_loss import WholeBatchLoss
 from relative_attention.ops.replicas import num_replicas
 from relative_attention.ops.replicas import sum_over_replicas
 from relative_attention.ops.token_log_likelihood import token_weights
+from relative_attention.ops.token_scores import TokenScores
 from relative_attention.tensor_type import Tensor
 
 # Metrics of an update, which an evaluation makes none of.
@@ -48,6 +52,8 @@ class TrainingStep(WholeBatchLoss):
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.accumulation_steps = 1
+        self.consistency: Consistency | None = None
+        self.is_projected = False
         if _is_tensorflow():
             self.gradient_norm_metric = keras.metrics.Mean(name="gradient_norm")
             self.skipped_metric = keras.metrics.Sum(name="skipped")
@@ -92,11 +98,16 @@ class TrainingStep(WholeBatchLoss):
         ]
         with tf.control_dependencies(batch):
             own_tokens = tf.reduce_sum(token_weights(y, sample_weight))
+            of_part = {}
+            if self.accumulation_steps > 1 or self.is_projected:
+                of_part["num_tokens"] = sum_over_replicas(own_tokens)
             if self.accumulation_steps == 1:
-                loss, gradients = self._gradients(x, y, sample_weight)
+                loss, gradients = self._gradients(
+                    x, y, sample_weight, **of_part
+                )
             else:
                 loss, gradients = self._accumulated_gradients(
-                    x, y, sample_weight, sum_over_replicas(own_tokens)
+                    x, y, sample_weight, **of_part
                 )
             loss, gradients = sums_over_replicas(loss, gradients)
             self._show_loss(loss, own_tokens)
@@ -114,12 +125,13 @@ class TrainingStep(WholeBatchLoss):
 
         Args:
             x, y, sample_weight: rows of a batch.
-            **of_part: `num_tokens` of `compute_loss`, if they are a part.
+            **of_part: `num_tokens` of `compute_loss`, if they are a part, or
+                are scored without logits.
         """
         import tensorflow as tf
 
         with tf.GradientTape() as tape:
-            y_pred = self(x, training=True)
+            y_pred = self._predictions(x, y, sample_weight, **of_part)
             loss = self.compute_loss(
                 x=x,
                 y=y,
@@ -138,6 +150,25 @@ class TrainingStep(WholeBatchLoss):
         ]
         self.compute_metrics(x, y, y_pred, sample_weight=sample_weight)
         return loss, gradients
+
+    def _predictions(
+        self,
+        x: Any,
+        y: Tensor,
+        sample_weight: Tensor | None,
+        **of_part: Tensor,
+    ) -> Tensor | TokenScores:
+        """Predicts rows: their logits, or what the loss makes of them."""
+        if not self.is_projected:
+            return self(x, training=True)
+        (loss,) = keras.tree.flatten(self.loss)
+        return projected_scores(
+            self,
+            loss,
+            self.consistency,
+            (x, y, sample_weight),
+            **of_part,
+        )
 
     def _accumulated_gradients(
         self,

@@ -1,7 +1,8 @@
 """The Transformer, with relative or absolute positions.
 
 Which positions there may be, and how to add others, is in
-`position_encodings.py`; the layers are made in `transformer_layers.py`.
+`position_encodings.py`; the layers are made in `transformer_layers.py`; how it
+decodes a position at a time is in `decoding_steps.py`.
 """
 
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from relative_attention.models.token_id_model import TokenIdModel
+from relative_attention.models.decoding_steps import DecodingSteps
 from relative_attention.models.transformer_config import TransformerConfig
 from relative_attention.models.transformer_inputs import check_inputs
 from relative_attention.models.transformer_inputs import check_token_ids
@@ -19,7 +20,7 @@ from relative_attention.tensor_type import Tensor
 
 
 @keras.saving.register_keras_serializable(package="relative_attention")
-class Transformer(TokenIdModel):
+class Transformer(DecodingSteps):
     """Encoder and decoder for translation, by token ids.
 
     Ids: padding 0, end of sentence 1. An id 0 embeds to the zero vector. The
@@ -123,21 +124,44 @@ class Transformer(TokenIdModel):
     def call(
         self, inputs: dict[str, Tensor], training: bool | None = None
     ) -> Tensor:
+        return self._project(self.decoder_outputs(inputs, training=training))
+
+    def decoder_outputs(
+        self, inputs: dict[str, Tensor], training: bool | None = None
+    ) -> Tensor:
+        """Computes the hidden states that the logits are products of.
+
+        Args:
+            inputs: as of a call; and, where words are cut out of them,
+                `"source_kept"` bool `(B, S)` and `"target_kept"` bool
+                `(B, T)`. `False` = embedded as zero.
+            training: A boolean to indicate whether dropout is active.
+
+        Returns:
+            Float tensor `(B, T, D)`.
+        """
         check_inputs(inputs)
         source_token_ids = inputs["source_token_ids"]
-        encoder_outputs = self.encode(source_token_ids, training=training)
-        return self.decode(
+        encoder_outputs = self.encode(
+            source_token_ids,
+            training=training,
+            kept_tokens=inputs.get("source_kept"),
+        )
+        hidden, _, _ = self._decode(
             inputs["target_token_ids"],
             encoder_outputs,
             padding_mask(source_token_ids),
             training=training,
+            kept_tokens=inputs.get("target_kept"),
         )
+        return hidden
 
     def encode(
         self,
         source_token_ids: Tensor,
         return_attention_scores: bool = False,
         training: bool | None = None,
+        kept_tokens: Tensor | None = None,
     ) -> Any:
         """Computes the encoder's outputs of source ids.
 
@@ -146,6 +170,8 @@ class Transformer(TokenIdModel):
             return_attention_scores: A boolean to indicate whether to return
                 the scores, too. Defaults to `False`.
             training: A boolean to indicate whether dropout is active.
+            kept_tokens: optional bool tensor `(B, S)`. `False` = embedded as
+                zero.
 
         Returns:
             Encoder outputs, float tensor `(B, S, D)`, or the pair of them
@@ -159,6 +185,7 @@ class Transformer(TokenIdModel):
             source_token_ids,
             space=self.target_space_embedding,
             training=training,
+            kept_tokens=kept_tokens,
         )
         scores = []
         for block in self.encoder_blocks:
@@ -199,12 +226,35 @@ class Transformer(TokenIdModel):
             lists of scores, one for each block: of self-attention
             `(B, N, T, T)`, and of attention to the source `(B, N, T, S)`.
         """
+        hidden, self_scores, cross_scores = self._decode(
+            target_token_ids,
+            encoder_outputs,
+            source_padding_mask,
+            return_attention_scores=return_attention_scores,
+            training=training,
+        )
+        logits = self._project(hidden)
+        if return_attention_scores:
+            return logits, self_scores, cross_scores
+        return logits
+
+    def _decode(
+        self,
+        target_token_ids: Tensor,
+        encoder_outputs: Tensor,
+        source_padding_mask: Tensor,
+        return_attention_scores: bool = False,
+        training: bool | None = None,
+        kept_tokens: Tensor | None = None,
+    ) -> tuple[Tensor, list[Tensor], list[Tensor]]:
+        """Computes what `decode` projects, and scores if asked for."""
         check_token_ids("target_token_ids", target_token_ids)
         hidden = self._embed(
             self.target_embedding,
             self.decoder_positions,
             target_token_ids,
             training=training,
+            kept_tokens=kept_tokens,
         )
         self_scores, cross_scores = [], []
         for block in self.decoder_blocks:
@@ -219,10 +269,9 @@ class Transformer(TokenIdModel):
                 hidden, *block_scores = hidden
                 self_scores.append(block_scores[0])
                 cross_scores.append(block_scores[1])
-        logits = self._logits(hidden)
-        if return_attention_scores:
-            return logits, self_scores, cross_scores
-        return logits
+        if self.decoder_norm is not None:
+            hidden = self.decoder_norm(hidden)
+        return hidden, self_scores, cross_scores
 
     def attention_scores(
         self, inputs: dict[str, Tensor]
@@ -262,9 +311,12 @@ class Transformer(TokenIdModel):
         space: keras.layers.Layer | None = None,
         start_position: int | Tensor = 0,
         training: bool | None = None,
+        kept_tokens: Tensor | None = None,
     ) -> Tensor:
         # tensor2tensor's order: scaled embedding, target space, positions.
         hidden = embedding(token_ids)
+        if kept_tokens is not None:
+            hidden = hidden * ops.cast(kept_tokens, hidden.dtype)[..., None]
         if space is not None:
             hidden = space(hidden)
         if positions is not None:
@@ -274,93 +326,10 @@ class Transformer(TokenIdModel):
             )
         return self.embedding_dropout(hidden, training=training)
 
-    def _logits(self, hidden: Tensor, is_decoding_step: bool = False) -> Tensor:
-        if self.decoder_norm is not None:
-            hidden = self.decoder_norm(hidden)
+    def _project(
+        self, hidden: Tensor, is_decoding_step: bool = False
+    ) -> Tensor:
         logits = self.output_embedding.logits(hidden, few_rows=is_decoding_step)
         if self.output_bias is not None:
             logits = logits + ops.cast(self.output_bias, logits.dtype)
         return logits
-
-    # === Decoding, a position at a time ===
-
-    def start_cache(self, source_token_ids: Tensor) -> dict[str, Any]:
-        """Encodes, and prepares the cache that `decode_step` extends.
-
-        Args:
-            source_token_ids: int tensor `(B, S)`.
-
-        Returns:
-            Dict: `"source_padding_mask"` `(B, S)` and `"blocks"`, a list of
-            what `TransformerDecoderBlock.start_cache` returns. The first axis
-            of every tensor is that of the sentences.
-        """
-        encoder_outputs = self.encode(source_token_ids)
-        return {
-            "source_padding_mask": padding_mask(source_token_ids),
-            "blocks": [
-                block.start_cache(encoder_outputs)
-                for block in self.decoder_blocks
-            ],
-        }
-
-    def merge_cache(self, cache: dict[str, Any]) -> dict[str, Any]:
-        """Merges the cache of every block.
-
-        See `RelativeSelfAttention.merge_cache`.
-
-        Args:
-            cache: what `start_cache` or `decode_step` returned.
-        """
-        blocks = [
-            block.merge_cache(block_cache)
-            for block, block_cache in zip(self.decoder_blocks, cache["blocks"])
-        ]
-        return {**cache, "blocks": blocks}
-
-    def decode_step(
-        self,
-        token_ids: Tensor,
-        cache: dict[str, Any],
-        position: int | Tensor,
-        ancestors: Tensor | None = None,
-    ) -> tuple[Tensor, dict[str, Any]]:
-        """Computes the logits of the next token from one token and the cache.
-
-        Args:
-            token_ids: int tensor `(B, M)`: the token at `position` of each of
-                `M` hypotheses a sentence; `start_token_id` at the first.
-            cache: what `start_cache`, `merge_cache` or the step before
-                returned.
-            position: int scalar, absolute, 0 first.
-            ancestors: int tensor `(B, M, position + 1)`: `ancestors[b, m, p]`
-                is the beam that wrote position `p` of beam `m`'s history.
-                Defaults to `None`: each beam wrote its own. See
-                `RelativeSelfAttention.decode_step`.
-
-        Returns:
-            Pair of logits `(B, M, V)` and the cache, one position longer.
-        """
-        # All `M` tokens are at one position: embedded as rows of length 1.
-        batch_size, num_beams = ops.shape(token_ids)
-        hidden = self._embed(
-            self.target_embedding,
-            self.decoder_positions,
-            ops.reshape(token_ids, (-1, 1)),
-            start_position=position,
-        )
-        hidden = ops.reshape(
-            hidden, (batch_size, num_beams, self.config.hidden_dim)
-        )
-        blocks = []
-        for block, block_cache in zip(self.decoder_blocks, cache["blocks"]):
-            hidden, block_cache = block.decode_step(
-                hidden,
-                block_cache,
-                position,
-                ancestors=ancestors,
-                source_padding_mask=cache["source_padding_mask"],
-            )
-            blocks.append(block_cache)
-        logits = self._logits(hidden, is_decoding_step=True)
-        return logits, {**cache, "blocks": blocks}

@@ -18,6 +18,7 @@ from relative_attention.ops.masks import padding_mask
 from relative_attention.ops.replicas import num_replicas
 from relative_attention.ops.replicas import sum_over_replicas
 from relative_attention.ops.token_log_likelihood import token_weights
+from relative_attention.ops.token_scores import TokenScores
 from relative_attention.tensor_type import Tensor
 
 
@@ -57,7 +58,7 @@ class WholeBatchLoss(keras.Model):
         self,
         x: Any = None,
         y: Tensor | None = None,
-        y_pred: Tensor | None = None,
+        y_pred: Tensor | TokenScores | None = None,
         sample_weight: Tensor | None = None,
         training: bool = True,
         num_tokens: Tensor | None = None,
@@ -67,11 +68,13 @@ class WholeBatchLoss(keras.Model):
         Args:
             x: inputs of the model.
             y: int tensor `(B, T)` of labels.
-            y_pred: float tensor `(B, T, V)` of logits.
+            y_pred: float tensor `(B, T, V)` of logits; or `TokenScores`, with
+                `num_tokens`.
             sample_weight: optional float tensor `(B,)` or `(B, T)`.
             training: bool. Whether the model is trained or evaluated.
             num_tokens: float scalar where `y` is one of several parts of a
-                batch: the weight of all its tokens, on all replicas.
+                batch, or was scored already: the weight of all its tokens, on
+                all replicas.
                 Defaults to `None`, where replicas take their rows at once.
 
         Returns:
@@ -85,7 +88,9 @@ class WholeBatchLoss(keras.Model):
                 x, y, y_pred, sample_weight, training=training
             )
         else:
-            self._check_added_losses()
+            is_whole = isinstance(y_pred, TokenScores) and num_replicas() == 1
+            if not is_whole or getattr(self, "accumulation_steps", 1) > 1:
+                self._check_added_losses()
             loss = self._loss_of_part(
                 x, y, y_pred, sample_weight, training, num_tokens
             )
@@ -104,7 +109,7 @@ class WholeBatchLoss(keras.Model):
         self,
         x: Any,
         y: Tensor,
-        y_pred: Tensor,
+        y_pred: Tensor | TokenScores,
         sample_weight: Tensor | None,
         training: bool,
         num_tokens: Tensor,
@@ -120,6 +125,8 @@ class WholeBatchLoss(keras.Model):
             num_tokens, 1e-9
         )
         regularization = sum(map(ops.sum, self.losses)) if self.losses else 0.0
+        if isinstance(y_pred, TokenScores):
+            return y_pred.loss * self.loss_weight + share * regularization
         token_loss = _loss_over_tokens(self.loss)
         if token_loss is not None:
             loss = token_loss(y, y_pred, sample_weight, num_tokens=num_tokens)

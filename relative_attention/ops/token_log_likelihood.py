@@ -31,9 +31,8 @@ def map_row_chunks(
     Returns:
         Tensor with `R` rows.
     """
-    num_rows, vocabulary_size = ops.shape(logits)[0], logits.shape[1]
-    num_chunks = vocabulary_size // _CHUNK_VOCABULARY
-    num_chunks = min(max(num_chunks, 1), _MOST_CHUNKS)
+    num_rows = ops.shape(logits)[0]
+    num_chunks = num_row_chunks(logits.shape[1])
     results = []
     for index in range(num_chunks):
         chunk = slice(
@@ -47,6 +46,11 @@ def map_row_chunks(
             )
         )
     return ops.concatenate(results)
+
+
+def num_row_chunks(vocabulary_size: int) -> int:
+    """Returns into how many blocks to divide the rows of logits."""
+    return min(max(vocabulary_size // _CHUNK_VOCABULARY, 1), _MOST_CHUNKS)
 
 
 def log_normalizer(logits: Tensor) -> Tensor:

@@ -1,8 +1,10 @@
 """Builds and compiles the model of a recipe."""
 
+from relative_attention.models import Consistency
 from relative_attention.models import Transformer
 from relative_attention.runs.prepared_data import PreparedData
 from relative_attention.runs.recipe import Recipe
+from relative_attention.runs.recipe_sections import TrainingSection
 from relative_attention.training import AveragingAdam
 from relative_attention.training import MaskedCrossEntropy
 from relative_attention.training import Perplexity
@@ -49,7 +51,19 @@ def build_model(
         loss=MaskedCrossEntropy(training.label_smoothing),
         metrics=[Perplexity(), TokenAccuracy()],
         accumulation_steps=accumulation_steps,
+        consistency=_consistency(training),
     )
     # Here, as its variables belong to the strategy whose scope this is.
     model.optimizer.build(model.trainable_variables)
     return model
+
+
+def _consistency(training: TrainingSection) -> Consistency | None:
+    if training.consistency is None:
+        return None
+    return Consistency(
+        training.consistency,
+        weight=training.consistency_weight,
+        cut_probability=training.cut_probability,
+        seed=training.seed,
+    )

@@ -42,6 +42,12 @@ def check_values(recipe: "Recipe") -> None:
             "ways to average weights: choose one. Received: "
             f"{training.average_last} and {training.ema_momentum}."
         )
+    if training.consistency is None and training.consistency_weight is not None:
+        raise InputError(
+            "`training.consistency_weight` is for `training.consistency`: "
+            "choose `r_drop` or `simcut`. Received: "
+            f"{training.consistency_weight} and no consistency."
+        )
     if training.best_by == "bleu" and training.bleu_every != 1:
         raise InputError(
             "`training.best_by: bleu` needs BLEU at every validation, "

@@ -191,6 +191,26 @@ class TrainingSection:
     label_smoothing: float = key(
         0.1, "Probability spread over the wrong tokens.", is_fraction=True
     )
+    consistency: str | None = key(
+        None,
+        """Whether two views of each sentence are to be predicted alike, which
+        makes an update cost twice as much and helps where there is little
+        text: `r_drop` (other elements dropped in each) or `simcut` (words of
+        the second cut, too); `null` for one view.""",
+        choices=("r_drop", "simcut"),
+    )
+    consistency_weight: float | None = key(
+        None,
+        """Weight of the divergence of the two predictions, the papers' alpha;
+        `null` for theirs, 5 for `r_drop` and 3 for `simcut`.""",
+        is_positive=True,
+    )
+    cut_probability: float = key(
+        0.05,
+        "The share of words that `simcut` cuts.",
+        is_fraction=True,
+        is_positive=True,
+    )
     ema_momentum: float | None = key(
         None,
         """Decay of a moving average of the weights, which is then what is

@@ -1,6 +1,5 @@
 """Cross entropy over real tokens, with label smoothing."""
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -9,11 +8,17 @@ from keras import ops
 
 from relative_attention.argument_checks import is_real
 from relative_attention.ops.custom_gradient import custom_gradient
+from relative_attention.ops.label_smoothing import smoothed_distribution
+from relative_attention.ops.projected_cross_entropy import LossTerms
+from relative_attention.ops.projected_cross_entropy import (
+    projected_cross_entropy,
+)
 from relative_attention.ops.replicas import sum_over_replicas
 from relative_attention.ops.token_log_likelihood import label_logit
 from relative_attention.ops.token_log_likelihood import log_normalizer
 from relative_attention.ops.token_log_likelihood import map_row_chunks
 from relative_attention.ops.token_log_likelihood import token_weights
+from relative_attention.ops.token_scores import TokenScores
 from relative_attention.tensor_type import Tensor
 from relative_attention.training.label_checks import check_known_labels
 from relative_attention.training.label_checks import check_label_shapes
@@ -108,14 +113,9 @@ class MaskedCrossEntropy(keras.losses.Loss):
     ) -> Tensor:
         check_label_shapes(y_true, y_pred, sample_weight)
         vocabulary_size = y_pred.shape[-1]
-        labels = ops.cast(y_true, "int32")
-        weights = token_weights(y_true, sample_weight)
-        is_checked = check_known_labels(
-            y_true, vocabulary_size, anywhere=self.check_labels
+        labels, weights = self._labels_and_weights(
+            y_true, vocabulary_size, sample_weight
         )
-        if self.check_labels and not is_checked:
-            weights = poison_wrong_labels(y_true, vocabulary_size, weights)
-            labels = ops.clip(labels, 0, vocabulary_size - 1)
         if num_tokens is None:
             num_tokens = sum_over_replicas(ops.sum(weights))
         # No token at all: the sum is 0, and so is the mean.
@@ -126,6 +126,79 @@ class MaskedCrossEntropy(keras.losses.Loss):
             ops.reshape(weights, (-1,)),
             self.label_smoothing,
         )
+
+    def score_projection(
+        self,
+        y_true: Tensor,
+        hidden: Tensor,
+        embeddings: Tensor,
+        bias: Tensor | None,
+        sample_weight: Tensor | None,
+        num_tokens: Tensor,
+        **terms: Any,
+    ) -> TokenScores:
+        """Computes the loss of logits that are never there all at once.
+
+        The same as the loss of the logits `hidden embeddings^T + bias`.
+
+        Args:
+            y_true: int tensor `(B, T)` of labels, 0 where there is none.
+            hidden: float tensor `(C, B, T, D)`, of `C` copies of the batch.
+            embeddings: float tensor `(V, D)`.
+            bias: float tensor `(V,)`, or `None`.
+            sample_weight: optional float tensor `(B,)` or `(B, T)`.
+            num_tokens: float scalar to divide by.
+            **terms: of `LossTerms`, how the copies count.
+
+        Returns:
+            `TokenScores`.
+
+        Raises:
+            ValueError: as a call.
+        """
+        vocabulary_size = embeddings.shape[0]
+        check_label_shapes(
+            y_true,
+            keras.KerasTensor((*hidden.shape[1:3], vocabulary_size)),
+            sample_weight,
+        )
+        labels, weights = self._labels_and_weights(
+            y_true, vocabulary_size, sample_weight
+        )
+        copies, hidden_dim = hidden.shape[0], hidden.shape[-1]
+        loss, negative_log_likelihoods, matches = projected_cross_entropy(
+            ops.reshape(hidden, (copies, -1, hidden_dim)),
+            embeddings,
+            bias,
+            ops.reshape(labels, (-1,)),
+            ops.reshape(weights, (-1,)),
+            # No token at all: the sum is 0, and so is the mean.
+            ops.where(num_tokens == 0, 1.0, num_tokens),
+            LossTerms(self.label_smoothing, **terms),
+        )
+        shape = ops.shape(y_true)
+        return TokenScores(
+            loss,
+            ops.reshape(negative_log_likelihoods, shape),
+            ops.reshape(matches, shape),
+        )
+
+    def _labels_and_weights(
+        self,
+        y_true: Tensor,
+        vocabulary_size: int,
+        sample_weight: Tensor | None,
+    ) -> tuple[Tensor, Tensor]:
+        """Returns labels that are ids, and weights, nan where they were not."""
+        labels = ops.cast(y_true, "int32")
+        weights = token_weights(y_true, sample_weight)
+        is_checked = check_known_labels(
+            y_true, vocabulary_size, anywhere=self.check_labels
+        )
+        if self.check_labels and not is_checked:
+            weights = poison_wrong_labels(y_true, vocabulary_size, weights)
+            labels = ops.clip(labels, 0, vocabulary_size - 1)
+        return labels, weights
 
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments that the loss was made with."""
@@ -152,39 +225,29 @@ def _weighted_sum(
     """
     dtype = logits.dtype
     vocabulary_size = logits.shape[-1]
-    confidence = 1 - label_smoothing
-    low_confidence = label_smoothing / max(vocabulary_size - 1, 1)
-    # What the smoothed distribution cannot avoid, tensor2tensor's constant.
-    entropy = -sum(
-        count * p * math.log(p)
-        for count, p in (
-            (1, confidence),
-            (vocabulary_size - 1, low_confidence),
-        )
-        if p > 0
-    )
+    low, peak, entropy = smoothed_distribution(label_smoothing, vocabulary_size)
 
     def row_losses(logits: Tensor, labels: Tensor) -> Tensor:
         # `q` adds up to 1, so the normalizer stands alone.
         return (
             log_normalizer(logits)
-            - (confidence - low_confidence) * label_logit(logits, labels)
-            - low_confidence * ops.sum(logits, axis=-1)
+            - peak * label_logit(logits, labels)
+            - low * ops.sum(logits, axis=-1)
             - entropy
         )
 
     def row_gradients(
         logits: Tensor, labels: Tensor, weights: Tensor
     ) -> Tensor:
-        # `p - low_confidence` everywhere, and the rest of `q` at the label.
+        # `p - low` everywhere, and the rest of `q` at the label.
         probabilities = ops.softmax(logits, axis=-1)
         gradients = ops.scatter_update(
-            (probabilities - low_confidence) * weights[:, None],
+            (probabilities - low) * weights[:, None],
             ops.stack(
                 [ops.arange(ops.shape(labels)[0], dtype="int32"), labels],
                 axis=1,
             ),
-            (low_confidence - confidence) * weights,
+            -peak * weights,
             reduction="add",
         )
         return ops.cast(gradients, dtype)

@@ -9,6 +9,7 @@ from relative_attention.ops.token_log_likelihood import label_logit
 from relative_attention.ops.token_log_likelihood import log_normalizer
 from relative_attention.ops.token_log_likelihood import map_row_chunks
 from relative_attention.ops.token_log_likelihood import token_weights
+from relative_attention.ops.token_scores import TokenScores
 from relative_attention.tensor_type import Tensor
 from relative_attention.training.label_checks import check_known_labels
 from relative_attention.training.label_checks import check_label_shapes
@@ -28,13 +29,16 @@ class Perplexity(keras.metrics.Metric):
 
     Call arguments:
         y_true: int tensor `(B, T)` of labels, 0 where there is none.
-        y_pred: float tensor `(B, T, V)` of logits.
+        y_pred: float tensor `(B, T, V)` of logits, or `TokenScores`.
         sample_weight: optional float tensor `(B,)` or `(B, T)`.
 
     Raises:
         ValueError: if a shape is wrong, or an id is not in `[0, V)` and that
             is seen outside a graph; in one `MaskedCrossEntropy` checks ids.
     """
+
+    # Whether a step may leave out the logits; see `TokenScores`.
+    takes_token_scores = True
 
     def __init__(self, name: str = "perplexity", dtype: Any = None) -> None:
         super().__init__(name=name, dtype=dtype)
@@ -43,9 +47,15 @@ class Perplexity(keras.metrics.Metric):
     def update_state(
         self,
         y_true: Tensor,
-        y_pred: Tensor,
+        y_pred: Tensor | TokenScores,
         sample_weight: Tensor | None = None,
     ) -> None:
+        if isinstance(y_pred, TokenScores):
+            self.negative_log_likelihood.update_state(
+                y_pred.negative_log_likelihoods,
+                sample_weight=token_weights(y_true, sample_weight),
+            )
+            return
         check_label_shapes(y_true, y_pred, sample_weight)
         check_known_labels(y_true, y_pred.shape[-1])
         weights = token_weights(y_true, sample_weight)

@@ -1,0 +1,109 @@
+"""A Transformer's decoder, a position at a time, from a cache."""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from relative_attention.models.token_id_model import TokenIdModel
+from relative_attention.ops.masks import padding_mask
+from relative_attention.tensor_type import Tensor
+
+
+class DecodingSteps(TokenIdModel):
+    """The part of `Transformer` that search and sampling call.
+
+    The layers, and `encode`, `_embed` and `_project`, are those of
+    `Transformer`.
+    """
+
+    decoder_blocks: list[Any]
+    decoder_norm: keras.layers.Layer | None
+    decoder_positions: keras.layers.Layer | None
+    target_embedding: keras.layers.Layer
+    encode: Any
+    _embed: Any
+    _project: Any
+
+    def start_cache(self, source_token_ids: Tensor) -> dict[str, Any]:
+        """Encodes, and prepares the cache that `decode_step` extends.
+
+        Args:
+            source_token_ids: int tensor `(B, S)`.
+
+        Returns:
+            Dict: `"source_padding_mask"` `(B, S)` and `"blocks"`, a list of
+            what `TransformerDecoderBlock.start_cache` returns. The first axis
+            of every tensor is that of the sentences.
+        """
+        encoder_outputs = self.encode(source_token_ids)
+        return {
+            "source_padding_mask": padding_mask(source_token_ids),
+            "blocks": [
+                block.start_cache(encoder_outputs)
+                for block in self.decoder_blocks
+            ],
+        }
+
+    def merge_cache(self, cache: dict[str, Any]) -> dict[str, Any]:
+        """Merges the cache of every block.
+
+        See `RelativeSelfAttention.merge_cache`.
+
+        Args:
+            cache: what `start_cache` or `decode_step` returned.
+        """
+        blocks = [
+            block.merge_cache(block_cache)
+            for block, block_cache in zip(self.decoder_blocks, cache["blocks"])
+        ]
+        return {**cache, "blocks": blocks}
+
+    def decode_step(
+        self,
+        token_ids: Tensor,
+        cache: dict[str, Any],
+        position: int | Tensor,
+        ancestors: Tensor | None = None,
+    ) -> tuple[Tensor, dict[str, Any]]:
+        """Computes the logits of the next token from one token and the cache.
+
+        Args:
+            token_ids: int tensor `(B, M)`: the token at `position` of each of
+                `M` hypotheses a sentence; `start_token_id` at the first.
+            cache: what `start_cache`, `merge_cache` or the step before
+                returned.
+            position: int scalar, absolute, 0 first.
+            ancestors: int tensor `(B, M, position + 1)`: `ancestors[b, m, p]`
+                is the beam that wrote position `p` of beam `m`'s history.
+                Defaults to `None`: each beam wrote its own. See
+                `RelativeSelfAttention.decode_step`.
+
+        Returns:
+            Pair of logits `(B, M, V)` and the cache, one position longer.
+        """
+        # All `M` tokens are at one position: embedded as rows of length 1.
+        batch_size, num_beams = ops.shape(token_ids)
+        hidden = self._embed(
+            self.target_embedding,
+            self.decoder_positions,
+            ops.reshape(token_ids, (-1, 1)),
+            start_position=position,
+        )
+        hidden = ops.reshape(
+            hidden, (batch_size, num_beams, self.config.hidden_dim)
+        )
+        blocks = []
+        for block, block_cache in zip(self.decoder_blocks, cache["blocks"]):
+            hidden, block_cache = block.decode_step(
+                hidden,
+                block_cache,
+                position,
+                ancestors=ancestors,
+                source_padding_mask=cache["source_padding_mask"],
+            )
+            blocks.append(block_cache)
+        if self.decoder_norm is not None:
+            hidden = self.decoder_norm(hidden)
+        logits = self._project(hidden, is_decoding_step=True)
+        return logits, {**cache, "blocks": blocks}
