@@ -71,7 +71,7 @@ class Consistency:
         weight = self.weight
         if weight is None:
             object.__setattr__(self, "weight", _WEIGHTS[self.kind])
-        elif not is_real(weight) or weight <= 0:
+        elif not is_real(weight) or not weight > 0:
             raise ValueError(
                 "`weight` of a Consistency must be positive. Received: "
                 f"{weight!r}."
@@ -128,7 +128,8 @@ class Consistency:
         """
         import tensorflow as tf
 
-        stream = 2 * replica_number() + number
-        seed = [self.seed * _STREAMS + stream, tf.cast(update, "int64")]
-        draws = tf.random.stateless_uniform(shape, tf.cast(seed, "int64"))
+        stream = 2 * tf.cast(replica_number(), "int64") + number
+        first = self.seed * _STREAMS + stream
+        seed = tf.stack([first, tf.cast(update, "int64")])
+        draws = tf.random.stateless_uniform(shape, seed)
         return draws >= self.cut_probability
