@@ -23,6 +23,12 @@ def check_values(recipe: "Recipe") -> None:
     for section in ("data", "vocabulary", "training", "decoding"):
         check_section(getattr(recipe, section), section)
     _check_vocabulary(recipe)
+    if recipe.data.tokenized and recipe.data.target_language is not None:
+        raise InputError(
+            "`data.target_language` is for BLEU by Moses' tokeniser, which "
+            "texts that are tokenised already (`data.tokenized`) cannot take. "
+            f"Received: {recipe.data.target_language!r}."
+        )
     training = recipe.training
     if training.steps is None and training.epochs is None:
         raise InputError(

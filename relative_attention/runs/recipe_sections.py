@@ -46,6 +46,13 @@ class DataSection:
         is translated must be tokenised alike, what comes out is tokenised, and
         BLEU is that of the tokens.""",
     )
+    target_language: str | None = key(
+        None,
+        """Code of the language of `target`, such as `de`, with which the
+        results have BLEU of lowercased text by Moses' tokeniser too, beside
+        sacreBLEU's.""",
+        may_change=True,
+    )
     held_out: int = key(
         1000,
         """Lines held out where there is no validation text; at most a tenth of
