@@ -189,10 +189,19 @@ class TrainingSection:
     adam_beta_2: float = key(
         0.98, "Decay of Adam's mean of squared gradients.", is_fraction=True
     )
+    adam_epsilon: float = key(
+        1e-9,
+        """What Adam adds to the root of its mean of squared gradients, before
+        the correction of their beginning, as in tensor2tensor. fairseq adds it
+        after, and 1e-8: the same once `adam_beta_2` to the power of the update
+        is next to nothing.""",
+        is_positive=True,
+    )
     gradient_clip: float | None = key(
         None,
-        """Greatest length of the gradient, all weights together; `null` for no
-        limit.""",
+        """Greatest length of the gradient of the mean loss of a token, all
+        weights together; `null` for no limit. fairseq's `--clip-norm` is the
+        same, which divides by the number of tokens before.""",
         is_positive=True,
     )
     label_smoothing: float = key(

@@ -67,6 +67,7 @@ def test_override_replaces_one_value(recipe):
             "data.target_language=de data.tokenized=true",
             "`data.target_language`.* tokenised already .*'de'",
         ),
+        ("training.adam_epsilon=0", "adam_epsilon` must be positive"),
         ("training.minutes=0", "`training.minutes` must be positive"),
         ("training.learning_rate_scale=0", "scale` must be positive"),
         ("decoding.num_beams=0", "`decoding.num_beams` must be at least 1"),
