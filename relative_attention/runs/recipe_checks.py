@@ -10,6 +10,7 @@ from relative_attention.settings import check_section
 
 if TYPE_CHECKING:
     from relative_attention.runs.recipe import Recipe
+    from relative_attention.runs.recipe_sections import TrainingSection
 
 
 def check_values(recipe: "Recipe") -> None:
@@ -42,12 +43,7 @@ def check_values(recipe: "Recipe") -> None:
             f"Received: {training.average_last} and "
             f"{training.keep_checkpoints}."
         )
-    if training.average_last and training.ema_momentum is not None:
-        raise InputError(
-            "`training.average_last` and `training.ema_momentum` are two "
-            "ways to average weights: choose one. Received: "
-            f"{training.average_last} and {training.ema_momentum}."
-        )
+    _check_averages(training)
     if training.best_by == "bleu" and training.bleu_every != 1:
         raise InputError(
             "`training.best_by: bleu` needs BLEU at every validation, "
@@ -62,6 +58,25 @@ def _check_name(name: str) -> None:
         raise InputError(
             "`name` must be the name of a folder, without slashes. "
             f"Received: {name!r}."
+        )
+
+
+def _check_averages(training: "TrainingSection") -> None:
+    """Checks that weights are averaged in one way, if at all."""
+    chosen = {
+        f"`training.{name}`": value
+        for name, value in (
+            ("average_last", training.average_last or None),
+            ("average_epochs", training.average_epochs or None),
+            ("ema_momentum", training.ema_momentum),
+        )
+        if value is not None
+    }
+    if len(chosen) > 1:
+        raise InputError(
+            f"{' and '.join(chosen)} are {len(chosen)} ways to average "
+            "weights: choose one. Received: "
+            f"{' and '.join(map(str, chosen.values()))}."
         )
 
 

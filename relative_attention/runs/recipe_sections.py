@@ -250,6 +250,14 @@ class TrainingSection:
         at_least=0,
         may_change=True,
     )
+    average_epochs: int = key(
+        0,
+        """How many of the last passes over the corpus the finished model is
+        the mean of, each as it was at its end, whenever checkpoints are saved;
+        `0`: see `average_last`. What the last passes left is kept as weights
+        alone.""",
+        at_least=0,
+    )
     best_by: str = key(
         "loss",
         """What the best model has: the lowest validation `loss` or the highest

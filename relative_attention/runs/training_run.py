@@ -11,6 +11,7 @@ from relative_attention.models import Transformer
 from relative_attention.runs.batch_budget import UpdateSize
 from relative_attention.runs.batch_budget import choose_batch_tokens
 from relative_attention.runs.build_model import build_model
+from relative_attention.runs.callbacks.epoch_weights import EpochWeights
 from relative_attention.runs.callbacks.monitoring import draw_curves
 from relative_attention.runs.callbacks.monitoring import monitoring_callbacks
 from relative_attention.runs.callbacks.run_progress import RunProgress
@@ -89,6 +90,7 @@ class TrainingRun:
             self.output,
             checkpoint_bytes(self.model),
             training.keep_checkpoints,
+            4 * self.model.count_params() * training.average_epochs,
         )
         if self.cluster.is_chief:
             save_config(self.model.config, self.recipe.decoding, self.output)
@@ -159,12 +161,9 @@ class TrainingRun:
                 "them. Train anew with a lower `training.learning_rate_scale`, "
                 "or with `training.gradient_clip`."
             )
-        average_last = self.recipe.training.average_last
-        if average_last:
-            average_checkpoints(
-                self.progress.checkpointer.steps()[-average_last:],
-                self.output / "model.safetensors",
-            )
+        averaged = self._averaged_weights()
+        if averaged:
+            average_checkpoints(averaged, self.output / "model.safetensors")
         return write_results(
             self.output,
             self.recipe,
@@ -173,6 +172,20 @@ class TrainingRun:
             load_translator(self.output),
             self.data,
         )
+
+    def _averaged_weights(self) -> list[pathlib.Path]:
+        """Returns what the finished model is the mean of, if of anything."""
+        training, progress = self.recipe.training, self.progress
+        if training.average_last:
+            return progress.checkpointer.steps()[-training.average_last :]
+        paths = self._epoch_weights.last(progress.step)
+        if training.average_epochs > len(paths):
+            self.report(
+                f"only {len(paths)} of the {training.average_epochs} passes of "
+                "`training.average_epochs` came to an end: the finished model "
+                f"is {'their mean' if paths else 'the best by validation'}"
+            )
+        return paths
 
     def _update_size(self) -> UpdateSize:
         training = self.recipe.training
@@ -272,6 +285,15 @@ class TrainingRun:
             signals,
             # Other updates would see other batches.
             run={"update_tokens": self.size.update_tokens},
+            epoch_weights=self._epoch_weights,
+        )
+
+    @functools.cached_property
+    def _epoch_weights(self) -> EpochWeights:
+        return EpochWeights(
+            self.output,
+            self.recipe.training.average_epochs,
+            lambda step: step % self._steps_per_pass == 0,
         )
 
     def _callbacks(self) -> list[keras.callbacks.Callback]:
