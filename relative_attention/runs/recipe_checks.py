@@ -44,6 +44,12 @@ def check_values(recipe: "Recipe") -> None:
             f"{training.keep_checkpoints}."
         )
     _check_averages(training)
+    if training.bidirectional_steps and not recipe.vocabulary.joint:
+        raise InputError(
+            "`training.bidirectional_steps` needs `vocabulary.joint: true`: "
+            "what is source in one direction is target in the other. Received: "
+            f"{training.bidirectional_steps} and vocabulary.joint: false."
+        )
     if training.best_by == "bleu" and training.bleu_every != 1:
         raise InputError(
             "`training.best_by: bleu` needs BLEU at every validation, "

@@ -123,7 +123,18 @@ class TrainingSection:
         may_change=True,
     )
     epochs: int | None = key(
-        None, "Passes over the corpus.", at_least=1, may_change=True
+        None,
+        """Passes over the corpus, after `bidirectional_steps`.""",
+        at_least=1,
+        may_change=True,
+    )
+    bidirectional_steps: int = key(
+        0,
+        """Updates at the beginning that learn both directions, each pair as it
+        is and swapped, before those of the one direction (Ding et al., 2021).
+        Schedule and optimizer go through, validations are of the one direction
+        all along. Needs `vocabulary.joint`.""",
+        at_least=0,
     )
     minutes: float | None = key(
         None,

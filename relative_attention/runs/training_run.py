@@ -82,6 +82,7 @@ class TrainingRun:
             self.recipe.model_config(
                 len(self.data.target_vocabulary)
             ).start_token_id,
+            training.bidirectional_steps,
         )
         # After steps were tried: what they drew must not change the weights.
         keras.utils.set_random_seed(training.seed)
@@ -206,13 +207,15 @@ class TrainingRun:
             )
 
     def _description(self) -> str:
-        size = self.size
+        size, num_steps = self.size, self.recipe.training.bidirectional_steps
+        start = f"; the first {num_steps:,} updates learn both directions"
+        start *= num_steps > 0
         return (
             f"model: {self.model.count_params():,} parameters; "
             f"{self._steps_per_pass:,} updates a pass over the corpus, "
             f"of {size.update_tokens:,} tokens on {size.num_replicas} "
             f"device{'s' * (size.num_replicas > 1)}, each in {size.num_parts} "
-            f"part{'s' * (size.num_parts > 1)}"
+            f"part{'s' * (size.num_parts > 1)}{start}"
         )
 
     def _fit(self) -> None:
@@ -293,8 +296,13 @@ class TrainingRun:
         return EpochWeights(
             self.output,
             self.recipe.training.average_epochs,
-            lambda step: step % self._steps_per_pass == 0,
+            self._is_pass_end,
         )
+
+    def _is_pass_end(self, step: int) -> bool:
+        """Returns whether a pass ends, of those in the one direction."""
+        own = step - self.recipe.training.bidirectional_steps
+        return own > 0 and own % self._steps_per_pass == 0
 
     def _callbacks(self) -> list[keras.callbacks.Callback]:
         """Returns the callbacks, each after those whose logs it reads."""
