@@ -50,19 +50,7 @@ def add_parser(subparsers: Subparsers) -> None:
         action="store_true",
         help="ignore case in BLEU and chrF; TER always does",
     )
-    parser.add_argument(
-        "--tokenizer",
-        choices=("13a", "moses"),
-        default="13a",
-        help="of BLEU: sacreBLEU's 13a, or Moses' of the references' "
-        "`--language`, which papers on small corpora have, most of them with "
-        "`--lowercase`; cased 13a is printed beside it",
-    )
-    parser.add_argument(
-        "--language",
-        metavar="CODE",
-        help="such as `de`, for `--tokenizer moses`",
-    )
+    _add_tokenizer(parser)
     parser.add_argument(
         "--hypotheses", metavar="F", help="also write the translations here"
     )
@@ -95,6 +83,23 @@ def add_parser(subparsers: Subparsers) -> None:
         help="of the bootstrap (default: 1000)",
     )
     add_decoding_options(parser)
+
+
+def _add_tokenizer(parser: argparse.ArgumentParser) -> None:
+    """Adds the options that name the tokeniser of BLEU."""
+    parser.add_argument(
+        "--tokenizer",
+        choices=("13a", "moses"),
+        default="13a",
+        help="of BLEU: sacreBLEU's 13a, or Moses' of the references' "
+        "`--language`, which papers on small corpora have, most of them with "
+        "`--lowercase`; cased 13a is printed beside it",
+    )
+    parser.add_argument(
+        "--language",
+        metavar="CODE",
+        help="such as `de`, for `--tokenizer moses`",
+    )
 
 
 def _run(options: argparse.Namespace) -> None:

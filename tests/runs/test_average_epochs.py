@@ -8,6 +8,8 @@ import pytest
 import relative_attention as ra
 from relative_attention.models.weights import load_arrays
 from relative_attention.runs.run_files import clear_run
+from tests.runs.conftest import train_quickly
+from tests.small_run import RECIPE
 
 MODEL = "model.safetensors"
 # Few updates a pass, so that a short run ends several.
@@ -20,21 +22,25 @@ PASSES = (
 
 
 @pytest.fixture(scope="module")
-def steps_per_pass(corpus, tmp_path_factory):
-    from tests.runs.conftest import train_quickly
-    from tests.small_run import RECIPE
-
-    lines = []
-    train_quickly(
+def all_kept(corpus, tmp_path_factory):
+    """Folder and updates of a run of four passes that keeps each update."""
+    output = tmp_path_factory.mktemp("all") / "run"
+    results = train_quickly(
         ra.Recipe.from_mapping(RECIPE),
-        tmp_path_factory.mktemp("pass") / "run",
+        output,
         corpus,
         "training.batch_tokens=4096",
-        "training.steps=1",
-        report=lines.append,
+        "training.steps=null",
+        "training.epochs=4",
+        "training.save_every=1",
+        "training.keep_checkpoints=99",
     )
-    (line,) = [line for line in lines if "updates a pass" in line]
-    return int(line.split(" updates a pass")[0].split()[-1])
+    return output, results["steps"]
+
+
+@pytest.fixture(scope="module")
+def steps_per_pass(all_kept):
+    return all_kept[1] // 4
 
 
 @pytest.fixture
@@ -59,22 +65,9 @@ def epochs_of(output):
 
 
 @pytest.fixture(scope="module")
-def expected(corpus, steps_per_pass, tmp_path_factory):
-    """Mean of the checkpoints at the ends of the passes 2 and 3, all kept."""
-    from tests.runs.conftest import train_quickly
-    from tests.small_run import RECIPE
-
-    output = tmp_path_factory.mktemp("all") / "run"
-    steps = 3 * steps_per_pass + 1
-    train_quickly(
-        ra.Recipe.from_mapping(RECIPE),
-        output,
-        corpus,
-        "training.batch_tokens=4096",
-        f"training.steps={steps}",
-        "training.save_every=1",
-        f"training.keep_checkpoints={steps}",
-    )
+def expected(all_kept, steps_per_pass):
+    """Mean of what the passes 2 and 3 ended with."""
+    output, _ = all_kept
     ends = [
         load_arrays(
             output / f"checkpoints/step-{number * steps_per_pass:08}" / MODEL
