@@ -265,8 +265,8 @@ class TrainingSection:
         0,
         """How many of the last passes over the corpus the finished model is
         the mean of, each as it was at its end, whenever checkpoints are saved;
-        `0`: see `average_last`. What the last passes left is kept as weights
-        alone.""",
+        `0`: see `average_last`. Those of `bidirectional_steps` do not count.
+        What the last passes left is kept as weights alone.""",
         at_least=0,
     )
     best_by: str = key(
