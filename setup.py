@@ -77,6 +77,7 @@ setuptools.setup(
         "numpy>=2.4",
         "PyYAML>=6.0.3",
         "sacrebleu>=2.6",
+        "sacremoses>=0.2",
         "safetensors>=0.8",
         "sentencepiece>=0.2.3",
         "tabulate>=0.10",

@@ -18,6 +18,7 @@ RECIPE = {
         "validation_target": "validation.de",
         "test_source": "test.en",
         "test_target": "test.de",
+        "target_language": "de",
     },
     "vocabulary": {"size": 400},
     "model": {

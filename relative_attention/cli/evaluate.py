@@ -50,6 +50,7 @@ def add_parser(subparsers: Subparsers) -> None:
         action="store_true",
         help="ignore case in BLEU and chrF; TER always does",
     )
+    _add_tokenizer(parser)
     parser.add_argument(
         "--hypotheses", metavar="F", help="also write the translations here"
     )
@@ -84,6 +85,23 @@ def add_parser(subparsers: Subparsers) -> None:
     add_decoding_options(parser)
 
 
+def _add_tokenizer(parser: argparse.ArgumentParser) -> None:
+    """Adds the options that name the tokeniser of BLEU."""
+    parser.add_argument(
+        "--tokenizer",
+        choices=("13a", "moses"),
+        default="13a",
+        help="of BLEU: sacreBLEU's 13a, or Moses' of the references' "
+        "`--language`, which papers on small corpora have, most of them with "
+        "`--lowercase`; cased 13a is printed beside it",
+    )
+    parser.add_argument(
+        "--language",
+        metavar="CODE",
+        help="such as `de`, for `--tokenizer moses`",
+    )
+
+
 def _run(options: argparse.Namespace) -> None:
     """Runs the command."""
     from relative_attention.atomic_files import atomic_file
@@ -96,6 +114,7 @@ def _run(options: argparse.Namespace) -> None:
     how: dict[str, Any] = {
         "metrics": options.metrics,
         "lowercase": options.lowercase,
+        "tokenize": _tokenizer(options),
     }
     translations = _translations(translator_of(options), sources)
     hypotheses = [translation.text for translation in translations]
@@ -106,6 +125,8 @@ def _run(options: argparse.Namespace) -> None:
         columns = sentence_scores(hypotheses, references, **how)
         columns["model"] = [translation.score for translation in translations]
         _write_columns(columns, options.sentence_scores)
+    if options.tokenizer != "13a" and "bleu" in options.metrics:
+        print(*corpus_scores(hypotheses, references, ["bleu"]).values())
     for score in corpus_scores(hypotheses, references, **how).values():
         print(score, flush=True)
     systems = {options.model_directory: hypotheses}
@@ -123,6 +144,27 @@ def _run(options: argparse.Namespace) -> None:
         systems, references, num_resamples=options.resamples, **how
     )
     print(f"\n{bootstrap_table(results)}")
+
+
+def _tokenizer(options: argparse.Namespace) -> str:
+    """Returns the name that `corpus_scores` has for the tokeniser."""
+    if options.tokenizer == "moses":
+        return f"moses-{options.language}"
+    return options.tokenizer
+
+
+def _check_tokenizer(options: argparse.Namespace) -> None:
+    """Raises `InputError` unless language and tokeniser go together."""
+    from relative_attention.evaluation import check_moses
+
+    if (options.tokenizer == "moses") != (options.language is not None):
+        raise InputError(
+            "`--tokenizer moses` and `--language` go together: the code of "
+            "the references' language, such as `de`. Received: --tokenizer "
+            f"{options.tokenizer}, --language {options.language}."
+        )
+    if options.language is not None:
+        check_moses(options.language)
 
 
 def _write_columns(columns: Mapping[str, Sequence[float]], path: str) -> None:
@@ -148,7 +190,11 @@ def _plot(
 
     scores = {
         name: bleu_by_length(
-            sources, hypotheses, references, lowercase=options.lowercase
+            sources,
+            hypotheses,
+            references,
+            lowercase=options.lowercase,
+            tokenize=_tokenizer(options),
         )
         for name, hypotheses in systems.items()
     }
@@ -172,6 +218,7 @@ def _read(
         check_output(path)
     if options.plot:
         check_matplotlib()
+    _check_tokenizer(options)
     try:
         check_bootstrap(options.resamples)
     except ValueError as error:

@@ -7,6 +7,7 @@ from relative_attention.evaluation.corpus_bleu import Bleu
 from relative_attention.evaluation.corpus_bleu import corpus_bleu
 from relative_attention.evaluation.corpus_scores import CorpusScore
 from relative_attention.evaluation.corpus_scores import corpus_scores
+from relative_attention.evaluation.moses_tokenizer import check_moses
 from relative_attention.evaluation.paired_bootstrap import BootstrapResult
 from relative_attention.evaluation.paired_bootstrap import check_bootstrap
 from relative_attention.evaluation.paired_bootstrap import paired_bootstrap
@@ -20,6 +21,7 @@ __all__ = [
     "bleu_by_length",
     "bootstrap_table",
     "check_bootstrap",
+    "check_moses",
     "corpus_bleu",
     "corpus_scores",
     "paired_bootstrap",

@@ -3,9 +3,8 @@
 import dataclasses
 from collections.abc import Sequence
 
-import sacrebleu
-
 from relative_attention.argument_checks import checked_sentences
+from relative_attention.evaluation.moses_tokenizer import bleu_metric
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,8 +35,8 @@ def corpus_bleu(
         hypotheses: list of strings, detokenised.
         references: list of strings, as many.
         lowercase: bool. Whether to ignore case. Defaults to `False`.
-        tokenize: string. The name of sacreBLEU's tokeniser. Defaults to
-            `"13a"`, that of the WMT evaluations.
+        tokenize: string. The name of a tokeniser, see `corpus_scores`.
+            Defaults to `"13a"`, that of the WMT evaluations.
 
     Returns:
         `Bleu`.
@@ -45,6 +44,7 @@ def corpus_bleu(
     Raises:
         TypeError: if one of them is no list of strings.
         ValueError: if the numbers of lines differ or there is none.
+        InputError: if Moses' tokeniser is asked for and cannot be had.
 
     Reference:
      - [Post, 2018](https://arxiv.org/abs/1804.08771)
@@ -57,6 +57,6 @@ def corpus_bleu(
             f"lines, at least one. Received: {len(hypotheses)} and "
             f"{len(references)}."
         )
-    metric = sacrebleu.metrics.BLEU(lowercase=lowercase, tokenize=tokenize)
+    metric = bleu_metric(lowercase, tokenize, effective_order=False)
     score = metric.corpus_score(hypotheses, [references])
     return Bleu(score.score, metric.get_signature().format())

@@ -43,8 +43,10 @@ def corpus_scores(
             to all.
         lowercase: bool. Whether BLEU and chrF ignore case; TER, as sacreBLEU
             has it, always does. Defaults to `False`.
-        tokenize: string. The name of sacreBLEU's tokeniser for BLEU. Defaults
-            to `"13a"`, that of the WMT evaluations.
+        tokenize: string. The name of sacreBLEU's tokeniser for BLEU; or
+            `"moses-de"`, `"moses-fr"` and so on for Moses' of that language,
+            which many papers have, most of them lowercased. Defaults to
+            `"13a"`, that of the WMT evaluations.
 
     Returns:
         Dict of metric to `CorpusScore`, in the order of `metrics`.
@@ -52,6 +54,8 @@ def corpus_scores(
     Raises:
         ValueError: if the numbers of lines differ, there is none, or a metric
             is unknown.
+        InputError: if `sacremoses` is not installed or does not know the
+            language.
 
     Example:
     >>> for score in corpus_scores(hypotheses, references).values():

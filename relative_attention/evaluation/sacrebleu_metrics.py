@@ -6,6 +6,7 @@ import sacrebleu
 
 from relative_attention.argument_checks import checked_sentences
 from relative_attention.did_you_mean import did_you_mean
+from relative_attention.evaluation.moses_tokenizer import bleu_metric
 
 METRICS = ("bleu", "chrf", "ter")
 
@@ -23,7 +24,8 @@ def sacrebleu_metrics(
         lowercase: bool. Whether BLEU and chrF ignore case; TER, as sacreBLEU
             has it, always does, and its signature says so. Defaults to
             `False`.
-        tokenize: string. The name of BLEU's tokeniser. Defaults to `"13a"`.
+        tokenize: string. The name of BLEU's tokeniser, see `corpus_scores`.
+            Defaults to `"13a"`.
         effective_order: bool. Whether BLEU leaves out n-grams longer than the
             sentence, for scores of single sentences. Defaults to `False`.
 
@@ -32,6 +34,7 @@ def sacrebleu_metrics(
 
     Raises:
         ValueError: if a name is unknown or there is none.
+        InputError: if Moses' tokeniser cannot be had.
     """
     if isinstance(names, str) or not names:
         raise ValueError(
@@ -46,11 +49,7 @@ def sacrebleu_metrics(
                 f"Known: {', '.join(METRICS)}."
             )
     made = {
-        "bleu": lambda: sacrebleu.metrics.BLEU(
-            lowercase=lowercase,
-            tokenize=tokenize,
-            effective_order=effective_order,
-        ),
+        "bleu": lambda: bleu_metric(lowercase, tokenize, effective_order),
         "chrf": lambda: sacrebleu.metrics.CHRF(lowercase=lowercase),
         "ter": sacrebleu.metrics.TER,
     }

@@ -33,8 +33,7 @@ def build_model(
     config = recipe.model_config(len(data.target_vocabulary), source_size)
     model = Transformer(config, dtype=precision)
     model.compile(
-        # Beta 1 and epsilon: Shaw et al. (2018), section 4.1; tensor2tensor
-        # has the same.
+        # Beta 1: Shaw et al. (2018), section 4.1; tensor2tensor has the same.
         optimizer=AveragingAdam(
             TransformerSchedule(
                 config.hidden_dim,
@@ -45,7 +44,7 @@ def build_model(
             ema_momentum=training.ema_momentum,
             beta_1=0.9,
             beta_2=training.adam_beta_2,
-            epsilon=1e-9,
+            epsilon=training.adam_epsilon,
             global_clipnorm=training.gradient_clip,
         ),
         loss=MaskedCrossEntropy(training.label_smoothing),

@@ -7,7 +7,10 @@ from relative_attention.errors import InputError
 
 
 def check_disk_space(
-    directory: pathlib.Path, checkpoint_bytes: int, num_checkpoints: int
+    directory: pathlib.Path,
+    checkpoint_bytes: int,
+    num_checkpoints: int,
+    other_bytes: int = 0,
 ) -> None:
     """Refuses a run whose checkpoints would fill the disk.
 
@@ -19,11 +22,13 @@ def check_disk_space(
         directory: The path of the run, which exists.
         checkpoint_bytes: An integer, the size of a checkpoint.
         num_checkpoints: An integer, how many are kept.
+        other_bytes: An integer, the size of what else is kept. Defaults to
+            `0`.
 
     Raises:
         InputError: if there is less space than that.
     """
-    needed = (num_checkpoints + 2) * checkpoint_bytes
+    needed = (num_checkpoints + 2) * checkpoint_bytes + other_bytes
     there = sum(
         file.stat().st_size
         for file in directory.rglob("*.safetensors")
@@ -31,10 +36,11 @@ def check_disk_space(
     )
     free = shutil.disk_usage(directory).free
     if free + there < needed:
+        others = f", and {_size(other_bytes)} of epochs" if other_bytes else ""
         raise InputError(
             f"The disk of {directory} has {_size(free)} free; the run needs "
             f"{_size(needed - there)}: {num_checkpoints + 2} checkpoints of "
-            f"{_size(checkpoint_bytes)}. Free some, choose another "
+            f"{_size(checkpoint_bytes)}{others}. Free some, choose another "
             "`--output`, or lower `training.keep_checkpoints`."
         )
 

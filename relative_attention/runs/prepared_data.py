@@ -13,6 +13,7 @@ from relative_attention.data import TokenBatches
 from relative_attention.data import TokenCorpus
 from relative_attention.data import TokenVocabulary
 from relative_attention.data import Vocabulary
+from relative_attention.data.bidirectional_start import BidirectionalStart
 from relative_attention.data.vocabulary_kinds import AnyVocabulary
 from relative_attention.runs.initial_weights import InitialWeights
 from relative_attention.runs.recipe import Recipe
@@ -27,11 +28,12 @@ class Batches:
     """The batches of a run.
 
     Attributes:
-        train: `TokenBatches` to learn from.
+        train: `TokenBatches` to learn from, with a `BidirectionalStart` or
+            without.
         validation: `TokenBatches` to validate on.
     """
 
-    train: TokenBatches
+    train: TokenBatches | BidirectionalStart
     validation: TokenBatches
 
 
@@ -62,6 +64,7 @@ class PreparedData:
         validation_tokens: int,
         seed: int,
         start_token_id: int = 0,
+        bidirectional_steps: int = 0,
     ) -> Batches:
         """Divides the ids into batches of these numbers of tokens.
 
@@ -71,9 +74,16 @@ class PreparedData:
             seed: An integer, of the order of the training batches.
             start_token_id: An integer, the id that the decoder's inputs start
                 with. Defaults to `0`.
+            bidirectional_steps: An integer, how many training steps learn both
+                directions. Defaults to `0`.
         """
+        train = TokenBatches(
+            self.train_corpus, train_tokens, seed, start_token_id
+        )
         return Batches(
-            TokenBatches(self.train_corpus, train_tokens, seed, start_token_id),
+            BidirectionalStart(train, bidirectional_steps)
+            if bidirectional_steps
+            else train,
             TokenBatches(
                 self.validation_corpus, validation_tokens, seed, start_token_id
             ),

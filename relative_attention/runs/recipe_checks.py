@@ -10,6 +10,7 @@ from relative_attention.settings import check_section
 
 if TYPE_CHECKING:
     from relative_attention.runs.recipe import Recipe
+    from relative_attention.runs.recipe_sections import TrainingSection
 
 
 def check_values(recipe: "Recipe") -> None:
@@ -23,6 +24,12 @@ def check_values(recipe: "Recipe") -> None:
     for section in ("data", "vocabulary", "training", "decoding"):
         check_section(getattr(recipe, section), section)
     _check_vocabulary(recipe)
+    if recipe.data.tokenized and recipe.data.target_language is not None:
+        raise InputError(
+            "`data.target_language` is for BLEU by Moses' tokeniser, which "
+            "texts that are tokenised already (`data.tokenized`) cannot take. "
+            f"Received: {recipe.data.target_language!r}."
+        )
     training = recipe.training
     if training.steps is None and training.epochs is None:
         raise InputError(
@@ -36,11 +43,12 @@ def check_values(recipe: "Recipe") -> None:
             f"Received: {training.average_last} and "
             f"{training.keep_checkpoints}."
         )
-    if training.average_last and training.ema_momentum is not None:
+    _check_averages(training)
+    if training.bidirectional_steps and not recipe.vocabulary.joint:
         raise InputError(
-            "`training.average_last` and `training.ema_momentum` are two "
-            "ways to average weights: choose one. Received: "
-            f"{training.average_last} and {training.ema_momentum}."
+            "`training.bidirectional_steps` needs `vocabulary.joint: true`: "
+            "what is source in one direction is target in the other. Received: "
+            f"{training.bidirectional_steps} and vocabulary.joint: false."
         )
     if training.consistency is None and training.consistency_weight is not None:
         raise InputError(
@@ -62,6 +70,25 @@ def _check_name(name: str) -> None:
         raise InputError(
             "`name` must be the name of a folder, without slashes. "
             f"Received: {name!r}."
+        )
+
+
+def _check_averages(training: "TrainingSection") -> None:
+    """Checks that weights are averaged in one way, if at all."""
+    chosen = {
+        f"`training.{name}`": value
+        for name, value in (
+            ("average_last", training.average_last or None),
+            ("average_epochs", training.average_epochs or None),
+            ("ema_momentum", training.ema_momentum),
+        )
+        if value is not None
+    }
+    if len(chosen) > 1:
+        raise InputError(
+            f"{' and '.join(chosen)} are {len(chosen)} ways to average "
+            "weights: choose one. Received: "
+            f"{' and '.join(map(str, chosen.values()))}."
         )
 
 

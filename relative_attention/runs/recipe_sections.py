@@ -46,6 +46,13 @@ class DataSection:
         is translated must be tokenised alike, what comes out is tokenised, and
         BLEU is that of the tokens.""",
     )
+    target_language: str | None = key(
+        None,
+        """Code of the language of `target`, such as `de`, with which the
+        results have BLEU of lowercased text by Moses' tokeniser too, beside
+        sacreBLEU's.""",
+        may_change=True,
+    )
     held_out: int = key(
         1000,
         """Lines held out where there is no validation text; at most a tenth of
@@ -116,7 +123,18 @@ class TrainingSection:
         may_change=True,
     )
     epochs: int | None = key(
-        None, "Passes over the corpus.", at_least=1, may_change=True
+        None,
+        """Passes over the corpus, after `bidirectional_steps`.""",
+        at_least=1,
+        may_change=True,
+    )
+    bidirectional_steps: int = key(
+        0,
+        """Updates at the beginning that learn both directions, each pair as it
+        is and swapped, before those of the one direction (Ding et al., 2021).
+        Schedule and optimizer go through, validations are of the one direction
+        all along. Needs `vocabulary.joint`.""",
+        at_least=0,
     )
     minutes: float | None = key(
         None,
@@ -182,10 +200,19 @@ class TrainingSection:
     adam_beta_2: float = key(
         0.98, "Decay of Adam's mean of squared gradients.", is_fraction=True
     )
+    adam_epsilon: float = key(
+        1e-9,
+        """What Adam adds to the root of its mean of squared gradients, before
+        the correction of their beginning, as in tensor2tensor. fairseq adds it
+        after, and 1e-8: the same once `adam_beta_2` to the power of the update
+        is next to nothing.""",
+        is_positive=True,
+    )
     gradient_clip: float | None = key(
         None,
-        """Greatest length of the gradient, all weights together; `null` for no
-        limit.""",
+        """Greatest length of the gradient of the mean loss of a token, all
+        weights together; `null` for no limit. fairseq's `--clip-norm` is the
+        same, which divides by the number of tokens before.""",
         is_positive=True,
     )
     label_smoothing: float = key(
@@ -253,6 +280,14 @@ class TrainingSection:
         `0`: it is the best by validation.""",
         at_least=0,
         may_change=True,
+    )
+    average_epochs: int = key(
+        0,
+        """How many of the last passes over the corpus the finished model is
+        the mean of, each as it was at its end, whenever checkpoints are saved;
+        `0`: see `average_last`. Those of `bidirectional_steps` do not count.
+        What the last passes left is kept as weights alone.""",
+        at_least=0,
     )
     best_by: str = key(
         "loss",

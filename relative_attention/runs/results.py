@@ -52,7 +52,7 @@ def write_results(
         "minutes": round(last["seconds"] / 60, 1),
         "tokens_per_second": round(sum(speeds) / max(len(speeds), 1)),
         "scores": {
-            name: score_corpus(translator, corpus)
+            name: score_corpus(translator, corpus, recipe.data.target_language)
             for name, corpus in corpora.items()
             if corpus is not None
         },
@@ -80,21 +80,30 @@ def _rounded(value: float) -> float:
 
 
 def score_corpus(
-    translator: Translator, corpus: ParallelCorpus
+    translator: Translator,
+    corpus: ParallelCorpus,
+    target_language: str | None = None,
 ) -> dict[str, Any]:
     """Returns BLEU, cased and not, with sacreBLEU's signatures.
 
     Args:
         translator: A `Translator`.
         corpus: A `ParallelCorpus`, sources and references.
+        target_language: The code of the references' language, for BLEU with
+            Moses' tokeniser too, lowercased. Defaults to `None`, without it.
     """
     from relative_attention.evaluation import corpus_bleu
 
     sources, references = (list(side) for side in zip(*corpus))
     hypotheses = translator.translate(sources)
     scores: dict[str, Any] = {}
-    for name, lowercase in (("bleu", False), ("bleu_lowercased", True)):
-        bleu = corpus_bleu(hypotheses, references, lowercase=lowercase)
+    kinds = [("bleu", False, "13a"), ("bleu_lowercased", True, "13a")]
+    if target_language is not None:
+        kinds.append(
+            ("bleu_moses_lowercased", True, f"moses-{target_language}")
+        )
+    for name, lowercase, tokenize in kinds:
+        bleu = corpus_bleu(hypotheses, references, lowercase, tokenize)
         scores[name] = round(bleu.score, 2)
         scores[f"{name}_signature"] = bleu.signature
     return scores

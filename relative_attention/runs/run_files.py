@@ -44,6 +44,7 @@ _PATTERNS = [
                 "tokens.sentencepiece",
             )
         ),
+        "epochs/step-*.safetensors",
         *(
             f"checkpoints/{kind}-*/{name}"
             for kind in ("step", "stop", "damaged-step", "damaged-stop")

@@ -55,8 +55,13 @@ def find_inputs(
             deleted, so that all texts are read again.
 
     Raises:
-        InputError: if a file is missing or unusable.
+        InputError: if a file is missing or unusable, or the tokeniser of
+            `data.target_language` is.
     """
+    if recipe.data.target_language is not None:
+        from relative_attention.evaluation import check_moses
+
+        check_moses(recipe.data.target_language)
     known: dict[str, str] = {}
     if resume:
         known = recorded_files(output) or files_of_ids(

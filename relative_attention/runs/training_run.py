@@ -11,6 +11,7 @@ from relative_attention.models import Transformer
 from relative_attention.runs.batch_budget import UpdateSize
 from relative_attention.runs.batch_budget import choose_batch_tokens
 from relative_attention.runs.build_model import build_model
+from relative_attention.runs.callbacks.epoch_weights import EpochWeights
 from relative_attention.runs.callbacks.monitoring import draw_curves
 from relative_attention.runs.callbacks.monitoring import monitoring_callbacks
 from relative_attention.runs.callbacks.run_progress import RunProgress
@@ -81,6 +82,7 @@ class TrainingRun:
             self.recipe.model_config(
                 len(self.data.target_vocabulary)
             ).start_token_id,
+            training.bidirectional_steps,
         )
         # After steps were tried: what they drew must not change the weights.
         keras.utils.set_random_seed(training.seed)
@@ -89,6 +91,7 @@ class TrainingRun:
             self.output,
             checkpoint_bytes(self.model),
             training.keep_checkpoints,
+            4 * self.model.count_params() * training.average_epochs,
         )
         if self.cluster.is_chief:
             save_config(self.model.config, self.recipe.decoding, self.output)
@@ -159,12 +162,9 @@ class TrainingRun:
                 "them. Train anew with a lower `training.learning_rate_scale`, "
                 "or with `training.gradient_clip`."
             )
-        average_last = self.recipe.training.average_last
-        if average_last:
-            average_checkpoints(
-                self.progress.checkpointer.steps()[-average_last:],
-                self.output / "model.safetensors",
-            )
+        averaged = self._averaged_weights()
+        if averaged:
+            average_checkpoints(averaged, self.output / "model.safetensors")
         return write_results(
             self.output,
             self.recipe,
@@ -173,6 +173,20 @@ class TrainingRun:
             load_translator(self.output),
             self.data,
         )
+
+    def _averaged_weights(self) -> list[pathlib.Path]:
+        """Returns what the finished model is the mean of, if of anything."""
+        training, progress = self.recipe.training, self.progress
+        if training.average_last:
+            return progress.checkpointer.steps()[-training.average_last :]
+        paths = self._epoch_weights.last(progress.step)
+        if training.average_epochs > len(paths):
+            self.report(
+                f"only {len(paths)} of the {training.average_epochs} passes of "
+                "`training.average_epochs` came to an end: the finished model "
+                f"is {'their mean' if paths else 'the best by validation'}"
+            )
+        return paths
 
     def _update_size(self) -> UpdateSize:
         training = self.recipe.training
@@ -193,13 +207,15 @@ class TrainingRun:
             )
 
     def _description(self) -> str:
-        size = self.size
+        size, num_steps = self.size, self.recipe.training.bidirectional_steps
+        start = f"; the first {num_steps:,} updates learn both directions"
+        start *= num_steps > 0
         return (
             f"model: {self.model.count_params():,} parameters; "
             f"{self._steps_per_pass:,} updates a pass over the corpus, "
             f"of {size.update_tokens:,} tokens on {size.num_replicas} "
             f"device{'s' * (size.num_replicas > 1)}, each in {size.num_parts} "
-            f"part{'s' * (size.num_parts > 1)}"
+            f"part{'s' * (size.num_parts > 1)}{start}"
         )
 
     def _fit(self) -> None:
@@ -272,7 +288,21 @@ class TrainingRun:
             signals,
             # Other updates would see other batches.
             run={"update_tokens": self.size.update_tokens},
+            epoch_weights=self._epoch_weights,
         )
+
+    @functools.cached_property
+    def _epoch_weights(self) -> EpochWeights:
+        return EpochWeights(
+            self.output,
+            self.recipe.training.average_epochs,
+            self._is_pass_end,
+        )
+
+    def _is_pass_end(self, step: int) -> bool:
+        """Returns whether a pass ends, of those in the one direction."""
+        own = step - self.recipe.training.bidirectional_steps
+        return own > 0 and own % self._steps_per_pass == 0
 
     def _callbacks(self) -> list[keras.callbacks.Callback]:
         """Returns the callbacks, each after those whose logs it reads."""

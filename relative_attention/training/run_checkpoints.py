@@ -34,6 +34,10 @@ class RunCheckpoints:
         """Returns the folders of the checkpoints, the oldest first."""
         return [path for path in self.all() if path.name.startswith("step")]
 
+    def oldest_step(self) -> int:
+        """Returns the step of the oldest checkpoint, 0 where there is none."""
+        return min(map(_step, self.steps()), default=0)
+
     def all(self) -> list[pathlib.Path]:
         """Returns all folders, those of runs that were told to stop too.
 

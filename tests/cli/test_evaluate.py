@@ -42,6 +42,21 @@ def test_every_metric_is_printed_with_its_signature(
     assert re.findall("^[^ ]+", out, re.M) == ["BLEU", "chrF2", "TER"]
 
 
+def test_moses_tokeniser_is_printed_beside_cased_13a(
+    run, trained, texts, translations, references
+):
+    options = ("--tokenizer", "moses", "--language", "de", "--lowercase")
+    status, out, _ = run(
+        "evaluate", trained, *texts, *options, "--metrics", "bleu"
+    )
+    assert status == 0
+    hypotheses = [t.text for t in translations]
+    cased = ra.corpus_bleu(hypotheses, references)
+    moses = ra.corpus_bleu(hypotheses, references, True, "moses-de")
+    assert out == f"{cased}\n{moses}\n"
+    assert "case:mixed" in out and "case:lc|eff:no|tok:moses-de" in out
+
+
 def test_sentence_scores_are_written_with_the_models(
     run, trained, texts, translations, references, tmp_path
 ):
@@ -162,6 +177,9 @@ def test_missing_matplotlib_is_named_before_any_translation(
             "`--compare TARGET` is compared with itself",
         ),
         (["--resamples", "39"], "`num_resamples` must be at least 40"),
+        (["--tokenizer", "moses"], "go together.*moses, --language None"),
+        (["--language", "de"], "go together.*--tokenizer 13a, --language de"),
+        (["--tokenizer", "moses", "--language", "german"], "Known: as, bn"),
         (["--hypotheses", "FOLDER"], "FOLDER is a folder"),
         (["--sentence-scores", "FOLDER"], "FOLDER is a folder"),
         (["--plot", "FOLDER"], "FOLDER is a folder"),

@@ -35,9 +35,17 @@ OVERRIDES = [
 ]
 
 
-def test_two_devices_of_a_recipe_are_one(recipe, corpus, tmp_path):
+@pytest.mark.parametrize("bidirectional_steps", [0, 5], ids=str)
+def test_two_devices_of_a_recipe_are_one(
+    bidirectional_steps, recipe, corpus, tmp_path
+):
     recipe = recipe.override(
-        [*OVERRIDES, "training.steps=12", "training.validate_every=6"]
+        [
+            *OVERRIDES,
+            "training.steps=12",
+            "training.validate_every=6",
+            f"training.bidirectional_steps={bidirectional_steps}",
+        ]
     )
     file = tmp_path / "recipe.yaml"
     file.write_text(yaml.safe_dump(recipe.to_mapping()))

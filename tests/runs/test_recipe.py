@@ -63,6 +63,11 @@ def test_override_replaces_one_value(recipe):
         ("training.steps=null", "`training.steps` or `training.epochs`"),
         ("training.average_last=9", "must not exceed"),
         ("training.label_smoothing=1", "`training.label_smoothing` must be in"),
+        (
+            "data.target_language=de data.tokenized=true",
+            "`data.target_language`.* tokenised already .*'de'",
+        ),
+        ("training.adam_epsilon=0", "adam_epsilon` must be positive"),
         ("training.minutes=0", "`training.minutes` must be positive"),
         ("training.learning_rate_scale=0", "scale` must be positive"),
         ("decoding.num_beams=0", "`decoding.num_beams` must be at least 1"),
@@ -72,7 +77,7 @@ def test_override_replaces_one_value(recipe):
 )
 def test_wrong_value_is_refused_by_name(assignment, message, recipe):
     with pytest.raises(ra.InputError, match=message):
-        recipe.override([assignment])
+        recipe.override(assignment.split())
 
 
 def test_unknown_recipe_names_the_nearest():

@@ -33,6 +33,14 @@ def copy(quick_run, tmp_path):
     return shutil.copytree(quick_run, tmp_path / "run")
 
 
+def test_unknown_target_language_is_refused_before_any_work(
+    recipe, corpus, tmp_path
+):
+    with pytest.raises(ra.InputError, match="Received: 'dd'.*Known: as"):
+        train_small(recipe, tmp_path / "run", corpus, "data.target_language=dd")
+    assert not (tmp_path / "run").exists()
+
+
 @pytest.mark.parametrize("arguments", [{}, {"overwrite": True}], ids=str)
 def test_wrong_data_loses_nothing_of_an_earlier_run(
     arguments, copy, recipe, corpus

@@ -16,6 +16,7 @@ from relative_attention.models.weights import load_arrays
 from relative_attention.runs import training_run
 from relative_attention.runs.cluster import Cluster
 from relative_attention.runs.prepared_data import prepare_data
+from relative_attention.runs.results import score_corpus
 from relative_attention.runs.run_directory import claim_run_directory
 from relative_attention.training import read_training_table
 
@@ -79,9 +80,35 @@ def test_results_have_curve_scores_and_origin(trained):
     ]
     assert "tok:13a" in results["scores"]["test"]["bleu_signature"]
     assert "case:lc" in results["scores"]["test"]["bleu_lowercased_signature"]
+    for scores in results["scores"].values():
+        assert "tok:moses-de" in scores["bleu_moses_lowercased_signature"]
     assert results["seed"] == 1
     assert results["hardware"]
     assert results["precision"] == "float32"
+
+
+def test_results_have_moses_bleu_where_the_language_is_given(
+    trained, monkeypatch
+):
+    lines = ["eins Zwei drei vier, fünf.", "sechs sieben acht neun zehn"]
+    references = [line.lower() for line in lines]
+    monkeypatch.setattr(
+        ra.Translator, "translate", lambda self, sources: list(lines)
+    )
+    translator = ra.load_translator(trained)
+    pairs = list(zip(["one", "two"], references))
+    assert score_corpus(translator, pairs).keys() == {
+        "bleu",
+        "bleu_signature",
+        "bleu_lowercased",
+        "bleu_lowercased_signature",
+    }
+    scores = score_corpus(translator, pairs, "de")
+    assert scores["bleu"] < scores["bleu_moses_lowercased"] == 100
+    assert (
+        "case:lc|eff:no|tok:moses-de"
+        in (scores["bleu_moses_lowercased_signature"])
+    )
 
 
 def test_finished_model_is_the_one_with_the_best_validation_loss(trained):

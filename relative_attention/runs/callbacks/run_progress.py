@@ -10,6 +10,7 @@ import keras
 
 from relative_attention.models.weights import save_weights
 from relative_attention.runs.callbacks.checkpointer import Checkpointer
+from relative_attention.runs.callbacks.epoch_weights import EpochWeights
 from relative_attention.runs.callbacks.run_history import RunHistory
 from relative_attention.runs.callbacks.run_state import Record
 from relative_attention.runs.callbacks.run_state import RunState
@@ -24,11 +25,11 @@ from relative_attention.training.stop_signals import StopSignals
 class RunProgress(keras.callbacks.Callback):
     """Counts the steps of a run, saves what it has reached, and ends it.
 
-    It wires `Checkpointer`, `RunHistory`, `SaveInterval` and `StopRule` to
-    what `fit` calls:
+    It wires `Checkpointer`, `EpochWeights`, `RunHistory`, `SaveInterval` and
+    `StopRule` to what `fit` calls:
 
-    - after an update: a checkpoint, if one is due, or if the run was told to
-      stop, which then ends;
+    - after an update: the weights, if an epoch ends with it; a checkpoint, if
+      one is due, or if the run was told to stop, which then ends;
     - after a validation: the best weights so far as `best.safetensors` and
       `model.safetensors`, a checkpoint, then `history.json` and
       `training.csv`; and the end, if the rule says so.
@@ -45,6 +46,7 @@ class RunProgress(keras.callbacks.Callback):
             whether a validation follows.
         signals: A `StopSignals`, entered. Defaults to `None`.
         run: A dict for JSON of what must be the same when the run goes on.
+        epoch_weights: An `EpochWeights`. Defaults to `None`: none are kept.
 
     Attributes:
         step: The number of updates that are done.
@@ -60,6 +62,7 @@ class RunProgress(keras.callbacks.Callback):
         validate_at: Callable[[int], bool],
         signals: StopSignals | None = None,
         run: dict[str, Any] | None = None,
+        epoch_weights: EpochWeights | None = None,
     ) -> None:
         super().__init__()
         self.directory = directory
@@ -73,6 +76,7 @@ class RunProgress(keras.callbacks.Callback):
         self.save_interval = SaveInterval(
             training.save_every, training.save_minutes
         )
+        self.epoch_weights = epoch_weights
         self.stop_rule = StopRule(training.early_stopping, training.minutes)
         self.step = 0
         self.unvalidated: Record | None = None
@@ -113,6 +117,8 @@ class RunProgress(keras.callbacks.Callback):
         self, batch: int, logs: Mapping[str, Any] | None = None
     ) -> None:
         self.step += 1
+        if self.epoch_weights is not None and self.cluster.is_chief:
+            self.epoch_weights.save(self.model, self.step)
         if self.validate_at(self.step):
             # The validation ends with a checkpoint; but it may be long, and
             # who is told to stop in it must not lose these logs.
@@ -181,6 +187,8 @@ class RunProgress(keras.callbacks.Callback):
             run=self.checkpointer.run,
         )
         self.checkpointer.save(self.model, state, kind)
+        if self.epoch_weights is not None and self.cluster.is_chief:
+            self.epoch_weights.prune(self.checkpointer.oldest_step())
 
     def _write_history(self) -> None:
         if self.cluster.is_chief:

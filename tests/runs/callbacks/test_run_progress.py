@@ -9,6 +9,7 @@ import pytest
 
 import relative_attention as ra
 from relative_attention.models.weights import load_arrays
+from relative_attention.runs.callbacks.epoch_weights import EpochWeights
 from relative_attention.runs.callbacks.run_progress import RunProgress
 from relative_attention.runs.recipe_sections import TrainingSection
 from relative_attention.training import AveragingAdam
@@ -145,6 +146,35 @@ def test_checkpoints_between_validations(start, tmp_path):
     assert not (tmp_path / "checkpoints").exists()
     progress.on_train_batch_end(1, {"loss": 1.0})
     assert names(tmp_path / "checkpoints") == ["step-00000002"]
+
+
+def test_ends_of_epochs_stay_as_long_as_a_checkpoint_needs_them(
+    start, model, tmp_path
+):
+    progress = start(keep_checkpoints=2)
+    ends = EpochWeights(tmp_path, 2, lambda step: step % 2 == 0)
+    progress.epoch_weights = ends
+
+    def steps(paths):
+        return [int(path.stem.removeprefix("step-")) for path in paths]
+
+    # Epochs end with every second update, checkpoints come after every third.
+    train(progress, 1.0, 2.0, 3.0, 4.0)
+    assert names(tmp_path / "checkpoints") == ["step-00000009", "step-00000012"]
+    # From 9, whose last two are 6 and 8, a run may go on or end.
+    assert sorted(steps((tmp_path / "epochs").iterdir())) == [6, 8, 10, 12]
+    assert steps(ends.last(12)) == [10, 12]
+    assert steps(ends.last(9)) == [6, 8]
+    for path, value in zip(ends.last(9), (2.0, 3.0)):
+        for array in load_arrays(path).values():
+            np.testing.assert_array_equal(array, value)
+
+
+def test_machine_that_is_not_the_chief_keeps_no_epochs(start, tmp_path):
+    progress = start(is_chief=False)
+    progress.epoch_weights = EpochWeights(tmp_path, 2, lambda step: True)
+    train(progress, 1.0)
+    assert not (tmp_path / "epochs").exists()
 
 
 def test_full_disk_keeps_the_checkpoint_before(start, tmp_path, monkeypatch):
