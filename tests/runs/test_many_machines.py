@@ -35,9 +35,15 @@ OVERRIDES = [
 ]
 
 
-def test_two_devices_of_a_recipe_are_one(recipe, corpus, tmp_path):
+@pytest.mark.parametrize("sampling", [0.0, 0.2], ids=["plain", "sampled"])
+def test_two_devices_of_a_recipe_are_one(sampling, recipe, corpus, tmp_path):
     recipe = recipe.override(
-        [*OVERRIDES, "training.steps=12", "training.validate_every=6"]
+        [
+            *OVERRIDES,
+            "training.steps=12",
+            "training.validate_every=6",
+            f"vocabulary.sampling={sampling}",
+        ]
     )
     file = tmp_path / "recipe.yaml"
     file.write_text(yaml.safe_dump(recipe.to_mapping()))
