@@ -28,7 +28,7 @@ def vocabulary():
 
 @pytest.fixture(scope="module")
 def lines():
-    return sentences(1100)
+    return sentences(1200)
 
 
 @pytest.fixture(scope="module")
