@@ -24,10 +24,10 @@ class SubwordSampling:
     """Spells training text at random, so that a model meets many spellings.
 
     Each merge of byte pairs is left out with a probability at each step
-    (BPE-dropout), which breaks some words into smaller pieces: with 0.1, as
-    in the paper, text takes about a fifth more tokens. `TokenBatches` draws
-    each pair anew in every epoch; what is validated and translated stays as
-    the vocabulary encodes it.
+    (BPE-dropout), which breaks some words into smaller pieces, and so makes
+    text longer (`growth`); the paper has 0.1. `TokenBatches` draws each pair
+    anew in every epoch; what is validated and translated stays as the
+    vocabulary encodes it.
 
     What is drawn is a function of the key, the pair and its side alone, and
     starts from the cached ids: the text is not read again, and nothing is
