@@ -35,6 +35,7 @@ _PACKAGE_OF = {
     "preset_training": "models",
     "presets": "models",
     "ParallelCorpus": "data",
+    "SubwordSampling": "data",
     "SubwordVocabulary": "data",
     "TokenVocabulary": "data",
     "TokenBatches": "data",

@@ -10,7 +10,7 @@ import pathlib
 import relative_attention as ra
 
 # In tokens, ends of sentences included; leaves out hardly a pair of Multi30k.
-_MAX_LENGTH = 100
+MAX_LENGTH = 100
 
 
 def add_data_argument(parser: argparse.ArgumentParser) -> None:
@@ -71,7 +71,7 @@ def prepare_corpus(
         ra.Vocabulary.train(lines, vocabulary_size).save(file)
     vocabulary = ra.Vocabulary.load(file)
     tokens = ra.TokenCorpus.prepare(
-        corpus, vocabulary, vocabulary, _MAX_LENGTH, folder / "tokens"
+        corpus, vocabulary, vocabulary, MAX_LENGTH, folder / "tokens"
     )
     return vocabulary, tokens
 

@@ -2,6 +2,7 @@
 
 from relative_attention.data.length_buckets import length_buckets
 from relative_attention.data.parallel_corpus import ParallelCorpus
+from relative_attention.data.subword_sampling import SubwordSampling
 from relative_attention.data.subword_vocabulary import SubwordVocabulary
 from relative_attention.data.token_batches import TokenBatches
 from relative_attention.data.token_corpus import TokenCorpus
@@ -10,6 +11,7 @@ from relative_attention.data.vocabulary import Vocabulary
 
 __all__ = [
     "ParallelCorpus",
+    "SubwordSampling",
     "SubwordVocabulary",
     "TokenBatches",
     "TokenCorpus",

@@ -45,6 +45,7 @@ class BidirectionalStart:
             self.batches.batch_tokens,
             self.batches.seed,
             self.batches.start_token_id,
+            self.batches.sampling,
         )
 
     def train_batch(self, step: int) -> Batch:

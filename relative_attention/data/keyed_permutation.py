@@ -82,8 +82,8 @@ def _encrypt(
     low_mask, high_mask = _ones(low), _ones(high)
     left, right = values >> low, values & low_mask
     for first, second in _ROUND_KEYS:
-        left = left ^ (_mix(right + (keys + first)) & high_mask)
-        right = right ^ (_mix(left + (keys + second)) & low_mask)
+        left = left ^ (mixed_bits(right + (keys + first)) & high_mask)
+        right = right ^ (mixed_bits(left + (keys + second)) & low_mask)
     return (left << low) | right
 
 
@@ -92,7 +92,7 @@ def _ones(bits: np.ndarray) -> np.ndarray:
     return (np.uint64(1) << bits) - np.uint64(1)
 
 
-def _mix(values: np.ndarray) -> np.ndarray:
+def mixed_bits(values: np.ndarray) -> np.ndarray:
     """Returns a hash of each number: the last steps of SplitMix64."""
     for shift, multiplier in zip((30, 27), _MULTIPLIERS):
         values = (values ^ (values >> np.uint64(shift))) * multiplier

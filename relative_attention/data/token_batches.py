@@ -5,18 +5,19 @@ import functools
 from collections.abc import Callable
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
-from typing import TypeAlias
 
 import numpy as np
 
 from relative_attention.data.keyed_permutation import keyed_permutation
 from relative_attention.data.length_order import LengthOrder
+from relative_attention.data.padded_batch import Batch
+from relative_attention.data.padded_batch import padded_batch
+from relative_attention.data.sampled_window import SampledWindow
+from relative_attention.data.subword_sampling import SubwordSampling
 from relative_attention.data.token_corpus import TokenCorpus
 
 if TYPE_CHECKING:
     import tensorflow as tf
-
-Batch: TypeAlias = tuple[dict[str, np.ndarray], np.ndarray]
 
 # How many values of the difference between source and target length, in
 # tokens, share a bucket: enough to mix pairs, too few to pad for.
@@ -24,7 +25,9 @@ _BUCKET_WIDTH = 2
 # Where the buckets begin is drawn for each epoch, lest the pairs on two sides
 # of a boundary never meet.
 _BUCKET_OFFSETS = range(_BUCKET_WIDTH)
-_END_ID = 1
+# Steps whose batches are drawn together where text is spelt at random: enough
+# for pairs of one length to be found in them, and soon drawn.
+_WINDOW = 32
 # The difference between the keys of neighbouring buckets: odd, so that no two
 # keys are equal, and with bits well mixed, so that no two are alike.
 _KEY_STEP = np.uint64(0xD1342543DE82EF95)
@@ -44,6 +47,12 @@ class TokenBatches:
     neighbouring differences between source and target length, so that neither
     side of a batch is padded much.
 
+    With `sampling`, the text of a training batch is spelt at random, anew in
+    every epoch, and the pairs of a few steps that follow one another are cut
+    into as many batches by the lengths that were drawn. The budget then allows
+    for how much longer text becomes: a batch has about `batch_tokens`. What is
+    evaluated stays as it is.
+
     `fit` and `evaluate` of a `Transformer` take them, on every backend:
     `model.fit(batches, validation_data=others, epochs=10)`. Elsewhere
     `train_dataset` and `evaluation_dataset` stand for them.
@@ -55,6 +64,8 @@ class TokenBatches:
         seed: int. Seed of the shuffling. Defaults to `0`.
         start_token_id: int. The id that the decoder's inputs start with.
             Defaults to `0`.
+        sampling: `SubwordSampling`, how training text is spelt at random.
+            Defaults to `None`: as the vocabulary encodes it.
     """
 
     def __init__(
@@ -63,13 +74,21 @@ class TokenBatches:
         batch_tokens: int,
         seed: int = 0,
         start_token_id: int = 0,
+        sampling: SubwordSampling | None = None,
     ) -> None:
         self.corpus = corpus
         self.batch_tokens = batch_tokens
         self.seed = seed
         self.start_token_id = start_token_id
+        self.sampling = sampling
         self._order = corpus.length_order
-        self._bounds = _batch_bounds(self._order, batch_tokens)
+        budget = batch_tokens
+        if sampling is not None:
+            budget = int(batch_tokens / sampling.growth(corpus))
+            self._window = functools.lru_cache(maxsize=2)(
+                functools.partial(self._draw_window, sampling)
+            )
+        self._bounds = _batch_bounds(self._order, budget)
         self._bucket_starts = [
             _bucket_starts(self._order, offset) for offset in _BUCKET_OFFSETS
         ]
@@ -100,13 +119,12 @@ class TokenBatches:
             number: int. Number of the batch in the epoch, 0 first.
         """
         if epoch is None:
-            positions = self._positions(number)
-        else:
-            drawn = self._epoch(epoch)
-            positions = drawn.shuffled(
-                self._positions(drawn.batch_order[number])
-            )
-        return np.asarray(self._order.pairs[positions], np.int64)
+            return self._pairs(self._positions(number))
+        if self.sampling is None:
+            return self._shuffled_pairs(epoch, number)
+        window, place = divmod(number, _WINDOW)
+        drawn = self._window(epoch, window)
+        return drawn.pairs[drawn.rows[place]]
 
     def line_numbers(self, step: int) -> list[int]:
         """Returns the lines of the files that a training step learns from.
@@ -120,12 +138,22 @@ class TokenBatches:
         indices = self.batch_indices(*divmod(step, len(self)))
         return sorted(self.corpus.line_numbers[indices].tolist())
 
+    def _pairs(self, positions: np.ndarray) -> np.ndarray:
+        """Returns the pairs at some positions in the order of lengths."""
+        return np.asarray(self._order.pairs[positions], np.int64)
+
+    def _shuffled_pairs(self, epoch: int, number: int) -> np.ndarray:
+        """Returns the pairs of one batch of an epoch, without sampling."""
+        drawn = self._epoch(epoch)
+        positions = self._positions(drawn.batch_order[number])
+        return self._pairs(drawn.shuffled(positions))
+
     def _positions(self, batch: int) -> np.ndarray:
         """Returns the positions of a batch in the order of lengths."""
         return np.arange(self._bounds[batch], self._bounds[batch + 1])
 
     def _draw_epoch(self, epoch: int) -> "_Epoch":
-        # Resumed runs must draw the same: neither the order of these three
+        # Resumed runs must draw the same: neither the order of these
         # draws nor their types may change.
         random = np.random.default_rng([self.seed, epoch])
         return _Epoch(
@@ -135,6 +163,23 @@ class TokenBatches:
             key=random.integers(2**64, dtype=np.uint64),
             # In memory, since it has a number per batch and not per pair.
             batch_order=random.permutation(len(self)).astype(np.uint32),
+            sampling_key=int(random.integers(2**64, dtype=np.uint64)),
+        )
+
+    def _draw_window(
+        self, sampling: SubwordSampling, epoch: int, window: int
+    ) -> SampledWindow:
+        """Draws the text of the batches of some steps of an epoch."""
+        first = window * _WINDOW
+        numbers = range(first, min(first + _WINDOW, len(self)))
+        return SampledWindow.draw(
+            sampling,
+            self.corpus,
+            np.concatenate(
+                [self._shuffled_pairs(epoch, number) for number in numbers]
+            ),
+            len(numbers),
+            (self._epoch(epoch).sampling_key, window),
         )
 
     def batch(self, indices: np.ndarray) -> Batch:
@@ -148,17 +193,7 @@ class TokenBatches:
             id 1 and `"target_token_ids"` int32 `(B, T)` starting with
             `start_token_id`, and labels int32 `(B, T)` ending with id 1.
         """
-        # Imported here, since reading a corpus needs no Keras.
-        from relative_attention.models.decoder_inputs import decoder_inputs
-
-        corpus = self.corpus
-        source = _pad(corpus.source_ids, corpus.source_offsets, indices)
-        labels = _pad(corpus.target_ids, corpus.target_offsets, indices)
-        # Nothing follows an end of sentence, so it is no input.
-        inputs = decoder_inputs(
-            np.where(labels == _END_ID, 0, labels), self.start_token_id
-        )
-        return {"source_token_ids": source, "target_token_ids": inputs}, labels
+        return padded_batch(self.corpus, indices, self.start_token_id)
 
     def train_batch(self, step: int) -> Batch:
         """Returns the batch of a training step, see `batch`.
@@ -166,7 +201,14 @@ class TokenBatches:
         Args:
             step: int. Number of the step over all epochs, 0 first.
         """
-        return self.batch(self.batch_indices(*divmod(int(step), len(self))))
+        epoch, number = divmod(int(step), len(self))
+        if self.sampling is None:
+            return self.batch(self.batch_indices(epoch, number))
+        window, place = divmod(number, _WINDOW)
+        drawn = self._window(epoch, window)
+        return padded_batch(
+            drawn.corpus, drawn.rows[place], self.start_token_id
+        )
 
     def evaluation_batch(self, number: int) -> Batch:
         """Returns a batch of those that hold every pair once, by length.
@@ -206,11 +248,13 @@ class _Epoch:
         key: uint64. Key of the permutations of the buckets.
         batch_order: int array `(num_batches,)`. The batches in the order in
             which they come.
+        sampling_key: int, below 2^64. Key of how the text is spelt.
     """
 
     bucket_starts: np.ndarray
     key: np.uint64
     batch_order: np.ndarray
+    sampling_key: int
 
     def shuffled(self, positions: np.ndarray) -> np.ndarray:
         """Returns where the pairs come from that are shuffled to `positions`.
@@ -295,30 +339,6 @@ def _batch_end(
             break
         length += 1
     return stop
-
-
-def _pad(
-    ids: np.ndarray, offsets: np.ndarray, indices: np.ndarray
-) -> np.ndarray:
-    """Returns sentences with an end of sentence each, padded with 0.
-
-    Args:
-        ids: int array, the ids of all sentences one after another.
-        offsets: int array, the offset of each sentence in `ids`.
-        indices: int array `(B,)`, the sentences to take.
-
-    Returns:
-        Int32 array `(B, T)`, where `T` is the length of the longest sentence,
-        its end included.
-    """
-    starts = offsets[indices]
-    lengths = offsets[indices + 1] - starts
-    columns = np.arange(lengths.max() + 1)
-    is_token = columns < lengths[:, None]
-    rows = np.zeros(is_token.shape, np.int32)
-    rows[is_token] = ids[(starts[:, None] + columns)[is_token]]
-    rows[np.arange(len(rows)), lengths] = _END_ID
-    return rows
 
 
 def _dataset(

@@ -9,6 +9,7 @@ from typing import cast
 from relative_attention.corpora.hold_out import hold_out
 from relative_attention.corpora.hold_out import line_numbers
 from relative_attention.data import ParallelCorpus
+from relative_attention.data import SubwordSampling
 from relative_attention.data import TokenBatches
 from relative_attention.data import TokenCorpus
 from relative_attention.data import TokenVocabulary
@@ -49,6 +50,7 @@ class PreparedData:
         validation: A `ParallelCorpus`, the text of `validation_corpus`.
         test: A `ParallelCorpus` that the finished model is scored on, or
             `None`.
+        sampling: A `SubwordSampling` of the text to learn from, or `None`.
     """
 
     source_vocabulary: AnyVocabulary
@@ -57,6 +59,7 @@ class PreparedData:
     validation_corpus: TokenCorpus
     validation: ParallelCorpus
     test: ParallelCorpus | None
+    sampling: SubwordSampling | None
 
     def batches(
         self,
@@ -78,7 +81,11 @@ class PreparedData:
                 directions. Defaults to `0`.
         """
         train = TokenBatches(
-            self.train_corpus, train_tokens, seed, start_token_id
+            self.train_corpus,
+            train_tokens,
+            seed,
+            start_token_id,
+            self.sampling,
         )
         return Batches(
             BidirectionalStart(train, bidirectional_steps)
@@ -119,7 +126,8 @@ def prepare_data(
         `PreparedData`.
 
     Raises:
-        InputError: if a file is unusable.
+        InputError: if a file is unusable, or the vocabulary of a run that goes
+            on does not allow sampling.
     """
     train, validation, test = _texts(files)
     numbers = {}
@@ -131,6 +139,7 @@ def prepare_data(
     source_vocabulary, target_vocabulary = _vocabularies(
         recipe, train, directory, report, initial_weights, given
     )
+    sampling = subword_sampling(recipe, source_vocabulary, target_vocabulary)
     corpora = {
         name: TokenCorpus.prepare(
             corpus,
@@ -157,6 +166,30 @@ def prepare_data(
         corpora["validation"],
         validation,
         test,
+        sampling,
+    )
+
+
+def subword_sampling(
+    recipe: Recipe,
+    source_vocabulary: AnyVocabulary,
+    target_vocabulary: AnyVocabulary,
+) -> SubwordSampling | None:
+    """Returns how a recipe has text spelt at random, or `None`.
+
+    Args:
+        recipe: A `Recipe`.
+        source_vocabulary: A `Vocabulary`.
+        target_vocabulary: A `Vocabulary`, the same object where it is joint.
+
+    Raises:
+        InputError: if a vocabulary does not allow it.
+    """
+    rate = recipe.vocabulary.sampling
+    if not rate:
+        return None
+    return SubwordSampling(
+        source_vocabulary, target_vocabulary, rate, recipe.data.max_length
     )
 
 

@@ -94,6 +94,12 @@ def _check_averages(training: "TrainingSection") -> None:
 
 def _check_vocabulary(recipe: "Recipe") -> None:
     section = recipe.vocabulary
+    if section.sampling and recipe.data.tokenized:
+        raise InputError(
+            "`vocabulary.sampling` breaks words into pieces, and "
+            "`data.tokenized: true` has whole tokens alone: set one of the "
+            f"two. Received: vocabulary.sampling={section.sampling}."
+        )
     sides = [section.source_model, section.target_model]
     if section.joint and sides != [None, None]:
         raise InputError(

@@ -100,6 +100,14 @@ class VocabularySection:
         else a new one is learnt, and the rows of the pieces that both have are
         kept.""",
     )
+    sampling: float = key(
+        0.0,
+        """Probability of leaving out a merge of byte pairs when training text
+        is encoded, drawn anew each epoch (BPE-dropout; 0.1 in the paper): a
+        model then sees words in many spellings. For SentencePiece vocabularies
+        of byte pairs, as those that are learnt.""",
+        is_fraction=True,
+    )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -11,6 +11,7 @@ from relative_attention.runs.given_vocabulary import named_vocabularies
 from relative_attention.runs.initial_weights import InitialWeights
 from relative_attention.runs.initial_weights import find_initial_weights
 from relative_attention.runs.prepared_data import check_texts
+from relative_attention.runs.prepared_data import subword_sampling
 from relative_attention.runs.recipe import Recipe
 from relative_attention.runs.recipe_sections import DataSection
 from relative_attention.runs.run_files import files_of_ids
@@ -55,8 +56,9 @@ def find_inputs(
             deleted, so that all texts are read again.
 
     Raises:
-        InputError: if a file is missing or unusable, or the tokeniser of
-            `data.target_language` is.
+        InputError: if a file is missing or unusable, the tokeniser of
+            `data.target_language` is, or a vocabulary does not allow the
+            sampling asked for.
     """
     if recipe.data.target_language is not None:
         from relative_attention.evaluation import check_moses
@@ -75,9 +77,14 @@ def find_inputs(
     if initial_weights is not None and recipe.training.start_from is not None:
         directory = str(initial_weights.directory)
         paths[recipe.training.start_from] = directory
+    vocabularies = load_given(recipe, own, output, resume)
+    if initial_weights is not None and initial_weights.keeps_vocabularies:
+        subword_sampling(recipe, *initial_weights.vocabularies)
+    if vocabularies is not None:
+        subword_sampling(recipe, *vocabularies)
     return RunInputs(
         texts,
-        load_given(recipe, own, output, resume),
+        vocabularies,
         initial_weights,
         paths,
     )

@@ -59,8 +59,7 @@ def of_views(model, batch, kind, weight):
         logits = hidden @ tf.transpose(model.output_embedding.embeddings.value)
         first, second = tf.split(logits, 2)
         losses = [
-            ra.MaskedCrossEntropy(0.1)(labels, copy)
-            for copy in (first, second)
+            ra.MaskedCrossEntropy(0.1)(labels, copy) for copy in (first, second)
         ]
         p, q = (tf.nn.log_softmax(copy) for copy in (first, second))
 

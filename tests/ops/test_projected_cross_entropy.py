@@ -172,9 +172,7 @@ def test_blocks_of_rows_give_the_whole(rng, terms):
 def test_large_logits_give_finite_losses(rng, terms):
     arguments = case(terms, rng, scale=100.0)
     loss, *_ = projected_cross_entropy(*tensors(*arguments), terms)
-    np.testing.assert_allclose(
-        float(loss), plain(*arguments, terms), rtol=1e-4
-    )
+    np.testing.assert_allclose(float(loss), plain(*arguments, terms), rtol=1e-4)
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])

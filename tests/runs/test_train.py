@@ -161,19 +161,6 @@ def test_resumed_run_equals_uninterrupted_run(quickly, quick_run, tmp_path):
     assert seconds == sorted(seconds)
 
 
-@pytest.mark.parametrize("kind", ["r_drop", "simcut"])
-def test_resumed_run_of_two_views_equals_uninterrupted_run(
-    kind, quickly, quick_run, tmp_path
-):
-    overrides = (f"training.consistency={kind}", "training.cut_probability=0.3")
-    quickly(tmp_path / "whole", *overrides)
-    quickly(tmp_path / "run", *overrides, "training.steps=3")
-    quickly(tmp_path / "run", *overrides, resume=True)
-    assert_same_weights(tmp_path / "run", tmp_path / "whole", 4)
-    with pytest.raises(AssertionError):
-        assert_same_weights(tmp_path / "run", quick_run, 4)
-
-
 @pytest.mark.large
 @pytest.mark.parametrize("steps", [4, 6])
 def test_resumed_run_of_graphs_equals_uninterrupted_run(
