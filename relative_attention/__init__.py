@@ -51,6 +51,7 @@ _PACKAGE_OF = {
     "relation_tables": "training",
     "load_opennmt_tf": "convert",
     "load_tensor2tensor": "convert",
+    "Ensemble": "decoding",
     "Translator": "decoding",
     "beam_search": "decoding",
     "sample": "decoding",

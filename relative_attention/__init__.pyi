@@ -13,6 +13,7 @@ from relative_attention.data import TokenCorpus as TokenCorpus
 from relative_attention.data import TokenVocabulary as TokenVocabulary
 from relative_attention.data import Vocabulary as Vocabulary
 from relative_attention.data import length_buckets as length_buckets
+from relative_attention.decoding import Ensemble as Ensemble
 from relative_attention.decoding import Translation as Translation
 from relative_attention.decoding import TranslationScore as TranslationScore
 from relative_attention.decoding import Translator as Translator
