@@ -68,6 +68,7 @@ _PACKAGE_OF = {
     "paired_bootstrap": "evaluation",
     "sentence_scores": "evaluation",
     "Recipe": "runs",
+    "distill": "runs",
     "find_recipe": "runs",
     "load_translator": "saving",
     "save_translator": "saving",

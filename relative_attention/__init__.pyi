@@ -65,6 +65,7 @@ from relative_attention.ops import (
     relative_attention_inner as relative_attention_inner,
 )
 from relative_attention.runs import Recipe as Recipe
+from relative_attention.runs import distill as distill
 from relative_attention.runs import find_recipe as find_recipe
 from relative_attention.runs import train as train
 from relative_attention.saving import load_translator as load_translator
