@@ -150,7 +150,9 @@ def _load_teachers(
     teachers: Sequence[pathlib.Path | str], **settings: int | None
 ) -> Translator:
     """Returns one translator of all teachers."""
-    given = {k: value for k, value in settings.items() if value is not None}
+    given: dict[str, Any] = {
+        name: value for name, value in settings.items() if value is not None
+    }
     try:
         return load_translator(list(teachers), **given)
     except ValueError as error:
@@ -257,12 +259,14 @@ def _make_texts(
     # The target is written last.
     if not (output / distilled_text.TARGET).is_file():
         parts = translate_text(translator, corpus.source, directory, report)
-        for name, files in (
-            (distilled_text.SOURCE, [corpus.source, corpus.source]),
-            (distilled_text.TARGET, [corpus.target, *parts]),
-        ):
-            with atomic_file(output / name, "w") as file:
-                for path in files:
-                    file.writelines(f"{line}\n" for line in read_lines(path))
+        _join([corpus.source, corpus.source], output / distilled_text.SOURCE)
+        _join([corpus.target, *parts], output / distilled_text.TARGET)
     for part in directory.glob("part-*.txt"):
         part.unlink()
+
+
+def _join(texts: Sequence[pathlib.Path | str], path: pathlib.Path) -> None:
+    """Writes the lines of several texts, one after the other."""
+    with atomic_file(path, "w") as file:
+        for text in texts:
+            file.writelines(f"{line}\n" for line in read_lines(text))

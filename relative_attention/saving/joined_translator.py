@@ -49,7 +49,7 @@ def _check_same(
             sizes = " and ".join(str(len(vocabulary)) for vocabulary in pair)
             raise InputError(
                 "Models that translate together must have the same "
-                f"vocabulary, byte for byte. Received: {names[0]} and "
+                f"vocabulary. Received: {names[0]} and "
                 f"{names[1]}, whose vocabularies (of {sizes} pieces) differ. "
                 "Train one with the vocabulary of the other, by "
                 "`vocabulary.model`."

@@ -7,7 +7,7 @@ import pytest
 from relative_attention.cli.main import parse
 
 
-@pytest.mark.large
+@pytest.mark.slow
 def test_student_of_two_teachers_is_trained_scored_and_used(
     run, trained, recipe_file, corpus, tmp_path
 ):
