@@ -26,7 +26,7 @@ def check_numbers(model: Any, numbers: Tensor) -> None:
     """
     if np.isfinite(ops.convert_to_numpy(numbers)).all():
         return
-    for name, weight in named_weights(model).items():
+    for name, weight in named_weights(model):
         if not np.isfinite(ops.convert_to_numpy(weight)).all():
             raise NotFiniteError(not_finite(name))
     raise NotFiniteError(

@@ -71,7 +71,7 @@ def export_saved_model(
     check_is_free(directory)
     if warmup:
         check_serving_api()
-    check_finite(named_weights(translator.model), dtype)
+    check_finite(dict(named_weights(translator.model)), dtype)
     import tensorflow as tf
 
     module, signatures = serving_module(

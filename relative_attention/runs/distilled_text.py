@@ -72,17 +72,26 @@ class Distillation:
         """
         before = _read_origin(output)
         if before is None:
+            # What a kill leaves of a file has a dot before its name.
+            if any((output / DIRECTORY).glob("[!.]*")):
+                raise InputError(
+                    f"{output / _ORIGIN} is missing or damaged, so that it is "
+                    f"not known whose translations are beside it. {_WAY_OUT}"
+                )
             return
         now, then = _comparable(dataclasses.asdict(self)), _comparable(before)
         for name, value in now.items():
             if then.get(name) != value:
                 raise InputError(
                     f"{output} holds translations with other {_WORDS[name]}: "
-                    "they would not be of one kind. Pass `--overwrite` to "
-                    "delete them and the run, or choose another `--output`."
+                    f"they would not be of one kind. {_WAY_OUT}"
                 )
 
 
+_WAY_OUT = (
+    "Pass `--overwrite` to delete them and the run, or choose another "
+    "`--output`."
+)
 _WORDS = {
     "teachers": "teachers",
     "num_beams": "`--num-beams`",
@@ -135,10 +144,13 @@ def distilled_from(
 
 
 def _read_origin(output: pathlib.Path | str) -> dict[str, Any] | None:
+    """Returns what `save` wrote, or `None` if it is not there, or damaged."""
     try:
-        return read_json_object(pathlib.Path(output) / _ORIGIN)
-    except (OSError, ValueError):
+        origin = read_json_object(pathlib.Path(output) / _ORIGIN)
+        _comparable(origin)
+    except (OSError, ValueError, LookupError, TypeError):
         return None
+    return origin
 
 
 def _comparable(origin: Mapping[str, Any]) -> dict[str, Any]:

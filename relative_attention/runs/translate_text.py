@@ -54,7 +54,8 @@ def translate_text(
         translations = translator.translate(lines)
         with atomic_file(part, "w") as file:
             file.writelines(f"{line}\n" for line in translations)
-        speed = (num_done - num_before) / (time.monotonic() - begin)
+        seconds = max(time.monotonic() - begin, 1e-3)
+        speed = (num_done - num_before) / seconds
         report(
             f"translated {num_done:,} of {total:,} lines; {speed:,.0f} a "
             f"second, {(total - num_done) / speed / 60:,.0f} minutes left"

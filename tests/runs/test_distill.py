@@ -302,6 +302,20 @@ def test_changed_text_is_refused(distill, recipe, student, texts, tmp_path):
     assert snapshot(student) == before
 
 
+@pytest.mark.large
+@pytest.mark.parametrize("content", [None, "{", "{}", '{"teachers": [3]}'])
+def test_translations_of_unknown_origin_are_refused(distill, student, content):
+    origin = student / "distilled" / "origin.json"
+    if content is None:
+        origin.unlink()
+    else:
+        origin.write_text(content)
+    before = snapshot(student)
+    with pytest.raises(ra.InputError, match="origin.json is .* --overwrite"):
+        distill(student)
+    assert snapshot(student) == before
+
+
 @pytest.mark.parametrize(
     "names, arguments, message",
     [

@@ -80,7 +80,9 @@ def test_vocabularies_of_two_files_are_compared_side_by_side(several, tmp_path):
 
 
 def test_models_whose_vocabularies_differ_are_both_named(several):
-    with pytest.raises(ra.InputError, match="must have the same vocabulary") as error:
+    with pytest.raises(
+        ra.InputError, match="must have the same vocabulary"
+    ) as error:
         ra.load_translator([several / n for n in ("a", "b", "stranger")])
     message = str(error.value)
     assert f"{several / 'a'} and {several / 'stranger'}" in message
