@@ -35,6 +35,15 @@ class Ensemble:
         models: list of `Transformer`, at least one. A model that is there
             twice counts twice.
 
+    Call arguments:
+        inputs: dict of `"source_token_ids"` int `(B, S)` and
+            `"target_token_ids"` int `(B, T)`.
+        training: A boolean to indicate whether dropout is active.
+
+    Returns:
+        Float tensor `(B, T, V)`, the logarithm of the mean probability of the
+        next token; of a single model, its logits.
+
     Raises:
         TypeError: if `models` is no list of `Transformer`.
         ValueError: if there is none, or two differ in the sizes of their
@@ -76,16 +85,7 @@ class Ensemble:
     def __call__(
         self, inputs: dict[str, Tensor], training: bool | None = None
     ) -> Tensor:
-        """Computes the logarithm of the mean probability of the next token.
-
-        Args:
-            inputs: dict of `"source_token_ids"` int `(B, S)` and
-                `"target_token_ids"` int `(B, T)`.
-            training: A boolean to indicate whether dropout is active.
-
-        Returns:
-            Float tensor `(B, T, V)`; of a single model, its logits.
-        """
+        """Computes the logarithm of the mean probability of the next token."""
         return mean_logits(
             [model(inputs, training=training) for model in self.models]
         )
