@@ -14,6 +14,7 @@ from relative_attention.data import TokenCorpus as TokenCorpus
 from relative_attention.data import TokenVocabulary as TokenVocabulary
 from relative_attention.data import Vocabulary as Vocabulary
 from relative_attention.data import length_buckets as length_buckets
+from relative_attention.decoding import Ensemble as Ensemble
 from relative_attention.decoding import Translation as Translation
 from relative_attention.decoding import TranslationScore as TranslationScore
 from relative_attention.decoding import Translator as Translator
@@ -66,6 +67,7 @@ from relative_attention.ops import (
     relative_attention_inner as relative_attention_inner,
 )
 from relative_attention.runs import Recipe as Recipe
+from relative_attention.runs import distill as distill
 from relative_attention.runs import find_recipe as find_recipe
 from relative_attention.runs import train as train
 from relative_attention.saving import load_translator as load_translator

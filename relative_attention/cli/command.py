@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 from typing import Any
+from typing import NoReturn
 from typing import TypeAlias
 
 # At run time the class of argparse takes no parameter.
@@ -40,3 +41,28 @@ def add_model_directory(parser: argparse.ArgumentParser) -> None:
         help="the folder that `train` filled, or the name of a trained model "
         "of the zoo (`relative-attention list`)",
     )
+
+
+def add_models(parser: argparse.ArgumentParser) -> None:
+    """Adds the first arguments of commands that several models work for.
+
+    Options may stand between them; `options.models` is the list of all.
+    """
+    parser.add_argument(
+        "words",
+        nargs="+",
+        metavar="MODEL",
+        help="the folder that `train` filled, or the name of a trained model "
+        "of the zoo (`relative-attention list`); several with the same "
+        "vocabulary work together, by the mean of their probabilities",
+    )
+    parser.set_defaults(settle=_settle_models)
+
+
+def _settle_models(
+    options: argparse.Namespace,
+    words: list[str],
+    error: Callable[[str], NoReturn],
+) -> None:
+    """Takes all words for models."""
+    options.models = words

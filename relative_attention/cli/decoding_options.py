@@ -41,7 +41,7 @@ def add_decoding_options(parser: argparse.ArgumentParser) -> None:
 def translator_of(
     options: argparse.Namespace, more_names: Sequence[str] = ()
 ) -> "Translator":
-    """Returns the translator of a command line's model, set up as it says.
+    """Returns the translator of a command line's models, set up as it says.
 
     Args:
         options: `argparse.Namespace`. The options of the command line.
@@ -56,9 +56,14 @@ def translator_of(
         if getattr(options, name) is not None
     }
     try:
-        return load_translator(options.model_directory, **given)
+        return load_translator(one_or_all(options.models), **given)
     except ValueError as error:
         raise InputError(str(error)) from error
+
+
+def one_or_all(models: list[str]) -> str | list[str]:
+    """Returns a single name as such, as `load_translator` has it."""
+    return models[0] if len(models) == 1 else models
 
 
 def check_nbest(nbest: int, num_beams: int | None = None) -> None:

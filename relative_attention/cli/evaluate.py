@@ -8,7 +8,7 @@ from typing import Any
 
 from relative_attention.cli.command import Subparsers
 from relative_attention.cli.command import add_command
-from relative_attention.cli.command import add_model_directory
+from relative_attention.cli.command import add_models
 from relative_attention.cli.decoding_options import add_decoding_options
 from relative_attention.cli.decoding_options import translator_of
 from relative_attention.cli.output_file import check_output
@@ -35,7 +35,7 @@ def add_parser(subparsers: Subparsers) -> None:
         "relative-attention evaluate runs/my_model --source test.en "
         "--reference test.de --compare runs/other_model",
     )
-    add_model_directory(parser)
+    add_models(parser)
     parser.add_argument("--source", metavar="F", required=True)
     parser.add_argument("--reference", metavar="F", required=True)
     parser.add_argument(
@@ -129,7 +129,7 @@ def _run(options: argparse.Namespace) -> None:
         print(*corpus_scores(hypotheses, references, ["bleu"]).values())
     for score in corpus_scores(hypotheses, references, **how).values():
         print(score, flush=True)
-    systems = {options.model_directory: hypotheses}
+    systems = {_name(options.models): hypotheses}
     for name, other in others.items():
         systems[name] = (
             other
@@ -165,6 +165,11 @@ def _check_tokenizer(options: argparse.Namespace) -> None:
         )
     if options.language is not None:
         check_moses(options.language)
+
+
+def _name(models: Sequence[str]) -> str:
+    """Returns what tables and pictures call the models that are evaluated."""
+    return " + ".join(models)
 
 
 def _write_columns(columns: Mapping[str, Sequence[float]], path: str) -> None:
@@ -228,7 +233,7 @@ def _read(
     sources, references = (list(side) for side in zip(*corpus))
     others: dict[str, Any] = {}
     for path in options.compare:
-        if path in (options.model_directory, *others):
+        if path in (_name(options.models), *others):
             raise InputError(
                 f"`--compare {path}` is compared with itself. Give another "
                 "model, or a file of translations."
@@ -245,7 +250,7 @@ def _other(path: str, options: argparse.Namespace) -> "Translator | list[str]":
 
     if find_file_or_model(path).is_dir():
         return translator_of(
-            argparse.Namespace(**{**vars(options), "model_directory": path})
+            argparse.Namespace(**{**vars(options), "models": [path]})
         )
     ParallelCorpus(path, options.reference).check()
     return list(read_lines(path))

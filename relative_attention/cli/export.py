@@ -1,11 +1,12 @@
 """Exports a model: `relative-attention export`."""
 
 import argparse
+from collections.abc import Callable
 from typing import TYPE_CHECKING
+from typing import NoReturn
 
 from relative_attention.cli.command import Subparsers
 from relative_attention.cli.command import add_command
-from relative_attention.cli.command import add_model_directory
 from relative_attention.cli.decoding_options import DECODING_OPTIONS
 from relative_attention.cli.decoding_options import add_decoding_options
 from relative_attention.cli.decoding_options import check_nbest
@@ -41,8 +42,20 @@ def add_parser(subparsers: Subparsers) -> None:
         "relative-attention export runs/my_model --format saved_model "
         "exported/1",
     )
-    add_model_directory(parser)
-    parser.add_argument("output", help="folder to make")
+    parser.usage = (
+        "relative-attention export [options] --format F MODEL [MODEL ...] "
+        "OUTPUT"
+    )
+    parser.add_argument(
+        "words",
+        nargs="+",
+        metavar="MODEL OUTPUT",
+        help="the folder that `train` filled, or the name of a trained model "
+        "of the zoo (`relative-attention list`), and the folder to make; "
+        "saved_model: several models with the same vocabulary, before it, "
+        "become one that averages their probabilities",
+    )
+    parser.set_defaults(settle=_settle)
     parser.add_argument("--format", required=True, choices=tuple(_OPTIONS_OF))
     add_decoding_options(parser)
     parser.add_argument(
@@ -76,6 +89,17 @@ def add_parser(subparsers: Subparsers) -> None:
     )
 
 
+def _settle(
+    options: argparse.Namespace,
+    words: list[str],
+    error: Callable[[str], NoReturn],
+) -> None:
+    """Tells the models from the folder to make, which comes last."""
+    if len(words) < 2:
+        error("export needs a MODEL and the OUTPUT folder to make")
+    *options.models, options.output = words
+
+
 def _run(options: argparse.Namespace) -> None:
     """Runs the command."""
     _check_options(options)
@@ -95,6 +119,12 @@ def _run(options: argparse.Namespace) -> None:
 def _check_options(options: argparse.Namespace) -> None:
     """Refuses options that the format chosen would leave unused."""
     allowed = _OPTIONS_OF[options.format]
+    if len(options.models) > 1 and options.format != "saved_model":
+        raise InputError(
+            f"A model of the format {options.format} is one model; saved_model "
+            "takes several, and `relative-attention distill` makes one of "
+            f"them. Received: {', '.join(options.models)}."
+        )
     for names in _OPTIONS_OF.values():
         for name in names:
             # Absent is `None`, or `False` for a flag; 0 is given.

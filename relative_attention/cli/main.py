@@ -14,6 +14,7 @@ from relative_attention.cli import benchmark
 from relative_attention.cli import convert
 from relative_attention.cli import data
 from relative_attention.cli import demo
+from relative_attention.cli import distill
 from relative_attention.cli import evaluate
 from relative_attention.cli import export
 from relative_attention.cli import list_models
@@ -32,6 +33,7 @@ _COMMANDS = (
     demo,
     data,
     train,
+    distill,
     average,
     translate,
     score,
@@ -80,6 +82,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.command == "train":
             folder = options.output or "DIR"
             hint = f" Go on with `relative-attention train --resume {folder}`."
+        elif options.command == "distill":
+            hint = " The same command goes on."
         print(f"\nInterrupted.{hint}", file=sys.stderr)
         return 130
     return 0

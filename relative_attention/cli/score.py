@@ -5,7 +5,8 @@ import sys
 
 from relative_attention.cli.command import Subparsers
 from relative_attention.cli.command import add_command
-from relative_attention.cli.command import add_model_directory
+from relative_attention.cli.command import add_models
+from relative_attention.cli.decoding_options import one_or_all
 from relative_attention.cli.output_file import check_output
 from relative_attention.cli.progress import show_progress
 from relative_attention.cli.standard_streams import standard_output
@@ -23,7 +24,7 @@ def add_parser(subparsers: Subparsers) -> None:
         "relative-attention score runs/my_model --source test.en "
         "--target test.de > scores.tsv",
     )
-    add_model_directory(parser)
+    add_models(parser)
     parser.add_argument("--source", metavar="F", required=True)
     parser.add_argument("--target", metavar="F", required=True)
     parser.add_argument(
@@ -45,7 +46,7 @@ def _run(options: argparse.Namespace) -> None:
     output = None if options.output else standard_output()
     sources, targets = _read_pairs(options.source, options.target)
     scores = score_translations(
-        load_translator(options.model_directory),
+        load_translator(one_or_all(options.models)),
         sources,
         targets,
         report=lambda done: show_progress(done, len(sources)),

@@ -16,7 +16,7 @@ from typing import Any
 
 from relative_attention.cli.command import Subparsers
 from relative_attention.cli.command import add_command
-from relative_attention.cli.command import add_model_directory
+from relative_attention.cli.command import add_models
 from relative_attention.cli.decoding_options import add_decoding_options
 from relative_attention.cli.decoding_options import check_nbest
 from relative_attention.cli.decoding_options import translator_of
@@ -50,7 +50,7 @@ def add_parser(subparsers: Subparsers) -> None:
         "translate a text line by line, or what is typed",
         "relative-attention translate runs/my_model < source > hypotheses",
     )
-    add_model_directory(parser)
+    add_models(parser)
     parser.add_argument("--input", metavar="F", help="default: standard input")
     parser.add_argument(
         "--output",

@@ -13,9 +13,12 @@ The path of a sentence through `Translator.translate`:
    (`constraints`), and chooses how to go on (`continuations`, `draw_tokens`).
    `length_penalty` has GNMT's equation.
 4. `translation`: the ids found become text again.
+
+Where a model is asked for, an `ensemble` of several may stand.
 """
 
 from relative_attention.decoding.beam_search import beam_search
+from relative_attention.decoding.ensemble import Ensemble
 from relative_attention.decoding.sample import sample
 from relative_attention.decoding.score_translations import TranslationScore
 from relative_attention.decoding.score_translations import corpus_perplexity
@@ -24,6 +27,7 @@ from relative_attention.decoding.translation import Translation
 from relative_attention.decoding.translator import Translator
 
 __all__ = [
+    "Ensemble",
     "Translation",
     "TranslationScore",
     "Translator",

@@ -5,8 +5,26 @@ from typing import Any
 from keras import ops
 
 from relative_attention.decoding.start_and_end import start_token_id
+from relative_attention.errors import InputError
 from relative_attention.models.decoder_inputs import decoder_inputs
 from relative_attention.tensor_type import Tensor
+
+
+def check_attention(model: Any) -> None:
+    """Refuses a model that has no attention to show, before any work.
+
+    Args:
+        model: `Transformer`, or what stands in its place.
+
+    Raises:
+        InputError: if it has no `attention_scores`, as an `Ensemble`.
+    """
+    if not hasattr(model, "attention_scores"):
+        raise InputError(
+            "Attention is that of one `Transformer`. Received: "
+            f"{type(model).__name__}. Of an `Ensemble`, ask one of its "
+            "`models`."
+        )
 
 
 def alignment(

@@ -4,6 +4,7 @@ from keras import ops
 
 from relative_attention.argument_checks import checked_at_least
 from relative_attention.decoding.alignment import alignment
+from relative_attention.decoding.alignment import check_attention
 from relative_attention.decoding.beam_search_loop import BeamInputs
 from relative_attention.decoding.beam_search_loop import beam_search_loop
 from relative_attention.decoding.beam_settings import check_length_penalty
@@ -43,7 +44,7 @@ def beam_search(
     # results the end of the search, depend on the whole batch.
 
     Args:
-        model: `Transformer`, or anything with its `start_cache`,
+        model: `Transformer`, `Ensemble`, or anything with its `start_cache`,
             `decode_step` and `merge_cache`.
         source_token_ids: int tensor `(B, S)`, each row ending with id 1 and
             padded with id 0.
@@ -84,7 +85,8 @@ def beam_search(
             another number of rows, an id that the vocabulary has not, an id
             1, or an id after an id 0.
         InputError: if the model gives logits that are not finite; the error
-            names the weight, or the dtype.
+            names the weight, or the dtype. Or if `return_attention` is asked
+            of a model that has none to show, as an `Ensemble`.
 
     Reference:
      - [Wu et al., 2016](https://arxiv.org/abs/1609.08144), section 7
@@ -98,6 +100,8 @@ def beam_search(
             f"Received: num_results={num_results}."
         )
     length_penalty = check_length_penalty(length_penalty)
+    if return_attention:
+        check_attention(model)
     constraints = constraint_tensors(
         source_token_ids,
         max_extra_length=max_extra_length,

@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 from keras import ops
 
+from relative_attention.decoding.named_weights import named_weights
 from relative_attention.errors import NotFiniteError
 from relative_attention.models.finite_weights import not_finite
-from relative_attention.models.weights import weight_name
 from relative_attention.tensor_type import Tensor
 
 
@@ -26,9 +26,9 @@ def check_numbers(model: Any, numbers: Tensor) -> None:
     """
     if np.isfinite(ops.convert_to_numpy(numbers)).all():
         return
-    for weight in getattr(model, "weights", ()):
+    for name, weight in named_weights(model):
         if not np.isfinite(ops.convert_to_numpy(weight)).all():
-            raise NotFiniteError(not_finite(weight_name(weight)))
+            raise NotFiniteError(not_finite(name))
     raise NotFiniteError(
         "The logits of the model must be finite. Received: nan or inf, of "
         f"weights that are finite; computed in {_compute_dtype(model)} they "

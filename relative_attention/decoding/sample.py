@@ -5,6 +5,7 @@ from keras import ops
 from relative_attention.argument_checks import checked_at_least
 from relative_attention.argument_checks import checked_number
 from relative_attention.decoding.alignment import alignment
+from relative_attention.decoding.alignment import check_attention
 from relative_attention.decoding.constraint_tensors import constraint_tensors
 from relative_attention.decoding.finite_model import check_numbers
 from relative_attention.decoding.gumbel_noise import noise_keys
@@ -45,7 +46,7 @@ def sample(
     some million tokens, either may be drawn.
 
     Args:
-        model: `Transformer`.
+        model: `Transformer` or `Ensemble`.
         source_token_ids: int array `(B, S)`, each row ending with id 1 and
             padded with id 0.
         num_results: int. Independent draws a sentence. Defaults to `1`.
@@ -71,7 +72,8 @@ def sample(
     Raises:
         ValueError: if a number is out of range, or `target_prefix` is as
             `beam_search` refuses it.
-        InputError: if the model gives logits that are not finite.
+        InputError: if the model gives logits that are not finite, or has no
+            attention to return, see `beam_search`.
 
     Reference:
      - [Holtzman et al., 2020](https://arxiv.org/abs/1904.09751), section 3.1
@@ -91,6 +93,8 @@ def sample(
         )
     if seed is not None:
         seed = checked_at_least("seed", seed, 0)
+    if return_attention:
+        check_attention(model)
     constraints = constraint_tensors(
         source_token_ids,
         max_extra_length=max_extra_length,

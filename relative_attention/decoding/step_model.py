@@ -9,9 +9,9 @@ from relative_attention.tensor_type import Tensor
 class StepModel(Protocol):
     """A model that decodes one position of many hypotheses at a time.
 
-    `Transformer` is one; `beam_search` and `sample` take any other. A model
-    may have more, which is used where it is there: `config`, to hold ids
-    against the vocabulary, and `start_token_id`.
+    `Transformer` and `Ensemble` are such; `beam_search` and `sample` take any
+    other. A model may have more, which is used where it is there: `config`, to
+    hold ids against the vocabulary, and `start_token_id`.
 
     A cache is a structure of nested dicts, lists and tuples of tensors; the
     first axis of each tensor is that of the sentences.

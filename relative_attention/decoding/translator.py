@@ -34,7 +34,7 @@ class Translator:
     sentences. What is empty, or blank, stays an empty line.
 
     Args:
-        model: `Transformer`.
+        model: `Transformer` or `Ensemble`.
         vocabulary: `Vocabulary` of the target, and of the source unless
             `source_vocabulary` is given; or anything with its `encode`,
             `decode` and `end_id`.

@@ -9,13 +9,13 @@ from relative_attention.atomic_files import atomic_directory
 from relative_attention.check_is_free import check_is_free
 from relative_attention.data import Vocabulary
 from relative_attention.decoding import Translator
+from relative_attention.decoding.named_weights import named_weights
 from relative_attention.errors import InputError
 from relative_attention.export.serving_graph import SERVING_DTYPES
 from relative_attention.export.serving_graph import serving_module
 from relative_attention.export.warmup_requests import check_serving_api
 from relative_attention.export.warmup_requests import write_warmup_requests
 from relative_attention.models.finite_weights import check_finite
-from relative_attention.models.weights import weight_name
 
 
 def export_saved_model(
@@ -45,7 +45,7 @@ def export_saved_model(
     translator's limit is cut there.
 
     Args:
-        translator: `Translator`.
+        translator: `Translator`, also of an `Ensemble`.
         directory: path of the folder to make; it is whole or not there.
         dtype: `"float32"` or `"float16"`, what the weights are stored as.
             They are computed with in float32 either way. Defaults to
@@ -71,7 +71,7 @@ def export_saved_model(
     check_is_free(directory)
     if warmup:
         check_serving_api()
-    check_finite({weight_name(w): w for w in translator.model.weights}, dtype)
+    check_finite(dict(named_weights(translator.model)), dtype)
     import tensorflow as tf
 
     module, signatures = serving_module(

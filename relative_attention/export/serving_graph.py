@@ -9,6 +9,7 @@ from typing import Any
 
 import keras
 
+from relative_attention.decoding import Ensemble
 from relative_attention.decoding import Translator
 from relative_attention.decoding.beam_search_loop import BeamInputs
 from relative_attention.decoding.beam_search_loop import beam_search_loop
@@ -90,7 +91,7 @@ def serving_module(
 
 
 def _stored_weights(
-    model: Transformer, dtype: str
+    model: Transformer | Ensemble, dtype: str
 ) -> tuple[list[Any], Callable[[], AbstractContextManager]]:
     """Returns variables to save, and a context that computes with them.
 

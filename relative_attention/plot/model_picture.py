@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from relative_attention.atomic_files import AnyPath
+from relative_attention.decoding.alignment import check_attention
 from relative_attention.models.decoder_inputs import decoder_inputs
 from relative_attention.plot.attention_figure import draw_alignment
 from relative_attention.plot.figure import check_matplotlib
@@ -40,9 +41,11 @@ def model_picture(
         The translation, a string.
 
     Raises:
-        InputError: if `matplotlib` is not installed.
+        InputError: if `matplotlib` is not installed, or the model is an
+            `Ensemble`, which has no attention of its own.
     """
     check_matplotlib()
+    check_attention(translator.model)
     (translation,) = translator.translate([sentence])
     save_figure(model_figure(translator, sentence, translation), path)
     return translation
@@ -69,9 +72,11 @@ def model_figure(
         matplotlib `Figure`.
 
     Raises:
-        InputError: if `matplotlib` is not installed.
+        InputError: if `matplotlib` is not installed, or the model is an
+            `Ensemble`, which has no attention of its own.
     """
     check_matplotlib()
+    check_attention(translator.model)
     if translation is None:
         (translation,) = translator.translate([sentence])
     source_ids, target_ids = _ids(translator, sentence, translation)

@@ -1,8 +1,9 @@
 """One training run, from its recipe to its results."""
 
+from relative_attention.runs.distill import distill
 from relative_attention.runs.find_recipe import find_recipe
 from relative_attention.runs.recipe import Recipe
 from relative_attention.runs.run_directory import check_resume
 from relative_attention.runs.train import train
 
-__all__ = ["Recipe", "check_resume", "find_recipe", "train"]
+__all__ = ["Recipe", "check_resume", "distill", "find_recipe", "train"]

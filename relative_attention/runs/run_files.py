@@ -18,6 +18,8 @@ from relative_attention.saving.run_lock import RUN_LOCK
 RECORD = "run.json"
 _FORMAT = 1
 _TEXTS = ("cache/train/*", "cache/validation/*")
+# What knows what it was made of, and may have taken long.
+_KEPT = (*_TEXTS, "distilled/*")
 # Names by folder. What a kill leaves of a file that was being written has a
 # dot before its name and letters drawn at random after it.
 _PATTERNS = [
@@ -57,6 +59,13 @@ _PATTERNS = [
         ),
         "cache/held_out/*.source",
         "cache/held_out/*.target",
+        "distilled/origin.json",
+        "distilled/part-*.txt",
+        *(
+            f"distilled/{name}.{side}"
+            for name in ("train", "held_out/train", "held_out/validation")
+            for side in ("source", "target")
+        ),
         "logs/*/events.out.tfevents.*",
     )
 ]
@@ -110,8 +119,8 @@ def clear_run(
         directory: The path of the run.
         data: The paths of files that are read.
         keep_texts: A boolean to indicate whether to leave the ids of the
-            texts, which know what they were made of, and files that no run
-            wrote. Defaults to `False`.
+            texts, and translations of them, which know what they were made
+            of, and files that no run wrote. Defaults to `False`.
 
     Raises:
         InputError: if one of `data` is in the folder, or a file that no run
@@ -142,7 +151,7 @@ def clear_run(
         )
     for path in files:
         name = path.relative_to(directory).as_posix()
-        is_text = any(fnmatch.fnmatchcase(name, p) for p in _TEXTS)
+        is_text = any(fnmatch.fnmatchcase(name, p) for p in _KEPT)
         if path in foreign or name == RUN_LOCK or (is_text and keep_texts):
             continue
         path.unlink()

@@ -5,6 +5,7 @@ from typing import Any
 
 from relative_attention.runs.cluster import Cluster
 from relative_attention.runs.devices import choose_strategy
+from relative_attention.runs.distilled_text import distilled_from
 from relative_attention.runs.prepared_data import prepare_data
 from relative_attention.runs.provenance import provenance
 from relative_attention.runs.recipe import Recipe
@@ -93,5 +94,6 @@ def train(
             run.fit(signals)
         with cluster.chief_first():
             if cluster.is_chief:
+                origin.update(distilled_from(recipe, output))
                 return run.finish({**origin, "precision": precision})
         return load_results(output)

@@ -2,6 +2,7 @@
 
 import dataclasses
 import pathlib
+from collections.abc import Sequence
 from typing import Any
 from typing import cast
 
@@ -9,6 +10,7 @@ from relative_attention.atomic_files import atomic_directory
 from relative_attention.atomic_files import recover_directory
 from relative_attention.check_is_free import check_is_free
 from relative_attention.data.vocabulary_kinds import AnyVocabulary
+from relative_attention.decoding import Ensemble
 from relative_attention.decoding import Translator
 from relative_attention.decoding.decoding_section import DecodingSection
 from relative_attention.errors import InputError
@@ -16,6 +18,7 @@ from relative_attention.models import Transformer
 from relative_attention.models.stored_weights import stored_weights
 from relative_attention.models.weights import load_weights
 from relative_attention.models.weights import save_arrays
+from relative_attention.saving.joined_translator import join_translators
 from relative_attention.saving.model_config import load_config
 from relative_attention.saving.model_config import save_config
 from relative_attention.saving.vocabulary_files import load_vocabularies
@@ -26,27 +29,49 @@ _DTYPES = ("float32", "float16")
 
 
 def load_translator(
-    directory: pathlib.Path | str, dtype: str = "float32", **decoding: Any
+    directory: pathlib.Path | str | Sequence[pathlib.Path | str],
+    dtype: str = "float32",
+    **decoding: Any,
 ) -> Translator:
-    """Loads a trained model, ready to translate.
+    """Loads a trained model, or several as one, ready to translate.
 
     Args:
         directory: The path of a folder that training or a conversion filled:
             `config.json`, `model.safetensors` and `vocabulary.model`,
             `vocabulary.subwords` or `vocabulary.tokens` (or two,
             `source_vocabulary` and `target_vocabulary`); or the name of a
-            model that comes with the package.
+            model that comes with the package. Or a list of these: models with
+            the same vocabulary, which translate together as an `Ensemble`,
+            with the beams and the like of the first.
         dtype: The dtype policy of the model. Defaults to `"float32"`,
             whatever it was trained in.
         **decoding: Arguments of `Translator` that are to differ from those
             of the recipe.
 
     Returns:
-        A `Translator`; its `model` is the `Transformer`.
+        A `Translator`; its `model` is the `Transformer`, or the `Ensemble` if
+        there are several.
 
     Raises:
-        InputError: if a file is missing, damaged or does not fit the others.
+        InputError: if a file is missing, damaged or does not fit the others,
+            or models have not the same vocabulary; or if the list is empty.
     """
+    if isinstance(directory, pathlib.Path | str):
+        return _load_one(directory, dtype, decoding)
+    if not directory:
+        raise InputError(
+            "`directory` must name at least one trained model. Received: "
+            f"{directory!r}."
+        )
+    translators = [_load_one(name, dtype, decoding) for name in directory]
+    if len(translators) == 1:
+        return translators[0]
+    return join_translators(translators, directory)
+
+
+def _load_one(
+    directory: pathlib.Path | str, dtype: str, decoding: dict[str, Any]
+) -> Translator:
     # A writer may have been killed between two renames.
     recover_directory(directory)
     directory = find_model(directory)
@@ -92,8 +117,15 @@ def save_translator(
     Raises:
         ValueError: if the dtype is another.
         InputError: if there is something at `directory`, a weight is not
-            finite or too large for float16, or a layer is quantized.
+            finite or too large for float16, a layer is quantized, or the
+            model is an `Ensemble`.
     """
+    if isinstance(translator.model, Ensemble):
+        raise InputError(
+            "A folder holds one `Transformer`. Received: an `Ensemble` of "
+            f"{len(translator.model.models)}. Save each, and give "
+            "`load_translator` the list of folders."
+        )
     if dtype not in _DTYPES:
         raise ValueError(
             f"`dtype` must be one of {_DTYPES}. Received: dtype={dtype!r}."

@@ -65,7 +65,7 @@ def parse_words(words):
     """What the command line asks for; its recipe is read, its keys, too."""
     arguments, _, _ = redirections(words[1:])
     options = parse(arguments)
-    if options.command == "train":
+    if options.command in ("train", "distill"):
         ra.find_recipe(options.recipe).override(options.overrides)
     return options
 

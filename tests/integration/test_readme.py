@@ -86,6 +86,8 @@ def folder(corpus, trained, tmp_path_factory):
     with contextlib.chdir(folder):
         printed = run([*first, *BRIEF])
         assert "model: runs/mine" in printed
+        # In place of a second training.
+        shutil.copytree("runs/mine", "runs/second")
         for words in all_shell_lines():
             if words[:2] == ["relative-attention", "export"]:
                 if "ctranslate2" not in words or HAS_CTRANSLATE2:
@@ -134,7 +136,7 @@ def check_docker(words, request):
 
 def check_command(words, request):
     options = parse_words(words)
-    if options.command in ("train", "export"):
+    if options.command in ("train", "distill", "export"):
         return  # Parsed; those that can be run were, for `folder`.
     if options.command in PARSED or "runs/converted" in words:
         return

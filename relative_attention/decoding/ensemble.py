@@ -1,0 +1,209 @@
+"""Several models that translate together."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+from keras import ops
+
+from relative_attention.models import Transformer
+from relative_attention.models import TransformerConfig
+from relative_attention.ops.precision import widened
+from relative_attention.tensor_type import Tensor
+
+
+class Ensemble:
+    """Models of one vocabulary, whose probabilities are averaged.
+
+    The probability of a token is the arithmetic mean of those that the models
+    give it, each with the tokens before it as they were chosen together:
+
+        p(y_t | y_<t, x) = (1 / M) * sum_m p_m(y_t | y_<t, x)
+
+    It stands wherever a `Transformer` does in decoding: in `beam_search`,
+    `sample`, a `Translator`, `score_translations` and `export_saved_model`.
+    The models may differ in architecture, width, positions and dtype; what
+    they must share is the meaning of the ids. A step costs what the steps of
+    all models cost, and so does the memory of a batch.
+
+    An ensemble has no attention of its own, so `return_attention` and pictures
+    are refused; `ensemble.models[0]` has. Nor has it a folder of its own:
+    `load_translator` takes a list of folders.
+
+    Args:
+        models: list of `Transformer`, at least one. A model that is there
+            twice counts twice.
+
+    Call arguments:
+        inputs: dict of `"source_token_ids"` int `(B, S)` and
+            `"target_token_ids"` int `(B, T)`.
+        training: A boolean to indicate whether dropout is active.
+
+    Returns:
+        Float tensor `(B, T, V)`, the logarithm of the mean probability of the
+        next token; of a single model, its logits.
+
+    Raises:
+        TypeError: if `models` is no list of `Transformer`.
+        ValueError: if there is none, or two differ in the sizes of their
+            vocabularies or in `start_token_id`.
+
+    Example:
+    >>> first, second = map(ra.load_translator, ["runs/a", "runs/b"])
+    >>> ensemble = ra.Ensemble([first.model, second.model])
+    >>> translator = ra.Translator(ensemble, first.vocabulary)
+    """
+
+    def __init__(self, models: Sequence[Transformer]) -> None:
+        self.models = _checked_models(models)
+
+    @property
+    def config(self) -> TransformerConfig:
+        """The config of the first model.
+
+        What a search asks of it, the sizes of the vocabularies, is the same
+        in all; the rest is of no use.
+        """
+        return self.models[0].config
+
+    @property
+    def start_token_id(self) -> int:
+        """The id that the decoder's inputs start with."""
+        return self.models[0].start_token_id
+
+    @property
+    def weights(self) -> list[keras.Variable]:
+        """The weights of all models, those of one after the other, once."""
+        by_identity = {
+            id(weight): weight
+            for model in self.models
+            for weight in model.weights
+        }
+        return list(by_identity.values())
+
+    def __call__(
+        self, inputs: dict[str, Tensor], training: bool | None = None
+    ) -> Tensor:
+        """Computes the logarithm of the mean probability of the next token."""
+        return mean_logits(
+            [model(inputs, training=training) for model in self.models]
+        )
+
+    # === Decoding, a position at a time ===
+
+    def start_cache(self, source_token_ids: Tensor) -> list[dict[str, Any]]:
+        """Encodes with every model.
+
+        Args:
+            source_token_ids: int tensor `(B, S)`.
+
+        Returns:
+            List of the caches of the models.
+        """
+        return [model.start_cache(source_token_ids) for model in self.models]
+
+    def merge_cache(self, cache: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Merges the cache of every model.
+
+        Args:
+            cache: what `start_cache` or `decode_step` returned.
+        """
+        return [
+            model.merge_cache(of_model)
+            for model, of_model in zip(self.models, cache)
+        ]
+
+    def decode_step(
+        self,
+        token_ids: Tensor,
+        cache: list[dict[str, Any]],
+        position: int | Tensor,
+        ancestors: Tensor | None = None,
+    ) -> tuple[Tensor, list[dict[str, Any]]]:
+        """Runs one step of every model.
+
+        Args:
+            token_ids: int tensor `(B, M)`.
+            cache: what `start_cache`, `merge_cache` or the step before
+                returned.
+            position: int scalar, absolute, 0 first.
+            ancestors: int tensor `(B, M, position + 1)`, or `None`; see
+                `Transformer.decode_step`.
+
+        Returns:
+            Pair of the logarithms of the mean probabilities `(B, M, V)`, or
+            of a single model its logits, and the cache, one position longer.
+        """
+        steps = [
+            model.decode_step(token_ids, of_model, position, ancestors)
+            for model, of_model in zip(self.models, cache)
+        ]
+        logits, caches = zip(*steps)
+        return mean_logits(logits), list(caches)
+
+
+def mean_logits(logits: Sequence[Tensor]) -> Tensor:
+    """Computes the logarithm of the mean of several softmaxes.
+
+    Args:
+        logits: list of float tensors `(..., V)`. One alone is returned as it
+            is, to the last digit.
+
+    Returns:
+        Float tensor `(..., V)`, of 32 bits at least: as logits they have the
+        mean for their softmax.
+    """
+    if len(logits) == 1:
+        return logits[0]
+    # Sums of probabilities would lose those that are next to nothing. Two at a
+    # time, as all together would take the memory of one tensor more for each.
+    total = ops.log_softmax(widened(logits[0]))
+    for more in logits[1:]:
+        total = ops.logaddexp(total, ops.log_softmax(widened(more)))
+    return total - math.log(len(logits))
+
+
+def _checked_models(models: Any) -> tuple[Transformer, ...]:
+    is_list = isinstance(models, Sequence) and not isinstance(models, str)
+    if not is_list or not all(isinstance(m, Transformer) for m in models):
+        received = (
+            f"[{', '.join(type(model).__name__ for model in models)}]"
+            if is_list
+            else type(models).__name__
+        )
+        raise TypeError(
+            f"`models` must be a list of `Transformer`. Received: {received}. "
+            "Of a `Translator`, give its `model`."
+        )
+    if not models:
+        raise ValueError(
+            "`models` must hold at least one `Transformer`. Received: []."
+        )
+    for number, model in enumerate(models[1:], start=2):
+        _check_alike(models[0], model, number)
+    return tuple(models)
+
+
+def _check_alike(first: Transformer, model: Transformer, number: int) -> None:
+    """Refuses a model to which the same ids mean something else."""
+    for name, value in _vocabulary_fields(model).items():
+        of_first = _vocabulary_fields(first)[name]
+        if value != of_first:
+            raise ValueError(
+                f"`models` must have one `{name}`, as they share one "
+                f"vocabulary. Received: {of_first} of model 1, {value} of "
+                f"model {number}."
+            )
+
+
+def _vocabulary_fields(model: Transformer) -> dict[str, int]:
+    """Returns what a model's config says of its vocabulary, by name."""
+    config = model.config
+    size = config.vocabulary_size
+    return {
+        "vocabulary_size": size,
+        # A joint vocabulary is that of the source, too.
+        "source_vocabulary_size": config.source_vocabulary_size or size,
+        "start_token_id": config.start_token_id,
+    }

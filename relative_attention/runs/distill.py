@@ -1,0 +1,272 @@
+"""Trains one model on what several translate: sequence-level distillation."""
+
+import os
+import pathlib
+from collections.abc import Iterable
+from collections.abc import Sequence
+from typing import Any
+from typing import cast
+
+from relative_attention.atomic_files import atomic_file
+from relative_attention.corpora.find_corpus import find_corpus
+from relative_attention.corpora.find_corpus import named_files
+from relative_attention.corpora.hold_out import hold_out
+from relative_attention.data import ParallelCorpus
+from relative_attention.data import TokenVocabulary
+from relative_attention.data.lines import read_lines
+from relative_attention.data.vocabulary_kinds import AnyVocabulary
+from relative_attention.decoding import Translator
+from relative_attention.errors import InputError
+from relative_attention.runs import distilled_text
+from relative_attention.runs.devices import choose_strategy
+from relative_attention.runs.distilled_text import Distillation
+from relative_attention.runs.distilled_text import file_sha256
+from relative_attention.runs.initial_weights import find_initial_weights
+from relative_attention.runs.prepared_data import check_texts
+from relative_attention.runs.recipe import Recipe
+from relative_attention.runs.recipe_sections import DataSection
+from relative_attention.runs.report import Report
+from relative_attention.runs.report import print_error
+from relative_attention.runs.run_directory import claim_run_directory
+from relative_attention.runs.run_files import is_run
+from relative_attention.runs.run_files import recorded_files
+from relative_attention.runs.run_files import write_record
+from relative_attention.runs.train import train
+from relative_attention.runs.translate_text import translate_text
+from relative_attention.saving.model_directory import load_translator
+from relative_attention.saving.run_lock import lock_run
+from relative_attention.saving.vocabulary_files import find_vocabulary
+from relative_attention.saving.vocabulary_files import save_vocabularies
+from relative_attention.saving.zoo import find_model
+
+
+def distill(
+    recipe: Recipe,
+    teachers: Sequence[pathlib.Path | str],
+    output: pathlib.Path | str,
+    data_directory: pathlib.Path | str | None = None,
+    overwrite: bool = False,
+    num_beams: int | None = None,
+    batch_tokens: int | None = None,
+    report: Report | None = None,
+) -> dict[str, Any]:
+    """Trains the model of a recipe on its own text and on its teachers'.
+
+    The teachers, together an `Ensemble` if there are several, translate the
+    source of the recipe's training text by beam search. The student, which
+    has their vocabulary, is then trained by `train` on the pairs of the
+    recipe and on those of the same sources with their translations. What it
+    is validated and tested on stays as the recipe has it; lines that are held
+    out for want of a validation text are not translated.
+
+    Both can be interrupted at any time; the same call goes on. Once all is
+    translated, `train` with `resume` does too, without the teachers.
+
+    Args:
+        recipe: A `Recipe`, the student's.
+        teachers: A list of folders of trained models, or names of the zoo,
+            with one vocabulary.
+        output: The path of the folder to fill, as of `train`.
+        data_directory: The path of a folder in which to look for the texts;
+            see `find_corpus`. Defaults to `None`.
+        overwrite: A boolean to indicate whether to delete the run in `output`
+            first, its translations too.
+        num_beams: An integer, of the teachers' beam search. Defaults to
+            `None`, as the first teacher has it, like all else.
+        batch_tokens: An integer, the most source positions, over all beams,
+            translated at a time. Defaults to `None`, likewise.
+        report: A function that is called with each line for the log.
+            Defaults to printing to standard error.
+
+    Returns:
+        A dict, what was written to `results.json`; its `distilled_from` says
+        what the teachers were.
+
+    Raises:
+        InputError: if there is no teacher, one is missing or is `output`
+            itself, their vocabularies differ, `output` holds translations of
+            others, or as `train`; all before any work is done.
+
+    Reference:
+     - [Kim and Rush, 2016](https://arxiv.org/abs/1606.07947), section 3.2
+    """
+    report = report or print_error
+    output = pathlib.Path(output)
+    folders = _find_teachers(teachers, output)
+    if os.environ.get("TF_CONFIG"):
+        raise InputError(
+            "One machine translates the text. Unset TF_CONFIG; when all is "
+            "translated, end the command, and let all machines go on by "
+            "`train --resume`."
+        )
+    # TensorFlow wants its devices before it does anything else.
+    choose_strategy(recipe.training.devices)
+    goes_on = is_run(output) and not overwrite
+    known = recorded_files(output) if goes_on else {}
+    texts = find_corpus(recipe.data, data_directory, known)
+    check_texts(texts)
+    translator = _load_teachers(
+        teachers, num_beams=num_beams, batch_tokens=batch_tokens
+    )
+    student = _student_recipe(recipe, translator)
+    find_initial_weights(student, output, goes_on, known)
+    origin = _origin(recipe, texts, translator, zip(teachers, folders))
+    theirs = named_files(recipe.data, texts)
+    with lock_run(output, report=report):
+        if not overwrite:
+            origin.check_same(output)
+        claim_run_directory(output, student, goes_on, overwrite, theirs)
+        write_record(output, {**theirs, **distilled_text.paths(output)})
+        # Before anything that is made of it.
+        origin.save(output)
+        if find_vocabulary(output, _last_vocabulary(student)) is None:
+            save_vocabularies(*_vocabularies(translator), output)
+        _make_texts(recipe, texts, translator, output, report)
+    # The student needs the memory.
+    del translator
+    return train(student, output, data_directory, resume=True, report=report)
+
+
+def _find_teachers(
+    teachers: Sequence[pathlib.Path | str], output: pathlib.Path
+) -> list[pathlib.Path]:
+    """Returns the folders of the teachers, none of which is that of the run."""
+    if isinstance(teachers, str | pathlib.Path) or not teachers:
+        raise InputError(
+            "`teachers` must be a list of at least one trained model. "
+            f"Received: {teachers!r}."
+        )
+    folders = [find_model(teacher) for teacher in teachers]
+    for teacher, folder in zip(teachers, folders):
+        if folder.resolve() == output.resolve():
+            raise InputError(
+                f"The teacher {teacher} is the folder of the student. Choose "
+                "another `--output`."
+            )
+    return folders
+
+
+def _load_teachers(
+    teachers: Sequence[pathlib.Path | str], **settings: int | None
+) -> Translator:
+    """Returns one translator of all teachers."""
+    given: dict[str, Any] = {
+        name: value for name, value in settings.items() if value is not None
+    }
+    try:
+        return load_translator(list(teachers), **given)
+    except ValueError as error:
+        raise InputError(str(error)) from error
+
+
+def _student_recipe(recipe: Recipe, translator: Translator) -> Recipe:
+    """Returns the recipe with the texts and the vocabulary of the teachers.
+
+    Raises:
+        InputError: if no model of the recipe can have that vocabulary.
+    """
+    source, target = _vocabularies(translator)
+    takes_tokens = isinstance(target, TokenVocabulary) and not target.tokenizer
+    if takes_tokens != recipe.data.tokenized:
+        raise InputError(
+            "`data.tokenized` must be as the teachers have it, whose "
+            f"vocabulary the student gets: {str(takes_tokens).lower()}. "
+            f"Received: {str(recipe.data.tokenized).lower()}."
+        )
+    values = {
+        "data.source": distilled_text.SOURCE,
+        "data.target": distilled_text.TARGET,
+        "vocabulary.joint": str(source is target).lower(),
+        "vocabulary.size": len(target),
+        "vocabulary.model": "null",
+        "vocabulary.source_model": "null",
+        "vocabulary.target_model": "null",
+    }
+    if recipe.data.validation_source is None:
+        values["data.validation_source"] = distilled_text.VALIDATION_SOURCE
+        values["data.validation_target"] = distilled_text.VALIDATION_TARGET
+    if recipe.training.start_from is not None:
+        # Rows of the pieces that both have; if they have all, all rows.
+        values["vocabulary.from_start"] = "false"
+    student = recipe.override(f"{key}={value}" for key, value in values.items())
+    student.model_config(len(target), None if source is target else len(source))
+    return student
+
+
+def _vocabularies(
+    translator: Translator,
+) -> tuple[AnyVocabulary, AnyVocabulary]:
+    """Returns source and target vocabulary, one object where it is joint."""
+    # They came from a folder, and are of the kinds that those have.
+    return (
+        cast(AnyVocabulary, translator.source_vocabulary),
+        cast(AnyVocabulary, translator.vocabulary),
+    )
+
+
+def _last_vocabulary(student: Recipe) -> str:
+    """Returns the name of the vocabulary that is written last."""
+    return "vocabulary" if student.vocabulary.joint else "target_vocabulary"
+
+
+def _origin(
+    recipe: Recipe,
+    texts: DataSection,
+    translator: Translator,
+    teachers: Iterable[tuple[pathlib.Path | str, pathlib.Path]],
+) -> Distillation:
+    """Returns what the translations depend on."""
+    # `find_corpus` has refused a recipe without them.
+    source, target = cast(str, texts.source), cast(str, texts.target)
+    held_out = None
+    if texts.validation_source is None:
+        held_out = [texts.held_out, recipe.training.seed]
+    return Distillation(
+        teachers=[
+            {
+                "model": str(name),
+                "weights_sha256": file_sha256(folder / "model.safetensors"),
+            }
+            for name, folder in teachers
+        ],
+        num_beams=translator.num_beams,
+        length_penalty=translator.length_penalty,
+        text_sha256={
+            "source": file_sha256(source),
+            "target": file_sha256(target),
+        },
+        held_out=held_out,
+    )
+
+
+def _make_texts(
+    recipe: Recipe,
+    texts: DataSection,
+    translator: Translator,
+    output: pathlib.Path,
+    report: Report,
+) -> None:
+    """Writes what the student learns from, unless it is there already."""
+    directory = output / distilled_text.DIRECTORY
+    corpus = ParallelCorpus(cast(str, texts.source), cast(str, texts.target))
+    if texts.validation_source is None:
+        corpus, _ = hold_out(
+            corpus,
+            texts.held_out,
+            recipe.training.seed,
+            directory / "held_out",
+        )
+    # The target is written last.
+    if not (output / distilled_text.TARGET).is_file():
+        parts = translate_text(translator, corpus.source, directory, report)
+        _join([corpus.source, corpus.source], output / distilled_text.SOURCE)
+        _join([corpus.target, *parts], output / distilled_text.TARGET)
+    for part in directory.glob("part-*.txt"):
+        part.unlink()
+
+
+def _join(texts: Sequence[pathlib.Path | str], path: pathlib.Path) -> None:
+    """Writes the lines of several texts, one after the other."""
+    with atomic_file(path, "w") as file:
+        for text in texts:
+            file.writelines(f"{line}\n" for line in read_lines(text))

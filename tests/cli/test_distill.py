@@ -1,0 +1,85 @@
+"""`relative-attention distill`, as a user types it."""
+
+import json
+
+import pytest
+
+from relative_attention.cli.main import parse
+
+
+@pytest.mark.slow
+def test_student_of_two_teachers_is_trained_scored_and_used(
+    run, trained, recipe_file, corpus, tmp_path
+):
+    command = (
+        "distill", recipe_file, "--data", corpus, "--output",
+        tmp_path / "student", "--num-beams", "1", "--teachers", trained,
+        trained, "training.steps=8",
+    )  # fmt: skip
+    status, out, err = run(*command)
+    assert status == 0, err
+    assert "test: BLEU" in out and f"model: {tmp_path / 'student'}" in out
+    assert "translated 300 of 300 lines" in err
+    results = json.loads((tmp_path / "student" / "results.json").read_text())
+    assert results["steps"] == 8
+    origin = results["distilled_from"]
+    assert origin["num_beams"] == 1
+    assert [t["model"] for t in origin["teachers"]] == [str(trained)] * 2
+    vocabulary = (trained / "vocabulary.model").read_bytes()
+    student = tmp_path / "student"
+    assert (student / "vocabulary.model").read_bytes() == vocabulary
+    # The same command goes on: here, for longer.
+    status, out, err = run(*command[:-1], "training.steps=12")
+    assert status == 0, err
+    assert "translated" not in err
+    # The student and its teacher share a vocabulary.
+    status, out, err = run("translate", student, trained, stdin=b"yes\n")
+    assert (status, out.count("\n")) == (0, 1)
+    # A run of `train` does not delete it.
+    status, out, err = run(
+        "train", recipe_file, "--data", corpus, "--output", student
+    )
+    assert (status, out) == (1, "") and "holds another run" in err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "small --teachers a b training.steps=3 data.max_length=9",
+        "small training.steps=3 --teachers a b --num-beams 2 data.max_length=9",
+        "--num-beams 2 small training.steps=3 data.max_length=9 --teachers a b",
+    ],
+)
+def test_recipe_teachers_and_values_are_told_apart(words):
+    options = parse(["distill", *words.split()])
+    assert options.recipe == "small"
+    assert options.teachers == ["a", "b"]
+    assert sorted(options.overrides) == [
+        "data.max_length=9",
+        "training.steps=3",
+    ]
+
+
+@pytest.mark.parametrize(
+    "words, message",
+    [
+        ("small", "arguments are required: --teachers"),
+        ("--teachers a b", "a RECIPE is needed, before --teachers"),
+        ("small --teachers training.steps=3", "at least one trained MODEL"),
+    ],
+)
+def test_what_lacks_is_named(words, message, capsys):
+    with pytest.raises(SystemExit):
+        parse(["distill", *words.split()])
+    assert message in capsys.readouterr().err
+
+
+def test_teacher_that_is_missing_is_named(run, recipe_file, corpus, tmp_path):
+    output = tmp_path / "student"
+    status, out, err = run(
+        "distill", recipe_file, "--teachers", "absent", "--data", corpus,
+        "--output", output,
+    )  # fmt: skip
+    assert (status, out, err.count("\n")) == (1, "", 1)
+    assert "No model directory at absent" in err
+    assert not output.exists()

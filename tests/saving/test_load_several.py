@@ -1,0 +1,133 @@
+"""Several folders are loaded as one translator."""
+
+import shutil
+
+import numpy as np
+import pytest
+
+import relative_attention as ra
+from tests.several_models import SENTENCES
+
+pytestmark = pytest.mark.usefixtures("eagerly")
+
+
+@pytest.fixture
+def eagerly():
+    import tensorflow as tf
+
+    tf.config.run_functions_eagerly(True)
+    yield
+    tf.config.run_functions_eagerly(False)
+
+
+def test_list_of_folders_is_an_ensemble_with_the_settings_of_the_first(
+    several, joined
+):
+    alone = [ra.load_translator(several / name) for name in "abc"]
+    assert [type(model) for model in joined.model.models] == [
+        type(translator.model) for translator in alone
+    ]
+    assert (joined.num_beams, joined.max_extra_length) == (2, 4)
+    by_hand = ra.Translator(
+        ra.Ensemble([translator.model for translator in alone]),
+        alone[0].vocabulary,
+        num_beams=2,
+        max_extra_length=4,
+    )
+    found = joined.translate(SENTENCES)
+    assert found == by_hand.translate(SENTENCES)
+    assert found[2] == ""
+    # It is not what any of them says alone.
+    assert all(found != one.translate(SENTENCES) for one in alone)
+
+
+def test_settings_given_go_before_those_of_the_first(several):
+    translator = ra.load_translator(
+        (several / "b", str(several / "a")), num_beams=1
+    )
+    assert translator.num_beams == 1
+    assert len(translator.model.models) == 2
+
+
+def test_list_of_one_is_that_model(several):
+    translator = ra.load_translator([several / "c"])
+    assert isinstance(translator.model, ra.Transformer)
+
+
+def test_vocabularies_of_two_files_are_compared_side_by_side(several, tmp_path):
+    """The same pieces, once as a joint vocabulary and once as two files."""
+    joint = ra.load_translator(several / "a")
+    pieces = joint.vocabulary
+    model = ra.Transformer.from_preset(
+        "transformer_tiny_relative",
+        vocabulary_size=len(pieces),
+        source_vocabulary_size=len(pieces),
+        share_embeddings="none",
+        num_encoder_layers=1,
+        num_decoder_layers=1,
+        hidden_dim=8,
+        intermediate_dim=8,
+        num_heads=2,
+    )
+    two = ra.Translator(model, pieces, ra.Vocabulary(pieces.model))
+    ra.save_translator(two, tmp_path / "two")
+    assert (tmp_path / "two" / "source_vocabulary.model").exists()
+    together = ra.load_translator([several / "a", tmp_path / "two"])
+    assert together.translate(SENTENCES)[2] == ""
+
+
+# === What is refused ===
+
+
+def test_models_whose_vocabularies_differ_are_both_named(several):
+    with pytest.raises(
+        ra.InputError, match="must have the same vocabulary"
+    ) as error:
+        ra.load_translator([several / n for n in ("a", "b", "stranger")])
+    message = str(error.value)
+    assert f"{several / 'a'} and {several / 'stranger'}" in message
+    assert str(several / "b") not in message
+    assert "\n" not in message
+
+
+def test_models_that_start_with_other_ids_are_both_named(several, tmp_path):
+    folder = shutil.copytree(several / "b", tmp_path / "other_start")
+    config = (folder / "config.json").read_text()
+    assert '"start_token_id": 0' in config
+    (folder / "config.json").write_text(
+        config.replace('"start_token_id": 0', '"start_token_id": 3')
+    )
+    with pytest.raises(ra.InputError, match="start .* with 0, .* with 3"):
+        ra.load_translator([several / "a", folder])
+
+
+@pytest.mark.parametrize("empty", [[], ()])
+def test_no_model_is_an_error(empty):
+    with pytest.raises(ra.InputError, match="at least one trained model"):
+        ra.load_translator(empty)
+
+
+def test_folder_that_is_missing_is_named(several):
+    with pytest.raises(ra.InputError, match="No model directory at .*absent"):
+        ra.load_translator([several / "a", several / "absent"])
+
+
+def test_scores_of_one_member_in_half_precision_stay_finite(several):
+    models = [
+        ra.load_translator(several / "a").model,
+        ra.load_translator(several / "b", dtype="float16").model,
+    ]
+    vocabulary = ra.load_translator(several / "a").vocabulary
+    scores = ra.score_translations(
+        ra.Translator(ra.Ensemble(models), vocabulary),
+        ["two red dogs"],
+        ["a man"],
+    )
+    wanted = ra.score_translations(
+        ra.load_translator([several / "a", several / "b"]),
+        ["two red dogs"],
+        ["a man"],
+    )
+    np.testing.assert_allclose(
+        scores[0].log_probability, wanted[0].log_probability, rtol=1e-2
+    )
