@@ -34,8 +34,12 @@ def test_bleu_of_counts_is_that_of_the_text(references):
     assert statistics.bleu() == pytest.approx(expected.score, abs=1e-9)
     assert statistics.signature == expected.signature
     some = [3, 3, 17, 42]
-    part = ra.corpus_bleu(*[[t[n] for n in some] for t in (hypotheses, references)])
-    assert statistics.bleu(np.array(some)) == pytest.approx(part.score, abs=1e-9)
+    part = ra.corpus_bleu(
+        *[[t[n] for n in some] for t in (hypotheses, references)]
+    )
+    assert statistics.bleu(np.array(some)) == pytest.approx(
+        part.score, abs=1e-9
+    )
 
 
 def test_counts_come_back_from_a_file_and_take_little(references):
@@ -100,7 +104,9 @@ def test_difference_of_means_is_resampled_jointly(references):
     ordered = np.sort(differences)
     assert found.num_seeds == 3
     np.testing.assert_allclose([found.low, found.high], ordered[[1, -2]])
-    mean = np.mean([runs["a"][s].bleu() - runs["b"][s].bleu() for s in (1, 2, 3)])
+    mean = np.mean(
+        [runs["a"][s].bleu() - runs["b"][s].bleu() for s in (1, 2, 3)]
+    )
     assert found.difference == pytest.approx(mean)
     by_chance = np.abs(differences - np.mean(differences)) > abs(mean)
     assert found.p_value == pytest.approx((by_chance.sum() + 1) / 51)
@@ -109,7 +115,12 @@ def test_difference_of_means_is_resampled_jointly(references):
 def test_equal_systems_do_not_differ(references):
     run = {1: BleuStatistics.of_texts(worse(references, 0.2, 1), references)}
     found = bootstrap_of_means(run, run)
-    assert (found.difference, found.low, found.high, found.p_value) == (0, 0, 0, 1)
+    assert (found.difference, found.low, found.high, found.p_value) == (
+        0,
+        0,
+        0,
+        1,
+    )
 
 
 def test_what_cannot_be_compared_is_refused(references):
