@@ -67,8 +67,11 @@ _PACKAGE_OF = {
     "paired_bootstrap": "evaluation",
     "sentence_scores": "evaluation",
     "Recipe": "runs",
+    "Study": "runs",
     "find_recipe": "runs",
+    "find_study": "runs",
     "load_translator": "saving",
+    "run_study": "runs",
     "save_translator": "saving",
     "train": "runs",
 }

@@ -19,6 +19,7 @@ from relative_attention.cli import export
 from relative_attention.cli import list_models
 from relative_attention.cli import plot
 from relative_attention.cli import score
+from relative_attention.cli import study
 from relative_attention.cli import train
 from relative_attention.cli import translate
 from relative_attention.cli.keras_backend import check_keras_backend
@@ -32,6 +33,7 @@ _COMMANDS = (
     demo,
     data,
     train,
+    study,
     average,
     translate,
     score,
@@ -80,6 +82,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.command == "train":
             folder = options.output or "DIR"
             hint = f" Go on with `relative-attention train --resume {folder}`."
+        elif options.command == "study":
+            hint = " The same command goes on."
         print(f"\nInterrupted.{hint}", file=sys.stderr)
         return 130
     return 0

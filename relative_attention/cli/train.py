@@ -81,11 +81,11 @@ def _settle(
     """
     if isinstance(options.resume, str) and options.resume != "auto":
         # What argparse takes for the value may be the next argument.
-        if _is_override(options.resume) or (options.output and not words):
+        if is_override(options.resume) or (options.output and not words):
             words = [options.resume, *words]
             options.resume = True
-    recipes = [word for word in words if not _is_override(word)]
-    options.overrides = [word for word in words if _is_override(word)]
+    recipes = [word for word in words if not is_override(word)]
+    options.overrides = [word for word in words if is_override(word)]
     options.recipe = recipes[0] if recipes else None
     # Not the form of an override: reading it says so.
     options.overrides += recipes[1:]
@@ -109,7 +109,7 @@ def _settle(
             options.output = options.recipe
 
 
-def _is_override(word: str) -> bool:
+def is_override(word: str) -> bool:
     """Returns whether a word is `section.key=value`, and no file."""
     return bool(_OVERRIDE.match(word)) and not os.path.exists(word)
 

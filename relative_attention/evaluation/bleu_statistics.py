@@ -98,12 +98,11 @@ class BleuStatistics:
 
 def bleu_of_counts(total: np.ndarray) -> float:
     """Returns BLEU of the sum of the counts of some sentences, `(10,)`."""
-    # Floats: sacreBLEU writes into what it gets where it smooths.
-    values = [float(value) for value in total]
+    values = [int(value) for value in total]
     return sacrebleu.metrics.BLEU.compute_bleu(
         correct=values[2:6],
         total=values[6:],
-        sys_len=int(values[0]),
-        ref_len=int(values[1]),
+        sys_len=values[0],
+        ref_len=values[1],
         smooth_method="exp",
     ).score

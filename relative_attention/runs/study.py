@@ -40,7 +40,9 @@ class StudyRow:
         "", "Rows of a group are compared: a panel of the picture each."
     )
     recipe: str | None = key(None, "Another recipe than the study's.")
-    overrides: dict | None = key(None, "Values of the recipe, by `section.key`.")
+    overrides: dict | None = key(
+        None, "Values of the recipe, by `section.key`."
+    )
     compare_with: str | None = key(
         None, "Name of the row that its bootstrap compares it with."
     )
@@ -83,6 +85,8 @@ class Study:
         axis: The key of the recipe that the picture shows BLEU by, or `None`.
         assignments: A tuple of `section.key=value` from the command line,
             which go before what the rows say.
+        comes_with_package: A boolean to indicate whether it is one of the
+            zoo's, whose results file is beside it.
     """
 
     name: str
@@ -93,6 +97,7 @@ class Study:
     rows: list[StudyRow]
     axis: str | None = None
     assignments: tuple[str, ...] = ()
+    comes_with_package: bool = False
 
     @classmethod
     def load(cls, path: pathlib.Path | str) -> "Study":
@@ -128,8 +133,7 @@ class Study:
         rows = mapping.pop("rows", None)
         if not isinstance(rows, list) or not rows:
             raise InputError(
-                "`rows` must be a list of one row or more. "
-                f"Received: {rows!r}."
+                f"`rows` must be a list of one row or more. Received: {rows!r}."
             )
         head = read_section(_Head, "study", mapping)
         study = cls(
@@ -264,7 +268,10 @@ class Study:
                     "on."
                 )
             for name in _COMMON:
-                first, other = value_of(recipes[0], name), value_of(recipe, name)
+                first, other = (
+                    value_of(recipes[0], name),
+                    value_of(recipe, name),
+                )
                 if first != other:
                     raise InputError(
                         f"All rows of a study must have the same `{name}`. "
@@ -292,7 +299,8 @@ def find_study(name: pathlib.Path | str) -> Study:
         return Study.load(name)
     known = zoo_studies()
     if str(name) in known:
-        return Study.load(studies_directory() / f"{name}.yaml")
+        study = Study.load(studies_directory() / f"{name}.yaml")
+        return dataclasses.replace(study, comes_with_package=True)
     raise InputError(
         f"{unknown('study', str(name), known)} The path of a YAML file is "
         "taken, too."
