@@ -38,9 +38,9 @@ def run_study(
     Each run is an ordinary one of `train`, in `output/ROW-SEED` and in a
     process of its own; what is there is gone on with, or taken as it is if it
     is finished. After each, its record is added to the results file, and the
-    table is written beside it as Markdown, with a picture if `matplotlib` is
-    installed. A run that the results file has is not run again, even where
-    its folder is not.
+    table is written beside it as Markdown; in the end a picture, too, if
+    `matplotlib` is installed. A run that the results file has is not run
+    again, even where its folder is not.
 
     Args:
         study: A `Study`.
@@ -93,6 +93,7 @@ def run_study(
 
     failed = run_processes(left, num_jobs, add, report)
     table = write_table(study, places)
+    _draw(study, table, places)
     if failed:
         raise InputError(
             f"{len(failed)} of {len(left)} runs failed: "
@@ -103,7 +104,7 @@ def run_study(
 
 
 def write_table(study: Study, places: StudyPlaces) -> list[dict[str, Any]]:
-    """Writes table and picture of what is finished, beside the results.
+    """Writes the table of what is finished, beside the results.
 
     Args:
         study: A `Study`.
@@ -118,15 +119,18 @@ def write_table(study: Study, places: StudyPlaces) -> list[dict[str, Any]]:
     path = places.results.path
     with atomic_file(path.with_suffix(".md"), "w") as file:
         file.write(study_markdown(study, table, runs))
-    if any(row["bleu"] for row in table) and _can_draw():
-        figure = study_figure(table, study.name, study.axis)
-        save_figure(figure, path.with_suffix(".png"))
     return table
 
 
-def _can_draw() -> bool:
+def _draw(
+    study: Study, table: list[dict[str, Any]], places: StudyPlaces
+) -> None:
+    """Writes the picture of the table, if there is anything to draw with."""
+    if not any(row["bleu"] for row in table):
+        return
     try:
         check_matplotlib()
     except InputError:
-        return False
-    return True
+        return
+    figure = study_figure(table, study.name, study.axis)
+    save_figure(figure, places.results.path.with_suffix(".png"))

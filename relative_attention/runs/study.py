@@ -218,10 +218,17 @@ class Study:
             InputError: if there is no such recipe, or an override is wrong.
         """
         try:
-            recipe = _found_recipe(self.recipe_of(row))
+            name = self.recipe_of(row)
+            recipe = self._recipes.get(name) or find_recipe(name)
+            self._recipes[name] = recipe
             return recipe.override(self.assignments_of(row, seed))
         except InputError as error:
             raise InputError(f"Row {row.name!r}: {error}") from error
+
+    @functools.cached_property
+    def _recipes(self) -> dict[str, Recipe]:
+        """The recipes that rows begin at, each read once."""
+        return {}
 
     def _check(self) -> None:
         """Raises `InputError` unless every run of the study can be made."""
@@ -305,12 +312,6 @@ def find_study(name: pathlib.Path | str) -> Study:
         f"{unknown('study', str(name), known)} The path of a YAML file is "
         "taken, too."
     )
-
-
-@functools.cache
-def _found_recipe(name: str) -> Recipe:
-    # A study of many rows reads its recipe once.
-    return find_recipe(name)
 
 
 def _read_row(mapping: Any, number: int) -> StudyRow:

@@ -62,7 +62,7 @@ def run_job(job: StudyJob) -> RunRecord:
         InputError: as `train`; or if the run that is there is another, or its
             model gives other translations than its results tell of.
     """
-    recipe = job.read_recipe()
+    recipe = job.made_recipe
     if not job.is_finished():
         train(recipe, job.directory, job.data_directory, resume="auto")
     results = job.read_results()
@@ -95,7 +95,7 @@ def run_job(job: StudyJob) -> RunRecord:
 def _translate_test(job: StudyJob) -> BleuStatistics:
     """Translates the test text, and keeps the translations beside the run."""
     texts = find_corpus(
-        job.read_recipe().data,
+        job.made_recipe.data,
         job.data_directory,
         recorded_files(job.directory),
     )

@@ -1,6 +1,7 @@
 """One run of a study: its folder, and what is kept of it."""
 
 import dataclasses
+import functools
 import json
 import pathlib
 from typing import Any
@@ -77,8 +78,9 @@ class StudyJob:
         """Returns whether the run was trained to its end and scored."""
         return (self.directory / "results.json").is_file()
 
-    def read_recipe(self) -> Recipe:
-        """Returns the recipe of the run."""
+    @functools.cached_property
+    def made_recipe(self) -> Recipe:
+        """The recipe of the run."""
         return find_recipe(self.recipe).override(self.assignments)
 
     def read_record(self) -> RunRecord | None:
@@ -97,7 +99,7 @@ class StudyJob:
                 f"{self.record} is damaged: {error}. Delete it: it is made "
                 "anew from the run."
             ) from error
-        self._check(values, deciding_values(self.read_recipe()))
+        self._check(values, deciding_values(self.made_recipe))
         return record
 
     def read_results(self) -> dict[str, Any]:
@@ -107,7 +109,7 @@ class StudyJob:
             InputError: if it is another run than the study asks for.
         """
         found = Recipe.load(self.directory / "recipe.yaml")
-        asked = deciding_values(self.read_recipe())
+        asked = deciding_values(self.made_recipe)
         self._check(deciding_values(found), asked)
         return load_results(self.directory)
 

@@ -113,7 +113,7 @@ def check_results(jobs: Sequence[StudyJob], results: StudyResults) -> None:
     for job in jobs:
         if job.name in runs:
             found = runs[job.name]["values"]
-            asked = deciding_values(job.read_recipe())
+            asked = deciding_values(job.made_recipe)
             check_values(job.name, found, asked, results.path)
 
 
@@ -143,7 +143,7 @@ def take_over(
             continue
         record = job.read_record()
         if record is None and not job.directory.exists():
-            recipe = job.read_recipe()
+            recipe = job.made_recipe
             common = next(iter(runs.values()), None) or {
                 "precision": choose_precision(recipe.training.precision)[0]
             }
@@ -171,7 +171,7 @@ def check_jobs(jobs: Sequence[StudyJob], results: StudyResults) -> None:
     runs = results.runs()
     # Finished ones first: they say what the others must have.
     for job in sorted(jobs, key=lambda job: not job.is_finished()):
-        recipe = job.read_recipe()
+        recipe = job.made_recipe
         run = {"row": job.row, "seed": job.seed}
         reason = ""
         if job.is_finished():
