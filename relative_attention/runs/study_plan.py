@@ -44,12 +44,22 @@ class StudyPlaces:
         results: pathlib.Path | str | None = None,
         data_directory: pathlib.Path | str | None = None,
     ) -> "StudyPlaces":
-        """Returns the places; see `run_study`."""
+        """Returns the places; see `run_study`.
+
+        Raises:
+            InputError: if `results` is no name of a JSON file.
+        """
         folder = pathlib.Path(output or pathlib.Path("runs", study.name))
         if results is None:
             beside = study.comes_with_package and not is_installed()
             parent = studies_directory() if beside else folder
             results = parent / f"{study.name}.json"
+        results = pathlib.Path(results)
+        if results.suffix != ".json" or results.is_dir():
+            raise InputError(
+                "`--results` must be the name of a `.json` file; table and "
+                f"picture are written beside it. Received: {results}."
+            )
         data = None if data_directory is None else pathlib.Path(data_directory)
         return cls(folder, StudyResults(results, study.name), data)
 

@@ -1,6 +1,7 @@
 """Makes the table of a study: means, deviations, differences; Markdown."""
 
 import statistics
+import textwrap
 from collections.abc import Iterable
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -145,7 +146,7 @@ def study_markdown(
         [
             f"# {study.name}",
             "",
-            study.description,
+            _filled(study.description),
             "",
             tabulate.tabulate(
                 rows,
@@ -156,7 +157,7 @@ def study_markdown(
                 disable_numparse=True,
             ),
             "",
-            *_notes(study, used, has_paper),
+            "\n\n".join(map(_filled, _notes(study, used, has_paper))),
             "",
         ]
     )
@@ -199,11 +200,11 @@ def _spread(mean: Mapping[str, Any] | None, digits: int = 2) -> str:
 def _notes(
     study: Study, used: Sequence[RunRecord], has_paper: bool
 ) -> list[str]:
-    """Returns the lines below the table, filled by whoever shows them."""
+    """Returns the paragraphs below the table."""
     command = f"`relative-attention study {study.name} --data DIR`"
     if not used:
         return [f"No run is finished yet: {command} begins."]
-    lines = [
+    notes = [
         "Mean ± standard deviation over seeds. BLEU is cased, "
         f"{_all(used, lambda r: r['test']['signature'])}; the loss is the "
         "least of the validations on the way. A difference is that of the "
@@ -212,12 +213,12 @@ def _notes(
         f"for all seeds; *: p below {_SIGNIFICANT}).",
     ]
     if has_paper:
-        lines[0] += " The last column is the paper's BLEU, on its own corpus."
+        notes[0] += " The last column is the paper's BLEU, on its own corpus."
     left = sum(len(study.seeds_of(row)) for row in study.rows) - len(used)
     minutes = sum(record["minutes"] for record in used)
-    lines += [
-        "",
-        f"{len(used)} runs of {used[0]['steps']:,} updates each in "
+    number = "1 run" if len(used) == 1 else f"{len(used)} runs"
+    notes += [
+        f"{number} of {used[0]['steps']:,} updates each in "
         f"{used[0]['precision']}, {minutes:,.0f} minutes in all"
         f"{f'; {left} are left' if left else ''}. "
         f"{_all(used, lambda r: r['hardware'])}; "
@@ -225,10 +226,16 @@ def _notes(
         f"Keras {_all(used, lambda r: r['keras'])}, "
         f"TensorFlow {_all(used, lambda r: r['tensorflow'])}; "
         f"commit {_all(used, _commit)}; {_all(used, lambda r: r['date'])}.",
-        "",
         f"By {command}.",
     ]
-    return lines
+    return notes
+
+
+def _filled(paragraph: str) -> str:
+    """Returns a paragraph in lines of 80 characters at most."""
+    return textwrap.fill(
+        paragraph, 80, break_long_words=False, break_on_hyphens=False
+    )
 
 
 def _commit(record: RunRecord) -> str:

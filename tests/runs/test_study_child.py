@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -141,21 +142,23 @@ def test_study_is_interrupted_gone_on_with_and_never_run_twice(
     process.send_signal(signal.SIGINT)
     status, _, err = ended(process)
     assert status == 130 and "The same command goes on" in err
-    steps = {}
     for run in begun:
         # Nobody writes it any more, and it was not at its end.
         assert not (run / "run.lock").exists()
         assert not (run / "results.json").exists()
-        steps[run] = max(p.name for p in run.glob("checkpoints/st?p-*"))
     status, out, err = ended(start(study, output, corpus, "--jobs=2"))
     assert status == 0, err
     page = (output / "positions.md").read_text()
-    assert page in out and "4 runs of 60 updates each in float32" in page
+    assert page in out
+    assert "4 runs of 60 updates each in float32" in " ".join(page.split())
     assert (output / "positions.png").exists()
     for run in begun:
-        assert "step 60" in run.with_name(f"{run.name}.log").read_text()
+        log = run.with_name(f"{run.name}.log").read_text()
+        # It went on, and did not begin anew.
+        shown = [int(step) for step in re.findall(r"step (\d+)/60", log)]
+        assert shown == sorted(shown) and shown[-1] == 60
     content = json.loads((output / "positions.json").read_text())
-    assert len(content["runs"]) == 4 and len(steps) == 2
+    assert len(content["runs"]) == 4
     assert content["table"][1]["difference"]["num_seeds"] == 2
     for run in output.iterdir():
         if run.is_dir():

@@ -180,7 +180,9 @@ def test_what_is_missing_is_run_and_the_table_written(bench, draw):
     assert f"{relative['test_bleu']['mean']:.2f} ± " in page
     assert f"{difference['mean']:+.2f} (" in page
     assert re.search(r"\| +26.5 \|$", page, re.MULTILINE)
-    assert "4 runs of 12 updates each in float32, 6 minutes" in page
+    words = " ".join(page.split())
+    assert "4 runs of 12 updates each in float32, 6 minutes" in words
+    assert all(len(n) <= 80 for n in page.splitlines() if n[:1] != "|")
     assert "tok:13a" in page and "0123456+" in page
     picture = (bench.output / "positions.png").read_bytes()
     assert picture.startswith(b"\x89PNG")
@@ -384,6 +386,13 @@ def test_command_runs_a_study_and_prints_the_table(bench, run, monkeypatch):
     for wrong in (["--seeds=x"], [study], ["--jobs=many"]):
         with pytest.raises(SystemExit):
             run(*words, *wrong)
+
+
+def test_results_file_must_be_json_as_others_lie_beside(bench):
+    for wrong in (bench.output / "table.md", bench.output):
+        with pytest.raises(ra.InputError, match="a `.json` file"):
+            bench.run(results=wrong)
+    assert bench.order() == []
 
 
 def test_results_lie_beside_studies_of_a_checkout_alone(study, tmp_path):
