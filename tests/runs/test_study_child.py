@@ -91,6 +91,27 @@ def test_results_that_are_not_of_the_model_are_refused(finished, capsys):
     assert not finished.record.exists()
 
 
+def small_study(recipe_file):
+    return {
+        "description": "Which positions?",
+        "recipe": str(recipe_file),
+        "overrides": {
+            "training.steps": 60,
+            "training.bleu_every": 0,
+            "training.save_every": 2,
+            "decoding.num_beams": 1,
+        },
+        "seeds": [1, 2],
+        "rows": [
+            {
+                "name": "sinusoidal",
+                "overrides": {"model.position_encoding": "sinusoidal"},
+            },
+            {"name": "relative", "compare_with": "sinusoidal"},
+        ],
+    }
+
+
 def start(study, output, corpus, *words):
     return subprocess.Popen(
         [sys.executable, "-c", MAIN, "study", study, "--output", output]
@@ -113,25 +134,7 @@ def test_study_is_interrupted_gone_on_with_and_never_run_twice(
     recipe_file, corpus, tmp_path
 ):
     study, output = tmp_path / "positions.yaml", tmp_path / "out"
-    mapping = {
-        "description": "Which positions?",
-        "recipe": str(recipe_file),
-        "overrides": {
-            "training.steps": 60,
-            "training.bleu_every": 0,
-            "training.save_every": 2,
-            "decoding.num_beams": 1,
-        },
-        "seeds": [1, 2],
-        "rows": [
-            {
-                "name": "sinusoidal",
-                "overrides": {"model.position_encoding": "sinusoidal"},
-            },
-            {"name": "relative", "compare_with": "sinusoidal"},
-        ],
-    }
-    study.write_text(yaml.safe_dump(mapping))
+    study.write_text(yaml.safe_dump(small_study(recipe_file)))
     process = start(study, output, corpus, "--jobs=2")
     begun = [output / "sinusoidal-1", output / "relative-1"]
     deadline = time.monotonic() + 300
