@@ -129,12 +129,12 @@ def check_common(
         for other in runs.values():
             both = name in record and name in other
             if both and record[name] != other[name]:
+                run = run_name(record["row"], record["seed"])
                 raise InputError(
-                    f"One table has one {_said(name)}: the runs in {path} have "
-                    f"{other[name]}, {run_name(record['row'], record['seed'])} "
-                    f"has {record[name]}{reason}. Force it by "
-                    f"`{key}={other[name]}`, or begin another table with "
-                    "`--results`."
+                    f"One table has one {_said(name)}: other runs of {path} "
+                    f"have {other[name]}, {run} has {record[name]}{reason}. "
+                    f"Force it by `{key}={other[name]}`, or begin another table "
+                    "with `--results`."
                 )
 
 

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import relative_attention as ra
+from relative_attention.runs import study_plan
 from tests.study_bench import record_of
 
 
@@ -142,15 +143,22 @@ def test_run_that_fails_does_not_keep_the_others(study_bench):
     assert study_bench.order()[4:] == ["plain-1"]
 
 
-def test_other_precision_is_refused_and_said_how_to_force(study_bench):
+@pytest.mark.parametrize("asked", ["mixed_bfloat16", "auto"])
+def test_other_precision_is_refused_and_said_how_to_force(
+    asked, study_bench, monkeypatch
+):
+    # Another machine, where `auto` is another.
+    chosen = ("mixed_bfloat16", "the processor has amx_bf16")
+    monkeypatch.setattr(study_plan, "choose_precision", lambda _: chosen)
     study_bench.run(rows=["plain"])
     before = study_bench.results.read_bytes()
-    other = study_bench.study.override(["training.precision=mixed_bfloat16"])
+    other = study_bench.study.override([f"training.precision={asked}"])
     with pytest.raises(ra.InputError) as raised:
         study_bench.run(other)
     message = str(raised.value)
     assert "One table has one precision" in message and "\n" not in message
     assert "`training.precision=float32`" in message
+    assert ("is auto, and the processor has" in message) == (asked == "auto")
     assert study_bench.results.read_bytes() == before
     assert len(study_bench.order()) == 2
 
