@@ -133,8 +133,8 @@ def check_common(
                 raise InputError(
                     f"One table has one {_said(name)}: other runs of {path} "
                     f"have {other[name]}, {run} has {record[name]}{reason}. "
-                    f"Force it by `{key}={other[name]}`, or begin another table "
-                    "with `--results`."
+                    f"Force it by `{key}={other[name]}`, or begin another "
+                    "table with `--results`."
                 )
 
 
