@@ -71,8 +71,11 @@ _PACKAGE_OF = {
     "sentence_scores": "evaluation",
     "Recipe": "runs",
     "distill": "runs",
+    "Study": "runs",
     "find_recipe": "runs",
+    "find_study": "runs",
     "load_translator": "saving",
+    "run_study": "runs",
     "save_translator": "saving",
     "train": "runs",
 }

@@ -68,7 +68,10 @@ from relative_attention.ops import (
 )
 from relative_attention.runs import Recipe as Recipe
 from relative_attention.runs import distill as distill
+from relative_attention.runs import Study as Study
 from relative_attention.runs import find_recipe as find_recipe
+from relative_attention.runs import find_study as find_study
+from relative_attention.runs import run_study as run_study
 from relative_attention.runs import train as train
 from relative_attention.saving import load_translator as load_translator
 from relative_attention.saving import save_translator as save_translator

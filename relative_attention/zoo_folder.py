@@ -46,3 +46,24 @@ def zoo_results(name: str) -> dict[str, Any]:
     """Returns the `results.json` of a recipe of the zoo, or `{}`."""
     path = zoo_directory() / name / "results.json"
     return json.loads(path.read_text("utf-8")) if path.is_file() else {}
+
+
+def studies_directory() -> pathlib.Path:
+    """Returns the folder of the studies, which is no model of the zoo."""
+    return zoo_directory() / "studies"
+
+
+def zoo_studies() -> list[str]:
+    """Returns the sorted names of the studies that come with the package."""
+    return sorted(path.stem for path in studies_directory().glob("*.yaml"))
+
+
+def study_description(name: str) -> str:
+    """Returns what a study is for, in a sentence or more."""
+    text = (studies_directory() / f"{name}.yaml").read_text("utf-8")
+    return yaml.safe_load(text)["description"]
+
+
+def is_installed() -> bool:
+    """Returns whether the zoo is that of a wheel, which nobody writes to."""
+    return zoo_directory().parent == _PACKAGE

@@ -12,7 +12,11 @@ import pytest
 
 from relative_attention.data.lines import read_lines
 
-pytest_plugins = ["tests.several_models", "tests.small_run"]
+pytest_plugins = [
+    "tests.several_models",
+    "tests.small_run",
+    "tests.study_bench",
+]
 
 SHARED = pathlib.Path(__file__).parents[1].parent / "shared"
 GOLDENS = pathlib.Path(__file__).with_name("goldens")

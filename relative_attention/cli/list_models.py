@@ -1,4 +1,4 @@
-"""Lists recipes and presets: `relative-attention list`."""
+"""Lists recipes, studies and presets: `relative-attention list`."""
 
 import argparse
 import shutil
@@ -20,7 +20,7 @@ def add_parser(subparsers: Subparsers) -> None:
         subparsers,
         "list",
         _run,
-        "list recipes, with their results, and presets",
+        "list recipes, with their results, studies and presets",
         "relative-attention list --parameters 32768",
     )
     parser.add_argument(
@@ -36,7 +36,9 @@ def add_parser(subparsers: Subparsers) -> None:
 def _run(options: argparse.Namespace) -> None:
     """Runs the command."""
     from relative_attention.models import presets
+    from relative_attention.zoo_folder import study_description
     from relative_attention.zoo_folder import zoo_recipes
+    from relative_attention.zoo_folder import zoo_studies
 
     columns = ("recipe", "BLEU", "model", "what")
     _print_table(columns, [_recipe_row(name) for name in zoo_recipes()])
@@ -44,6 +46,9 @@ def _run(options: argparse.Namespace) -> None:
         "\nBLEU: on test text; model: what `translate` and the like take by "
         "name.\n"
     )
+    studies = [(name, study_description(name)) for name in zoo_studies()]
+    _print_table(("study", "what"), studies)
+    print()
     if options.parameters is None:
         _print_table(("preset",), [(name,) for name in presets()])
         return

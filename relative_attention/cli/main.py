@@ -20,6 +20,7 @@ from relative_attention.cli import export
 from relative_attention.cli import list_models
 from relative_attention.cli import plot
 from relative_attention.cli import score
+from relative_attention.cli import study
 from relative_attention.cli import train
 from relative_attention.cli import translate
 from relative_attention.cli.keras_backend import check_keras_backend
@@ -33,6 +34,7 @@ _COMMANDS = (
     demo,
     data,
     train,
+    study,
     distill,
     average,
     translate,
@@ -82,7 +84,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.command == "train":
             folder = options.output or "DIR"
             hint = f" Go on with `relative-attention train --resume {folder}`."
-        elif options.command == "distill":
+        elif options.command in ("distill", "study"):
             hint = " The same command goes on."
         print(f"\nInterrupted.{hint}", file=sys.stderr)
         return 130

@@ -13,6 +13,7 @@ from relative_attention.plot.length_figure import length_figure
 from relative_attention.plot.model_picture import model_figure
 from relative_attention.plot.model_picture import model_picture
 from relative_attention.plot.relation_figure import relation_figure
+from relative_attention.plot.study_figure import study_figure
 from relative_attention.plot.training_curve import curve_figure
 from relative_attention.plot.training_curve import training_curve
 
@@ -27,5 +28,6 @@ __all__ = [
     "model_picture",
     "relation_figure",
     "save_figure",
+    "study_figure",
     "training_curve",
 ]

@@ -17,6 +17,7 @@ COMMANDS = (
     "demo",
     "data",
     "train",
+    "study",
     "average",
     "translate",
     "score",
@@ -77,6 +78,8 @@ def test_example_is_a_command_that_there_is(command, capsys):
         words = re.split(r" [<>] ", line)[0]
         options = parse(shlex.split(words))
         assert options.command == command.split()[0]
+        if command == "study":
+            ra.find_study(options.study).override(options.overrides)
         if command == "train" and not options.resume:
             recipe = ra.find_recipe(options.recipe)
             recipe.override(options.overrides)

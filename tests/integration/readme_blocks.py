@@ -67,6 +67,8 @@ def parse_words(words):
     options = parse(arguments)
     if options.command in ("train", "distill"):
         ra.find_recipe(options.recipe).override(options.overrides)
+    if options.command == "study":
+        ra.find_study(options.study).override(options.overrides)
     return options
 
 

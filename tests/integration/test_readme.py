@@ -50,7 +50,7 @@ BRIEF = [
 ]
 # Commands that need what only their users have: a corpus of the internet, a
 # checkpoint of another system. They are parsed, with what they name.
-PARSED = ("data", "convert")
+PARSED = ("data", "convert", "study")
 
 
 def run(words):

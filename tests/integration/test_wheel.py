@@ -18,8 +18,12 @@ def test_recipes_and_types_are_in_the_package_that_is_built(tmp_path):
             "from relative_attention.zoo_folder import zoo_directory\n"
             "from relative_attention.zoo_folder import zoo_recipes\n"
             "from relative_attention.zoo_folder import zoo_models\n"
+            "from relative_attention.zoo_folder import zoo_studies\n"
+            "from relative_attention.zoo_folder import studies_directory\n"
+            "from relative_attention.zoo_folder import is_installed\n"
             "print(zoo_directory(), *zoo_recipes())\n"
-            "print(*zoo_models())",
+            "print(*zoo_models())\n"
+            "print(is_installed(), studies_directory(), *zoo_studies())",
         ],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(tmp_path)},
@@ -27,7 +31,7 @@ def test_recipes_and_types_are_in_the_package_that_is_built(tmp_path):
         text=True,
         check=True,
     ).stdout
-    recipes, models = names.splitlines()
+    recipes, models, studies = names.splitlines()
     names = recipes.split()
     assert names[0] == str(tmp_path / "relative_attention" / "zoo")
     in_checkout = {
@@ -37,6 +41,11 @@ def test_recipes_and_types_are_in_the_package_that_is_built(tmp_path):
     assert models.split() == [
         path.parent.name
         for path in sorted(ROOT.glob("models/*/model.safetensors"))
+    ]
+    assert studies.split() == [
+        "True",
+        str(tmp_path / "relative_attention" / "zoo" / "studies"),
+        *[path.stem for path in sorted(ROOT.glob("models/studies/*.yaml"))],
     ]
     # What type checkers and editors look for.
     package = tmp_path / "relative_attention"

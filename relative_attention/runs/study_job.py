@@ -1,0 +1,132 @@
+"""One run of a study: its folder, and what is kept of it."""
+
+import dataclasses
+import functools
+import json
+import pathlib
+from typing import Any
+
+from relative_attention.errors import InputError
+from relative_attention.json_file import read_json_object
+from relative_attention.runs.find_recipe import find_recipe
+from relative_attention.runs.recipe import Recipe
+from relative_attention.runs.study_values import deciding_values
+from relative_attention.runs.study_values import first_difference
+from relative_attention.saving.results import load_results
+
+# What the results file has of a run.
+RunRecord = dict[str, Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class StudyJob:
+    """Says what to train and where; a process of its own reads it as JSON.
+
+    Attributes:
+        row: The name of the row.
+        seed: An integer.
+        recipe: The name or path of a recipe.
+        assignments: A tuple of `section.key=value`, as `train` takes them.
+        output: The path of the study's folder.
+        data_directory: Where the texts are looked for, or `None`.
+    """
+
+    row: str
+    seed: int
+    recipe: str
+    assignments: tuple[str, ...]
+    output: str
+    data_directory: str | None
+
+    @classmethod
+    def from_json(cls, text: str) -> "StudyJob":
+        """Reads what `to_json` returned."""
+        fields = json.loads(text)
+        fields["assignments"] = tuple(fields["assignments"])
+        return cls(**fields)
+
+    def to_json(self) -> str:
+        """Returns the job as a string, for another process."""
+        return json.dumps(dataclasses.asdict(self))
+
+    @property
+    def name(self) -> str:
+        """The name of the run and its folder."""
+        return run_name(self.row, self.seed)
+
+    @property
+    def directory(self) -> pathlib.Path:
+        """The folder of the run, an ordinary one of `train`."""
+        return self._path("")
+
+    @property
+    def log(self) -> pathlib.Path:
+        """Where what the run prints goes."""
+        return self._path(".log")
+
+    @property
+    def record(self) -> pathlib.Path:
+        """Where the run's line of the results file waits to be added."""
+        return self._path(".study.json")
+
+    @property
+    def hypotheses(self) -> pathlib.Path:
+        """Where the translations of the test text go."""
+        return self._path(".hypotheses")
+
+    def is_finished(self) -> bool:
+        """Returns whether the run was trained to its end and scored."""
+        return (self.directory / "results.json").is_file()
+
+    @functools.cached_property
+    def made_recipe(self) -> Recipe:
+        """The recipe of the run."""
+        return find_recipe(self.recipe).override(self.assignments)
+
+    def read_record(self) -> RunRecord | None:
+        """Returns what waits to be added, or `None`.
+
+        Raises:
+            InputError: if it is that of another run, or damaged.
+        """
+        if not self.record.is_file():
+            return None
+        try:
+            record = read_json_object(self.record)
+            values = record["values"]
+        except (OSError, ValueError, LookupError) as error:
+            raise InputError(
+                f"{self.record} is damaged: {error}. Delete it: it is made "
+                "anew from the run."
+            ) from error
+        self._check(values, deciding_values(self.made_recipe))
+        return record
+
+    def read_results(self) -> dict[str, Any]:
+        """Returns the results of a run that is finished.
+
+        Raises:
+            InputError: if it is another run than the study asks for.
+        """
+        found = Recipe.load(self.directory / "recipe.yaml")
+        asked = deciding_values(self.made_recipe)
+        self._check(deciding_values(found), asked)
+        return load_results(self.directory)
+
+    def _check(self, found: dict[str, Any], asked: dict[str, Any]) -> None:
+        difference = first_difference(found, asked)
+        if difference is not None:
+            name, before, now = difference
+            raise InputError(
+                f"{self.directory} holds a run with `{name}` {before!r}, and "
+                f"the study asks for {now!r}. Move it away, or choose another "
+                "`--output`."
+            )
+
+    def _path(self, ending: str) -> pathlib.Path:
+        return pathlib.Path(self.output, f"{self.name}{ending}")
+
+
+def run_name(row: str, seed: int) -> str:
+    """Returns what the run of a row and a seed is called."""
+    return f"{row}-{seed}"

@@ -1,0 +1,199 @@
+"""The results file of a study: a record of every run that is finished.
+
+It is all that another machine needs to go on, and to write the table: it has
+no text of the corpus, and counts of each test sentence for the bootstrap.
+"""
+
+import contextlib
+import json
+import os
+import pathlib
+from collections.abc import Iterator
+from typing import Any
+
+from relative_attention.atomic_files import atomic_file
+from relative_attention.errors import InputError
+from relative_attention.file_lock import lock_file
+from relative_attention.json_file import read_json_object
+from relative_attention.runs.study_job import RunRecord
+from relative_attention.runs.study_job import run_name
+from relative_attention.runs.study_values import first_difference
+
+_FORMAT = 1
+# What a run must have in common with all others of its table.
+_COMMON = {"precision": "training.precision", "steps": "training.steps"}
+
+
+class StudyResults:
+    """Reads and writes the results file of a study.
+
+    Several processes may add to it.
+
+    Args:
+        path: The path of the file, which need not be there.
+        study: The name of the study.
+    """
+
+    def __init__(self, path: pathlib.Path | str, study: str) -> None:
+        self.path = pathlib.Path(path)
+        self.study = study
+
+    def runs(self) -> dict[str, RunRecord]:
+        """Returns the records by `run_name`; none where there is no file.
+
+        Raises:
+            InputError: if it is the file of another study, or damaged.
+        """
+        return self._read()["runs"]
+
+    def add(self, record: RunRecord) -> None:
+        """Adds the record of a run.
+
+        Raises:
+            InputError: if it has another precision than the runs before, or
+                another number of updates; nothing is written then.
+        """
+        with self._locked():
+            content = self._read()
+            check_common(record, content["runs"], self.path)
+            content["runs"][run_name(record["row"], record["seed"])] = record
+            self._write(content)
+
+    def write_table(self, table: list[dict[str, Any]]) -> None:
+        """Replaces the table that follows from the records."""
+        with self._locked():
+            self._write({**self._read(), "table": table})
+
+    def _read(self) -> dict[str, Any]:
+        if not self.path.exists():
+            return {"format": _FORMAT, "study": self.study, "runs": {}}
+        try:
+            content = read_json_object(self.path)
+        except (OSError, ValueError) as error:
+            raise InputError(f"{self.path} is damaged: {error}.") from error
+        if not is_results(content) or content.get("study") != self.study:
+            raise InputError(
+                f"{self.path} does not hold results of the study "
+                f"{self.study!r}. Give another `--results`."
+            )
+        return content
+
+    def _write(self, content: dict[str, Any]) -> None:
+        with atomic_file(self.path, "w") as file:
+            json.dump(content, file, indent=1)
+            file.write("\n")
+
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[None]:
+        """Keeps others from writing between reading and writing."""
+        folder = self.path.resolve().parent
+        folder.mkdir(parents=True, exist_ok=True)
+        with contextlib.ExitStack() as stack:
+            # The folder's lock leaves no file; where there are no such locks
+            # it goes without.
+            with contextlib.suppress(OSError):
+                descriptor = os.open(folder, os.O_RDONLY)
+                stack.callback(os.close, descriptor)
+                lock_file(descriptor, wait=True)
+            yield
+
+
+def is_results(content: dict[str, Any]) -> bool:
+    """Returns whether a JSON object is a results file of some study."""
+    runs = content.get("runs")
+    return (
+        content.get("format") == _FORMAT
+        and isinstance(runs, dict)
+        and all(isinstance(r, dict) and "values" in r for r in runs.values())
+    )
+
+
+def check_common(
+    record: RunRecord,
+    runs: dict[str, RunRecord],
+    path: pathlib.Path,
+    reason: str = "",
+) -> None:
+    """Refuses a run that differs from the others of its table.
+
+    Args:
+        record: A dict with what is known of the run.
+        runs: The records of the others.
+        path: The path of the results file, for the error.
+        reason: Why the run has its precision, `" (...)"`.
+
+    Raises:
+        InputError: if its precision or its number of updates differs.
+    """
+    for name, key in _COMMON.items():
+        for other in runs.values():
+            both = name in record and name in other
+            if both and record[name] != other[name]:
+                run = run_name(record["row"], record["seed"])
+                raise InputError(
+                    f"One table has one {_said(name)}: other runs of {path} "
+                    f"have {other[name]}, {run} has {record[name]}{reason}. "
+                    f"Force it by `{key}={other[name]}`, or begin another "
+                    "table with `--results`."
+                )
+
+
+def check_values(
+    name: str,
+    found: dict[str, Any],
+    asked: dict[str, Any],
+    path: pathlib.Path,
+) -> None:
+    """Refuses a results file whose run had another recipe.
+
+    Args:
+        name: What the run is called.
+        found: `deciding_values` of the record.
+        asked: Those that the study asks for.
+        path: The path of the results file.
+
+    Raises:
+        InputError: if they differ; the first key is named.
+    """
+    difference = first_difference(found, asked)
+    if difference is not None:
+        key, before, now = difference
+        raise InputError(
+            f"In {path} the run {name} has `{key}` {before!r}, and the study "
+            f"asks for {now!r}. Take it back by `{key}={before}`, or begin "
+            "another table with `--results`."
+        )
+
+
+def equal_run(
+    asked: dict[str, Any], common: RunRecord, path: pathlib.Path
+) -> RunRecord | None:
+    """Finds a finished run of the same recipe in results beside these.
+
+    Tables of one paper share rows, which need not be trained twice.
+
+    Args:
+        asked: `deciding_values` of the recipe.
+        common: What the run must have: `precision` and, if known, `steps`.
+        path: The path of the results file, which is looked at, too.
+
+    Returns:
+        The record, with `taken_from`, or `None`.
+    """
+    for file in sorted(path.parent.glob("*.json")):
+        with contextlib.suppress(OSError, ValueError):
+            content = read_json_object(file)
+            if not is_results(content):
+                continue
+            for name, record in content["runs"].items():
+                if all(
+                    record.get(n) == common[n] for n in _COMMON if n in common
+                ) and not first_difference(record["values"], asked):
+                    # Of a run that was taken itself, where it was trained.
+                    origin = f"{content.get('study')}: {name}"
+                    return {"taken_from": origin, **record}
+    return None
+
+
+def _said(name: str) -> str:
+    return {"precision": "precision", "steps": "number of updates"}[name]

@@ -1,0 +1,144 @@
+"""A study whose runs take no time: stand-ins write what training would."""
+
+import importlib
+import json
+
+import numpy as np
+import pytest
+import yaml
+
+import relative_attention as ra
+from relative_attention.evaluation import BleuStatistics
+from relative_attention.runs import study_processes
+from relative_attention.runs.study_values import deciding_values
+
+# The package has a function of this name.
+run_study = importlib.import_module("relative_attention.runs.run_study")
+
+WORDS = "a man rides an old red bike down the long street .".split()
+RNG = np.random.default_rng(1)
+REFERENCES = [" ".join(RNG.choice(WORDS, 9)) for _ in range(50)]
+
+# Stands in for training: it writes the record that it finds in a folder,
+# once there is none of a file `hold`.
+CHILD = """
+import json, pathlib, shutil, signal, sys, time
+job = json.loads(sys.argv[1])
+name = f"{job['row']}-{job['seed']}"
+output = pathlib.Path(job["output"])
+(output / name).mkdir(exist_ok=True)
+def stopped(*_):
+    (output / name / "stopped").touch()
+    sys.exit(143)
+signal.signal(signal.SIGTERM, stopped)
+(output / name / "started").touch()
+with open(output / "order", "a") as order:
+    order.write(name + "\\n")
+while (output / "hold").exists():
+    time.sleep(0.01)
+made = output / "made" / f"{name}.json"
+if not made.exists():
+    print("relative-attention: it cannot be done")
+    sys.exit(1)
+shutil.copyfile(made, output / f"{name}.study.json")
+"""
+
+
+def record_of(study, row, seed, rate, **changes):
+    """What a run gives, of made-up translations."""
+    rng = np.random.default_rng(seed)
+    hypotheses = [
+        " ".join(w if rng.random() > rate else "?" for w in line.split())
+        for line in REFERENCES
+    ]
+    statistics = BleuStatistics.of_texts(hypotheses, REFERENCES)
+    return {
+        "row": row,
+        "seed": seed,
+        "values": deciding_values(study.recipe_for(study.row(row), seed)),
+        "precision": "float32",
+        "steps": 12,
+        "minutes": 1.5,
+        "hardware": "a machine",
+        "commit": "0123456789+",
+        "date": "2026-01-01",
+        "python": "3",
+        "keras": "3",
+        "tensorflow": "2",
+        "test": {
+            "bleu": round(statistics.bleu(), 4),
+            "bleu_lowercased": 5.0,
+            **statistics.to_json(),
+        },
+        "validation": {"bleu": 40.0 + seed, "loss": 1.25},
+        **changes,
+    }
+
+
+@pytest.fixture
+def positions_study(recipe_file, tmp_path):
+    path = tmp_path / "positions.yaml"
+    rows = [
+        {"name": "plain", "overrides": {"model.position_encoding": None}},
+        {"name": "relative", "compare_with": "plain", "paper": 26.5},
+    ]
+    mapping = {
+        "description": "Which?",
+        "recipe": str(recipe_file),
+        "seeds": [1, 2],
+        "rows": rows,
+    }
+    path.write_text(yaml.safe_dump(mapping))
+    return ra.find_study(path)
+
+
+class Bench:
+    """A study's folders, and runs that take no time."""
+
+    def __init__(self, study, output, corpus):
+        self.study = study
+        self.output = output
+        self.results = output / "positions.json"
+        self.corpus = corpus
+        self.lines = []
+        (output / "made").mkdir(parents=True)
+        for row, rate in (("plain", 0.5), ("relative", 0.1)):
+            for seed in (1, 2):
+                self.make(row, seed, rate)
+
+    def make(self, row, seed, rate=0.2, **changes):
+        record = record_of(self.study, row, seed, rate, **changes)
+        file = self.output / "made" / f"{row}-{seed}.json"
+        file.write_text(json.dumps(record))
+        return record
+
+    def run(self, study=None, **arguments):
+        return ra.run_study(
+            study or self.study,
+            self.output,
+            self.corpus,
+            report=self.lines.append,
+            **arguments,
+        )
+
+    def order(self):
+        file = self.output / "order"
+        return file.read_text().split() if file.exists() else []
+
+    def read(self):
+        return json.loads(self.results.read_text())
+
+
+@pytest.fixture
+def draw_study(monkeypatch):
+    """Pictures take most of the time: they are drawn for who calls this."""
+    draws = run_study._draw
+    monkeypatch.setattr(run_study, "_draw", lambda *_: None)
+    return lambda: monkeypatch.setattr(run_study, "_draw", draws)
+
+
+@pytest.fixture
+def study_bench(positions_study, tmp_path, corpus, monkeypatch, draw_study):
+    monkeypatch.setattr(study_processes, "_CHILD", CHILD)
+    monkeypatch.setattr(study_processes, "_SECONDS_BETWEEN_LOOKS", 0.01)
+    return Bench(positions_study, tmp_path / "out", corpus)
