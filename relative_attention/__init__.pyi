@@ -67,8 +67,8 @@ from relative_attention.ops import (
     relative_attention_inner as relative_attention_inner,
 )
 from relative_attention.runs import Recipe as Recipe
-from relative_attention.runs import distill as distill
 from relative_attention.runs import Study as Study
+from relative_attention.runs import distill as distill
 from relative_attention.runs import find_recipe as find_recipe
 from relative_attention.runs import find_study as find_study
 from relative_attention.runs import run_study as run_study
