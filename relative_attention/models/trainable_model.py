@@ -77,7 +77,7 @@ class TrainableModel(TrainingStep):
                 [given.arguments.get(name) or [] for name in _METRICS]
             ),
         )
-        self._set_consistency(consistency)
+        self.set_consistency(consistency)
         # One loss has one weight, in whatever it is nested.
         weights = keras.tree.flatten(given.arguments.get("loss_weights"))
         self.loss_weight = 1.0 if weights in ([], [None]) else weights[0]
@@ -142,7 +142,16 @@ class TrainableModel(TrainingStep):
         if self.optimizer is not None:
             self.optimizer.build(self.trainable_variables)
 
-    def _set_consistency(self, consistency: Consistency | None) -> None:
+    def set_consistency(self, consistency: Consistency | None) -> None:
+        """Changes how two views of each sentence are to agree from now on.
+
+        Args:
+            consistency: `Consistency`, or `None` for one view, as of
+                `compile`.
+
+        Raises:
+            ValueError: as `compile`.
+        """
         if consistency is not None and not (
             self.is_projected and keras.backend.backend() == "tensorflow"
         ):
@@ -153,6 +162,8 @@ class TrainableModel(TrainingStep):
                 f"{keras.backend.backend()}."
             )
         self.consistency = consistency
+        # Its graph is of the views that there were.
+        self.train_function = None
 
     def fit(self, *args: Any, **kwargs: Any) -> keras.callbacks.History:
         """Trains the model as `keras.Model.fit`, also on `TokenBatches`.

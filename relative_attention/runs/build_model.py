@@ -50,14 +50,19 @@ def build_model(
         loss=MaskedCrossEntropy(training.label_smoothing),
         metrics=[Perplexity(), TokenAccuracy()],
         accumulation_steps=accumulation_steps,
-        consistency=_consistency(training),
+        consistency=consistency_of(training),
     )
     # Here, as its variables belong to the strategy whose scope this is.
     model.optimizer.build(model.trainable_variables)
     return model
 
 
-def _consistency(training: TrainingSection) -> Consistency | None:
+def consistency_of(training: TrainingSection) -> Consistency | None:
+    """Returns how two views are to agree, `None` for one view.
+
+    Args:
+        training: A `TrainingSection`.
+    """
     if training.consistency is None:
         return None
     return Consistency(

@@ -50,12 +50,13 @@ def check_values(recipe: "Recipe") -> None:
             "what is source in one direction is target in the other. Received: "
             f"{training.bidirectional_steps} and vocabulary.joint: false."
         )
-    if training.consistency is None and training.consistency_weight is not None:
-        raise InputError(
-            "`training.consistency_weight` is for `training.consistency`: "
-            "choose `r_drop` or `simcut`. Received: "
-            f"{training.consistency_weight} and no consistency."
-        )
+    for key in ("consistency_weight", "consistency_from"):
+        value = getattr(training, key)
+        if training.consistency is None and value:
+            raise InputError(
+                f"`training.{key}` is for `training.consistency`: choose "
+                f"`r_drop` or `simcut`. Received: {value} and no consistency."
+            )
     if training.best_by == "bleu" and training.bleu_every != 1:
         raise InputError(
             "`training.best_by: bleu` needs BLEU at every validation, "

@@ -240,6 +240,12 @@ class TrainingSection:
         `null` for theirs, 5 for `r_drop` and 3 for `simcut`.""",
         is_positive=True,
     )
+    consistency_from: int = key(
+        0,
+        """Updates of one view, at half the cost, before those of two; rounded
+        up to the end of a validation.""",
+        at_least=0,
+    )
     cut_probability: float = key(
         0.05,
         "The share of words that `simcut` cuts.",

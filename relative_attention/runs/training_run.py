@@ -11,6 +11,7 @@ from relative_attention.models import Transformer
 from relative_attention.runs.batch_budget import UpdateSize
 from relative_attention.runs.batch_budget import choose_batch_tokens
 from relative_attention.runs.build_model import build_model
+from relative_attention.runs.build_model import consistency_of
 from relative_attention.runs.callbacks.epoch_weights import EpochWeights
 from relative_attention.runs.callbacks.monitoring import draw_curves
 from relative_attention.runs.callbacks.monitoring import monitoring_callbacks
@@ -228,8 +229,9 @@ class TrainingRun:
             # with the validation that is due; a run may stop, and go on,
             # between two of them.
             due, done = self._steps_between_validations, progress.step
-            steps = min(due - done % due, self.total_steps - done)
-            num_epochs = (self.total_steps - done) // due if steps == due else 1
+            until = self._until_another_step(done)
+            steps = min(due - done % due, until - done)
+            num_epochs = (until - done) // due if steps == due else 1
             first_epoch = len(progress.history.records)
             self.model.fit(
                 self.batches.train.train_dataset(first_step=done),
@@ -242,6 +244,18 @@ class TrainingRun:
                 shuffle=False,
                 verbose=0,
             )
+
+    def _until_another_step(self, done: int) -> int:
+        """Sets how many views a step takes; returns until when."""
+        training = self.recipe.training
+        consistency = consistency_of(training)
+        due = self._steps_between_validations
+        switch = -(-training.consistency_from // due) * due
+        is_before = done < switch
+        wanted = None if is_before else consistency
+        if wanted != self.model.consistency:
+            self.model.set_consistency(wanted)
+        return min(switch, self.total_steps) if is_before else self.total_steps
 
     def _validate(
         self, logs: Record, callbacks: list[keras.callbacks.Callback]

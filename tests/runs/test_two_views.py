@@ -11,6 +11,12 @@ from tests.small_run import RECIPE
 WEIGHTS = "checkpoints/step-00000004/model.safetensors"
 
 
+def assert_same_weights(folder, other):
+    expected = load_arrays(other / WEIGHTS)
+    for name, array in load_arrays(folder / WEIGHTS).items():
+        np.testing.assert_array_equal(array, expected[name], err_msg=name)
+
+
 @pytest.mark.parametrize("kind", ["r_drop", "simcut"])
 def test_resumed_run_equals_uninterrupted_run(
     kind, quickly, quick_run, tmp_path
@@ -19,11 +25,26 @@ def test_resumed_run_equals_uninterrupted_run(
     quickly(tmp_path / "whole", *overrides)
     quickly(tmp_path / "run", *overrides, "training.steps=3")
     quickly(tmp_path / "run", *overrides, resume=True)
-    whole = load_arrays(tmp_path / "whole" / WEIGHTS)
-    other = load_arrays(quick_run / WEIGHTS)
-    for name, array in load_arrays(tmp_path / "run" / WEIGHTS).items():
-        np.testing.assert_array_equal(array, whole[name], err_msg=name)
-    assert any((whole[name] != other[name]).any() for name in whole)
+    assert_same_weights(tmp_path / "run", tmp_path / "whole")
+    with pytest.raises(AssertionError):
+        assert_same_weights(tmp_path / "run", quick_run)
+
+
+def test_second_view_can_come_later(quickly, quick_run, tmp_path):
+    overrides = ("training.consistency=r_drop", "training.consistency_from=1")
+    quickly(tmp_path / "whole", *overrides)
+    # Rounded up: as without until the validation after two updates.
+    first = "checkpoints/step-00000002/model.safetensors"
+    for name, array in load_arrays(tmp_path / "whole" / first).items():
+        expected = load_arrays(quick_run / first)[name]
+        np.testing.assert_array_equal(array, expected, err_msg=name)
+    for steps in (1, 2, 3):
+        output = tmp_path / f"run{steps}"
+        quickly(output, *overrides, f"training.steps={steps}")
+        quickly(output, *overrides, resume=True)
+        assert_same_weights(output, tmp_path / "whole")
+    with pytest.raises(AssertionError):
+        assert_same_weights(tmp_path / "whole", quick_run)
 
 
 @pytest.mark.parametrize(
