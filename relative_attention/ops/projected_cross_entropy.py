@@ -7,9 +7,12 @@ gradients of the hidden states and of the matrix are kept, which are as small
 as those are.
 
 With `q` the smoothed distribution of a label, as in `MaskedCrossEntropy`, and
-`p` the softmax, the gradient of a row's logits is `p - q`. Only `p` is a full
-matrix. `q` is a constant and one more number, so its share of the products
-with the matrix is a sum of its columns and one of its rows.
+`p` the softmax, the gradient of a row's logits is `p - q`. `q` is a constant,
+and more at the label. The share of the constant in the products with the matrix
+is a sum of its rows, and needs no pass over the logits. That of the label must
+be subtracted from `p` before it is rounded to half precision: a model that has
+learnt something has `p` nearly `q` there, and of two sums of such numbers,
+rounded each, the difference would be noise.
 """
 
 import dataclasses
@@ -149,18 +152,19 @@ def _dense_part(
             logits = logits + ops.cast(bias, logits.dtype)
         logits = ops.cast(logits, "float32")
         scored = _score_rows(logits, labels[chunk], terms)
+        slopes = _without_peaks(scored.slopes, labels[chunk], terms)
         losses.append(ops.sum(row_weights * scored.losses))
         negative_log_likelihoods.append(scored.negative_log_likelihoods)
         matches.append(scored.matches)
-        slopes = ops.cast(scored.slopes, rows.dtype)
-        d_rows = ops.cast(ops.matmul(slopes, matrix), "float32")
+        rounded = ops.cast(slopes, rows.dtype)
+        d_rows = ops.cast(ops.matmul(rounded, matrix), "float32")
         d_hidden.append(ops.reshape(d_rows, ops.shape(hidden[:, chunk])))
         copies = ops.tile(row_weights, (len(terms.copy_weights),))
         weighted = rows * ops.cast(copies, rows.dtype)[:, None]
-        product = ops.matmul(ops.transpose(slopes), weighted)
+        product = ops.matmul(ops.transpose(rounded), weighted)
         d_matrix = d_matrix + ops.cast(product, "float32")
         if bias is not None:
-            d_bias = d_bias + ops.matmul(copies[None], scored.slopes)[0]
+            d_bias = d_bias + ops.matmul(copies[None], slopes)[0]
     return (
         sum(losses),
         [ops.concatenate(negative_log_likelihoods), ops.concatenate(matches)],
@@ -178,7 +182,8 @@ class _ScoredRows:
         losses: float32 `(r,)`, but for the share of the smoothed labels.
         negative_log_likelihoods: float32 `(r,)`, of the labels.
         matches: float32 `(r,)`, 1 where no logit is higher.
-        slopes: float32 `(C r, V)`, gradients of `losses` by the logits.
+        slopes: float32 `(C r, V)`, gradients of `losses` by the logits: those
+            of the whole loss but for `q`.
     """
 
     losses: Tensor
@@ -263,11 +268,25 @@ def _row_products(left: Tensor, right: Tensor) -> Tensor:
     return ops.sum(left * right, axis=-1)
 
 
+def _without_peaks(slopes: Tensor, labels: Tensor, terms: LossTerms) -> Tensor:
+    """Subtracts from slopes `(C r, V)` what `q` has more at the label."""
+    _, peak, _ = smoothed_distribution(terms.label_smoothing, slopes.shape[-1])
+    copies = len(terms.copy_weights)
+    rows = ops.arange(ops.shape(slopes)[0], dtype="int32")
+    places = ops.stack([rows, ops.tile(labels, (copies,))], axis=1)
+    ones = ops.ones_like(labels, dtype=slopes.dtype)
+    peaks = [-peak * weight * ones for weight in terms.copy_weights]
+    return ops.scatter_update(
+        slopes, places, ops.concatenate(peaks), reduction="add"
+    )
+
+
 class _SmoothLabels:
     """The share of the smoothed labels `q` in the loss, and its gradients.
 
-    What it returns is to be subtracted: it is `sum(q * logits) + H(q)` of each
-    row and copy, with `q = low + (high - low) at the label`.
+    What it returns is to be subtracted: of each row and copy, the loss has
+    `sum(q * logits) + H(q)`, with `q = low + peak at the label`; its gradients
+    are still without those of `low`.
     """
 
     def __init__(
@@ -278,9 +297,8 @@ class _SmoothLabels:
         weights: Tensor,
         terms: LossTerms,
     ) -> None:
-        self._vocabulary_size = matrix.shape[0]
         self._low, self._peak, self._entropy = smoothed_distribution(
-            terms.label_smoothing, self._vocabulary_size
+            terms.label_smoothing, matrix.shape[0]
         )
         self._copy_weights = terms.copy_weights
         self._labels = labels
@@ -292,7 +310,8 @@ class _SmoothLabels:
     def loss(self, hidden: Tensor) -> Tensor:
         """Returns the weighted sum over rows and copies: a scalar."""
         rows = ops.cast(self._mean_copy(hidden), "float32")
-        shares = ops.sum(rows * self._target(), axis=-1)
+        target = self._peak * self._of_label + self._low * self._sum
+        shares = ops.sum(rows * target, axis=-1)
         total = sum(self._copy_weights)
         if self._bias is not None:
             shares = shares + total * (
@@ -302,30 +321,18 @@ class _SmoothLabels:
         return ops.sum(self._weights * (shares + total * self._entropy))
 
     def d_hidden(self) -> Tensor:
-        """Returns the gradient of each hidden state, unweighted."""
-        target = self._target()
-        return ops.stack([weight * target for weight in self._copy_weights])
+        """Returns the gradient of hidden states, unweighted: `(C, 1, D)`."""
+        row = self._low * self._sum
+        return ops.stack([weight * row[None] for weight in self._copy_weights])
 
     def d_matrix(self, hidden: Tensor) -> Tensor:
-        """Returns the gradient of the matrix `(V, D)`."""
+        """Returns the gradient of each row of the matrix: `(D,)`."""
         rows = ops.cast(self._mean_copy(hidden), "float32")
-        rows = rows * self._weights[:, None]
-        at_label = ops.segment_sum(
-            rows, self._labels, num_segments=self._vocabulary_size
-        )
-        return self._peak * at_label + self._low * ops.sum(rows, axis=0)
+        return self._low * ops.sum(rows * self._weights[:, None], axis=0)
 
     def d_bias(self) -> Tensor:
-        """Returns the gradient of the bias `(V,)`."""
-        weights = self._weights * sum(self._copy_weights)
-        at_label = ops.segment_sum(
-            weights, self._labels, num_segments=self._vocabulary_size
-        )
-        return self._peak * at_label + self._low * ops.sum(weights)
-
-    def _target(self) -> Tensor:
-        """Returns the rows of the matrix that `q` means: `(R, D)`."""
-        return self._peak * self._of_label + self._low * self._sum
+        """Returns the gradient of each element of the bias: a scalar."""
+        return self._low * sum(self._copy_weights) * ops.sum(self._weights)
 
     def _mean_copy(self, hidden: Tensor) -> Tensor:
         """Returns the sum of the copies by weight: all that is linear."""

@@ -190,6 +190,45 @@ def test_half_precision_is_off_by_its_rounding(rng, dtype):
     assert abs(float(loss) - expected) < 8 * unit * abs(expected)
 
 
+@pytest.mark.only_on("tensorflow", reason="it takes the gradient by a tape")
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_learnt_labels_have_gradients_and_no_noise(rng, dtype):
+    """Where `p` is nearly `q`, hundreds of rows have the same label."""
+    import tensorflow as tf
+
+    vocabulary_size, hidden_dim, num_rows = 300, 32, 512
+    matrix = rng.normal(size=(vocabulary_size, hidden_dim)) / 4
+    labels = rng.integers(0, 3, num_rows)
+    hidden = np.stack([1.6 * matrix[labels]]) * 4
+    hidden = hidden * (1 + 0.05 * rng.normal(size=hidden.shape))
+    # The model's own numbers: what they are rounded to is no error.
+    hidden, matrix = (
+        np.array(ops.cast(array, dtype), "float64")
+        for array in (hidden, matrix)
+    )
+    weights, num_tokens = np.ones(num_rows), 1.0
+    logits = hidden[0] @ matrix.T
+    q = np.full(logits.shape, 0.1 / (vocabulary_size - 1))
+    q[np.arange(num_rows), labels] = 0.9
+    slopes = np.exp(log_softmax(logits)) - q
+    at_label = slopes[np.arange(num_rows), labels]
+    assert np.abs(at_label).mean() < 0.15
+    arguments = tensors(hidden, matrix, None, labels, weights, num_tokens)
+    states, rows, *rest = arguments
+    with tf.GradientTape() as tape:
+        tape.watch(rows)
+        loss, *_ = projected_cross_entropy(
+            ops.cast(states, dtype), rows, *rest, ONE
+        )
+    error = np.abs(tape.gradient(loss, rows) - slopes.T @ hidden[0])
+    # The logits, of up to 8, and slopes are rounded; the sums of `p` and of
+    # `q`, many times as large as their difference, are not.
+    unit = {"bfloat16": 2**-8, "float16": 2**-11}[dtype]
+    p = slopes + q
+    bound = (8 * p * (1 - p) + np.abs(slopes)).T @ np.abs(hidden[0])
+    assert (error < 2 * unit * bound + 1e-3).all()
+
+
 def test_smoothed_distribution_adds_up_to_one():
     low, peak, entropy = smoothed_distribution(0.1, 7)
     q = np.full(7, low)
