@@ -28,7 +28,8 @@ def check_values(recipe: "Recipe") -> None:
         raise InputError(
             "`data.target_language` is for BLEU by Moses' tokeniser, which "
             "texts that are tokenised already (`data.tokenized`) cannot take. "
-            f"Received: {recipe.data.target_language!r}."
+            f"Received: {recipe.data.target_language!r}. Add "
+            "data.target_language=null."
         )
     training = recipe.training
     if training.steps is None and training.epochs is None:

@@ -12,6 +12,8 @@ from relative_attention.runs.given_vocabulary import load_given
 from relative_attention.runs.given_vocabulary import named_vocabularies
 from relative_attention.runs.prepared_data import prepare_data
 
+TOKENIZED = ("data.tokenized=true", "data.target_language=null")
+
 
 @pytest.fixture
 def texts(corpus, tmp_path):
@@ -97,7 +99,7 @@ def test_model_that_is_missing_is_named_before_any_work(
 
 
 def test_tokenised_texts_have_a_vocabulary_of_tokens(recipe, texts, tmp_path):
-    own = recipe.override(["data.tokenized=true", "vocabulary.size=50"])
+    own = recipe.override([*TOKENIZED, "vocabulary.size=50"])
     data, lines = prepare(own, texts, tmp_path / "run")
     vocabulary = data.target_vocabulary
     assert isinstance(vocabulary, ra.TokenVocabulary)
@@ -114,9 +116,7 @@ def test_tokenised_texts_have_a_vocabulary_of_tokens(recipe, texts, tmp_path):
 
 def test_list_of_tokens_may_be_given(recipe, texts, tmp_path):
     (texts / "tokens.txt").write_text("<blank>\n<s>\n</s>\nten\npaid\n")
-    own = recipe.override(
-        ["data.tokenized=true", "vocabulary.model=tokens.txt"]
-    )
+    own = recipe.override([*TOKENIZED, "vocabulary.model=tokens.txt"])
     data, _ = prepare(own, texts, tmp_path / "run")
     assert data.source_vocabulary.tokens[3:] == ["ten", "paid", "<unk>"]
 
@@ -124,7 +124,7 @@ def test_list_of_tokens_may_be_given(recipe, texts, tmp_path):
 @pytest.mark.large
 def test_model_of_tokens_is_trained_and_gone_on_from(recipe, texts, tmp_path):
     overrides = [
-        "data.tokenized=true",
+        *TOKENIZED,
         "vocabulary.size=50",
         "training.steps=2",
         "training.bleu_every=0",
