@@ -18,6 +18,7 @@ from relative_attention.settings import unknown
 _DECIDE_NOTHING = (
     "data.corpus",
     "data.origin",
+    "data.target_language",
     "model.implementation",
     "training.devices",
     "training.minutes",
