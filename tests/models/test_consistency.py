@@ -98,6 +98,16 @@ def test_other_losses_and_metrics_get_logits(build_model, batch):
         def call(self, inputs, training=None):
             return super().call(inputs, training) + 1.0
 
+    class Bits(ra.Perplexity):
+        def update_state(self, y_true, y_pred, sample_weight=None):
+            assert y_pred.shape[-1] == model.config.vocabulary_size
+            super().update_state(y_true, y_pred, sample_weight)
+
+    class Watched(ra.Transformer):
+        def compute_metrics(self, x, y, y_pred, sample_weight=None):
+            assert y_pred.shape[-1] == model.config.vocabulary_size
+            return super().compute_metrics(x, y, y_pred, sample_weight)
+
     model = compiled(build_model(), loss=Halved(0.1))
     assert not model.is_projected
     halved, _ = update(model, batch)
@@ -107,6 +117,8 @@ def test_other_losses_and_metrics_get_logits(build_model, batch):
         build_model(), metrics=["sparse_categorical_accuracy"]
     ).is_projected
     assert not compiled(Shifted(build_model().config)).is_projected
+    update(compiled(build_model(), metrics=[Bits()]), batch)
+    update(compiled(Watched(build_model().config)), batch)
 
 
 @pytest.mark.parametrize("kind", ["r_drop", "simcut"])
