@@ -53,6 +53,7 @@ def projected_scores(
     consistency: Consistency | None,
     batch: tuple[Any, Tensor, Tensor | None],
     num_tokens: Tensor,
+    part: int | Tensor = 0,
 ) -> TokenScores:
     """Predicts and scores rows of a batch, as in training.
 
@@ -63,12 +64,13 @@ def projected_scores(
             for one view.
         batch: triple of inputs, labels `(B, T)`, and their weights or `None`.
         num_tokens: float32 scalar, the weight of all tokens of the update.
+        part: int scalar, which of its parts the rows are, 0 first.
     """
     x, y, sample_weight = batch
     terms: dict[str, Any] = {}
     copies = 1
     if consistency is not None:
-        x = consistency.two_views(x, model.optimizer.iterations)
+        x = consistency.two_views(x, model.optimizer.iterations, part)
         terms = consistency.loss_terms()
         copies = 2
     hidden = model.decoder_outputs(x, training=True)

@@ -192,6 +192,27 @@ def test_parts_of_a_batch_give_its_update(build_model, batch, kind):
     assert_same_update(update(parts, batch), update(whole, batch))
 
 
+def test_parts_of_a_batch_have_other_words_cut(build_model, monkeypatch):
+    ids = np.full((2, 40), 7, "int32")
+    inputs = {"source_token_ids": ids, "target_token_ids": ids[:, :19]}
+    model = compiled(
+        build_model(max_length=40),
+        consistency=Consistency("simcut", cut_probability=0.5),
+        accumulation_steps=2,
+    )
+    kept = []
+
+    def two_views(self, *arguments):
+        views = original(self, *arguments)
+        kept.append(ops.convert_to_numpy(views["source_kept"])[1])
+        return views
+
+    original = Consistency.two_views
+    monkeypatch.setattr(Consistency, "two_views", two_views)
+    update(model, (inputs, ids[:, :19]))
+    assert len(kept) == 2 and (kept[0] != kept[1]).any()
+
+
 def test_compile_config_keeps_it(build_model):
     consistency = Consistency("simcut", 2.0, 0.2, seed=7)
     model = compiled(build_model(), consistency=consistency)
@@ -207,6 +228,7 @@ def test_compile_config_keeps_it(build_model):
         ({"kind": "r_drop", "weight": 0}, "`weight` .* positive"),
         ({"kind": "r_drop", "weight": float("nan")}, "`weight` .* positive"),
         ({"kind": "simcut", "cut_probability": 1.0}, r"in \(0, 1\)"),
+        ({"kind": "simcut", "seed": 0.5}, "`seed` must be a non-negative int"),
     ],
 )
 def test_what_cannot_be_is_refused(arguments, message):
