@@ -77,7 +77,11 @@ class RunProgress(keras.callbacks.Callback):
             training.save_every, training.save_minutes
         )
         self.epoch_weights = epoch_weights
-        self.stop_rule = StopRule(training.early_stopping, training.minutes)
+        self.stop_rule = StopRule(
+            training.early_stopping,
+            training.minutes,
+            training.bidirectional_steps,
+        )
         self.step = 0
         self.unvalidated: Record | None = None
         self._seconds_before = 0.0
