@@ -145,6 +145,11 @@ class TrainableModel(TrainingStep):
                 f"Received: consistency={consistency} on "
                 f"{keras.backend.backend()}."
             )
+        if not isinstance(consistency, Consistency | None):
+            raise ValueError(
+                '`consistency` must be a `Consistency`, "r_drop", "simcut" or '
+                f"None. Received: consistency={consistency!r}."
+            )
         self.consistency = consistency
 
     def fit(self, *args: Any, **kwargs: Any) -> keras.callbacks.History:

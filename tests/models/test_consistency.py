@@ -237,6 +237,8 @@ def test_what_cannot_be_is_refused(arguments, message):
 
 
 def test_needs_a_loss_over_two_views(build_model):
+    with pytest.raises(ValueError, match='"r_drop", "simcut" or None'):
+        compiled(build_model(), consistency={"kind": "r_drop"})
     with pytest.raises(ValueError, match="`consistency` needs"):
         compiled(build_model(), loss="mse", consistency="r_drop")
     with pytest.raises(ValueError, match="`consistency` needs"):
