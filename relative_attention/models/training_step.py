@@ -119,6 +119,7 @@ class TrainingStep(WholeBatchLoss):
         x: Any,
         y: Tensor,
         sample_weight: Tensor | None,
+        *,
         part: int | Tensor = 0,
         **of_part: Tensor,
     ) -> tuple[Tensor, list[Tensor | None]]:
