@@ -22,6 +22,7 @@ from typing import Any
 
 from keras import ops
 
+from relative_attention.argument_checks import checked_int
 from relative_attention.argument_checks import is_real
 from relative_attention.ops.replicas import replica_number
 from relative_attention.tensor_type import Tensor
@@ -32,6 +33,8 @@ _WEIGHTS = {"r_drop": 5.0, "simcut": 3.0}
 _SIDES = {"source": "source_token_ids", "target": "target_token_ids"}
 # More than there are replicas, times two sides.
 _STREAMS = 1 << 20
+# More than a run makes.
+_UPDATES = 1 << 32
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,8 +49,8 @@ class Consistency:
             to the paper's: 5 for R-Drop, 3 for SimCut.
         cut_probability: float in `(0, 1)`. The share of words that SimCut
             cuts. Defaults to `0.05`.
-        seed: int. Decides, with the number of the update, which ones.
-            Defaults to `0`.
+        seed: int, at least 0. Decides, with the numbers of the update, the
+            replica and the part of a batch, which ones. Defaults to `0`.
 
     Raises:
         ValueError: if an argument is out of range.
@@ -76,6 +79,7 @@ class Consistency:
                 "`weight` of a Consistency must be positive. Received: "
                 f"{weight!r}."
             )
+        checked_int("seed", self.seed, 0)
         cut = self.cut_probability
         if not is_real(cut) or not 0 < cut < 1:
             raise ValueError(
@@ -95,7 +99,7 @@ class Consistency:
         }
 
     def two_views(
-        self, inputs: dict[str, Tensor], update: Tensor
+        self, inputs: dict[str, Tensor], update: Tensor, part: int | Tensor = 0
     ) -> dict[str, Tensor]:
         """Doubles the inputs of a `Transformer`.
 
@@ -103,6 +107,7 @@ class Consistency:
             inputs: dict of `"source_token_ids"` int `(B, S)` and
                 `"target_token_ids"` int `(B, T)`.
             update: int scalar, the number of the update.
+            part: int scalar, which part of a batch they are, 0 first.
 
         Returns:
             Dict of the same ids, `(2 B, S)` and `(2 B, T)`, and if words are
@@ -115,13 +120,17 @@ class Consistency:
         }
         if self.kind == "simcut":
             for number, (side, name) in enumerate(_SIDES.items()):
-                kept = self._draw_kept(ops.shape(inputs[name]), number, update)
+                kept = self._draw_kept(
+                    ops.shape(inputs[name]), number, update, part
+                )
                 views[f"{side}_kept"] = ops.concatenate(
                     [ops.ones_like(kept), kept]
                 )
         return views
 
-    def _draw_kept(self, shape: Any, number: int, update: Tensor) -> Tensor:
+    def _draw_kept(
+        self, shape: Any, number: int, update: Tensor, part: int | Tensor
+    ) -> Tensor:
         """Draws which words of a side stay: bool, as a function of all that.
 
         A resumed run, whose updates go on counting, cuts the same.
@@ -130,6 +139,7 @@ class Consistency:
 
         stream = 2 * tf.cast(replica_number(), "int64") + number
         first = self.seed * _STREAMS + stream
-        seed = tf.stack([first, tf.cast(update, "int64")])
+        second = tf.cast(update, "int64") + tf.cast(part, "int64") * _UPDATES
+        seed = tf.stack([first, second])
         draws = tf.random.stateless_uniform(shape, seed)
         return draws >= self.cut_probability

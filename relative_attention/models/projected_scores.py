@@ -25,15 +25,25 @@ def can_project(model: Any, loss: Any, metrics: Iterable[Any]) -> bool:
         metrics: its compiled metrics.
 
     Returns:
-        bool: whether model and loss have the methods of `Transformer` and of
-        `MaskedCrossEntropy`, not overridden in part by a subclass, and every
-        metric takes `TokenScores`.
+        bool: whether model, loss and metrics have the methods of
+        `Transformer`, of `MaskedCrossEntropy`, and of metrics that take
+        `TokenScores`, not overridden in part by a subclass.
     """
+    cls = type(model)
     return (
-        _is_whole(type(model), "decoder_outputs", "call", "encode", "decode")
-        and _is_whole(type(model), "compute_loss")
-        and _is_whole(type(loss), "score_projection", "call")
-        and all(getattr(m, "takes_token_scores", False) for m in metrics)
+        _is_whole(
+            cls, "decoder_outputs", "call", "encode", "decode", "_project"
+        )
+        and _is_whole(type(model.output_embedding), "logits")
+        and _is_whole(cls, "compute_loss")
+        # Whoever overrides this one is given what metrics are given.
+        and cls.compute_metrics is keras.Model.compute_metrics
+        and _is_whole(type(loss), "score_projection", "call", "__call__")
+        and all(
+            getattr(metric, "takes_token_scores", False)
+            and _is_whole(type(metric), "takes_token_scores", "update_state")
+            for metric in metrics
+        )
     )
 
 
@@ -43,6 +53,7 @@ def projected_scores(
     consistency: Consistency | None,
     batch: tuple[Any, Tensor, Tensor | None],
     num_tokens: Tensor,
+    part: int | Tensor = 0,
 ) -> TokenScores:
     """Predicts and scores rows of a batch, as in training.
 
@@ -53,12 +64,13 @@ def projected_scores(
             for one view.
         batch: triple of inputs, labels `(B, T)`, and their weights or `None`.
         num_tokens: float32 scalar, the weight of all tokens of the update.
+        part: int scalar, which of its parts the rows are, 0 first.
     """
     x, y, sample_weight = batch
     terms: dict[str, Any] = {}
     copies = 1
     if consistency is not None:
-        x = consistency.two_views(x, model.optimizer.iterations)
+        x = consistency.two_views(x, model.optimizer.iterations, part)
         terms = consistency.loss_terms()
         copies = 2
     hidden = model.decoder_outputs(x, training=True)

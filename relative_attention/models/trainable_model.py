@@ -127,15 +127,8 @@ class TrainableModel(TrainingStep):
         """
         # Keras leaves this to whoever overrides `compile`.
         config = keras.saving.deserialize_keras_object(config)
-        steps = config.get("accumulation_steps", 1)
-        if steps > 1 and keras.backend.backend() != "tensorflow":
-            warnings.warn(
-                f"The model was compiled with accumulation_steps={steps}, "
-                "which needs TensorFlow. On "
-                f"{keras.backend.backend()} it takes whole batches.",
-                stacklevel=2,
-            )
-            config["accumulation_steps"] = 1
+        if keras.backend.backend() != "tensorflow":
+            config.update(_without_tensorflow(config))
         if config.get("consistency") is not None:
             config["consistency"] = Consistency(**config["consistency"])
         self.compile(**config)
@@ -160,6 +153,11 @@ class TrainableModel(TrainingStep):
                 "metrics but `Perplexity` and `TokenAccuracy`, and TensorFlow. "
                 f"Received: consistency={consistency} on "
                 f"{keras.backend.backend()}."
+            )
+        if not isinstance(consistency, Consistency | None):
+            raise ValueError(
+                '`consistency` must be a `Consistency`, "r_drop", "simcut" or '
+                f"None. Received: consistency={consistency!r}."
             )
         self.consistency = consistency
         # Its graph is of the views that there were.
@@ -209,6 +207,24 @@ class TrainableModel(TrainingStep):
         given = inspect.signature(super().evaluate).bind(*args, **kwargs)
         give_evaluation_batches(given.arguments)
         return super().evaluate(*given.args, **given.kwargs)
+
+
+def _without_tensorflow(config: dict[str, Any]) -> dict[str, Any]:
+    """Returns what of a compile config must be otherwise, and warns of it."""
+    changed: dict[str, Any] = {}
+    for name, plain, instead in (
+        ("accumulation_steps", 1, "takes whole batches"),
+        ("consistency", None, "is trained on one view of each sentence"),
+    ):
+        value = config.get(name, plain)
+        if value != plain:
+            changed[name] = plain
+            warnings.warn(
+                f"The model was compiled with {name}={value}, which needs "
+                f"TensorFlow. On {keras.backend.backend()} it {instead}.",
+                stacklevel=3,
+            )
+    return changed
 
 
 def _only(loss: Any) -> Any:

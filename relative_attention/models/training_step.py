@@ -119,19 +119,22 @@ class TrainingStep(WholeBatchLoss):
         x: Any,
         y: Tensor,
         sample_weight: Tensor | None,
+        *,
+        part: int | Tensor = 0,
         **of_part: Tensor,
     ) -> tuple[Tensor, list[Tensor | None]]:
         """Computes loss and gradients of rows, the latter times a loss scale.
 
         Args:
             x, y, sample_weight: rows of a batch.
+            part: int scalar, which of its parts they are, 0 first.
             **of_part: `num_tokens` of `compute_loss`, if they are a part, or
                 are scored without logits.
         """
         import tensorflow as tf
 
         with tf.GradientTape() as tape:
-            y_pred = self._predictions(x, y, sample_weight, **of_part)
+            y_pred = self._predictions(x, y, sample_weight, part, **of_part)
             loss = self.compute_loss(
                 x=x,
                 y=y,
@@ -156,6 +159,7 @@ class TrainingStep(WholeBatchLoss):
         x: Any,
         y: Tensor,
         sample_weight: Tensor | None,
+        part: int | Tensor,
         **of_part: Tensor,
     ) -> Tensor | TokenScores:
         """Predicts rows: their logits, or what the loss makes of them."""
@@ -167,6 +171,7 @@ class TrainingStep(WholeBatchLoss):
             loss,
             self.consistency,
             (x, y, sample_weight),
+            part=part,
             **of_part,
         )
 
@@ -198,7 +203,7 @@ class TrainingStep(WholeBatchLoss):
             number: Tensor, loss: Tensor, sums: list[Tensor]
         ) -> tuple[Tensor, Tensor, list[Tensor]]:
             part_loss, gradients = self._gradients(
-                *parts.part(number), num_tokens=num_tokens
+                *parts.part(number), part=number, num_tokens=num_tokens
             )
             sums = [
                 added if gradient is None else added + gradient

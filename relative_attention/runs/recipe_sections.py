@@ -311,8 +311,8 @@ class TrainingSection:
     )
     early_stopping: int = key(
         0,
-        """Validations without a better one after which training ends; `0` for
-        never.""",
+        """Validations without a better one after which training ends, not
+        counting those of `bidirectional_steps`; `0` for never.""",
         at_least=0,
         may_change=True,
     )

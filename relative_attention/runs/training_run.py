@@ -88,15 +88,15 @@ class TrainingRun:
         # After steps were tried: what they drew must not change the weights.
         keras.utils.set_random_seed(training.seed)
         self.model = self._make_model(self.size.num_parts)
+        self._steps_per_pass = len(self.batches.train)
         check_disk_space(
             self.output,
             checkpoint_bytes(self.model),
             training.keep_checkpoints,
-            4 * self.model.count_params() * training.average_epochs,
+            4 * self.model.count_params() * self._most_epochs_kept(),
         )
         if self.cluster.is_chief:
             save_config(self.model.config, self.recipe.decoding, self.output)
-        self._steps_per_pass = len(self.batches.train)
         self.total_steps = training_length(
             training, self._steps_per_pass, self.report
         )
@@ -188,6 +188,19 @@ class TrainingRun:
                 f"is {'their mean' if paths else 'the best by validation'}"
             )
         return paths
+
+    def _most_epochs_kept(self) -> int:
+        """Returns how many ends of passes there are at a time, at most.
+
+        Besides the last ones, each checkpoint needs those before it; few where
+        few passes lie between two.
+        """
+        training = self.recipe.training
+        between = self._steps_between_validations
+        between = min(training.save_every or between, between)
+        passes = -(-between // self._steps_per_pass)
+        keep = training.average_epochs
+        return keep + training.keep_checkpoints * min(keep, passes)
 
     def _update_size(self) -> UpdateSize:
         training = self.recipe.training

@@ -50,8 +50,8 @@ class MaskedCrossEntropy(keras.losses.Loss):
         check_labels: A boolean to indicate whether to find ids out of range
             in compiled steps, too, and on any device: a step of TensorFlow
             then ends with an error; one compiled by XLA, as on one GPU, or on
-            JAX, has a loss of nan. Otherwise, and there alone, they are read
-            as ids of another row. Defaults to `False`.
+            JAX, has a loss of nan. Otherwise, and there alone, they may be
+            read as ids of another row. Defaults to `False`.
         name: string. Defaults to `"masked_cross_entropy"`.
 
     Call arguments:

@@ -34,10 +34,6 @@ class RunCheckpoints:
         """Returns the folders of the checkpoints, the oldest first."""
         return [path for path in self.all() if path.name.startswith("step")]
 
-    def oldest_step(self) -> int:
-        """Returns the step of the oldest checkpoint, 0 where there is none."""
-        return min(map(_step, self.steps()), default=0)
-
     def all(self) -> list[pathlib.Path]:
         """Returns all folders, those of runs that were told to stop too.
 
@@ -48,6 +44,10 @@ class RunCheckpoints:
             recover_directory(self.directory / match["name"])
         found = [path for path in self._paths(_NAME) if path.is_dir()]
         return sorted(found, key=lambda path: (_step(path), path.name))
+
+    def all_steps(self) -> list[int]:
+        """Returns the steps of all checkpoints, the oldest first."""
+        return [_step(path) for path in self.all()]
 
     def tidy(self) -> None:
         """Deletes what a process that died was writing or deleting.

@@ -98,6 +98,16 @@ def test_other_losses_and_metrics_get_logits(build_model, batch):
         def call(self, inputs, training=None):
             return super().call(inputs, training) + 1.0
 
+    class Bits(ra.Perplexity):
+        def update_state(self, y_true, y_pred, sample_weight=None):
+            assert y_pred.shape[-1] == model.config.vocabulary_size
+            super().update_state(y_true, y_pred, sample_weight)
+
+    class Watched(ra.Transformer):
+        def compute_metrics(self, x, y, y_pred, sample_weight=None):
+            assert y_pred.shape[-1] == model.config.vocabulary_size
+            return super().compute_metrics(x, y, y_pred, sample_weight)
+
     model = compiled(build_model(), loss=Halved(0.1))
     assert not model.is_projected
     halved, _ = update(model, batch)
@@ -107,6 +117,8 @@ def test_other_losses_and_metrics_get_logits(build_model, batch):
         build_model(), metrics=["sparse_categorical_accuracy"]
     ).is_projected
     assert not compiled(Shifted(build_model().config)).is_projected
+    update(compiled(build_model(), metrics=[Bits()]), batch)
+    update(compiled(Watched(build_model().config)), batch)
 
 
 @pytest.mark.parametrize("kind", ["r_drop", "simcut"])
@@ -180,6 +192,27 @@ def test_parts_of_a_batch_give_its_update(build_model, batch, kind):
     assert_same_update(update(parts, batch), update(whole, batch))
 
 
+def test_parts_of_a_batch_have_other_words_cut(build_model, monkeypatch):
+    ids = np.full((2, 40), 7, "int32")
+    inputs = {"source_token_ids": ids, "target_token_ids": ids[:, :19]}
+    model = compiled(
+        build_model(max_length=40),
+        consistency=Consistency("simcut", cut_probability=0.5),
+        accumulation_steps=2,
+    )
+    kept = []
+
+    def two_views(self, *arguments):
+        views = original(self, *arguments)
+        kept.append(ops.convert_to_numpy(views["source_kept"])[1])
+        return views
+
+    original = Consistency.two_views
+    monkeypatch.setattr(Consistency, "two_views", two_views)
+    update(model, (inputs, ids[:, :19]))
+    assert len(kept) == 2 and (kept[0] != kept[1]).any()
+
+
 def test_compile_config_keeps_it(build_model):
     consistency = Consistency("simcut", 2.0, 0.2, seed=7)
     model = compiled(build_model(), consistency=consistency)
@@ -195,6 +228,7 @@ def test_compile_config_keeps_it(build_model):
         ({"kind": "r_drop", "weight": 0}, "`weight` .* positive"),
         ({"kind": "r_drop", "weight": float("nan")}, "`weight` .* positive"),
         ({"kind": "simcut", "cut_probability": 1.0}, r"in \(0, 1\)"),
+        ({"kind": "simcut", "seed": 0.5}, "`seed` must be a non-negative int"),
     ],
 )
 def test_what_cannot_be_is_refused(arguments, message):
@@ -203,6 +237,8 @@ def test_what_cannot_be_is_refused(arguments, message):
 
 
 def test_needs_a_loss_over_two_views(build_model):
+    with pytest.raises(ValueError, match='"r_drop", "simcut" or None'):
+        compiled(build_model(), consistency={"kind": "r_drop"})
     with pytest.raises(ValueError, match="`consistency` needs"):
         compiled(build_model(), loss="mse", consistency="r_drop")
     with pytest.raises(ValueError, match="`consistency` needs"):

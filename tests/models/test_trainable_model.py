@@ -125,3 +125,13 @@ def test_model_of_another_backend_trains_whole_batches(data, tmp_path):
     with pytest.warns(UserWarning, match="accumulation_steps=3"):
         model.compile_from_config(config)
     assert model.accumulation_steps == 1
+
+
+@pytest.mark.only_on("jax", "torch", reason="TensorFlow alone has two views")
+def test_model_of_another_backend_has_one_view(data, tmp_path):
+    model = compiled()
+    two_views = {"kind": "r_drop", "weight": 5.0}
+    config = {**model.get_compile_config(), "consistency": two_views}
+    with pytest.warns(UserWarning, match="one view of each sentence"):
+        model.compile_from_config(config)
+    assert model.consistency is None

@@ -53,9 +53,9 @@ class Checkpointer:
         """Returns the folders of the checkpoints, the oldest first."""
         return self._checkpoints.steps()
 
-    def oldest_step(self) -> int:
-        """Returns the step of the oldest checkpoint, 0 where there is none."""
-        return self._checkpoints.oldest_step()
+    def all_steps(self) -> list[int]:
+        """Returns the steps of all checkpoints, the oldest first."""
+        return self._checkpoints.all_steps()
 
     def save(self, model: keras.Model, state: RunState, kind: str) -> None:
         """Saves a checkpoint, and deletes those that are no longer kept.

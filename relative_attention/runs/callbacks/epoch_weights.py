@@ -3,6 +3,7 @@
 import pathlib
 import re
 from collections.abc import Callable
+from collections.abc import Iterable
 from typing import Any
 
 import keras
@@ -20,7 +21,7 @@ class EpochWeights:
     validations or the clock ask for them, these when an epoch ends.
 
     A run may go on from any of its checkpoints, and end soon after. So the
-    files that count at the oldest of them are kept too.
+    files that count at each of them are kept too.
 
     Args:
         directory: The path of the run.
@@ -63,14 +64,22 @@ class EpochWeights:
         """
         return self._files(step)[-self.keep :] if self.keep else []
 
-    def prune(self, step: int) -> None:
-        """Deletes what counts neither at a step nor after it.
+    def prune(self, step: int, checkpoints: Iterable[int]) -> None:
+        """Deletes what counts neither at a step nor at a checkpoint.
+
+        What ended between them comes by again in a run that goes on.
 
         Args:
-            step: An integer, that of the oldest checkpoint.
+            step: An integer, the number of updates that are done.
+            checkpoints: Integers, the steps of the checkpoints.
         """
-        if self.keep:
-            for path in self._files(step)[: -self.keep]:
+        if not self.keep:
+            return
+        needed = {
+            path for end in (step, *checkpoints) for path in self.last(end)
+        }
+        for path in self._files(step):
+            if path not in needed:
                 path.unlink()
 
     def _files(self, step: int) -> list[pathlib.Path]:

@@ -77,7 +77,11 @@ class RunProgress(keras.callbacks.Callback):
             training.save_every, training.save_minutes
         )
         self.epoch_weights = epoch_weights
-        self.stop_rule = StopRule(training.early_stopping, training.minutes)
+        self.stop_rule = StopRule(
+            training.early_stopping,
+            training.minutes,
+            training.bidirectional_steps,
+        )
         self.step = 0
         self.unvalidated: Record | None = None
         self._seconds_before = 0.0
@@ -117,8 +121,7 @@ class RunProgress(keras.callbacks.Callback):
         self, batch: int, logs: Mapping[str, Any] | None = None
     ) -> None:
         self.step += 1
-        if self.epoch_weights is not None and self.cluster.is_chief:
-            self.epoch_weights.save(self.model, self.step)
+        self._save_epoch()
         if self.validate_at(self.step):
             # The validation ends with a checkpoint; but it may be long, and
             # who is told to stop in it must not lose these logs.
@@ -187,8 +190,21 @@ class RunProgress(keras.callbacks.Callback):
             run=self.checkpointer.run,
         )
         self.checkpointer.save(self.model, state, kind)
+        self._prune_epochs()
+
+    def _save_epoch(self) -> None:
+        """Keeps the weights if an epoch ends with this step."""
+        ends = self.epoch_weights
+        if ends is None or not self.cluster.is_chief:
+            return
+        if ends.is_epoch_end(self.step):
+            ends.save(self.model, self.step)
+            # Checkpoints may be many epochs apart.
+            self._prune_epochs()
+
+    def _prune_epochs(self) -> None:
         if self.epoch_weights is not None and self.cluster.is_chief:
-            self.epoch_weights.prune(self.checkpointer.oldest_step())
+            self.epoch_weights.prune(self.step, self.checkpointer.all_steps())
 
     def _write_history(self) -> None:
         if self.cluster.is_chief:

@@ -170,6 +170,21 @@ def test_ends_of_epochs_stay_as_long_as_a_checkpoint_needs_them(
             np.testing.assert_array_equal(array, value)
 
 
+def test_epochs_between_two_checkpoints_do_not_pile_up(start, tmp_path):
+    progress = start(keep_checkpoints=2)
+    ends = EpochWeights(tmp_path, 2, lambda step: True)
+    progress.epoch_weights = ends
+    progress.validate_at = lambda step: step % 10 == 0
+    for step in range(1, 30):
+        progress.on_train_batch_end(step, {"loss": 1.0})
+        if progress.validate_at(step):
+            progress.on_epoch_end(0, {"loss": 1.0, "val_loss": 1.0})
+    expected = [9, 10, 19, 20, 28, 29]
+    assert names(tmp_path / "epochs") == [
+        f"step-{step:08}.safetensors" for step in expected
+    ]
+
+
 def test_machine_that_is_not_the_chief_keeps_no_epochs(start, tmp_path):
     progress = start(is_chief=False)
     progress.epoch_weights = EpochWeights(tmp_path, 2, lambda step: True)
@@ -199,9 +214,15 @@ def test_full_disk_keeps_the_checkpoint_before(start, tmp_path, monkeypatch):
     ("training", "losses", "steps"),
     [
         ({"early_stopping": 2}, (3.0, 1.0, 1.0, 2.0), 12),
+        # The validations at 3 and 6 are of both directions.
+        (
+            {"early_stopping": 2, "bidirectional_steps": 8},
+            (1.0, 2.0, 2.0, 2.0),
+            12,
+        ),
         ({"minutes": 1e-9}, (3.0,), 3),
     ],
-    ids=["early stopping", "time"],
+    ids=["early stopping", "early stopping, both directions", "time"],
 )
 def test_run_ends_by_its_rule(start, training, losses, steps):
     progress = start(**training)
