@@ -121,6 +121,21 @@ def test_study_makes_the_recipes_of_its_runs(study_file, recipe):
         ),
         (["axis"], "model.drop", "Unknown key 'model.drop'. Did you mean"),
         (
+            ["axis"],
+            "model.position_encoding",
+            "`axis` must be a key whose values are numbers.*'sinusoidal' for",
+        ),
+        (
+            ["overrides", "training.minutes"],
+            60,
+            "Row 'sinusoidal': `training.minutes` must be null",
+        ),
+        (
+            ["overrides", "training.batch_tokens"],
+            "auto",
+            "`training.batch_tokens` must be a number, or `training.effective",
+        ),
+        (
             ["overrides"],
             {"data.test_source": None, "data.test_target": None},
             "`data.test_target` must name what the rows are compared on",
