@@ -84,7 +84,9 @@ def study_jobs(
     Raises:
         InputError: if there is no such row, or no row has such a seed.
     """
-    chosen = study.rows if rows is None else [study.row(n) for n in rows]
+    # Named twice it is trained once.
+    names = dict.fromkeys(rows or [])
+    chosen = study.rows if rows is None else [study.row(n) for n in names]
     known = sorted({seed for row in study.rows for seed in study.seeds_of(row)})
     for seed in seeds or []:
         if seed not in known:

@@ -8,6 +8,7 @@ import contextlib
 import json
 import os
 import pathlib
+from collections.abc import Callable
 from collections.abc import Iterator
 from typing import Any
 
@@ -59,10 +60,36 @@ class StudyResults:
             content["runs"][run_name(record["row"], record["seed"])] = record
             self._write(content)
 
-    def write_table(self, table: list[dict[str, Any]]) -> None:
-        """Replaces the table that follows from the records."""
+    def write_table(
+        self, make: Callable[[dict[str, RunRecord]], list[dict[str, Any]]]
+    ) -> list[dict[str, Any]]:
+        """Replaces the table that follows from the records, and returns it.
+
+        Args:
+            make: A function of the records that returns the table. Nobody adds
+                a record until it has returned.
+        """
         with self._locked():
-            self._write({**self._read(), "table": table})
+            content = self._read()
+            content["table"] = make(content["runs"])
+            self._write(content)
+        return content["table"]
+
+    def check_writable(self) -> None:
+        """Refuses a place that no record could be written to.
+
+        Raises:
+            InputError: if the folder allows no files.
+        """
+        folder = self.path.resolve().parent
+        while not folder.exists():
+            folder = folder.parent
+        if folder.is_dir() and os.access(folder, os.W_OK):
+            return
+        raise InputError(
+            f"{self.path} cannot be written, as {folder} allows no files. Give "
+            "another `--results`, into which what is there may be copied."
+        )
 
     def _read(self) -> dict[str, Any]:
         if not self.path.exists():

@@ -14,7 +14,10 @@ import pytest
 
 import relative_attention as ra
 from relative_attention.runs import study_plan
+from relative_attention.runs.study_results import StudyResults
+from relative_attention.runs.study_table import study_table
 from tests.study_bench import record_of
+from tests.study_bench import run_study
 
 
 def test_what_is_missing_is_run_and_the_table_written(study_bench, draw_study):
@@ -94,6 +97,9 @@ def test_rows_and_seeds_are_chosen_and_several_run_at_a_time(study_bench):
     table = study_bench.run(rows=["relative"])
     assert study_bench.order()[2:] == ["relative-1"]
     assert table[1]["difference"]["num_seeds"] == 1
+    # Named twice it is trained once.
+    study_bench.run(rows=["plain", "plain"], num_jobs=2)
+    assert study_bench.order()[3:] == ["plain-1"]
     with pytest.raises(ra.InputError, match="Did you mean 'relative'"):
         study_bench.run(rows=["relativ"])
     with pytest.raises(ra.InputError, match="Unknown seed 7"):
@@ -229,6 +235,62 @@ def test_results_of_another_study_and_damaged_ones_are_kept(study_bench):
         with pytest.raises(ra.InputError, match="positions.json"):
             study_bench.run()
         assert study_bench.results.read_text() == content
+    assert study_bench.order() == []
+
+
+def test_what_another_process_adds_meanwhile_is_not_run(study_bench):
+    """Nor is what it was at, and finished, said to have failed."""
+    results = StudyResults(study_bench.results, "positions")
+    (study_bench.output / "made" / "plain-1.json").unlink()
+
+    def add(line):
+        study_bench.lines.append(line)
+        if line.startswith("plain-1: started"):
+            for row, seed in (("plain", 1), ("relative", 1)):
+                results.add(record_of(study_bench.study, row, seed, 0.3))
+
+    table = study_bench.run(report=add)
+    assert study_bench.order() == ["plain-1", "plain-2", "relative-2"]
+    assert [row["seeds_left"] for row in table] == [[], []]
+
+
+def test_table_has_what_was_added_while_it_was_made(study_bench, monkeypatch):
+    results = StudyResults(study_bench.results, "positions")
+    study = study_bench.study
+    places = ra.runs.StudyPlaces.of(study, study_bench.output)
+    others = []
+
+    def make(*arguments):
+        table = study_table(*arguments)
+        if not others:
+            others.append(threading.Thread(target=another))
+            others[0].start()
+            others[0].join(0.3)
+        return table
+
+    def another():
+        results.add(record_of(study, "plain", 1, 0.3))
+        run_study.write_table(study, places)
+
+    monkeypatch.setattr(run_study, "study_table", make)
+    run_study.write_table(study, places)
+    others[0].join()
+    assert set(study_bench.read()["table"][0]["bleu"]) == {"1"}
+
+
+def test_place_that_cannot_be_written_is_said_before_anything_is_run(
+    study_bench,
+):
+    (study_bench.output / "file").touch()
+    with pytest.raises(ra.InputError, match="allows no files. Give another `-"):
+        study_bench.run(results=study_bench.output / "file" / "kept.json")
+    assert study_bench.order() == []
+
+
+def test_several_machines_as_one_are_refused(study_bench, monkeypatch):
+    monkeypatch.setenv("TF_CONFIG", '{"cluster": {}}')
+    with pytest.raises(ra.InputError, match="Unset TF_CONFIG"):
+        study_bench.run()
     assert study_bench.order() == []
 
 
