@@ -98,17 +98,11 @@ def _difference(
     """Returns the bootstrap against the row that a row is compared with."""
     if row.compare_with is None:
         return None
-    own, other = (
-        {
-            seed: BleuStatistics.from_json(record["test"])
-            for seed, record in records[name].items()
-        }
-        for name in (row.name, row.compare_with)
-    )
+    own, other = records[row.name], records[row.compare_with]
     if not own.keys() & other.keys():
         return None
     try:
-        found = bootstrap_of_means(own, other)
+        found = bootstrap_of_means(_statistics(own), _statistics(other))
     except ValueError as error:
         raise InputError(
             f"Row {row.name!r} cannot be compared with {row.compare_with!r}: "
@@ -120,6 +114,15 @@ def _difference(
         "high": round(found.high, 4),
         "p_value": round(found.p_value, 4),
         "num_seeds": found.num_seeds,
+    }
+
+
+def _statistics(
+    records: Mapping[int, RunRecord],
+) -> dict[int, BleuStatistics]:
+    return {
+        seed: BleuStatistics.from_json(record["test"])
+        for seed, record in records.items()
     }
 
 

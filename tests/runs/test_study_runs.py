@@ -177,6 +177,19 @@ def test_other_recipe_than_that_of_the_results_is_refused(study_bench):
     assert len(study_bench.order()) == 2
 
 
+def test_other_version_of_bleu_is_refused_before_anything_is_run(study_bench):
+    study_bench.run(rows=["plain"])
+    content = study_bench.results.read_text()
+    version = re.search(r"version:[\d.]+", content)[0]
+    study_bench.results.write_text(content.replace(version, "version:1.0"))
+    with pytest.raises(ra.InputError) as raised:
+        study_bench.run()
+    message = str(raised.value)
+    assert "One table has one BLEU" in message and version in message
+    assert "Install the sacreBLEU" in message and "\n" not in message
+    assert len(study_bench.order()) == 2
+
+
 def test_run_that_ended_early_does_not_get_into_the_table(study_bench):
     study_bench.make("relative", 1, steps=7)
     with pytest.raises(ra.InputError, match="one number of updates.*12.*has 7"):
@@ -230,7 +243,13 @@ def test_equal_runs_of_another_study_are_taken(study_bench, positions_study):
 
 
 def test_results_of_another_study_and_damaged_ones_are_kept(study_bench):
-    for content in ("{", "[]", '{"format": 1, "study": "x", "runs": {}}'):
+    record = '{"row": "plain", "seed": 1, "values": 1}'
+    for content in (
+        "{",
+        "[]",
+        '{"format": 1, "study": "x", "runs": {}}',
+        f'{{"format": 1, "study": "positions", "runs": {{"a": {record}}}}}',
+    ):
         study_bench.results.write_text(content)
         with pytest.raises(ra.InputError, match="positions.json"):
             study_bench.run()
