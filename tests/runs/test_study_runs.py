@@ -58,6 +58,7 @@ def test_what_is_missing_is_run_and_the_table_written(study_bench, draw_study):
     assert "4 runs of 12 updates each in float32, 6 minutes" in words
     assert all(len(n) <= 80 for n in page.splitlines() if n[:1] != "|")
     assert "tok:13a" in page and "0123456+" in page
+    assert "By `relative-attention study positions.yaml --data DIR`." in words
     picture = (study_bench.output / "positions.png").read_bytes()
     assert picture.startswith(b"\x89PNG")
 
@@ -92,6 +93,11 @@ def test_rows_and_seeds_are_chosen_and_several_run_at_a_time(study_bench):
     watcher.join()
     assert set(seen) == set(study_bench.order()) == {"plain-2", "relative-2"}
     assert [row["seeds_left"] for row in table] == [[1], [1]]
+    page = (study_bench.output / "positions.md").read_text()
+    assert "seeds 1, 2" in page and "2 are left" in " ".join(page.split())
+    for row in table:
+        # A number keeps the place of its seed.
+        assert re.search(rf"\| +- {row['bleu']['2']:.2f} \|", page)
     # Of one seed there is a mean and no deviation.
     assert table[0]["test_bleu"]["standard_deviation"] is None
     table = study_bench.run(rows=["relative"])
@@ -188,6 +194,19 @@ def test_other_version_of_bleu_is_refused_before_anything_is_run(study_bench):
     assert "One table has one BLEU" in message and version in message
     assert "Install the sacreBLEU" in message and "\n" not in message
     assert len(study_bench.order()) == 2
+
+
+def test_page_says_by_which_command_it_can_be_made_again(study_bench):
+    study = study_bench.study.override(["model.dropout=0.2"])
+    for seed in (1, 2):
+        for row in ("plain", "relative"):
+            record = record_of(study, row, seed, 0.2, hardware=None)
+            file = study_bench.output / "made" / f"{row}-{seed}.json"
+            file.write_text(json.dumps(record))
+    study_bench.run(study)
+    page = " ".join((study_bench.output / "positions.md").read_text().split())
+    assert "study positions.yaml model.dropout=0.2 --data DIR`" in page
+    assert " unknown; Python" in page
 
 
 def test_run_that_ended_early_does_not_get_into_the_table(study_bench):
