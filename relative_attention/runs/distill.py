@@ -1,5 +1,6 @@
 """Trains one model on what several translate: sequence-level distillation."""
 
+import gc
 import os
 import pathlib
 from collections.abc import Iterable
@@ -122,8 +123,9 @@ def distill(
         if find_vocabulary(output, _last_vocabulary(student)) is None:
             save_vocabularies(*_vocabularies(translator), output)
         _make_texts(recipe, texts, translator, output, report)
-    # The student needs the memory.
+    # The student needs the memory, and graphs lead back to their model.
     del translator
+    gc.collect()
     return train(student, output, data_directory, resume=True, report=report)
 
 
