@@ -8,6 +8,7 @@ import yaml
 import relative_attention as ra
 from relative_attention.runs.study_values import deciding_values
 from relative_attention.runs.study_values import first_difference
+from relative_attention.zoo_folder import studies_directory
 from relative_attention.zoo_folder import zoo_studies
 from tests.small_run import RECIPE
 
@@ -162,6 +163,8 @@ def test_study_that_is_not_there_is_one_line(tmp_path):
 def test_studies_of_the_zoo_can_be_run(name):
     study = ra.find_study(name)
     assert study.description and study.comes_with_package
+    page = (studies_directory() / "README.md").read_text()
+    assert f"[`{name}`]({name}.yaml)" in page
     values = [
         deciding_values(study.recipe_for(row, seed))
         for row in study.rows
