@@ -194,6 +194,10 @@ def test_papers_tables_vary_what_the_paper_varies():
         for table, name in zip(tables, ("en_de-relative", "k16", "both"))
     ]
     assert shared[0] == shared[1] == shared[2]
+    # What is published is by Moses' tokeniser, that of the target.
+    for row in tables[0].rows:
+        data = tables[0].recipe_for(row, 1).data
+        assert data.test_target.endswith(f".{data.target_language}"), row.name
 
 
 def test_values_that_decide_are_compared_and_no_others(recipe):
@@ -206,6 +210,7 @@ def test_values_that_decide_are_compared_and_no_others(recipe):
         "model.position_encoding=relative",
         "training.effective_batch_tokens=512",
         "data.corpus=elsewhere",
+        "data.target_language=null",
     ):
         assert deciding_values(recipe.override([same])) == values, same
     for key, value in {
@@ -232,6 +237,8 @@ def test_key_of_a_newer_version_counts_as_its_default(recipe):
         None,
         1.0,
     )
+    before = {**values, "data.target_language": "de"}
+    assert first_difference(before, values) is None
     mapping = {**RECIPE, "model": {**RECIPE["model"], "first_position": 0}}
     assert deciding_values(ra.Recipe.from_mapping(mapping)) == values
 
