@@ -117,8 +117,7 @@ class Bench:
             study or self.study,
             self.output,
             self.corpus,
-            report=self.lines.append,
-            **arguments,
+            **{"report": self.lines.append, **arguments},
         )
 
     def order(self):

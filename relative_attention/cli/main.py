@@ -86,6 +86,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             hint = f" Go on with `relative-attention train --resume {folder}`."
         elif options.command in ("distill", "study"):
             hint = " The same command goes on."
+            if getattr(options, "overwrite", False):
+                hint = " The same command goes on, without --overwrite."
         print(f"\nInterrupted.{hint}", file=sys.stderr)
         return 130
     return 0

@@ -117,6 +117,10 @@ def _run(options: argparse.Namespace) -> None:
         options.rows,
         options.seeds,
     )
-    page = places.results.path.with_suffix(".md")
+    page, picture = (
+        places.results.path.with_suffix(suffix) for suffix in (".md", ".png")
+    )
     print(page.read_text("utf-8"))
-    print(f"results: {places.results.path}")
+    print(f"results: {places.results.path}\ntable: {page}")
+    if picture.is_file():
+        print(f"picture: {picture}")

@@ -1,5 +1,6 @@
 """Trains one model on what several translate: sequence-level distillation."""
 
+import gc
 import os
 import pathlib
 from collections.abc import Iterable
@@ -23,6 +24,7 @@ from relative_attention.runs.distilled_text import Distillation
 from relative_attention.runs.distilled_text import file_sha256
 from relative_attention.runs.initial_weights import find_initial_weights
 from relative_attention.runs.prepared_data import check_texts
+from relative_attention.runs.prepared_data import subword_sampling
 from relative_attention.runs.recipe import Recipe
 from relative_attention.runs.recipe_sections import DataSection
 from relative_attention.runs.report import Report
@@ -31,6 +33,7 @@ from relative_attention.runs.run_directory import claim_run_directory
 from relative_attention.runs.run_files import is_run
 from relative_attention.runs.run_files import recorded_files
 from relative_attention.runs.run_files import write_record
+from relative_attention.runs.run_inputs import check_language
 from relative_attention.runs.train import train
 from relative_attention.runs.translate_text import translate_text
 from relative_attention.saving.model_directory import load_translator
@@ -101,6 +104,7 @@ def distill(
         )
     # TensorFlow wants its devices before it does anything else.
     choose_strategy(recipe.training.devices)
+    check_language(recipe)
     goes_on = is_run(output) and not overwrite
     known = recorded_files(output) if goes_on else {}
     texts = find_corpus(recipe.data, data_directory, known)
@@ -110,6 +114,7 @@ def distill(
     )
     student = _student_recipe(recipe, translator)
     find_initial_weights(student, output, goes_on, known)
+    subword_sampling(student, *_vocabularies(translator))
     origin = _origin(recipe, texts, translator, zip(teachers, folders))
     theirs = named_files(recipe.data, texts)
     with lock_run(output, report=report):
@@ -122,8 +127,9 @@ def distill(
         if find_vocabulary(output, _last_vocabulary(student)) is None:
             save_vocabularies(*_vocabularies(translator), output)
         _make_texts(recipe, texts, translator, output, report)
-    # The student needs the memory.
+    # The student needs the memory, and graphs lead back to their model.
     del translator
+    gc.collect()
     return train(student, output, data_directory, resume=True, report=report)
 
 

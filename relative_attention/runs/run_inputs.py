@@ -60,10 +60,7 @@ def find_inputs(
             `data.target_language` is, or a vocabulary does not allow the
             sampling asked for.
     """
-    if recipe.data.target_language is not None:
-        from relative_attention.evaluation import check_moses
-
-        check_moses(recipe.data.target_language)
+    check_language(recipe)
     known: dict[str, str] = {}
     if resume:
         known = recorded_files(output) or files_of_ids(
@@ -88,3 +85,18 @@ def find_inputs(
         initial_weights,
         paths,
     )
+
+
+def check_language(recipe: Recipe) -> None:
+    """Refuses a `data.target_language` that Moses' tokeniser has not.
+
+    Args:
+        recipe: A `Recipe`.
+
+    Raises:
+        InputError: as `check_moses`.
+    """
+    if recipe.data.target_language is not None:
+        from relative_attention.evaluation import check_moses
+
+        check_moses(recipe.data.target_language)

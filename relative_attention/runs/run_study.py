@@ -1,5 +1,6 @@
 """Runs a study: what is missing of it, then its table and its picture."""
 
+import os
 import pathlib
 from collections.abc import Sequence
 from typing import Any
@@ -12,6 +13,7 @@ from relative_attention.plot import study_figure
 from relative_attention.runs.report import Report
 from relative_attention.runs.report import print_error
 from relative_attention.runs.study import Study
+from relative_attention.runs.study_job import RunRecord
 from relative_attention.runs.study_job import StudyJob
 from relative_attention.runs.study_plan import StudyPlaces
 from relative_attention.runs.study_plan import check_jobs
@@ -59,20 +61,19 @@ def run_study(
         A list of dicts, the table: one for each row of the study.
 
     Raises:
-        InputError: if a text is missing, or what is there is of another
-            recipe, precision or number of updates, all before any work is
-            done; or if a run failed, after the others have ended.
+        InputError: if a text is missing, what is finished is of another
+            recipe, precision or number of updates, or the results file cannot
+            be written, all before any work is done; or if a run failed, after
+            the others have ended.
         KeyboardInterrupt, SystemExit: on SIGINT or SIGTERM, after each run
             saved a checkpoint.
     """
-    if num_jobs < 1:
-        raise InputError(
-            f"`num_jobs` must be at least 1. Received: {num_jobs}."
-        )
+    _check_call(num_jobs)
     report = report or print_error
     places = StudyPlaces.of(study, output, results, data_directory)
     chosen = study_jobs(study, places, rows, seeds)
     check_results(study_jobs(study, places), places.results)
+    places.results.check_writable()
     for job, record in take_over(chosen, places.results):
         origin = record.get("taken_from", job.record)
         report(f"{job.name}: taken from {origin}")
@@ -91,9 +92,14 @@ def run_study(
         )
         write_table(study, places)
 
-    failed = run_processes(left, num_jobs, add, report)
+    def is_left(job: StudyJob) -> bool:
+        return job.name not in places.results.runs()
+
+    failed = run_processes(left, num_jobs, is_left, add, report)
     table = write_table(study, places)
     _draw(study, table, places)
+    # What another process was at, and has finished, did not fail.
+    failed = list(filter(is_left, failed))
     if failed:
         raise InputError(
             f"{len(failed)} of {len(left)} runs failed: "
@@ -113,13 +119,26 @@ def write_table(study: Study, places: StudyPlaces) -> list[dict[str, Any]]:
     Returns:
         A list of dicts, the table.
     """
-    runs = places.results.runs()
-    table = study_table(study, runs)
-    places.results.write_table(table)
-    path = places.results.path
-    with atomic_file(path.with_suffix(".md"), "w") as file:
-        file.write(study_markdown(study, table, runs))
-    return table
+
+    def make(runs: dict[str, RunRecord]) -> list[dict[str, Any]]:
+        table = study_table(study, runs)
+        with atomic_file(places.results.path.with_suffix(".md"), "w") as file:
+            file.write(study_markdown(study, table, runs))
+        return table
+
+    return places.results.write_table(make)
+
+
+def _check_call(num_jobs: int) -> None:
+    if num_jobs < 1:
+        raise InputError(
+            f"`num_jobs` must be at least 1. Received: {num_jobs}."
+        )
+    if os.environ.get("TF_CONFIG"):
+        raise InputError(
+            "Each run of a study is one machine's. Unset TF_CONFIG, and give "
+            "each machine some rows or seeds, by `--rows` and `--seeds`."
+        )
 
 
 def _draw(

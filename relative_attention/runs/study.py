@@ -24,7 +24,6 @@ from relative_attention.settings import unknown
 from relative_attention.zoo_folder import studies_directory
 from relative_attention.zoo_folder import zoo_studies
 
-_MOST_SEEDS = 1000
 _SEED = "training.seed"
 # What all rows of a table must have in common.
 _COMMON = ("training.steps", "training.precision")
@@ -285,8 +284,9 @@ class Study:
                         f"Received: {first} for {self.rows[0].name!r}, {other} "
                         f"for {row.name!r}."
                     )
+            _check_updates(row, recipe)
             if self.axis is not None:
-                value_of(recipe, self.axis)
+                _check_place(row, self.axis, value_of(recipe, self.axis))
 
 
 def find_study(name: pathlib.Path | str) -> Study:
@@ -312,6 +312,33 @@ def find_study(name: pathlib.Path | str) -> Study:
         f"{unknown('study', str(name), known)} The path of a YAML file is "
         "taken, too."
     )
+
+
+def _check_updates(row: StudyRow, recipe: Recipe) -> None:
+    """Refuses what would make updates of one table differ, hours later."""
+    training = recipe.training
+    if training.minutes is not None:
+        raise InputError(
+            f"Row {row.name!r}: `training.minutes` must be null, as a run that "
+            "the clock ends has another number of updates than the others. "
+            f"Received: {training.minutes:g}."
+        )
+    if training.batch_tokens == "auto" and not training.effective_batch_tokens:
+        raise InputError(
+            f"Row {row.name!r}: `training.batch_tokens` must be a number, or "
+            "`training.effective_batch_tokens` be given: an update has as many "
+            "tokens on every machine. Received: auto and null."
+        )
+
+
+def _check_place(row: StudyRow, axis: str, value: Any) -> None:
+    """Refuses a value that has no place on the picture's axis."""
+    if not isinstance(value, int | float) or value < 0:
+        raise InputError(
+            f"`axis` must be a key whose values are numbers, none below 0, as "
+            f"BLEU is drawn by them. Received: `{axis}`, which is {value!r} "
+            f"for {row.name!r}."
+        )
 
 
 def _read_row(mapping: Any, number: int) -> StudyRow:

@@ -16,6 +16,8 @@ from relative_attention.saving.results import load_results
 
 # What the results file has of a run.
 RunRecord = dict[str, Any]
+# What `results.json` must have for a record.
+_NEEDED = ("precision", "steps", "minutes", "scores", "curve")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,12 +108,25 @@ class StudyJob:
         """Returns the results of a run that is finished.
 
         Raises:
-            InputError: if it is another run than the study asks for.
+            InputError: if it is another run than the study asks for, or its
+                results lack what the table is made of.
         """
         found = Recipe.load(self.directory / "recipe.yaml")
         asked = deciding_values(self.made_recipe)
         self._check(deciding_values(found), asked)
-        return load_results(self.directory)
+        results = load_results(self.directory)
+        lacking = [n for n in _NEEDED if results.get(n) is None]
+        if not lacking and "bleu_lowercased" not in results["scores"].get(
+            "test", {}
+        ):
+            lacking = ["scores.test.bleu_lowercased"]
+        if lacking:
+            raise InputError(
+                f"{self.directory / 'results.json'} lacks `{lacking[0]}`, of "
+                "which the table is made. Move the run away: it is trained "
+                "anew."
+            )
+        return results
 
     def _check(self, found: dict[str, Any], asked: dict[str, Any]) -> None:
         difference = first_difference(found, asked)

@@ -8,6 +8,7 @@ import tabulate
 from relative_attention.runs.study_job import RunRecord
 from relative_attention.runs.study_job import StudyJob
 from relative_attention.runs.study_plan import StudyPlaces
+from relative_attention.runs.study_plan import check_results
 from relative_attention.runs.study_plan import updates_made
 
 
@@ -17,7 +18,11 @@ def study_list(jobs: Sequence[StudyJob], places: StudyPlaces) -> str:
     Args:
         jobs: Runs of the study.
         places: Its `StudyPlaces`.
+
+    Raises:
+        InputError: if a run of the results had another recipe, as `run_study`.
     """
+    check_results(jobs, places.results)
     runs = places.results.runs()
     rows = [_row(job, runs) for job in jobs]
     header = ("run", "state", "BLEU", "minutes", "updates", "precision")
@@ -50,8 +55,8 @@ def _row(job: StudyJob, runs: Mapping[str, RunRecord]) -> list[str]:
         f"{record['minutes']:.1f}",
         f"{record['steps']:,}",
         record["precision"],
-        (record["commit"] or "")[:7],
-        record["hardware"],
+        (record.get("commit") or "")[:7],
+        record.get("hardware") or "",
     ]
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from relative_attention.corpora.find_corpus import find_corpus
 from relative_attention.errors import InputError
+from relative_attention.evaluation import BleuStatistics
 from relative_attention.json_file import read_json
 from relative_attention.runs.run_files import recorded_files
 from relative_attention.runs.study import Study
@@ -84,7 +85,9 @@ def study_jobs(
     Raises:
         InputError: if there is no such row, or no row has such a seed.
     """
-    chosen = study.rows if rows is None else [study.row(n) for n in rows]
+    # Named twice it is trained once.
+    names = dict.fromkeys(rows or [])
+    chosen = study.rows if rows is None else [study.row(n) for n in names]
     known = sorted({seed for row in study.rows for seed in study.seeds_of(row)})
     for seed in seeds or []:
         if seed not in known:
@@ -155,7 +158,8 @@ def take_over(
         if record is None and not job.directory.exists():
             recipe = job.made_recipe
             common = next(iter(runs.values()), None) or {
-                "precision": choose_precision(recipe.training.precision)[0]
+                "precision": choose_precision(recipe.training.precision)[0],
+                **_own_bleu(),
             }
             equal = equal_run(deciding_values(recipe), common, results.path)
             if equal is not None:
@@ -175,14 +179,14 @@ def check_jobs(jobs: Sequence[StudyJob], results: StudyResults) -> None:
 
     Raises:
         InputError: if a text is missing, a finished run is of another recipe,
-            or a run would have another precision or number of updates than
-            the others.
+            or a run would have another precision, number of updates or
+            signature of BLEU than the others.
     """
     runs = results.runs()
     # Finished ones first: they say what the others must have.
     for job in sorted(jobs, key=lambda job: not job.is_finished()):
         recipe = job.made_recipe
-        run = {"row": job.row, "seed": job.seed}
+        run = {"row": job.row, "seed": job.seed, **_own_bleu()}
         reason = ""
         if job.is_finished():
             found = job.read_results()
@@ -196,6 +200,13 @@ def check_jobs(jobs: Sequence[StudyJob], results: StudyResults) -> None:
         runs[job.name] = run
         known = recorded_files(job.directory)
         find_corpus(recipe.data, job.data_directory, known)
+
+
+def _own_bleu() -> RunRecord:
+    """Returns what is known of the BLEU of a run before it is scored."""
+    # The signature says how it is computed, by which version.
+    signature = BleuStatistics.of_texts(["a"], ["a"]).signature
+    return {"test": {"signature": signature}}
 
 
 def updates_made(job: StudyJob) -> int:

@@ -27,6 +27,7 @@ _CHILD = (
 def run_processes(
     jobs: Sequence[StudyJob],
     num_at_a_time: int,
+    is_left: Callable[[StudyJob], bool],
     done: Callable[[StudyJob], object],
     report: Report,
 ) -> list[StudyJob]:
@@ -38,6 +39,8 @@ def run_processes(
     Args:
         jobs: A list of `StudyJob`.
         num_at_a_time: An integer.
+        is_left: A function that says of a job whose turn it is whether it is
+            still to be run: another process may have run it by then.
         done: A function that is called with each job that ended well.
         report: A function that is called with each line for the log.
 
@@ -57,6 +60,8 @@ def run_processes(
                 signals.leave()
             while waiting and len(running) < num_at_a_time:
                 job = waiting.pop(0)
+                if not is_left(job):
+                    continue
                 running[job] = _start(job, num_at_a_time)
                 report(
                     f"{job.name}: started; {len(waiting)} wait; its log is "

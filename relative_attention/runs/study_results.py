@@ -8,6 +8,7 @@ import contextlib
 import json
 import os
 import pathlib
+from collections.abc import Callable
 from collections.abc import Iterator
 from typing import Any
 
@@ -20,8 +21,27 @@ from relative_attention.runs.study_job import run_name
 from relative_attention.runs.study_values import first_difference
 
 _FORMAT = 1
-# What a run must have in common with all others of its table.
-_COMMON = {"precision": "training.precision", "steps": "training.steps"}
+# What a record has at least; the table and the comparisons read it.
+_KINDS = {
+    "row": str,
+    "seed": int,
+    "values": dict,
+    "precision": str,
+    "steps": int,
+    "minutes": int | float,
+    "test": dict,
+    "validation": dict,
+}
+# What a run must have in common with all others of its table: what it is
+# called, and how to get it.
+_COMMON = {
+    "precision": ("precision", "Force it by `training.precision={}`"),
+    "steps": ("number of updates", "Force it by `training.steps={}`"),
+    "signature": (
+        "BLEU",
+        "Install the sacreBLEU whose version the first names",
+    ),
+}
 
 
 class StudyResults:
@@ -59,10 +79,36 @@ class StudyResults:
             content["runs"][run_name(record["row"], record["seed"])] = record
             self._write(content)
 
-    def write_table(self, table: list[dict[str, Any]]) -> None:
-        """Replaces the table that follows from the records."""
+    def write_table(
+        self, make: Callable[[dict[str, RunRecord]], list[dict[str, Any]]]
+    ) -> list[dict[str, Any]]:
+        """Replaces the table that follows from the records, and returns it.
+
+        Args:
+            make: A function of the records that returns the table. Nobody adds
+                a record until it has returned.
+        """
         with self._locked():
-            self._write({**self._read(), "table": table})
+            content = self._read()
+            content["table"] = make(content["runs"])
+            self._write(content)
+        return content["table"]
+
+    def check_writable(self) -> None:
+        """Refuses a place that no record could be written to.
+
+        Raises:
+            InputError: if the folder allows no files.
+        """
+        folder = self.path.resolve().parent
+        while not folder.exists():
+            folder = folder.parent
+        if folder.is_dir() and os.access(folder, os.W_OK):
+            return
+        raise InputError(
+            f"{self.path} cannot be written, as {folder} allows no files. Give "
+            "another `--results`, into which what is there may be copied."
+        )
 
     def _read(self) -> dict[str, Any]:
         if not self.path.exists():
@@ -70,7 +116,10 @@ class StudyResults:
         try:
             content = read_json_object(self.path)
         except (OSError, ValueError) as error:
-            raise InputError(f"{self.path} is damaged: {error}.") from error
+            raise InputError(
+                f"{self.path} is damaged: {error}. Put an earlier one back, or "
+                "give another `--results`."
+            ) from error
         if not is_results(content) or content.get("study") != self.study:
             raise InputError(
                 f"{self.path} does not hold results of the study "
@@ -104,8 +153,27 @@ def is_results(content: dict[str, Any]) -> bool:
     return (
         content.get("format") == _FORMAT
         and isinstance(runs, dict)
-        and all(isinstance(r, dict) and "values" in r for r in runs.values())
+        and all(map(_is_record, runs.values()))
     )
+
+
+def _is_record(record: Any) -> bool:
+    return (
+        isinstance(record, dict)
+        and all(isinstance(record.get(n), k) for n, k in _KINDS.items())
+        and {"bleu", "signature", "counts"} <= record["test"].keys()
+    )
+
+
+def common_values(record: RunRecord) -> dict[str, Any]:
+    """Returns what is known of a run that all of its table must have.
+
+    Args:
+        record: The record of a run, or what is known of it before it is run.
+    """
+    signature = record.get("test", {}).get("signature")
+    values = {**record, "signature": signature}
+    return {n: values[n] for n in _COMMON if values.get(n) is not None}
 
 
 def check_common(
@@ -118,23 +186,27 @@ def check_common(
 
     Args:
         record: A dict with what is known of the run.
-        runs: The records of the others.
+        runs: What is known of the others, by `run_name`.
         path: The path of the results file, for the error.
         reason: Why the run has its precision, `" (...)"`.
 
     Raises:
-        InputError: if its precision or its number of updates differs.
+        InputError: if its precision, its number of updates or the signature of
+            its BLEU differs.
     """
-    for name, key in _COMMON.items():
-        for other in runs.values():
-            both = name in record and name in other
-            if both and record[name] != other[name]:
+    own = common_values(record)
+    for other in map(common_values, runs.values()):
+        for name in _COMMON:
+            both = name in own and name in other
+            if both and own[name] != other[name]:
+                said, way_out = _COMMON[name]
                 run = run_name(record["row"], record["seed"])
+                why = reason if name == "precision" else ""
                 raise InputError(
-                    f"One table has one {_said(name)}: other runs of {path} "
-                    f"have {other[name]}, {run} has {record[name]}{reason}. "
-                    f"Force it by `{key}={other[name]}`, or begin another "
-                    "table with `--results`."
+                    f"One table has one {said}: other runs of {path} have "
+                    f"{other[name]}, {run} has {own[name]}{why}. "
+                    f"{way_out.format(other[name])}, or begin another table "
+                    "with `--results`."
                 )
 
 
@@ -174,7 +246,8 @@ def equal_run(
 
     Args:
         asked: `deciding_values` of the recipe.
-        common: What the run must have: `precision` and, if known, `steps`.
+        common: What is known of another run of the table, which it must have
+            in common; see `common_values`.
         path: The path of the results file, which is looked at, too.
 
     Returns:
@@ -186,14 +259,12 @@ def equal_run(
             if not is_results(content):
                 continue
             for name, record in content["runs"].items():
+                found = common_values(record)
                 if all(
-                    record.get(n) == common[n] for n in _COMMON if n in common
+                    found.get(n) == value
+                    for n, value in common_values(common).items()
                 ) and not first_difference(record["values"], asked):
                     # Of a run that was taken itself, where it was trained.
                     origin = f"{content.get('study')}: {name}"
                     return {"taken_from": origin, **record}
     return None
-
-
-def _said(name: str) -> str:
-    return {"precision": "precision", "steps": "number of updates"}[name]

@@ -1,5 +1,6 @@
 """Makes the table of a study: means, deviations, differences; Markdown."""
 
+import shlex
 import statistics
 import textwrap
 from collections.abc import Iterable
@@ -98,17 +99,11 @@ def _difference(
     """Returns the bootstrap against the row that a row is compared with."""
     if row.compare_with is None:
         return None
-    own, other = (
-        {
-            seed: BleuStatistics.from_json(record["test"])
-            for seed, record in records[name].items()
-        }
-        for name in (row.name, row.compare_with)
-    )
+    own, other = records[row.name], records[row.compare_with]
     if not own.keys() & other.keys():
         return None
     try:
-        found = bootstrap_of_means(own, other)
+        found = bootstrap_of_means(_statistics(own), _statistics(other))
     except ValueError as error:
         raise InputError(
             f"Row {row.name!r} cannot be compared with {row.compare_with!r}: "
@@ -120,6 +115,15 @@ def _difference(
         "high": round(found.high, 4),
         "p_value": round(found.p_value, 4),
         "num_seeds": found.num_seeds,
+    }
+
+
+def _statistics(
+    records: Mapping[int, RunRecord],
+) -> dict[int, BleuStatistics]:
+    return {
+        seed: BleuStatistics.from_json(record["test"])
+        for seed, record in records.items()
     }
 
 
@@ -136,10 +140,14 @@ def study_markdown(
         runs: The records that it was made of, by `run_name`.
     """
     has_paper = any(row["paper"] is not None for row in table)
-    header = ["", "BLEU, test", "by seed", "BLEU, validation", "least loss"]
+    seeds = list(
+        dict.fromkeys(str(s) for row in study.rows for s in study.seeds_of(row))
+    )
+    by_seed = f"seed{'s' * (len(seeds) > 1)} {', '.join(seeds)}"
+    header = ["", "BLEU, test", by_seed, "BLEU, validation", "least loss"]
     header += ["difference (95 %)", "p"] + ["paper"] * has_paper
     titles = {row["row"]: row["title"] for row in table}
-    rows = [_cells(row, titles, has_paper) for row in table]
+    rows = [_cells(row, titles, seeds, has_paper) for row in table]
     names = {run_name(row["row"], int(s)) for row in table for s in row["bleu"]}
     used = [record for name, record in runs.items() if name in names]
     return "\n".join(
@@ -164,7 +172,10 @@ def study_markdown(
 
 
 def _cells(
-    row: Mapping[str, Any], titles: Mapping[str, str], has_paper: bool
+    row: Mapping[str, Any],
+    titles: Mapping[str, str],
+    seeds: Sequence[str],
+    has_paper: bool,
 ) -> list[str]:
     difference = row["difference"]
     compared = p_value = ""
@@ -178,7 +189,11 @@ def _cells(
     cells = [
         row["title"],
         _spread(row["test_bleu"]),
-        " ".join(f"{bleu:.2f}" for bleu in row["bleu"].values()),
+        # One that is left, or that the row has not, keeps its place.
+        " ".join(
+            f"{row['bleu'][seed]:.2f}" if seed in row["bleu"] else "-"
+            for seed in seeds
+        ),
         _spread(row["validation_bleu"]),
         _spread(row["validation_loss"], digits=3),
         compared,
@@ -201,7 +216,11 @@ def _notes(
     study: Study, used: Sequence[RunRecord], has_paper: bool
 ) -> list[str]:
     """Returns the paragraphs below the table."""
-    command = f"`relative-attention study {study.name} --data DIR`"
+    words = [
+        study.name if study.comes_with_package else f"{study.name}.yaml",
+        *study.assignments,
+    ]
+    command = f"`relative-attention study {shlex.join(words)} --data DIR`"
     if not used:
         return [f"No run is finished yet: {command} begins."]
     notes = [
@@ -221,11 +240,12 @@ def _notes(
         f"{number} of {used[0]['steps']:,} updates each in "
         f"{used[0]['precision']}, {minutes:,.0f} minutes in all"
         f"{f'; {left} are left' if left else ''}. "
-        f"{_all(used, lambda r: r['hardware'])}; "
-        f"Python {_all(used, lambda r: r['python'])}, "
-        f"Keras {_all(used, lambda r: r['keras'])}, "
-        f"TensorFlow {_all(used, lambda r: r['tensorflow'])}; "
-        f"commit {_all(used, _commit)}; {_all(used, lambda r: r['date'])}.",
+        f"{_all(used, lambda r: r.get('hardware'))}; "
+        f"Python {_all(used, lambda r: r.get('python'))}, "
+        f"Keras {_all(used, lambda r: r.get('keras'))}, "
+        f"TensorFlow {_all(used, lambda r: r.get('tensorflow'))}; "
+        f"commit {_all(used, _commit)}; "
+        f"{_all(used, lambda r: r.get('date'))}.",
         f"By {command}.",
     ]
     return notes
@@ -239,11 +259,12 @@ def _filled(paragraph: str) -> str:
 
 
 def _commit(record: RunRecord) -> str:
-    commit = record["commit"] or "unknown"
+    commit = record.get("commit") or "unknown"
     # The mark of a changed checkout stays.
     return commit[:7] + ("+" if commit.endswith("+") else "")
 
 
 def _all(records: Sequence[RunRecord], read: Any) -> str:
     """Returns what records say, once each."""
-    return ", ".join(sorted({str(read(record)) for record in records}))
+    said = {str(read(record) or "unknown") for record in records}
+    return ", ".join(sorted(said))

@@ -84,7 +84,8 @@ def first_difference(
         A triple of the key and the two values, or `None`.
     """
     defaults = _defaults()
-    for name in sorted({*before, *now}):
+    # A record may be from when a key was thought to decide something.
+    for name in sorted({*before, *now}.difference(_DECIDE_NOTHING)):
         default = defaults.get(name)
         pair = before.get(name, default), now.get(name, default)
         if pair[0] != pair[1]:

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+import relative_attention as ra
 from relative_attention.cli.main import parse
 
 
@@ -83,3 +84,19 @@ def test_teacher_that_is_missing_is_named(run, recipe_file, corpus, tmp_path):
     assert (status, out, err.count("\n")) == (1, "", 1)
     assert "No model directory at absent" in err
     assert not output.exists()
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_interrupted_command_says_how_it_goes_on(
+    overwrite, run, recipe_file, monkeypatch
+):
+    def interrupted(*arguments, **named):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ra.runs, "distill", interrupted)
+    flag = ["--overwrite"] * overwrite
+    status, out, err = run("distill", recipe_file, "--teachers", "a", *flag)
+    assert (status, out) == (130, "")
+    # Twice, it would delete what there is by then.
+    assert ("goes on, without --overwrite." in err) == overwrite
+    assert ("The same command goes on." in err) != overwrite

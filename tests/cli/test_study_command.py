@@ -13,6 +13,12 @@ def test_list_says_what_is_done_what_it_cost_and_what_is_left(study_bench, run):
         "study", study, "--list", "--output", study_bench.output
     )
     assert status == 0, err
+    # What was done by another recipe is not said to be done.
+    status, other, err = run(
+        "study", study, "--list", "--output", study_bench.output,
+        "training.steps=13",
+    )  # fmt: skip
+    assert (status, other) == (1, "") and "`training.steps` 12" in err
     rows = {line.split()[0]: line.split() for line in out.splitlines() if line}
     bleu = study_bench.read()["runs"]["relative-2"]["test"]["bleu"]
     assert rows["relative-2"][:6] == [
@@ -30,7 +36,9 @@ def test_list_says_what_is_done_what_it_cost_and_what_is_left(study_bench, run):
     assert len(study_bench.order()) == 2
 
 
-def test_command_runs_a_study_and_prints_the_table(study_bench, run):
+def test_command_runs_a_study_and_prints_the_table(
+    study_bench, run, draw_study
+):
     study = study_bench.output.with_name("positions.yaml")
     words = [
         "study",
@@ -42,8 +50,13 @@ def test_command_runs_a_study_and_prints_the_table(study_bench, run):
     ]
     status, out, err = run(*words, "--rows=plain,relative", "--seeds", "1")
     assert status == 0, err
-    assert (study_bench.output / "positions.md").read_text() in out
+    page = study_bench.output / "positions.md"
+    assert page.read_text() in out and f"\ntable: {page}\n" in out
+    assert "picture: " not in out
     assert len(study_bench.order()) == 2
+    draw_study()
+    status, out, err = run(*words, "--seeds", "1")
+    assert out.endswith(f"\npicture: {study_bench.output / 'positions.png'}\n")
     status, out, err = run(*words, "training.steps=13")
     assert (status, out) == (1, "") and "`training.steps`" in err
     assert err.count("\n") == 1

@@ -1,8 +1,10 @@
 """A student learns from its own text and from what its teachers make of it."""
 
 import functools
+import gc
 import shutil
 import sys
+import weakref
 
 import numpy as np
 import pytest
@@ -235,6 +237,28 @@ def test_interrupted_translation_goes_on_with_the_next_part(
     assert any("translated 25 of 25" in line for line in reported)
     text = lines_of(output / "distilled" / "train.target")
     assert text[NUM_LINES:] == expected
+
+
+def test_teachers_are_gone_when_the_student_is_trained(
+    distill, tmp_path, monkeypatch
+):
+    """Their graphs, which lead back to them, keep no memory."""
+    loaded = []
+
+    def load_anew(folders, **settings):
+        translator = ra.load_translator(folders, **settings)
+        loaded.extend(map(weakref.ref, translator.model.models))
+        return translator
+
+    monkeypatch.setattr(distill_module, "load_translator", load_anew)
+    monkeypatch.setattr(
+        distill_module, "train", lambda *_, **__: [ref() for ref in loaded]
+    )
+    gc.disable()
+    try:
+        assert distill(tmp_path / "student") == [None, None]
+    finally:
+        gc.enable()
 
 
 @pytest.mark.large

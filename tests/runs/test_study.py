@@ -8,6 +8,7 @@ import yaml
 import relative_attention as ra
 from relative_attention.runs.study_values import deciding_values
 from relative_attention.runs.study_values import first_difference
+from relative_attention.zoo_folder import studies_directory
 from relative_attention.zoo_folder import zoo_studies
 from tests.small_run import RECIPE
 
@@ -121,6 +122,21 @@ def test_study_makes_the_recipes_of_its_runs(study_file, recipe):
         ),
         (["axis"], "model.drop", "Unknown key 'model.drop'. Did you mean"),
         (
+            ["axis"],
+            "model.position_encoding",
+            "`axis` must be a key whose values are numbers.*'sinusoidal' for",
+        ),
+        (
+            ["overrides", "training.minutes"],
+            60,
+            "Row 'sinusoidal': `training.minutes` must be null",
+        ),
+        (
+            ["overrides", "training.batch_tokens"],
+            "auto",
+            "`training.batch_tokens` must be a number, or `training.effective",
+        ),
+        (
             ["overrides"],
             {"data.test_source": None, "data.test_target": None},
             "`data.test_target` must name what the rows are compared on",
@@ -147,6 +163,8 @@ def test_study_that_is_not_there_is_one_line(tmp_path):
 def test_studies_of_the_zoo_can_be_run(name):
     study = ra.find_study(name)
     assert study.description and study.comes_with_package
+    page = (studies_directory() / "README.md").read_text()
+    assert f"[`{name}`]({name}.yaml)" in page
     values = [
         deciding_values(study.recipe_for(row, seed))
         for row in study.rows
@@ -176,6 +194,10 @@ def test_papers_tables_vary_what_the_paper_varies():
         for table, name in zip(tables, ("en_de-relative", "k16", "both"))
     ]
     assert shared[0] == shared[1] == shared[2]
+    # What is published is by Moses' tokeniser, that of the target.
+    for row in tables[0].rows:
+        data = tables[0].recipe_for(row, 1).data
+        assert data.test_target.endswith(f".{data.target_language}"), row.name
 
 
 def test_values_that_decide_are_compared_and_no_others(recipe):
@@ -188,6 +210,7 @@ def test_values_that_decide_are_compared_and_no_others(recipe):
         "model.position_encoding=relative",
         "training.effective_batch_tokens=512",
         "data.corpus=elsewhere",
+        "data.target_language=null",
     ):
         assert deciding_values(recipe.override([same])) == values, same
     for key, value in {
@@ -214,6 +237,8 @@ def test_key_of_a_newer_version_counts_as_its_default(recipe):
         None,
         1.0,
     )
+    before = {**values, "data.target_language": "de"}
+    assert first_difference(before, values) is None
     mapping = {**RECIPE, "model": {**RECIPE["model"], "first_position": 0}}
     assert deciding_values(ra.Recipe.from_mapping(mapping)) == values
 

@@ -1,5 +1,6 @@
 """A run of a study in earnest: trained, or found finished."""
 
+import functools
 import json
 import os
 import pathlib
@@ -88,6 +89,19 @@ def test_results_that_are_not_of_the_model_are_refused(finished, capsys):
     path.write_text(json.dumps(results))
     assert main(finished.to_json()) == 1
     assert "they do not belong together" in capsys.readouterr().err
+    assert not finished.record.exists()
+
+
+@pytest.mark.parametrize("key", ["minutes", "scores.test.bleu_lowercased"])
+def test_results_of_a_version_that_had_less_are_refused(key, finished, capsys):
+    path = finished.directory / "results.json"
+    results = json.loads(path.read_text())
+    *folders, last = key.split(".")
+    functools.reduce(dict.get, folders, results).pop(last)
+    path.write_text(json.dumps(results))
+    assert main(finished.to_json()) == 1
+    message = capsys.readouterr().err
+    assert f"lacks `{key}`" in message and message.count("\n") == 1
     assert not finished.record.exists()
 
 

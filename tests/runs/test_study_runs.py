@@ -14,7 +14,10 @@ import pytest
 
 import relative_attention as ra
 from relative_attention.runs import study_plan
+from relative_attention.runs.study_results import StudyResults
+from relative_attention.runs.study_table import study_table
 from tests.study_bench import record_of
+from tests.study_bench import run_study
 
 
 def test_what_is_missing_is_run_and_the_table_written(study_bench, draw_study):
@@ -55,6 +58,7 @@ def test_what_is_missing_is_run_and_the_table_written(study_bench, draw_study):
     assert "4 runs of 12 updates each in float32, 6 minutes" in words
     assert all(len(n) <= 80 for n in page.splitlines() if n[:1] != "|")
     assert "tok:13a" in page and "0123456+" in page
+    assert "By `relative-attention study positions.yaml --data DIR`." in words
     picture = (study_bench.output / "positions.png").read_bytes()
     assert picture.startswith(b"\x89PNG")
 
@@ -89,11 +93,19 @@ def test_rows_and_seeds_are_chosen_and_several_run_at_a_time(study_bench):
     watcher.join()
     assert set(seen) == set(study_bench.order()) == {"plain-2", "relative-2"}
     assert [row["seeds_left"] for row in table] == [[1], [1]]
+    page = (study_bench.output / "positions.md").read_text()
+    assert "seeds 1, 2" in page and "2 are left" in " ".join(page.split())
+    for row in table:
+        # A number keeps the place of its seed.
+        assert re.search(rf"\| +- {row['bleu']['2']:.2f} \|", page)
     # Of one seed there is a mean and no deviation.
     assert table[0]["test_bleu"]["standard_deviation"] is None
     table = study_bench.run(rows=["relative"])
     assert study_bench.order()[2:] == ["relative-1"]
     assert table[1]["difference"]["num_seeds"] == 1
+    # Named twice it is trained once.
+    study_bench.run(rows=["plain", "plain"], num_jobs=2)
+    assert study_bench.order()[3:] == ["plain-1"]
     with pytest.raises(ra.InputError, match="Did you mean 'relative'"):
         study_bench.run(rows=["relativ"])
     with pytest.raises(ra.InputError, match="Unknown seed 7"):
@@ -171,6 +183,32 @@ def test_other_recipe_than_that_of_the_results_is_refused(study_bench):
     assert len(study_bench.order()) == 2
 
 
+def test_other_version_of_bleu_is_refused_before_anything_is_run(study_bench):
+    study_bench.run(rows=["plain"])
+    content = study_bench.results.read_text()
+    version = re.search(r"version:[\d.]+", content)[0]
+    study_bench.results.write_text(content.replace(version, "version:1.0"))
+    with pytest.raises(ra.InputError) as raised:
+        study_bench.run()
+    message = str(raised.value)
+    assert "One table has one BLEU" in message and version in message
+    assert "Install the sacreBLEU" in message and "\n" not in message
+    assert len(study_bench.order()) == 2
+
+
+def test_page_says_by_which_command_it_can_be_made_again(study_bench):
+    study = study_bench.study.override(["model.dropout=0.2"])
+    for seed in (1, 2):
+        for row in ("plain", "relative"):
+            record = record_of(study, row, seed, 0.2, hardware=None)
+            file = study_bench.output / "made" / f"{row}-{seed}.json"
+            file.write_text(json.dumps(record))
+    study_bench.run(study)
+    page = " ".join((study_bench.output / "positions.md").read_text().split())
+    assert "study positions.yaml model.dropout=0.2 --data DIR`" in page
+    assert " unknown; Python" in page
+
+
 def test_run_that_ended_early_does_not_get_into_the_table(study_bench):
     study_bench.make("relative", 1, steps=7)
     with pytest.raises(ra.InputError, match="one number of updates.*12.*has 7"):
@@ -224,11 +262,73 @@ def test_equal_runs_of_another_study_are_taken(study_bench, positions_study):
 
 
 def test_results_of_another_study_and_damaged_ones_are_kept(study_bench):
-    for content in ("{", "[]", '{"format": 1, "study": "x", "runs": {}}'):
+    record = '{"row": "plain", "seed": 1, "values": 1}'
+    for content in (
+        "{",
+        "[]",
+        '{"format": 1, "study": "x", "runs": {}}',
+        f'{{"format": 1, "study": "positions", "runs": {{"a": {record}}}}}',
+    ):
         study_bench.results.write_text(content)
         with pytest.raises(ra.InputError, match="positions.json"):
             study_bench.run()
         assert study_bench.results.read_text() == content
+    assert study_bench.order() == []
+
+
+def test_what_another_process_adds_meanwhile_is_not_run(study_bench):
+    """Nor is what it was at, and finished, said to have failed."""
+    results = StudyResults(study_bench.results, "positions")
+    (study_bench.output / "made" / "plain-1.json").unlink()
+
+    def add(line):
+        study_bench.lines.append(line)
+        if line.startswith("plain-1: started"):
+            for row, seed in (("plain", 1), ("relative", 1)):
+                results.add(record_of(study_bench.study, row, seed, 0.3))
+
+    table = study_bench.run(report=add)
+    assert study_bench.order() == ["plain-1", "plain-2", "relative-2"]
+    assert [row["seeds_left"] for row in table] == [[], []]
+
+
+def test_table_has_what_was_added_while_it_was_made(study_bench, monkeypatch):
+    results = StudyResults(study_bench.results, "positions")
+    study = study_bench.study
+    places = ra.runs.StudyPlaces.of(study, study_bench.output)
+    others = []
+
+    def make(*arguments):
+        table = study_table(*arguments)
+        if not others:
+            others.append(threading.Thread(target=another))
+            others[0].start()
+            others[0].join(0.3)
+        return table
+
+    def another():
+        results.add(record_of(study, "plain", 1, 0.3))
+        run_study.write_table(study, places)
+
+    monkeypatch.setattr(run_study, "study_table", make)
+    run_study.write_table(study, places)
+    others[0].join()
+    assert set(study_bench.read()["table"][0]["bleu"]) == {"1"}
+
+
+def test_place_that_cannot_be_written_is_said_before_anything_is_run(
+    study_bench,
+):
+    (study_bench.output / "file").touch()
+    with pytest.raises(ra.InputError, match="allows no files. Give another `-"):
+        study_bench.run(results=study_bench.output / "file" / "kept.json")
+    assert study_bench.order() == []
+
+
+def test_several_machines_as_one_are_refused(study_bench, monkeypatch):
+    monkeypatch.setenv("TF_CONFIG", '{"cluster": {}}')
+    with pytest.raises(ra.InputError, match="Unset TF_CONFIG"):
+        study_bench.run()
     assert study_bench.order() == []
 
 

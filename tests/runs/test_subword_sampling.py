@@ -9,6 +9,8 @@ import sentencepiece
 
 import relative_attention as ra
 from relative_attention.models.weights import load_arrays
+from tests.data.piece_models import model_of
+from tests.export.tiny_models import make_model
 
 # Four updates are a pass over the corpus.
 SAMPLED = (
@@ -106,3 +108,29 @@ def test_vocabulary_of_another_kind_loses_nothing(
     with pytest.raises(ra.InputError, match="byte pairs.*UNIGRAM"):
         ra.train(own, output, data_directory=folder, overwrite=True)
     assert (output / "model.safetensors").exists()
+
+
+def test_teachers_vocabulary_is_asked_before_they_translate(
+    recipe, corpus, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(
+        ra.Translator, "search", lambda *_, **__: pytest.fail("it translates")
+    )
+    vocabulary = model_of(list("abcdefgh"), "UNIGRAM")
+    rng = np.random.default_rng(1)
+    model = make_model(rng, vocabulary_size=len(vocabulary))
+    teacher = tmp_path / "teacher"
+    ra.save_translator(ra.Translator(model, vocabulary), teacher)
+    output = tmp_path / "student"
+    for override, message in (
+        ("vocabulary.sampling=0.1", "byte pairs.*UNIGRAM"),
+        ("data.target_language=xx", "Received: 'xx'"),
+    ):
+        with pytest.raises(ra.InputError, match=message):
+            ra.distill(
+                recipe.override([override]),
+                [teacher],
+                output,
+                data_directory=corpus,
+            )
+        assert not output.exists()
