@@ -285,6 +285,9 @@ class Study:
                         f"for {row.name!r}."
                     )
             _check_updates(row, recipe)
+            if row.compare_with is not None:
+                other = self.row(row.compare_with)
+                _check_same_test(row, recipe, recipes[self.rows.index(other)])
             if self.axis is not None:
                 _check_place(row, self.axis, value_of(recipe, self.axis))
 
@@ -317,17 +320,32 @@ def find_study(name: pathlib.Path | str) -> Study:
 def _check_updates(row: StudyRow, recipe: Recipe) -> None:
     """Refuses what would make updates of one table differ, hours later."""
     training = recipe.training
-    if training.minutes is not None:
+    if training.minutes is not None or training.early_stopping:
         raise InputError(
-            f"Row {row.name!r}: `training.minutes` must be null, as a run that "
-            "the clock ends has another number of updates than the others. "
-            f"Received: {training.minutes:g}."
+            f"Row {row.name!r}: `training.minutes` must be null and "
+            "`training.early_stopping` 0, as a run that they end has another "
+            "number of updates than the others. Received: "
+            f"{training.minutes} and {training.early_stopping}."
         )
     if training.batch_tokens == "auto" and not training.effective_batch_tokens:
         raise InputError(
             f"Row {row.name!r}: `training.batch_tokens` must be a number, or "
             "`training.effective_batch_tokens` be given: an update has as many "
             "tokens on every machine. Received: auto and null."
+        )
+
+
+def _check_same_test(row: StudyRow, recipe: Recipe, other: Recipe) -> None:
+    """Refuses to compare BLEU of different texts."""
+    pair = [
+        f"{r.data.test_source} and {r.data.test_target}"
+        for r in (recipe, other)
+    ]
+    if pair[0] != pair[1]:
+        raise InputError(
+            f"Row {row.name!r} must have the test text of the row that it is "
+            f"compared with, {row.compare_with!r}. Received: {pair[0]}; "
+            f"{pair[1]}."
         )
 
 

@@ -1,7 +1,6 @@
 """Trains one run of a study, in a process of its own."""
 
 import json
-import sys
 from typing import Any
 
 from relative_attention.atomic_files import atomic_file
@@ -112,7 +111,3 @@ def _validation(results: dict[str, Any]) -> dict[str, Any]:
     losses = [e["val_loss"] for e in results["curve"] if "val_loss" in e]
     scores = results["scores"].get("validation", {})
     return {"bleu": scores.get("bleu"), "loss": min(losses, default=None)}
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))

@@ -259,7 +259,10 @@ def _filled(paragraph: str) -> str:
 
 
 def _commit(record: RunRecord) -> str:
-    commit = record.get("commit") or "unknown"
+    commit = record.get("commit")
+    if commit is None:
+        # It was no checkout that trained it.
+        return f"unknown (version {record.get('relative_attention')})"
     # The mark of a changed checkout stays.
     return commit[:7] + ("+" if commit.endswith("+") else "")
 

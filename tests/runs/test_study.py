@@ -127,9 +127,19 @@ def test_study_makes_the_recipes_of_its_runs(study_file, recipe):
             "`axis` must be a key whose values are numbers.*'sinusoidal' for",
         ),
         (
+            ["rows", 1, "overrides"],
+            {"data.test_target": "other.de"},
+            "Row 'relative' must have the test text.*test.en and other.de;",
+        ),
+        (
             ["overrides", "training.minutes"],
             60,
             "Row 'sinusoidal': `training.minutes` must be null",
+        ),
+        (
+            ["overrides", "training.early_stopping"],
+            3,
+            "`training.early_stopping` 0, as.*Received: None and 3",
         ),
         (
             ["overrides", "training.batch_tokens"],

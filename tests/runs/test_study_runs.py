@@ -200,13 +200,16 @@ def test_page_says_by_which_command_it_can_be_made_again(study_bench):
     study = study_bench.study.override(["model.dropout=0.2"])
     for seed in (1, 2):
         for row in ("plain", "relative"):
-            record = record_of(study, row, seed, 0.2, hardware=None)
+            origin = {"hardware": None, "commit": None}
+            origin["relative_attention"] = "1.2"
+            record = record_of(study, row, seed, 0.2, **origin)
             file = study_bench.output / "made" / f"{row}-{seed}.json"
             file.write_text(json.dumps(record))
     study_bench.run(study)
     page = " ".join((study_bench.output / "positions.md").read_text().split())
     assert "study positions.yaml model.dropout=0.2 --data DIR`" in page
     assert " unknown; Python" in page
+    assert "commit unknown (version 1.2); 2026-01-01." in page
 
 
 def test_run_that_ended_early_does_not_get_into_the_table(study_bench):
