@@ -38,7 +38,7 @@ def test_second_view_can_come_later(quickly, quick_run, tmp_path):
     for name, array in load_arrays(tmp_path / "whole" / first).items():
         expected = load_arrays(quick_run / first)[name]
         np.testing.assert_array_equal(array, expected, err_msg=name)
-    for steps in (1, 2, 3):
+    for steps in (1, 3):
         output = tmp_path / f"run{steps}"
         quickly(output, *overrides, f"training.steps={steps}")
         quickly(output, *overrides, resume=True)
