@@ -137,10 +137,11 @@ def _bounds(rule: Key) -> str:
     parts = []
     if rule.at_least is not None:
         parts.append(f"at least {rule.at_least}")
-    if rule.is_positive:
-        parts.append("above 0")
     if rule.is_fraction:
-        parts.append("at least 0, below 1")
+        low = "above 0" if rule.is_positive else "at least 0"
+        parts.append(f"{low}, below 1")
+    elif rule.is_positive:
+        parts.append("above 0")
     if rule.choices:
         parts.append(" or ".join(f"`{choice}`" for choice in rule.choices))
     return ", or ".join(parts)

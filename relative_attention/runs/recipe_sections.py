@@ -228,10 +228,10 @@ class TrainingSection:
     )
     consistency: str | None = key(
         None,
-        """Whether two views of each sentence are to be predicted alike, which
-        makes an update cost twice as much and helps where there is little
-        text: `r_drop` (other elements dropped in each) or `simcut` (words of
-        the second cut, too); `null` for one view.""",
+        """Whether two views of each sentence are to be predicted alike, for
+        a little more than twice the work: `r_drop` (other elements dropped in
+        each) or `simcut` (words of the second cut, too); `null` for one
+        view.""",
         choices=("r_drop", "simcut"),
     )
     consistency_weight: float | None = key(
@@ -242,8 +242,8 @@ class TrainingSection:
     )
     consistency_from: int = key(
         0,
-        """Updates of one view, at half the cost, before those of two; rounded
-        up to the end of a validation.""",
+        """Updates of one view before those of two; rounded up to the end of a
+        validation.""",
         at_least=0,
     )
     cut_probability: float = key(
