@@ -34,8 +34,8 @@ def can_project(model: Any, loss: Any, metrics: Iterable[Any]) -> bool:
         _is_whole(
             cls, "decoder_outputs", "call", "encode", "decode", "_project"
         )
-        and _is_whole(type(model.output_embedding), "logits")
-        and _is_whole(cls, "compute_loss")
+        and _is_ours(type(model.output_embedding), "logits")
+        and _is_ours(cls, "compute_loss")
         # Whoever overrides this one is given what metrics are given.
         and cls.compute_metrics is keras.Model.compute_metrics
         and _is_whole(type(loss), "score_projection", "call", "__call__")
@@ -100,13 +100,15 @@ def _is_whole(cls: type, name: str, *others: str) -> bool:
     same.
     """
     definer = _definer(cls, name)
-    if not others:
-        # Of this package, and not of whoever uses it.
-        module = getattr(definer, "__module__", "")
-        return module.startswith("relative_attention.")
     return definer is not None and all(
         _definer(cls, other) is definer for other in others
     )
+
+
+def _is_ours(cls: type, name: str) -> bool:
+    """Tells whether a method is this package's, and not its user's."""
+    module = getattr(_definer(cls, name), "__module__", "")
+    return module.startswith("relative_attention.")
 
 
 def _definer(cls: type, name: str) -> type | None:

@@ -145,6 +145,11 @@ class TrainableModel(TrainingStep):
         Raises:
             ValueError: as `compile`.
         """
+        if not isinstance(consistency, Consistency | None):
+            raise ValueError(
+                '`consistency` must be a `Consistency`, "r_drop", "simcut" or '
+                f"None. Received: consistency={consistency!r}."
+            )
         if consistency is not None and not (
             self.is_projected and keras.backend.backend() == "tensorflow"
         ):
@@ -153,11 +158,6 @@ class TrainableModel(TrainingStep):
                 "metrics but `Perplexity` and `TokenAccuracy`, and TensorFlow. "
                 f"Received: consistency={consistency} on "
                 f"{keras.backend.backend()}."
-            )
-        if not isinstance(consistency, Consistency | None):
-            raise ValueError(
-                '`consistency` must be a `Consistency`, "r_drop", "simcut" or '
-                f"None. Received: consistency={consistency!r}."
             )
         self.consistency = consistency
         # Its graph is of the views that there were.

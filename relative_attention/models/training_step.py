@@ -51,7 +51,6 @@ class TrainingStep(WholeBatchLoss):
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.accumulation_steps = 1
         self.consistency: Consistency | None = None
         self.is_projected = False
         if _is_tensorflow():

@@ -32,6 +32,7 @@ class WholeBatchLoss(keras.Model):
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.loss_weight = 1.0
+        self.accumulation_steps = 1
         self.loss_metric = keras.metrics.Mean(name="loss")
         self.tokens_metric = keras.metrics.Sum(name="tokens")
 
@@ -89,7 +90,7 @@ class WholeBatchLoss(keras.Model):
             )
         else:
             is_whole = isinstance(y_pred, TokenScores) and num_replicas() == 1
-            if not is_whole or getattr(self, "accumulation_steps", 1) > 1:
+            if not is_whole or self.accumulation_steps > 1:
                 self._check_added_losses()
             loss = self._loss_of_part(
                 x, y, y_pred, sample_weight, training, num_tokens
