@@ -182,8 +182,7 @@ class _ScoredRows:
         losses: float32 `(r,)`, but for the share of the smoothed labels.
         negative_log_likelihoods: float32 `(r,)`, of the labels.
         matches: float32 `(r,)`, 1 where no logit is higher.
-        slopes: float32 `(C r, V)`, gradients of `losses` by the logits: those
-            of the whole loss but for `q`.
+        slopes: float32 `(C r, V)`, gradients of `losses` by the logits.
     """
 
     losses: Tensor
@@ -309,7 +308,7 @@ class _SmoothLabels:
 
     def loss(self, hidden: Tensor) -> Tensor:
         """Returns the weighted sum over rows and copies: a scalar."""
-        rows = ops.cast(self._mean_copy(hidden), "float32")
+        rows = self._weighted_copies(hidden)
         target = self._peak * self._of_label + self._low * self._sum
         shares = ops.sum(rows * target, axis=-1)
         total = sum(self._copy_weights)
@@ -327,15 +326,15 @@ class _SmoothLabels:
 
     def d_matrix(self, hidden: Tensor) -> Tensor:
         """Returns the gradient of each row of the matrix: `(D,)`."""
-        rows = ops.cast(self._mean_copy(hidden), "float32")
+        rows = self._weighted_copies(hidden)
         return self._low * ops.sum(rows * self._weights[:, None], axis=0)
 
     def d_bias(self) -> Tensor:
         """Returns the gradient of each element of the bias: a scalar."""
         return self._low * sum(self._copy_weights) * ops.sum(self._weights)
 
-    def _mean_copy(self, hidden: Tensor) -> Tensor:
-        """Returns the sum of the copies by weight: all that is linear."""
+    def _weighted_copies(self, hidden: Tensor) -> Tensor:
+        """Returns the copies' weighted sum, float32, as all here is linear."""
         return sum(
             weight * ops.cast(hidden[copy], "float32")
             for copy, weight in enumerate(self._copy_weights)
