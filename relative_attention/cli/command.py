@@ -33,6 +33,16 @@ def add_command(
     return parser
 
 
+def add_data_folder(parser: argparse.ArgumentParser) -> None:
+    """Adds the option of commands that train by a recipe."""
+    parser.add_argument(
+        "--data",
+        metavar="DIR",
+        help="where the recipe's text files are "
+        "(default: $RELATIVE_ATTENTION_DATA)",
+    )
+
+
 def add_model_directory(parser: argparse.ArgumentParser) -> None:
     """Adds the first argument of commands that need a trained model."""
     parser.add_argument(

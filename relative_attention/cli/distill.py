@@ -7,6 +7,7 @@ from typing import NoReturn
 
 from relative_attention.cli.command import Subparsers
 from relative_attention.cli.command import add_command
+from relative_attention.cli.command import add_data_folder
 from relative_attention.cli.train import is_override
 
 
@@ -44,12 +45,7 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--output", metavar="DIR", help="default: runs/RECIPE_distilled"
     )
-    parser.add_argument(
-        "--data",
-        metavar="DIR",
-        help="where the recipe's text files are "
-        "(default: $RELATIVE_ATTENTION_DATA)",
-    )
+    add_data_folder(parser)
     parser.add_argument(
         "--num-beams",
         type=int,

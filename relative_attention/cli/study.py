@@ -6,6 +6,7 @@ from typing import NoReturn
 
 from relative_attention.cli.command import Subparsers
 from relative_attention.cli.command import add_command
+from relative_attention.cli.command import add_data_folder
 from relative_attention.cli.train import is_override
 
 
@@ -31,12 +32,7 @@ def add_parser(subparsers: Subparsers) -> None:
         help="name of a study (see `list`), or a YAML file; after it, values "
         "to replace in all recipes (section.key=value)",
     )
-    parser.add_argument(
-        "--data",
-        metavar="DIR",
-        help="where the recipes' text files are "
-        "(default: $RELATIVE_ATTENTION_DATA)",
-    )
+    add_data_folder(parser)
     parser.add_argument(
         "--output", metavar="DIR", help="the runs' folder (default: runs/STUDY)"
     )

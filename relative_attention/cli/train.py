@@ -9,6 +9,7 @@ from typing import NoReturn
 
 from relative_attention.cli.command import Subparsers
 from relative_attention.cli.command import add_command
+from relative_attention.cli.command import add_data_folder
 
 _OVERRIDE = re.compile(r"\w+\.\w+=")
 
@@ -40,12 +41,7 @@ def add_parser(subparsers: Subparsers) -> None:
         "to replace (section.key=value)",
     )
     parser.add_argument("--output", metavar="DIR", help="default: runs/RECIPE")
-    parser.add_argument(
-        "--data",
-        metavar="DIR",
-        help="where the recipe's text files are "
-        "(default: $RELATIVE_ATTENTION_DATA)",
-    )
+    add_data_folder(parser)
     either = parser.add_mutually_exclusive_group()
     either.add_argument(
         "--resume",
