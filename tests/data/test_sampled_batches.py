@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import relative_attention as ra
+from tests.data.batch_arrays import arrays
+from tests.data.batch_arrays import assert_same_batch
 from tests.data.piece_models import encoded
 from tests.data.piece_models import rows_of
 
@@ -43,23 +45,6 @@ def sampled(corpus, vocabulary):
         return ra.TokenBatches(corpus, batch_tokens, seed, sampling=sampling)
 
     return sampled
-
-
-def arrays(batch):
-    inputs, labels = batch
-    return [
-        np.asarray(array)
-        for array in (
-            inputs["source_token_ids"],
-            inputs["target_token_ids"],
-            labels,
-        )
-    ]
-
-
-def assert_same(batch, other):
-    for array, expected in zip(arrays(batch), arrays(other), strict=True):
-        np.testing.assert_array_equal(array, expected)
 
 
 def padded_size(batch):
@@ -102,7 +87,7 @@ def test_a_batch_is_a_function_of_seed_and_step(sampled):
     expected = {step: batches.train_batch(step) for step in steps}
     # In another order, each with nothing drawn before.
     for step in reversed(steps):
-        assert_same(sampled().train_batch(step), expected[step])
+        assert_same_batch(sampled().train_batch(step), expected[step])
     others = [sampled(seed=4).train_batch(step) for step in steps]
     assert any(
         a.shape != b.shape or (a != b).any()
@@ -185,4 +170,4 @@ def test_dataset_begins_at_any_step(sampled):
     first = len(batches) - 2
     dataset = batches.train_dataset(first_step=first).take(4)
     for step, batch in enumerate(dataset, start=first):
-        assert_same(batch, batches.train_batch(step))
+        assert_same_batch(batch, batches.train_batch(step))

@@ -9,6 +9,8 @@ from relative_attention import ParallelCorpus
 from relative_attention import TokenBatches
 from relative_attention import TokenCorpus
 from relative_attention import Vocabulary
+from tests.data.batch_arrays import arrays
+from tests.data.batch_arrays import assert_same_batches
 
 VOCABULARY_SIZE = 53
 BUDGET = 97
@@ -55,27 +57,6 @@ def epoch_of(batches, epoch):
 
 def sentence(ids, offsets, index):
     return ids[offsets[index] : offsets[index + 1]].tolist()
-
-
-def arrays(batch):
-    """The three arrays of a batch, of numpy or of tensors."""
-    inputs, labels = batch
-    return [
-        np.asarray(array)
-        for array in (
-            inputs["source_token_ids"],
-            inputs["target_token_ids"],
-            labels,
-        )
-    ]
-
-
-def assert_same_batches(batches, others):
-    batches, others = list(batches), list(others)
-    assert len(batches) == len(others)
-    for batch, other in zip(batches, others):
-        for array, expected in zip(arrays(batch), arrays(other)):
-            np.testing.assert_array_equal(array, expected)
 
 
 # === Which pairs stand together ===
