@@ -4,7 +4,7 @@ VENV ?= .venv
 # Each file's tests stay together, as they share what is made for them.
 PARALLEL ?= --numprocesses auto --maxprocesses 4 --dist loadfile --durations 10
 
-.PHONY: demo test test-all test-rest test-backends lint docs clean
+.PHONY: demo test test-all test-rest test-backends lint docs dist clean
 
 demo: $(VENV)/.demo
 	$(VENV)/bin/relative-attention demo --output runs/demo
@@ -42,6 +42,12 @@ lint: $(VENV)/.lint
 docs: $(VENV)/.docs
 	$(VENV)/bin/python docs/build.py docs/html
 
+# The wheel and the source, as they are published, dist/.
+dist: $(VENV)/.release
+	rm -rf dist
+	$(VENV)/bin/python -m build
+	$(VENV)/bin/twine check --strict dist/*
+
 $(VENV)/bin/pip:
 	$(PYTHON) -m venv $(VENV)
 
@@ -51,4 +57,4 @@ $(VENV)/.%: setup.py pyproject.toml | $(VENV)/bin/pip
 	touch $@
 
 clean:
-	rm -rf $(VENV) build docs/html *.egg-info
+	rm -rf $(VENV) build dist docs/html *.egg-info

@@ -53,6 +53,7 @@ LINT = [
     "types-PyYAML",
     "types-tabulate",
 ]
+RELEASE = ["build>=1.3", "twine>=6.2"]
 
 setuptools.setup(
     name="relative-attention",
@@ -95,6 +96,7 @@ setuptools.setup(
         "wmt": WMT,
         "backends": BACKENDS,
         "lint": LINT,
+        "release": RELEASE,
     },
     entry_points={
         "console_scripts": ["relative-attention=relative_attention.cli:main"]

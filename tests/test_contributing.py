@@ -1,0 +1,51 @@
+"""What contributors are told, and what runs for them, is there."""
+
+import pathlib
+import re
+
+import pytest
+import yaml
+
+ROOT = pathlib.Path(__file__).parents[1]
+TARGETS = set(
+    re.findall(r"^([a-z][\w-]*):", (ROOT / "Makefile").read_text("utf-8"), re.M)
+)
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+
+
+def test_what_the_page_names_is_there():
+    text = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    for target in re.findall(r"make ([\w-]+)`", text):
+        assert target in TARGETS
+    paths = re.findall(r"`((?:\w+/|\.)[\w./-]+)`", text)
+    assert len(paths) > 10
+    for path in paths:
+        # `.venv` and what is in it are made.
+        assert path.startswith(".venv") or (ROOT / path).exists(), path
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+def test_workflows_run_what_the_makefile_has(path):
+    jobs = yaml.safe_load(path.read_text("utf-8"))["jobs"]
+    commands = [
+        step["run"]
+        for job in jobs.values()
+        for step in job["steps"]
+        if "run" in step
+    ]
+    assert commands
+    for command in commands:
+        make, target = command.split()
+        assert make == "make" and target in TARGETS
+
+
+def test_forms_and_citation_can_be_read():
+    for path in (ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml"):
+        form = yaml.safe_load(path.read_text("utf-8"))
+        assert form["name"] and form["description"] and form["body"]
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
+    assert {"cff-version", "message", "title", "authors"} <= citation.keys()
+    names = [
+        a["family-names"] for a in citation["preferred-citation"]["authors"]
+    ]
+    assert names == ["Shaw", "Uszkoreit", "Vaswani"]
