@@ -18,13 +18,15 @@ from typing import Any
 from typing import BinaryIO
 
 from relative_attention.atomic_files import AnyPath
-from relative_attention.atomic_files import atomic_file
 from relative_attention.atomic_files import replace_file
 from relative_attention.atomic_files import resolved_path
 from relative_attention.atomic_files import set_permissions
 from relative_attention.errors import InputError
 from relative_attention.file_lock import lock_file
 from relative_attention.json_file import read_json_object
+
+# Of the journal, while it is written anew.
+_NEW = ".journal-new"
 
 
 class ResumableFile:
@@ -85,8 +87,14 @@ class ResumableFile:
             "counts": counts,
             "origin": self._origin,
         }
-        with atomic_file(self._journal, "w") as file:
+        # Whoever holds the lock is alone; what a death leaves of it, the next
+        # one overwrites.
+        new = self._journal.with_suffix(_NEW)
+        with open(new, "w", encoding="utf-8") as file:
             json.dump(record, file, indent=1)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(new, self._journal)
 
 
 @contextlib.contextmanager
@@ -144,7 +152,7 @@ def resumable_file(
             journal.unlink()
         except BaseException:
             if record is None and not opened.was_kept:
-                for rest in (partial, journal):
+                for rest in (partial, journal, journal.with_suffix(_NEW)):
                     rest.unlink(missing_ok=True)
             raise
 

@@ -353,6 +353,7 @@ def test_invalid_text_is_refused_before_any_work(
 
 COMMAND = """
 import sys
+from relative_attention.cli import main
 from relative_attention.runs import translate_text
 
 translate_text.CHUNK_LINES = int(sys.argv[1])
@@ -389,7 +390,8 @@ def test_killed_process_is_gone_on_with_to_the_last_byte(
     # Two models work as one.
     options = [trained, "--min-length=4", "--max-length=9", *options]
     process = start([*command(trained, source, whole), *options], 40)
-    assert process.communicate()[1] == ""
+    _, err = process.communicate()
+    assert process.returncode == 0, err
     kills = 0
     while not output.exists():
         process = start([*command(trained, source, output), *options], 40)
