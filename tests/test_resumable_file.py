@@ -201,6 +201,32 @@ def test_full_disk_loses_nothing_that_was_kept(begun, call, monkeypatch):
     assert snapshot(begun) == {"name": WHOLE}
 
 
+# A child whose system refuses to write more than this to a file.
+LIMITED = """
+import pathlib, resource, signal, sys
+from tests.test_resumable_file import LINES, write
+
+resource.setrlimit(resource.RLIMIT_FSIZE, (5_000, 5_000))
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+try:
+    write(pathlib.Path(sys.argv[1]), [line * 200 for line in LINES])
+except OSError:
+    sys.exit(7)
+"""
+
+
+def test_writing_goes_on_when_the_system_has_room_again(path):
+    child = subprocess.run(
+        [sys.executable, "-c", LIMITED, str(path)],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert child.returncode == 7
+    assert names(path) == {"name.partial", "name.journal"}
+    lines = [line * 200 for line in LINES]
+    assert write(path, lines) == 2
+    assert snapshot(path) == {"name": b"".join(lines)}
+
+
 # === Real deaths: another process ===
 
 # A child that is killed just before one of the steps that touch the folder, at

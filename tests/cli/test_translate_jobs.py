@@ -2,12 +2,8 @@
 
 import gzip
 import io
-import os
 import shutil
-import signal
-import subprocess
 import sys
-import time
 
 import pytest
 
@@ -36,10 +32,8 @@ def translator(trained):
 
 
 @pytest.fixture(autouse=True)
-def quick(request, translator, monkeypatch):
+def quick(translator, monkeypatch):
     """Commands find the model loaded, and translate two lines at a time."""
-    if request.node.get_closest_marker("large"):
-        return
 
     def load(directory, **settings):
         return ra.Translator(**{**vars(translator), **settings})
@@ -347,90 +341,3 @@ def test_invalid_text_is_refused_before_any_work(
     assert (status, out) == (1, "")
     assert f"{source}, line 3: not valid UTF-8" in err
     assert not output.parent.exists()
-
-
-# === In processes ===
-
-COMMAND = """
-import sys
-from relative_attention.cli import main
-from relative_attention.runs import translate_text
-
-translate_text.CHUNK_LINES = int(sys.argv[1])
-status = main(sys.argv[2:])
-if sys.platform == "linux":
-    with open("/proc/self/status") as file:
-        print(*(line for line in file if line.startswith("VmHWM")))
-sys.exit(status)
-"""
-
-
-def start(arguments, chunk_lines):
-    return subprocess.Popen(
-        [sys.executable, "-c", COMMAND, str(chunk_lines), *map(str, arguments)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "CUDA_VISIBLE_DEVICES": ""},
-    )
-
-
-@pytest.mark.large
-@pytest.mark.parametrize(
-    "options",
-    [["--nbest=2", "--num-beams=2"], ["--sample", "--seed=3"]],
-    ids=lambda options: options[0],
-)
-def test_killed_process_is_gone_on_with_to_the_last_byte(
-    options, trained, corpus, tmp_path
-):
-    source = tmp_path / "source"
-    source.write_text((corpus / "train.en").read_text() * 4)
-    whole, output = tmp_path / "whole", tmp_path / "folder" / "hypotheses"
-    # Two models work as one.
-    options = [trained, "--min-length=4", "--max-length=9", *options]
-    process = start([*command(trained, source, whole), *options], 40)
-    _, err = process.communicate()
-    assert process.returncode == 0, err
-    kills = 0
-    while not output.exists():
-        process = start([*command(trained, source, output), *options], 40)
-        before = size(output)
-        try:
-            while process.poll() is None and kills < 3:
-                time.sleep(0.05)
-                # Some chunks after it began, and at no other moment.
-                if size(output) > before + 3_000:
-                    process.send_signal(signal.SIGKILL)
-                    kills += 1
-                    break
-            _, err = process.communicate()
-        finally:
-            process.kill()
-        assert process.returncode in (0, -signal.SIGKILL), err
-    assert kills
-    assert snapshot(output) == {"hypotheses": whole.read_bytes()}
-
-
-def size(output):
-    partial = output.with_name("hypotheses.partial")
-    return partial.stat().st_size if partial.exists() else 0
-
-
-@pytest.mark.large
-@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_memory_does_not_grow_with_the_text(trained, tmp_path):
-    peaks = []
-    for num_lines in (20_000, 200_000):
-        source = tmp_path / f"{num_lines}"
-        source.write_text("ten\ntwo cats\nyes\nsix dogs\n" * (num_lines // 4))
-        output = tmp_path / "hypotheses"
-        options = ["--num-beams=1", "--max-length=2"]
-        process = start([*command(trained, source, output), *options], 2000)
-        out, err = process.communicate()
-        assert process.returncode == 0, err
-        assert output.read_bytes().count(b"\n") == num_lines
-        peaks.append(int(out.split()[1]))
-    # All lines, as strings of Python, would take 13 MB more, and the
-    # translations with their scores ten times that.
-    assert peaks[1] - peaks[0] < 50_000, peaks
