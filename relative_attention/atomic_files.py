@@ -48,18 +48,18 @@ def atomic_file(path: AnyPath, mode: str = "wb") -> Iterator[IO[Any]]:
         with open(direct, mode, encoding=encoding) as file:
             yield file
         return
-    path = _resolved(path)
+    path = resolved_path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor, temporary = tempfile.mkstemp(
         dir=path.parent, prefix=f".{path.name}-"
     )
     try:
-        _set_permissions(temporary, path, 0o666)
+        set_permissions(temporary, path, 0o666)
         with open(descriptor, mode, encoding=encoding) as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        _replace(temporary, path)
+        replace_file(temporary, path)
     except BaseException:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(temporary)
@@ -74,7 +74,7 @@ def atomic_directory(path: AnyPath) -> Iterator[pathlib.Path]:
     before is replaced; a link to it stays. Who dies while replacing it leaves
     one of the two, complete, for `recover_directory`.
     """
-    path = _resolved(path)
+    path = resolved_path(path)
     if path.exists() and not path.is_dir():
         raise NotADirectoryError(f"{path} is a file, not a folder")
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -91,7 +91,7 @@ def atomic_directory(path: AnyPath) -> Iterator[pathlib.Path]:
                     with open(file, "rb") as written:
                         os.fsync(written.fileno())
             # Last, as they may not allow to write into it.
-            _set_permissions(temporary, path, 0o777)
+            set_permissions(temporary, path, 0o777)
             # A folder cannot be renamed over another; the old one steps
             # aside, so that at no moment is there half of either.
             if path.exists():
@@ -117,7 +117,7 @@ def recover_directory(path: AnyPath) -> None:
     Args:
         path: path of the folder.
     """
-    path = _resolved(path)
+    path = resolved_path(path)
     if path.exists():
         return
     beside = path.parent / f".{glob.escape(path.name)}-????????{_OLD}"
@@ -163,7 +163,13 @@ def _lock_directory(path: AnyPath) -> Iterator[None]:
         yield
 
 
-def _replace(temporary: AnyPath, path: AnyPath) -> None:
+def replace_file(temporary: AnyPath, path: AnyPath) -> None:
+    """Gives a complete file its name, in place of what has it.
+
+    Args:
+        temporary: path of the file, beside `path`.
+        path: path, see `resolved_path`.
+    """
     try:
         os.replace(temporary, path)
     except OSError as error:
@@ -172,6 +178,20 @@ def _replace(temporary: AnyPath, path: AnyPath) -> None:
         # A single file that a container has mounted cannot be replaced.
         shutil.copyfile(temporary, path)
         os.unlink(temporary)
+
+
+def is_replaced(path: AnyPath) -> bool:
+    """Returns whether `atomic_file` replaces what is there, or makes a file.
+
+    Otherwise it writes to what is there as it is.
+
+    Args:
+        path: path to write to.
+    """
+    direct = _direct_target(path)
+    if isinstance(direct, int):
+        os.close(direct)
+    return direct is None
 
 
 def _direct_target(path: AnyPath) -> AnyPath | int | None:
@@ -199,15 +219,20 @@ def _is_descriptors(folder: str) -> bool:
     return os.path.realpath(folder) in map(os.path.realpath, names)
 
 
-def _resolved(path: AnyPath) -> pathlib.Path:
+def resolved_path(path: AnyPath) -> pathlib.Path:
     """Returns where links lead to, whether or not something is there."""
     return pathlib.Path(os.path.realpath(path))
 
 
-def _set_permissions(temporary: AnyPath, path: AnyPath, usual: int) -> None:
+def set_permissions(temporary: AnyPath, path: AnyPath, usual: int) -> None:
     """Gives a file the permissions and owner of `path`, or the usual ones.
 
     Temporary files are for their owner's eyes; what is kept is not.
+
+    Args:
+        temporary: path of the file.
+        path: path of what it replaces, if that is there.
+        usual: int. The usual permissions, of which the process takes some.
     """
     try:
         old = os.stat(path)

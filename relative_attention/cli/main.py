@@ -84,7 +84,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.command == "train":
             folder = options.output or "DIR"
             hint = f" Go on with `relative-attention train --resume {folder}`."
-        elif options.command in ("distill", "study"):
+        elif options.command in ("distill", "study") or (
+            options.command == "translate" and options.input and options.output
+        ):
             hint = " The same command goes on."
             if getattr(options, "overwrite", False):
                 hint = " The same command goes on, without --overwrite."

@@ -2,18 +2,16 @@
 
 import argparse
 import contextlib
-import functools
-import itertools
 import os
+import re
 import sys
-import time
-from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Iterator
-from typing import IO
 from typing import TYPE_CHECKING
 from typing import Any
 
+from relative_attention.cli.chunk_translation import ChunkTranslation
+from relative_attention.cli.chunk_translation import unequal
 from relative_attention.cli.command import Subparsers
 from relative_attention.cli.command import add_command
 from relative_attention.cli.command import add_models
@@ -21,24 +19,22 @@ from relative_attention.cli.decoding_options import add_decoding_options
 from relative_attention.cli.decoding_options import check_nbest
 from relative_attention.cli.decoding_options import translator_of
 from relative_attention.cli.output_file import check_output
+from relative_attention.cli.progress import TimeLeft
 from relative_attention.cli.progress import report_cut
 from relative_attention.cli.progress import show_progress
 from relative_attention.cli.standard_streams import standard_input
 from relative_attention.cli.standard_streams import standard_output
+from relative_attention.cli.stream_chunks import StreamOutput
+from relative_attention.cli.stream_chunks import stream_chunks
+from relative_attention.cli.stream_chunks import typed_chunks
 from relative_attention.errors import InputError
 
 if TYPE_CHECKING:
-    from relative_attention.decoding import Translation
     from relative_attention.decoding import Translator
+    from relative_attention.runs.translate_text import LineOutput
 
-# So many lines are translated before any is written: enough to sort by length.
-_CHUNK_LINES = 2000
-# A chunk waits so many seconds after its first line for more. A program that
-# writes fast has filled it by then; one that waits for the answer of each line
-# should not wait for long.
-_PATIENCE = 0.1
-# Python, TensorFlow and JAX, and PyTorch call the error by these names.
-_OUT_OF_MEMORY = ("MemoryError", "ResourceExhaustedError", "OutOfMemoryError")
+# What of the options decides over what is written, beside the translator.
+_WRITTEN = ("shard", "nbest", "sample", "temperature", "top_k", "top_p", "seed")
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -55,8 +51,20 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--output",
         metavar="F",
-        help="written when all is translated (default: standard output, as "
-        "it comes)",
+        help="has its name when all is translated; until then, with --input, "
+        "the same command goes on where it was interrupted (default: standard "
+        "output, as it comes)",
+    )
+    parser.add_argument(
+        "--overwrite",
+        action="store_true",
+        help="begin --output anew, whatever an interrupted command has left",
+    )
+    parser.add_argument(
+        "--shard",
+        metavar="I/N",
+        help="translate the I-th of N parts of --input alone, from 1/N to N/N; "
+        "what all of them write, joined in order, is the whole",
     )
     parser.add_argument(
         "--nbest",
@@ -109,67 +117,102 @@ def _add_sampling_options(parser: argparse.ArgumentParser) -> None:
 def _run(options: argparse.Namespace) -> None:
     """Runs the command."""
     check_output(options.output)
-    output = None if options.output else standard_output()
+    stream = None if options.output else standard_output()
     is_typed = not options.input and standard_input().isatty()
-    prefixes = _prefixes(options, is_typed)
+    _check_prefixes(options, is_typed)
     drawing = _sampling_arguments(options)
+    lines = _lines(options)
     translator = translator_of(options, more_names=("batch_tokens",))
     if options.nbest is not None:
         check_nbest(
             options.nbest, None if options.sample else translator.num_beams
         )
     # A counter would stand among translations on the same terminal.
-    has_progress = not is_typed and not (output and output.isatty())
-    with _opened(options.output) as file:
-        num_cut = _translate(
-            translator,
-            _chunks(options.input, is_typed),
-            prefixes,
-            file,
-            options,
-            drawing,
-            show_progress if has_progress else None,
-        )
+    has_progress = not is_typed and not (stream and stream.isatty())
+    with _opened(options, translator) as output:
+        translation = ChunkTranslation(translator, options, drawing)
+        if has_progress:
+            translation.report = show_progress
+            if lines.stop < sys.maxsize:
+                before = output.counts["lines"]
+                translation.report = TimeLeft(len(lines), before)
+        _translate(translation, lines, output, options, is_typed)
+        num_cut = output.counts["cut"]
     report_cut(num_cut, translator, after_progress=has_progress)
 
 
-def _chunks(path: str | None, is_typed: bool) -> Iterator[list[str]]:
-    """Yields lists of lines that are translated together."""
-    from relative_attention.data.arriving_lines import ArrivingLines
-    from relative_attention.data.lines import decode_lines
-    from relative_attention.data.lines import read_lines
-    from relative_attention.data.parallel_corpus import batched
+def _translate(
+    translation: ChunkTranslation,
+    lines: range,
+    output: "LineOutput",
+    options: argparse.Namespace,
+    is_typed: bool,
+) -> None:
+    """Translates what `output` does not have yet of some lines."""
+    from relative_attention.runs.translate_text import read_chunks
+    from relative_attention.runs.translate_text import translate_chunks
 
-    if is_typed:
-        yield from batched(_typed_lines(), 1)
-        return
-    if path:
-        yield from batched(read_lines(path), _CHUNK_LINES)
-        return
-    arriving = ArrivingLines(standard_input().buffer)
-    lines = decode_lines(arriving, "standard input")
-    for line in lines:
-        chunk = [line]
-        end = time.monotonic() + _PATIENCE
-        while len(chunk) < _CHUNK_LINES and arriving.is_ready(
-            max(end - time.monotonic(), 0)
-        ):
-            more = next(lines, None)
-            if more is None:
-                break
-            chunk.append(more)
-        yield chunk
+    rest = lines[output.counts["lines"] :]
+    translation.begin(lines, rest)
+    chunks: Iterable[list[str]]
+    if options.input:
+        chunks = read_chunks(options.input, rest)
+    else:
+        chunks = typed_chunks() if is_typed else stream_chunks()
+    translate_chunks(chunks, translation, output)
+    translation.end()
 
 
-def _prefixes(
-    options: argparse.Namespace, is_typed: bool
-) -> Iterator[str] | None:
-    """Returns an iterator of the translations' prefixes, or `None`."""
+def _lines(options: argparse.Namespace) -> range:
+    """Returns the numbers of the lines to translate, from 0.
+
+    Those of a stream, and of what is read and written as it comes, are not
+    counted before.
+    """
     from relative_attention.data.lines import count_lines
-    from relative_attention.data.lines import read_lines
+    from relative_attention.runs.translate_text import shard_lines
+
+    number, num_shards = _shard(options)
+    is_file = options.input and not _is_stream(options.input)
+    if is_file and (options.output or options.shard):
+        return shard_lines(count_lines(options.input), number, num_shards)
+    return range(sys.maxsize)
+
+
+def _shard(options: argparse.Namespace) -> tuple[int, int]:
+    """Returns which part of how many was asked for."""
+    if options.shard is None:
+        return 1, 1
+    numbers = re.fullmatch(r"(\d{1,9})/(\d{1,9})", options.shard, re.ASCII)
+    number, num_shards = map(int, numbers.groups()) if numbers else (0, 0)
+    if not 1 <= number <= num_shards:
+        raise InputError(
+            "--shard must be I/N, from 1/N to N/N for N parts. Received: "
+            f"{options.shard}."
+        )
+    if not options.input or _is_stream(options.input):
+        raise InputError(
+            "--shard counts the lines of a file: give it with `--input F`. "
+            f"Received: {options.input or 'standard input'}."
+        )
+    return number, num_shards
+
+
+def _is_stream(path: str) -> bool:
+    """Returns whether a path is that of a pipe or device, read but once."""
+    return (
+        os.path.exists(path)
+        and not os.path.isfile(path)
+        and not os.path.isdir(path)
+    )
+
+
+def _check_prefixes(options: argparse.Namespace, is_typed: bool) -> None:
+    """Holds a file of prefixes against the text before any work."""
+    from relative_attention.data.lines import count_lines
 
     if options.prefix is None:
-        return None
+        return
     if is_typed:
         raise InputError(
             "--prefix has a line for each line of a text. Give the text with "
@@ -180,56 +223,7 @@ def _prefixes(
     if all(path and os.path.isfile(path) for path in files):
         num_prefixes, num_lines = map(count_lines, files)
         if num_prefixes != num_lines:
-            raise _unequal(options, num_prefixes, num_lines)
-    return read_lines(options.prefix)
-
-
-def _unequal(
-    options: argparse.Namespace, num_prefixes: int | str, num_lines: int | str
-) -> InputError:
-    """Returns the error for a text of more lines, or fewer, than prefixes."""
-    return InputError(
-        "--prefix must have a line, if an empty one, for each line of the "
-        f"text. Received: {options.prefix} with {num_prefixes} lines, for "
-        f"{num_lines} of {options.input or 'standard input'}."
-    )
-
-
-def _translate(
-    translator: "Translator",
-    chunks: Iterable[list[str]],
-    prefixes: Iterator[str] | None,
-    file: IO[bytes],
-    options: argparse.Namespace,
-    drawing: dict[str, Any],
-    report: Callable[[int], Any] | None,
-) -> int:
-    """Writes the translations, and returns how many lines were cut."""
-    num_done = num_cut = 0
-    for chunk in chunks:
-        arguments = dict(drawing)
-        if report is not None:
-            arguments["report"] = functools.partial(_report, report, num_done)
-        if prefixes is not None:
-            begun = list(itertools.islice(prefixes, len(chunk)))
-            if len(begun) < len(chunk):
-                raise _unequal(options, f"{num_done + len(begun):,}", "more")
-            arguments["target_prefixes"] = begun
-        translations = _search(translator, chunk, options, arguments)
-        for number, results in enumerate(translations, start=num_done + 1):
-            for result in results:
-                file.write(_line(number, result, options.nbest).encode())
-        file.flush()
-        num_done += len(chunk)
-        num_cut += sum(results[0].was_cut for results in translations)
-    if prefixes is not None and next(prefixes, None) is not None:
-        raise _unequal(options, "more", f"{num_done:,}")
-    return num_cut
-
-
-def _report(report: Callable[[int], Any], before: int, done: int) -> None:
-    """Reports lines of a chunk, counted on from those before it."""
-    report(before + done)
+            raise unequal(options, num_prefixes, num_lines)
 
 
 def _sampling_arguments(options: argparse.Namespace) -> dict[str, Any]:
@@ -245,59 +239,43 @@ def _sampling_arguments(options: argparse.Namespace) -> dict[str, Any]:
     return given
 
 
-def _search(
-    translator: "Translator",
-    chunk: list[str],
-    options: argparse.Namespace,
-    arguments: dict[str, Any],
-) -> list[list["Translation"]]:
-    """Returns the results of each line, found or drawn, best first."""
-    num_results = 1 if options.nbest is None else options.nbest
-    decode = translator.sample if options.sample else translator.search
-    try:
-        return decode(chunk, num_results, **arguments)
-    except ValueError as error:
-        raise InputError(str(error)) from error
-    except Exception as error:
-        if type(error).__name__ not in _OUT_OF_MEMORY:
-            raise
-        raise InputError(
-            "There is not enough memory for this batch. Lower --batch-tokens, "
-            f"now {translator.batch_tokens}, or --num-beams, now "
-            f"{translator.num_beams}."
-        ) from error
-
-
-def _line(number: int, translation: "Translation", nbest: int | None) -> str:
-    """Returns a line of the output, with number and score if asked for N."""
-    if not nbest:
-        return f"{translation.text}\n"
-    return f"{number}\t{translation.score:.6f}\t{translation.text}\n"
-
-
-def _typed_lines() -> Iterator[str]:
-    """Yields what is typed, line by line, until Ctrl-D."""
-    print("One line at a time; Ctrl-D ends.", file=sys.stderr)
-    # Where only translations are to go, `input` would write its prompt too.
-    prompt = "> " if sys.stdout.isatty() else ""
-    while True:
-        try:
-            yield input(prompt)
-        except EOFError:
-            return
-        except UnicodeDecodeError as error:
-            raise InputError(
-                f"What was typed is not UTF-8: {error}."
-            ) from error
-
-
 @contextlib.contextmanager
-def _opened(path: str | None) -> Iterator[IO[bytes]]:
-    """Opens the output, a file or standard output, for bytes."""
+def _opened(
+    options: argparse.Namespace, translator: "Translator"
+) -> Iterator["LineOutput"]:
+    """Opens the output: standard output, a file, or one that goes on."""
     from relative_attention.atomic_files import atomic_file
+    from relative_attention.atomic_files import is_replaced
+    from relative_attention.resumable_file import resumable_file
+    from relative_attention.runs.translation_origin import translation_origin
 
-    if path is None:
-        yield standard_output().buffer
-    else:
-        with atomic_file(path) as file:
-            yield file
+    if options.output is None:
+        yield StreamOutput(standard_output().buffer)
+        return
+    texts = (options.input, options.prefix or options.input)
+    # What comes through a pipe does not come again.
+    if not is_replaced(options.output) or not all(
+        path and os.path.isfile(path) for path in texts
+    ):
+        with atomic_file(options.output) as file:
+            yield StreamOutput(file)
+        return
+    origin = translation_origin(
+        translator,
+        options.models,
+        {"--input": options.input, "--prefix": options.prefix},
+        {
+            f"--{name.replace('_', '-')}": getattr(options, name)
+            for name in _WRITTEN
+        },
+    )
+    counts = {"lines": 0, "cut": 0}
+    with resumable_file(
+        options.output, origin, counts, options.overwrite
+    ) as resumable:
+        if resumable.counts["lines"]:
+            print(
+                f"Going on after {resumable.counts['lines']:,} lines.",
+                file=sys.stderr,
+            )
+        yield resumable

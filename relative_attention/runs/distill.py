@@ -126,7 +126,7 @@ def distill(
         origin.save(output)
         if find_vocabulary(output, _last_vocabulary(student)) is None:
             save_vocabularies(*_vocabularies(translator), output)
-        _make_texts(recipe, texts, translator, output, report)
+        _make_texts(recipe, texts, translator, output, origin, report)
     # The student needs the memory, and graphs lead back to their model.
     del translator
     gc.collect()
@@ -250,6 +250,7 @@ def _make_texts(
     texts: DataSection,
     translator: Translator,
     output: pathlib.Path,
+    origin: Distillation,
     report: Report,
 ) -> None:
     """Writes what the student learns from, unless it is there already."""
@@ -262,13 +263,15 @@ def _make_texts(
             recipe.training.seed,
             directory / "held_out",
         )
+    translated = directory / distilled_text.TRANSLATED
     # The target is written last.
     if not (output / distilled_text.TARGET).is_file():
-        parts = translate_text(translator, corpus.source, directory, report)
+        translate_text(
+            translator, corpus.source, translated, origin.comparable(), report
+        )
         _join([corpus.source, corpus.source], output / distilled_text.SOURCE)
-        _join([corpus.target, *parts], output / distilled_text.TARGET)
-    for part in directory.glob("part-*.txt"):
-        part.unlink()
+        _join([corpus.target, translated], output / distilled_text.TARGET)
+    translated.unlink(missing_ok=True)
 
 
 def _join(texts: Sequence[pathlib.Path | str], path: pathlib.Path) -> None:

@@ -3,8 +3,9 @@
 distilled/origin.json        what it is made of: `Distillation`
 distilled/held_out/          the recipe's text in two parts, if it has no
                              validation text
-distilled/part-000000.txt    a thousand translations each, until all are
-                             there
+distilled/translated         the translations, until they are joined with the
+                             recipe's pairs; as long as not all are there,
+                             `translated.partial` and `translated.journal`
 distilled/train.source       what the student learns from: the recipe's
 distilled/train.target       pairs, then the same sources translated
 """
@@ -22,6 +23,7 @@ from relative_attention.json_file import read_json_object
 from relative_attention.runs.recipe import Recipe
 
 DIRECTORY = "distilled"
+TRANSLATED = "translated"
 # As the recipe of the run names them: the record of the run says where they
 # are, whatever it is called by then.
 SOURCE = "distilled/train.source"
@@ -60,6 +62,10 @@ class Distillation:
         with atomic_file(output / _ORIGIN, "w") as file:
             json.dump(dataclasses.asdict(self), file, indent=1)
 
+    def comparable(self) -> dict[str, Any]:
+        """Returns what decides over the translations, without names."""
+        return _comparable(dataclasses.asdict(self))
+
     def check_same(self, output: pathlib.Path) -> None:
         """Refuses a run that has translations by others, or of other text.
 
@@ -79,7 +85,7 @@ class Distillation:
                     f"not known whose translations are beside it. {_WAY_OUT}"
                 )
             return
-        now, then = _comparable(dataclasses.asdict(self)), _comparable(before)
+        now, then = self.comparable(), _comparable(before)
         for name, value in now.items():
             if then.get(name) != value:
                 raise InputError(

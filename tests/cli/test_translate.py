@@ -2,14 +2,12 @@
 
 import gzip
 import io
-import shutil
 import sys
 
-import keras
 import pytest
 
 import relative_attention as ra
-from relative_attention.models.weights import save_weights
+from tests.cli.talkative import make_talkative
 
 LINES = ["he paid ten euros.", "", "yes", "  ", "two cats and six dogs"]
 
@@ -21,16 +19,7 @@ class Terminal(io.TextIOWrapper):
 
 @pytest.fixture(scope="module")
 def trained(trained, tmp_path_factory):
-    """The shared run's folder, with initial weights, which talk at random.
-
-    After a dozen steps a model has hardly learnt more than to end at once.
-    """
-    folder = tmp_path_factory.mktemp("talkative") / "run"
-    shutil.copytree(trained, folder)
-    keras.utils.set_random_seed(5)
-    model = ra.Transformer(ra.load_translator(trained).model.config)
-    save_weights(model.weights, folder / "model.safetensors")
-    return folder
+    return make_talkative(trained, tmp_path_factory.mktemp("talkative") / "run")
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +87,7 @@ def test_compressed_file_is_read_and_may_be_written_over(
 def test_output_is_written_whole_or_not_at_all(
     run, trained, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr("relative_attention.cli.translate._CHUNK_LINES", 1)
+    monkeypatch.setattr("relative_attention.runs.translate_text.CHUNK_LINES", 1)
     source = tmp_path / "source"
     source.write_bytes(b"yes\nten\n\xff\n")
     output = tmp_path / "hypotheses"
@@ -125,7 +114,7 @@ def test_lines_translated_at_a_time_change_nothing(
 
     expected = parts()
     monkeypatch.setattr(
-        "relative_attention.cli.translate._CHUNK_LINES", chunk_lines
+        "relative_attention.runs.translate_text.CHUNK_LINES", chunk_lines
     )
     for part, same in zip(parts(), expected, strict=True):
         assert (part[0], part[2]) == (same[0], same[2])

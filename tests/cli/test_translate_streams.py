@@ -213,7 +213,7 @@ def texts(tmp_path):
 def test_translations_begin_with_their_prefixes(
     arguments, run, trained, translator, texts, monkeypatch
 ):
-    monkeypatch.setattr("relative_attention.cli.translate._CHUNK_LINES", 2)
+    monkeypatch.setattr("relative_attention.runs.translate_text.CHUNK_LINES", 2)
     lines, prefixes = ["yes", "two cats", "", "ten"], ["zwei", "", "", "null"]
     status, out, err = run(
         "translate",

@@ -21,7 +21,7 @@ distill_module = sys.modules["relative_attention.runs.distill"]
 
 TRAINED = "model.safetensors"
 NUM_LINES = 25
-PART_LINES = 10
+CHUNK_LINES = 10
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +89,7 @@ def quick(monkeypatch):
     monkeypatch.setattr(training_run, "build_model", build)
     monkeypatch.setattr(training_run, "write_results", results_of)
     monkeypatch.setattr(training_run, "draw_curves", lambda *_: None)
-    monkeypatch.setattr(translate_text, "PART_LINES", PART_LINES)
+    monkeypatch.setattr(translate_text, "CHUNK_LINES", CHUNK_LINES)
 
 
 @pytest.fixture
@@ -201,7 +201,7 @@ def test_lines_that_are_held_out_are_not_translated(distill, texts, tmp_path):
 # === Interrupted ===
 
 
-def test_interrupted_translation_goes_on_with_the_next_part(
+def test_interrupted_translation_goes_on_with_the_next_chunk(
     distill, expected, tmp_path, monkeypatch
 ):
     # It begins when all is translated.
@@ -219,8 +219,9 @@ def test_interrupted_translation_goes_on_with_the_next_part(
     with pytest.raises(KeyboardInterrupt):
         distill(output, report=stop)
     assert not trained
-    parts = sorted((output / "distilled").glob("part-*"))
-    assert [len(lines_of(part)) for part in parts] == [10, 10]
+    text = output / "distilled"
+    assert lines_of(text / "translated.partial") == expected[:20]
+    assert not (text / "train.target").exists()
     # Other updates of the student are no reason to translate again.
     search = ra.Translator.search
     num_lines = []
