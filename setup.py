@@ -67,7 +67,10 @@ setuptools.setup(
     license_expression="Apache-2.0 AND LicenseRef-Multi30k-Research-Only",
     license_files=["LICENSE", "models/*/LICENSE.md"],
     packages=setuptools.find_packages(include=["relative_attention*"]),
-    package_data={"relative_attention": ["py.typed", "*.pyi"]},
+    package_data={
+        "relative_attention": ["py.typed", "*.pyi"],
+        "relative_attention.plot": ["page/*"],
+    },
     cmdclass={"build_py": BuildWithZoo},
     python_requires=">=3.11",
     # The lower bounds are the versions that the tests ran with.
