@@ -33,6 +33,8 @@ class BuildWithZoo(build_py):
 DEMO = ["Babel>=2.18", "matplotlib>=3.11", "num2words>=0.5.14"]
 CTRANSLATE2 = ["ctranslate2>=4.8.5"]
 DOCS = ["pdoc>=16.0"]
+# Debian's Chromium is driven by it; no browser of its own is needed.
+BROWSER = ["playwright>=1.65"]
 SERVING = ["tensorflow-serving-api>=2.21"]
 # The second is imported by the first, which does not ask for it.
 WMT = ["tensorflow-datasets>=4.9.10", "importlib_resources>=7.1"]
@@ -94,7 +96,7 @@ setuptools.setup(
         "docs": DOCS,
         "plot": ["matplotlib>=3.11"],
         "serving": SERVING,
-        "test": TEST + DEMO + CTRANSLATE2 + DOCS + SERVING + WMT,
+        "test": TEST + BROWSER + DEMO + CTRANSLATE2 + DOCS + SERVING + WMT,
         "wmt": WMT,
         "backends": BACKENDS,
         "lint": LINT,

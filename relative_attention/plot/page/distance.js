@@ -12,6 +12,7 @@ function renderDistance() {
     return;
   }
   const columns = 2 * limit + 1;
+  box.style.maxWidth = `${240 + 56 * columns}px`;
   const first = clip(-state.query) + limit;
   const last = clip(numAllowed() - 1 - state.query) + limit;
   const marked = clip(state.key - state.query) + limit;
@@ -29,12 +30,12 @@ function renderDistance() {
   left.textContent = limit ? `\u2264 \u2212${limit}` : "";
   right.textContent = limit ? `\u2265 +${limit}` : "";
   const token = quote(kind().queries[state.query]);
-  const spot = `distance ${signed(marked - limit)} is marked`;
+  const spot = `Marked: distance ${signed(marked - limit)}`;
   byId("distance-note").textContent = (adds === null ? "" :
     `What the table of keys adds to a logit of ${token}, by distance in ` +
     "tokens; a dash is the mean of all tokens here. ") +
-    `Keys at the shaded distances are there; ${spot}` +
-    (adds === null ? "." : `, and adds ${decimal(adds[marked])}.`);
+    `Shaded: where its keys lie. ${spot}` +
+    (adds === null ? "." : `, which adds ${decimal(adds[marked])}.`);
   byId("plot").setAttribute("aria-label", byId("distance-note").textContent);
 }
 function renderBars(columns, reached) {

@@ -43,7 +43,7 @@ const headColor = (head) => HEAD_COLORS[head % HEAD_COLORS.length];
 function renderHeads() {
   const box = byId("heads");
   const heads = data.model.num_heads;
-  box.style.gridTemplateColumns = `auto repeat(${heads}, minmax(36px, 74px))`;
+  box.style.gridTemplateColumns = `auto repeat(${heads}, minmax(26px, 74px))`;
   const cells = [make("span")];
   for (let head = 0; head < heads; head++) {
     cells.push(make("span", "number", head + 1));

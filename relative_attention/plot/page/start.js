@@ -68,13 +68,19 @@ new ResizeObserver(() => {
   renderLines();
   renderDistance();
 }).observe(byId("columns"));
+// Beside a long sentence the other column stays: its end, where it is too high.
+const side = document.querySelector(".side");
+const keepSide = () => side.style.setProperty(
+  "--side-top", `${Math.min(16, innerHeight - side.offsetHeight - 16)}px`);
+new ResizeObserver(keepSide).observe(side);
+addEventListener("resize", keepSide);
 
 const sizes = data.model;
 byId("sentence").textContent = data.sentence || "(empty)";
 byId("translation").textContent = data.translation || "(empty)";
 byId("model").textContent = [
   `${sizes.positions ?? "no"} positions` + (limit === null ? ""
-    : `, up to ${limit} tokens on either side`),
+    : `, K = ${limit}`),
   `${sizes.num_encoder_blocks} + ${sizes.num_decoder_blocks} blocks`,
   `${sizes.num_heads} ${sizes.num_heads === 1 ? "head" : "heads"}`,
 ].join(" \u00b7 ");
