@@ -44,7 +44,7 @@ def sentence_pair(
         (translation,) = translator.translate([sentence])
     vocabularies = (translator.source_vocabulary, translator.vocabulary)
     source_ids, target_ids = (
-        np.array(vocabulary.encode([text])[0] + [vocabulary.end_id], np.int32)
+        np.array([*vocabulary.encode([text])[0], vocabulary.end_id], np.int32)
         for vocabulary, text in zip(vocabularies, (sentence, translation))
     )
     # Not every vocabulary has pieces to show; those of a file have.

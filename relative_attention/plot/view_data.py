@@ -143,8 +143,9 @@ def _block(
         is_causal: A boolean to indicate whether keys after a query are hidden.
     """
     arrays = {
-        name: None if array is None else _numbers(array)[0]
+        name: _numbers(array)[0]
         for name, array in parts._asdict().items()
+        if array is not None
     }
     num_queries, num_keys = arrays["scores"].shape[1:]
     allowed = np.ones((num_queries, num_keys), bool)

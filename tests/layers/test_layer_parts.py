@@ -76,9 +76,6 @@ def terms_by_loops(weights, inputs, source, limit, allowed):
                 values[n, i, j] = weight * (value[j, n] @ z)
                 a_value = row("value", n, rows[j])
                 relations[n, i, j] = weight * np.sum(a_value * z)
-    outputs = np.einsum(
-        "nth,nhd->td", contexts.sum(axis=0), weights["output/kernel"]
-    )
     return {
         "content_logits": content,
         "position_logits": position,
@@ -88,8 +85,14 @@ def terms_by_loops(weights, inputs, source, limit, allowed):
         "value_shares": values,
         "relation_shares": relations,
         "distance_logits": by_distance,
-        "outputs": outputs + weights.get("output/bias", 0),
+        "outputs": merged(contexts.sum(axis=0), weights),
     }
+
+
+def merged(contexts, weights):
+    """The outputs of a layer whose heads give `contexts`."""
+    outputs = np.einsum("nth,nhd->td", contexts, weights["output/kernel"])
+    return outputs + weights.get("output/bias", 0)
 
 
 def assert_terms(outputs, parts, weights, inputs, source, limit, allowed):
