@@ -33,7 +33,7 @@ class AttentionParts(NamedTuple):
         value_shares: float tensor `(B, N, T, S)`. How much of the output
             came through the value of each key: `alpha_ij v_j` along `z_i`, as
             a share of the length of `z_i`. A share is negative where a term
-            points away from the output.
+            points away from the output. In float32 at least.
         relation_shares: float tensor `(B, N, T, S)`, the same of `alpha_ij
             a_ij^V`. All shares of a query sum to 1, or to 0 if its output is
             zero.
@@ -86,10 +86,14 @@ def attention_parts(
     value_context = attention_context(scores, value)
     relation_context = _edges(scores, value_relations, value_context, False)
     context = value_context + relation_context
-    # z_i (sum of its terms) = z_i z_i, so these shares of it sum to one.
-    along = _over_square(context)
-    value_shares = scores * attention_logits(along, value)
-    relation_shares = scores * _edges(
+    # z_i (sum of its terms) = z_i z_i, so these shares of it sum to one. In
+    # half precision the square of a short output would be lost.
+    along = _over_square(widened(context))
+    weights = widened(scores)
+    value_shares = weights * attention_logits(along, widened(value))
+    if value_relations is not None:
+        value_relations = widened(value_relations)
+    relation_shares = weights * _edges(
         along, value_relations, value_shares, True
     )
     return AttentionParts(
@@ -114,9 +118,7 @@ def _edges(
 
 def _over_square(context: Tensor) -> Tensor:
     """Divides vectors by their squared length; what is zero stays zero."""
-    # In half precision a square overflows, or is lost.
-    wide = widened(context)
-    square = ops.sum(ops.square(wide), axis=-1, keepdims=True)
+    square = ops.sum(ops.square(context), axis=-1, keepdims=True)
     is_zero = ops.equal(square, 0)
     divisor = ops.where(is_zero, ops.ones_like(square), square)
-    return ops.cast(wide / divisor, context.dtype)
+    return context / divisor

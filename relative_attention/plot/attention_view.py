@@ -60,7 +60,7 @@ class AttentionView:
         Its Content-Security-Policy allows its own script and style alone,
         and no connection.
         """
-        # A sentence may have lone halves of characters; UTF-8 has not.
+        # In ASCII, whatever the sentence.
         data = json.dumps(self.data, separators=(",", ":"))
         parts = {
             "policy": content_security_policy(),
@@ -115,7 +115,8 @@ def attention_view(
 
     Raises:
         InputError: if the model is an `Ensemble`, which has no attention of
-            its own, or the sentence too long for a page.
+            its own, the sentence too long for a page, or what the model
+            computes not finite.
         TypeError: if the sentence or its translation is not a string.
 
     Example:
@@ -127,7 +128,8 @@ def attention_view(
     """
     check_attention(translator.model)
     for name, text in (("sentence", sentence), ("translation", translation)):
-        if not isinstance(text, str) and (name == "sentence" or text):
+        is_left_out = name == "translation" and text is None
+        if not isinstance(text, str) and not is_left_out:
             raise TypeError(
                 f"`{name}` must be a string. Received: {name}={text!r}."
             )

@@ -9,6 +9,7 @@ from relative_attention.models.decoder_inputs import decoder_inputs
 
 if TYPE_CHECKING:
     from relative_attention.decoding import Translator
+    from relative_attention.decoding.text_vocabulary import TextVocabulary
 
 
 class SentencePair(NamedTuple):
@@ -47,9 +48,8 @@ def sentence_pair(
         np.array([*vocabulary.encode([text])[0], vocabulary.end_id], np.int32)
         for vocabulary, text in zip(vocabularies, (sentence, translation))
     )
-    # Not every vocabulary has pieces to show; those of a file have.
     source, target = (
-        getattr(vocabulary, "pieces")(ids)  # noqa: B009
+        _pieces(vocabulary, ids)
         for vocabulary, ids in zip(vocabularies, (source_ids, target_ids))
     )
     inputs = {
@@ -59,3 +59,12 @@ def sentence_pair(
         ),
     }
     return SentencePair(source, target, inputs), translation
+
+
+def _pieces(vocabulary: "TextVocabulary", token_ids: np.ndarray) -> list[str]:
+    """Returns what each id stands for, as a reader knows it."""
+    pieces = getattr(vocabulary, "pieces", None)
+    if pieces is not None:
+        return pieces(token_ids)
+    # A translator asks no more of a vocabulary than to encode and decode.
+    return vocabulary.decode([[int(token_id)] for token_id in token_ids])

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from keras import ops
 
+from relative_attention.decoding.finite_model import check_numbers
 from relative_attention.decoding.run_compiled import run_compiled
 from relative_attention.errors import InputError
 from relative_attention.ops.attention_parts import AttentionParts
@@ -48,14 +49,18 @@ def view_data(
         source: tokens, and a dict of packed arrays for each block.
 
     Raises:
-        InputError: if there are too many tokens for a page.
+        InputError: if there are too many tokens for a page, or what the model
+            computes is not finite.
     """
     model = translator.model
     pair, translation = sentence_pair(translator, sentence, translation)
     source, target = _tokens(pair.source), _tokens(pair.target)
     _check_size(model, len(source), len(target))
     parts = run_compiled(_parts, model, _Inputs(**_tensors(pair.inputs)))
-    # Where the decoder answers a token it has read those before it.
+    for blocks in parts.values():
+        for block in blocks:
+            check_numbers(model, block.scores)
+    # Where the decoder chooses a token it has read those before it.
     read = [{"text": "start", "special": True}, *target[:-1]]
     kinds = {
         "encoder": (source, source, model.encoder_blocks),

@@ -209,6 +209,20 @@ def test_query_that_may_attend_to_nothing_has_shares_of_zero(rng, randomize):
         assert np.asarray(array)[0, :, 2].any()
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_shares_of_a_short_output_sum_to_one_in_half_precision(dtype, rng):
+    layer = RelativeSelfAttention(N, H, K, dtype=f"mixed_{dtype}")
+    layer.build((None, None, D))
+    # So short that their squares are zero in float16.
+    for weight in (layer.value_dense.kernel, layer.value_relation_embeddings):
+        weight.assign(1e-4 * rng.normal(size=weight.shape))
+    inputs = keras.ops.cast(normal(rng, B, T, D), dtype)
+    _, parts = self_attention_parts(layer, inputs)
+    shares = keras.ops.sum(parts.value_shares + parts.relation_shares, axis=-1)
+    # The output itself has been rounded to 11 or 8 bits.
+    np.testing.assert_allclose(shares, np.ones((B, N, T)), atol=0.1)
+
+
 def test_mask_of_another_shape_is_refused(rng):
     layer = RelativeSelfAttention(N, H, K)
     layer.build((None, None, D))

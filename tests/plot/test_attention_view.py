@@ -4,6 +4,7 @@ import base64
 import hashlib
 import html
 import re
+import types
 
 import numpy as np
 import pytest
@@ -165,6 +166,22 @@ def test_translation_is_the_models_own_where_none_is_given(translator_of):
     assert view.sentence == SENTENCE
 
 
+def test_vocabulary_that_only_encodes_and_decodes_will_do(translator_of):
+    translator = translator_of("relative")
+    vocabulary = translator.vocabulary
+    plain = types.SimpleNamespace(
+        encode=vocabulary.encode,
+        decode=vocabulary.decode,
+        end_id=vocabulary.end_id,
+    )
+    view = ra.plot.attention_view(
+        ra.Translator(translator.model, plain), SENTENCE, TRANSLATION
+    )
+    tokens = view.data["kinds"][0]["keys"][:-1]
+    text = "".join(token["text"] for token in tokens)
+    assert text.replace(" ", "") == SENTENCE.replace(" ", "")
+
+
 def test_empty_sentence_is_its_end_alone(translator_of):
     view = ra.plot.attention_view(translator_of("relative"), "")
     for kind in Page(view.to_html()).data["kinds"]:
@@ -253,7 +270,7 @@ def test_page_is_saved_whole_or_not_at_all(view, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     ("arguments", "name"),
-    [((["a"],), "sentence"), ((None,), "sentence"), (("a", 5), "translation")],
+    [((["a"],), "sentence"), ((None,), "sentence"), (("a", 0), "translation")],
     ids=str,
 )
 def test_what_is_no_string_is_refused(arguments, name, translator_of):
@@ -268,6 +285,15 @@ def test_ensemble_is_refused(translator_of):
     )
     with pytest.raises(ra.InputError, match="Received: Ensemble"):
         ra.plot.attention_view(ensemble, SENTENCE)
+
+
+def test_model_that_is_not_finite_is_refused(trained):
+    translator = ra.load_translator(trained)
+    block = translator.model.encoder_blocks[0]
+    kernel = block.self_attention.query_dense.kernel
+    kernel.assign(np.full(kernel.shape, np.nan))
+    with pytest.raises(ra.InputError, match="query"):
+        ra.plot.attention_view(translator, SENTENCE, TRANSLATION)
 
 
 def test_sentence_too_long_for_a_page_is_refused(translator_of):

@@ -50,8 +50,8 @@ function renderBars(columns, reached) {
   const mine = [...rows[state.query]];
   // One scale for all tokens, so that they can be compared.
   const all = rows.flatMap((r) => [...r]);
-  const low = Math.min(0, ...all);
-  const high = Math.max(0, ...all);
+  const low = all.reduce((a, b) => Math.min(a, b), 0);
+  const high = all.reduce((a, b) => Math.max(a, b), 0);
   const y = (number) => (100 * (high - number)) / (high - low || 1);
   svg.setAttribute("viewBox", `0 0 ${columns} 100`);
   svg.replaceChildren(
