@@ -33,6 +33,8 @@ class BuildWithZoo(build_py):
 DEMO = ["Babel>=2.18", "matplotlib>=3.11", "num2words>=0.5.14"]
 CTRANSLATE2 = ["ctranslate2>=4.8.5"]
 DOCS = ["pdoc>=16.0"]
+# Debian's Chromium is driven by it; no browser of its own is needed.
+BROWSER = ["playwright>=1.65"]
 SERVING = ["tensorflow-serving-api>=2.21"]
 # The second is imported by the first, which does not ask for it.
 WMT = ["tensorflow-datasets>=4.9.10", "importlib_resources>=7.1"]
@@ -68,7 +70,10 @@ setuptools.setup(
     license_expression="Apache-2.0 AND LicenseRef-Multi30k-Research-Only",
     license_files=["LICENSE", "models/*/LICENSE.md"],
     packages=setuptools.find_packages(include=["relative_attention*"]),
-    package_data={"relative_attention": ["py.typed", "*.pyi"]},
+    package_data={
+        "relative_attention": ["py.typed", "*.pyi"],
+        "relative_attention.plot": ["page/*"],
+    },
     cmdclass={"build_py": BuildWithZoo},
     python_requires=">=3.11",
     # The lower bounds are the versions that the tests ran with.
@@ -92,7 +97,7 @@ setuptools.setup(
         "docs": DOCS,
         "plot": ["matplotlib>=3.11"],
         "serving": SERVING,
-        "test": TEST + DEMO + CTRANSLATE2 + DOCS + SERVING + WMT,
+        "test": TEST + BROWSER + DEMO + CTRANSLATE2 + DOCS + SERVING + WMT,
         "wmt": WMT,
         "backends": BACKENDS,
         "lint": LINT,

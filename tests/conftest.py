@@ -13,6 +13,7 @@ import pytest
 from relative_attention.data.lines import read_lines
 
 pytest_plugins = [
+    "tests.browser",
     "tests.several_models",
     "tests.small_run",
     "tests.study_bench",

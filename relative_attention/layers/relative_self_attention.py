@@ -224,23 +224,9 @@ class RelativeSelfAttention(SelfAttentionLayer):
             self.implementation, query.shape[2], self.max_relative_position
         ):
             return self._attend_by_blocks(query, key, value, mask, training)
-        key_relations = value_relations = None
-        if self.use_key_relations or self.use_value_relations:
-            # Section 3.2: clip(j - i, k), as an index into w^K and w^V.
-            query_positions, key_positions = edges
-            relative_positions = clipped_relative_positions(
-                query_positions, key_positions, self.max_relative_position
-            )  # (T, T), in [0, 2K]
-        if self.use_key_relations:
-            # a_ij^K = w^K_clip(j - i, k)
-            key_relations = self._gather_relations(
-                self.key_relation_embeddings, relative_positions, query.dtype
-            )
-        if self.use_value_relations:
-            # a_ij^V = w^V_clip(j - i, k)
-            value_relations = self._gather_relations(
-                self.value_relation_embeddings, relative_positions, value.dtype
-            )
+        key_relations, value_relations = self._edge_relations(
+            edges, query.dtype
+        )
         # Eq. 5: e_ij = (x_i W^Q (x_j W^K)^T + x_i W^Q (a_ij^K)^T) / sqrt(d_z)
         logits = attention_logits(query, key, key_relations)
         # Eq. 2: alpha_ij = softmax_j(e_ij)
@@ -275,6 +261,29 @@ class RelativeSelfAttention(SelfAttentionLayer):
             dropout=self.dropout_layer if drops else None,
         )
         return context, None
+
+    def _edge_relations(
+        self, edges: Any, dtype: str
+    ) -> tuple[Tensor | None, Tensor | None]:
+        """Returns a^K and a^V of every edge, `None` for those not used."""
+        key_relations = value_relations = None
+        if self.use_key_relations or self.use_value_relations:
+            # Section 3.2: clip(j - i, k), as an index into w^K and w^V.
+            query_positions, key_positions = edges
+            relative_positions = clipped_relative_positions(
+                query_positions, key_positions, self.max_relative_position
+            )  # (T, T), in [0, 2K]
+        if self.use_key_relations:
+            # a_ij^K = w^K_clip(j - i, k)
+            key_relations = self._gather_relations(
+                self.key_relation_embeddings, relative_positions, dtype
+            )
+        if self.use_value_relations:
+            # a_ij^V = w^V_clip(j - i, k)
+            value_relations = self._gather_relations(
+                self.value_relation_embeddings, relative_positions, dtype
+            )
+        return key_relations, value_relations
 
     @staticmethod
     def _gather_relations(

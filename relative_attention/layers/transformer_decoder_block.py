@@ -10,10 +10,13 @@ from relative_attention.layers.argument_types import Shape
 from relative_attention.layers.attention_output_spec import (
     attention_output_spec,
 )
+from relative_attention.layers.layer_parts import cross_attention_parts
+from relative_attention.layers.layer_parts import self_attention_parts
 from relative_attention.layers.transformer_block import TransformerBlock
 from relative_attention.layers.transformer_block import check_layers
 from relative_attention.layers.width_spec import known_width
 from relative_attention.layers.width_spec import width_spec
+from relative_attention.ops.attention_parts import AttentionParts
 from relative_attention.ops.given_mask import check_padding_mask
 from relative_attention.tensor_type import Tensor
 
@@ -157,6 +160,40 @@ class TransformerDecoderBlock(TransformerBlock):
             lambda x: self.feed_forward(x, training=training),
             training=training,
         )
+
+    def attention_parts(
+        self,
+        inputs: Tensor,
+        encoder_outputs: Tensor,
+        source_padding_mask: Tensor | None = None,
+    ) -> tuple[Tensor, AttentionParts, AttentionParts]:
+        """Computes the outputs, and attention with its terms kept apart.
+
+        Args:
+            inputs, encoder_outputs, source_padding_mask: as of a call.
+
+        Returns:
+            Triple of outputs `(B, T, D)` and the `AttentionParts` of
+            self-attention and of cross-attention.
+        """
+        kept = []
+
+        def attend_self(x: Tensor) -> Tensor:
+            outputs, parts = self_attention_parts(
+                self.self_attention, x, use_causal_mask=True
+            )
+            kept.append(parts)
+            return outputs
+
+        def attend_source(x: Tensor) -> Tensor:
+            outputs, parts = cross_attention_parts(
+                self.cross_attention, x, encoder_outputs, source_padding_mask
+            )
+            kept.append(parts)
+            return outputs
+
+        outputs = self._sublayers(inputs, attend_self, attend_source)
+        return outputs, kept[0], kept[1]
 
     def start_cache(self, encoder_outputs: Tensor) -> dict[str, Any]:
         """Returns the cache before the first position, for `decode_step`.

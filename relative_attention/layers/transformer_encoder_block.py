@@ -1,5 +1,6 @@
 """One block of the Transformer's encoder."""
 
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -8,10 +9,12 @@ from relative_attention.layers.argument_types import Shape
 from relative_attention.layers.attention_output_spec import (
     attention_output_spec,
 )
+from relative_attention.layers.layer_parts import self_attention_parts
 from relative_attention.layers.transformer_block import TransformerBlock
 from relative_attention.layers.transformer_block import check_layers
 from relative_attention.layers.width_spec import known_width
 from relative_attention.layers.width_spec import width_spec
+from relative_attention.ops.attention_parts import AttentionParts
 from relative_attention.tensor_type import Tensor
 
 
@@ -86,16 +89,48 @@ class TransformerEncoderBlock(TransformerBlock):
                 outputs, scores = outputs
             return outputs
 
+        outputs = self._sublayers(inputs, attend, training=training)
+        return (outputs, scores) if return_attention_scores else outputs
+
+    def _sublayers(
+        self,
+        inputs: Tensor,
+        attend: Callable[[Tensor], Tensor],
+        training: bool | None = None,
+    ) -> Tensor:
+        """Computes the two sublayers, each in its residual connection."""
         hidden = self._residual(
             inputs, self.self_attention_norm, attend, training=training
         )
-        outputs = self._residual(
+        return self._residual(
             hidden,
             self.feed_forward_norm,
             lambda x: self.feed_forward(x, training=training),
             training=training,
         )
-        return (outputs, scores) if return_attention_scores else outputs
+
+    def attention_parts(
+        self, inputs: Tensor, attention_mask: Tensor | None = None
+    ) -> tuple[Tensor, AttentionParts]:
+        """Computes the outputs, and attention with its terms kept apart.
+
+        Args:
+            inputs: float tensor `(B, T, D)`.
+            attention_mask: as of a call.
+
+        Returns:
+            Pair of outputs `(B, T, D)` and `AttentionParts`.
+        """
+        kept = []
+
+        def attend(x: Tensor) -> Tensor:
+            outputs, parts = self_attention_parts(
+                self.self_attention, x, attention_mask=attention_mask
+            )
+            kept.append(parts)
+            return outputs
+
+        return self._sublayers(inputs, attend), kept[0]
 
     def compute_output_shape(self, inputs_shape: Shape) -> Shape:
         return inputs_shape

@@ -15,6 +15,7 @@ from relative_attention.models.transformer_config import TransformerConfig
 from relative_attention.models.transformer_inputs import check_inputs
 from relative_attention.models.transformer_inputs import check_token_ids
 from relative_attention.models.transformer_layers import TransformerLayers
+from relative_attention.ops.attention_parts import AttentionParts
 from relative_attention.ops.masks import padding_mask
 from relative_attention.tensor_type import Tensor
 
@@ -179,13 +180,8 @@ class Transformer(DecodingSteps):
         """
         check_token_ids("source_token_ids", source_token_ids)
         mask = padding_mask(source_token_ids)[:, None, :]
-        hidden = self._embed(
-            self.source_embedding,
-            self.encoder_positions,
-            source_token_ids,
-            space=self.target_space_embedding,
-            training=training,
-            kept_tokens=kept_tokens,
+        hidden = self._embed_source(
+            source_token_ids, training=training, kept_tokens=kept_tokens
         )
         scores = []
         for block in self.encoder_blocks:
@@ -249,12 +245,8 @@ class Transformer(DecodingSteps):
     ) -> tuple[Tensor, list[Tensor], list[Tensor]]:
         """Computes what `decode` projects, and scores if asked for."""
         check_token_ids("target_token_ids", target_token_ids)
-        hidden = self._embed(
-            self.target_embedding,
-            self.decoder_positions,
-            target_token_ids,
-            training=training,
-            kept_tokens=kept_tokens,
+        hidden = self._embed_target(
+            target_token_ids, training=training, kept_tokens=kept_tokens
         )
         self_scores, cross_scores = [], []
         for block in self.decoder_blocks:
@@ -302,6 +294,54 @@ class Transformer(DecodingSteps):
             "decoder": self_scores,
             "cross": cross_scores,
         }
+
+    def attention_parts(
+        self, inputs: dict[str, Tensor]
+    ) -> dict[str, list[AttentionParts]]:
+        """Computes how much of attention is content and how much position.
+
+        Args:
+            inputs: as of a call.
+
+        Returns:
+            Dict of lists with `AttentionParts` for each block: `"encoder"`,
+            `"decoder"` and `"cross"`, whose `scores` are those of
+            `attention_scores`.
+        """
+        check_inputs(inputs)
+        source_mask = padding_mask(inputs["source_token_ids"])
+        parts: dict[str, list[AttentionParts]]
+        parts = {"encoder": [], "decoder": [], "cross": []}
+        source = self._embed_source(inputs["source_token_ids"])
+        for block in self.encoder_blocks:
+            source, block_parts = block.attention_parts(
+                source, source_mask[:, None, :]
+            )
+            parts["encoder"].append(block_parts)
+        if self.encoder_norm is not None:
+            source = self.encoder_norm(source)
+        hidden = self._embed_target(inputs["target_token_ids"])
+        for block in self.decoder_blocks:
+            hidden, self_parts, cross_parts = block.attention_parts(
+                hidden, source, source_mask
+            )
+            parts["decoder"].append(self_parts)
+            parts["cross"].append(cross_parts)
+        return parts
+
+    def _embed_source(self, token_ids: Tensor, **options: Any) -> Tensor:
+        return self._embed(
+            self.source_embedding,
+            self.encoder_positions,
+            token_ids,
+            space=self.target_space_embedding,
+            **options,
+        )
+
+    def _embed_target(self, token_ids: Tensor, **options: Any) -> Tensor:
+        return self._embed(
+            self.target_embedding, self.decoder_positions, token_ids, **options
+        )
 
     def _embed(
         self,

@@ -1,10 +1,14 @@
-"""Draws figures of what a model has learnt; it needs `matplotlib`.
+"""Draws figures of what a model has learnt, and a page to look inside one.
 
 Each `*_figure` returns a matplotlib `Figure`: in a notebook the last line of a
-cell shows it, and `figure.savefig("name.png")` writes it.
+cell shows it, and `figure.savefig("name.png")` writes it; these need
+`matplotlib`. `attention_view` makes a page for a browser, and needs nothing.
 """
 
 from relative_attention.plot.attention_figure import attention_figure
+from relative_attention.plot.attention_view import AttentionView
+from relative_attention.plot.attention_view import attention_view
+from relative_attention.plot.attention_view import content_security_policy
 from relative_attention.plot.figure import check_matplotlib
 from relative_attention.plot.figure import figure_png
 from relative_attention.plot.figure import save_figure
@@ -18,8 +22,11 @@ from relative_attention.plot.training_curve import curve_figure
 from relative_attention.plot.training_curve import training_curve
 
 __all__ = [
+    "AttentionView",
     "attention_figure",
+    "attention_view",
     "check_matplotlib",
+    "content_security_policy",
     "curve_figure",
     "figure_png",
     "heads_figure",

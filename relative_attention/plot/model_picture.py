@@ -8,13 +8,13 @@ import numpy as np
 
 from relative_attention.atomic_files import AnyPath
 from relative_attention.decoding.alignment import check_attention
-from relative_attention.models.decoder_inputs import decoder_inputs
 from relative_attention.plot.attention_figure import draw_alignment
 from relative_attention.plot.figure import check_matplotlib
 from relative_attention.plot.figure import make_figure
 from relative_attention.plot.figure import save_figure
 from relative_attention.plot.heads_figure import draw_heads
 from relative_attention.plot.relation_figure import draw_relation_tables
+from relative_attention.plot.sentence_pair import sentence_pair
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -77,23 +77,9 @@ def model_figure(
     """
     check_matplotlib()
     check_attention(translator.model)
-    if translation is None:
-        (translation,) = translator.translate([sentence])
-    source_ids, target_ids = _ids(translator, sentence, translation)
-    scores = translator.model.attention_scores(
-        {
-            "source_token_ids": source_ids[None],
-            "target_token_ids": decoder_inputs(
-                target_ids[None], translator.model.start_token_id
-            ),
-        }
-    )
-    source, target = (
-        vocabulary.pieces(ids)
-        for vocabulary, ids in zip(
-            _vocabularies(translator), (source_ids, target_ids)
-        )
-    )
+    pair, _ = sentence_pair(translator, sentence, translation)
+    source, target = pair.source, pair.target
+    scores = translator.model.attention_scores(pair.inputs)
     num_tokens = min(max(len(source), len(target)), _MOST_TOKENS)
     scale = max(1, num_tokens / _FEW_TOKENS)
     # In inches: attention takes (13, 6) times the scale, relations (13, 4).
@@ -124,19 +110,6 @@ def _draw_first_block(
     rows = -(-len(heads) // columns)
     inches = ((6.5 * scale - 1) / columns - 1, (6 * scale - 0.5) / rows - 1.1)
     draw_heads(figure, heads, tokens, tokens, columns, inches)
-
-
-def _vocabularies(translator: "Translator") -> tuple[Any, Any]:
-    """Returns source and target vocabulary, which must have pieces to show."""
-    return translator.source_vocabulary, translator.vocabulary
-
-
-def _ids(translator: "Translator", *texts: str) -> list[np.ndarray]:
-    """Returns the ids of a sentence and of its translation, with their ends."""
-    return [
-        np.array(vocabulary.encode([text])[0] + [vocabulary.end_id], np.int32)
-        for vocabulary, text in zip(_vocabularies(translator), texts)
-    ]
 
 
 def _draw_relations(figure: "FigureBase", layer: Any) -> None:

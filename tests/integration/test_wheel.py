@@ -51,3 +51,10 @@ def test_recipes_and_types_are_in_the_package_that_is_built(tmp_path):
     package = tmp_path / "relative_attention"
     assert (package / "py.typed").is_file()
     assert (package / "__init__.pyi").is_file()
+    # What the page of an attention view is made of.
+    page = pathlib.Path("relative_attention", "plot", "page")
+    parts = [file.name for file in (ROOT / page).iterdir()]
+    assert len(parts) > 2
+    assert sorted(parts) == sorted(
+        file.name for file in (tmp_path / page).iterdir()
+    )

@@ -1,0 +1,303 @@
+"""The attention view: its numbers, its page, and what it refuses."""
+
+import base64
+import hashlib
+import html
+import re
+import types
+
+import numpy as np
+import pytest
+
+import relative_attention as ra
+from relative_attention.models.decoder_inputs import decoder_inputs
+from tests.plot.page_reader import Page
+from tests.plot.page_reader import unpacked
+
+SENTENCE, TRANSLATION = "he paid ten euros.", "er hat zehn Euro gezahlt."
+MODELS = {
+    "relative": {},
+    "a table per head": {"share_relations_across_heads": False},
+    "K = 0": {"max_relative_position": 0},
+    "values alone": {"use_key_relations": False},
+    "sinusoidal": {"position_encoding": "sinusoidal"},
+}
+TRICKY = {
+    "script": "</script><script>alert(1)</script><!-- <script>",
+    "quotes": "\"&quot;' &amp; `${alert(1)}` \\u003c \\",
+    "placeholders": "{{script}} {{policy}} \\1 \\g<0>",
+    "right to left": "שלום \u202eabc مرحبا",
+    "combining": "e\u0301 a\u0308\u0323 \U0001f469\u200d\U0001f680 \u2028",
+}
+
+
+@pytest.fixture(scope="module")
+def translator_of(trained):
+    """`translator_of(name)`: an untrained model of `MODELS`, kept."""
+    vocabulary = ra.load_translator(trained).vocabulary
+    kept = {}
+
+    def make(name):
+        if name not in kept:
+            model = ra.Transformer.from_preset(
+                "transformer_tiny_relative",
+                **{
+                    "vocabulary_size": len(vocabulary),
+                    "num_encoder_layers": 1,
+                    "num_decoder_layers": 1,
+                    "hidden_dim": 16,
+                    "num_heads": 2,
+                    "max_relative_position": 3,
+                    **MODELS[name],
+                },
+            )
+            kept[name] = ra.Translator(model, vocabulary, max_extra_length=2)
+        return kept[name]
+
+    return make
+
+
+@pytest.fixture(scope="module")
+def view(translator_of):
+    return ra.plot.attention_view(
+        translator_of("relative"), SENTENCE, TRANSLATION
+    )
+
+
+# === Numbers ===
+
+
+def parts_of(translator):
+    vocabulary = translator.vocabulary
+    source, target = (
+        np.array([vocabulary.encode([text])[0] + [vocabulary.end_id]])
+        for text in (SENTENCE, TRANSLATION)
+    )
+    parts = translator.model.attention_parts(
+        {
+            "source_token_ids": source,
+            "target_token_ids": decoder_inputs(target),
+        }
+    )
+    return parts, source.shape[1], target.shape[1]
+
+
+def spread(logits):
+    return sum(np.var(row) for row in logits)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_numbers_of_the_page_are_those_of_the_layers(name, translator_of):
+    translator = translator_of(name)
+    view = ra.plot.attention_view(translator, SENTENCE, TRANSLATION)
+    data = Page(view.to_html()).data
+    parts, num_source, num_target = parts_of(translator)
+    sizes = {"encoder": num_source, "decoder": num_target, "cross": num_source}
+    for kind in data["kinds"]:
+        (block,) = kind["blocks"]
+        (expected,) = parts[kind["name"]]
+        shape = (len(kind["queries"]), len(kind["keys"]))
+        assert shape[1] == sizes[kind["name"]]
+        seen = np.ones(shape, bool)
+        if kind["name"] == "decoder":
+            seen = np.tril(seen)
+        for field, array in expected._asdict().items():
+            if field not in block:
+                assert (
+                    array is None
+                    or field.endswith("context")
+                    or (not np.asarray(array).any())
+                )
+                continue
+            wanted = np.array(array, "float64")[0]
+            if field.endswith("_logits") and field != "distance_logits":
+                wanted = np.where(seen, wanted, 0)
+            error = np.abs(unpacked(block[field]) - wanted).max()
+            # Rounded to 16 bits of the largest.
+            assert error <= np.abs(wanted).max() / 60_000, field
+        logits = [
+            [row[:][mask] for row, mask in zip(head, seen)]
+            for head in np.asarray(expected.content_logits)[0]
+        ]
+        places = [
+            [row[:][mask] for row, mask in zip(head, seen)]
+            for head in np.asarray(expected.position_logits)[0]
+        ]
+        for head, share in enumerate(block["position_shares"]):
+            content, position = spread(logits[head]), spread(places[head])
+            assert abs(share - position / (content + position)) < 1e-3
+
+
+def test_tables_are_those_of_the_layers(translator_of):
+    translator = translator_of("a table per head")
+    view = ra.plot.attention_view(translator, SENTENCE, TRANSLATION)
+    encoder, decoder, cross = (
+        kind["blocks"][0] for kind in Page(view.to_html()).data["kinds"]
+    )
+    model = translator.model
+    for block, blocks in (
+        (encoder, model.encoder_blocks),
+        (decoder, model.decoder_blocks),
+    ):
+        layer = blocks[0].self_attention
+        for side in ("key", "value"):
+            table = np.array(getattr(layer, f"{side}_relation_embeddings"))
+            shown = unpacked(block[f"{side}_table"])
+            assert shown.shape == table.shape == (2, 7, 8)
+            np.testing.assert_allclose(shown, table, atol=1e-4)
+    assert "key_table" not in cross and "position_logits" not in cross
+
+
+def test_decoder_chooses_a_token_from_those_before_it(view):
+    _, decoder, cross = view.data["kinds"]
+    pieces = [token["text"] for token in decoder["queries"]]
+    assert pieces[-1] == "end" and pieces == [
+        token["text"] for token in cross["queries"]
+    ]
+    read = [token["text"] for token in decoder["keys"]]
+    assert read == ["start", *pieces[:-1]]
+    assert "".join(pieces[:-1]).replace("▁", " ").strip() == TRANSLATION
+
+
+def test_translation_is_the_models_own_where_none_is_given(translator_of):
+    translator = translator_of("relative")
+    view = ra.plot.attention_view(translator, SENTENCE)
+    assert [view.translation] == translator.translate([SENTENCE])
+    assert view.sentence == SENTENCE
+
+
+def test_vocabulary_that_only_encodes_and_decodes_will_do(translator_of):
+    translator = translator_of("relative")
+    vocabulary = translator.vocabulary
+    plain = types.SimpleNamespace(
+        encode=vocabulary.encode,
+        decode=vocabulary.decode,
+        end_id=vocabulary.end_id,
+    )
+    view = ra.plot.attention_view(
+        ra.Translator(translator.model, plain), SENTENCE, TRANSLATION
+    )
+    tokens = view.data["kinds"][0]["keys"][:-1]
+    text = "".join(token["text"] for token in tokens)
+    assert text.replace(" ", "") == SENTENCE.replace(" ", "")
+
+
+def test_empty_sentence_is_its_end_alone(translator_of):
+    view = ra.plot.attention_view(translator_of("relative"), "")
+    for kind in Page(view.to_html()).data["kinds"]:
+        (block,) = kind["blocks"]
+        np.testing.assert_allclose(unpacked(block["scores"]), 1, atol=1e-4)
+
+
+# === The page ===
+
+
+def test_page_loads_nothing_and_allows_its_own_script_alone(view):
+    page = Page(view.to_html())
+    policies = [
+        attributes["content"]
+        for tag, attributes in page.elements
+        if attributes.get("http-equiv") == "Content-Security-Policy"
+    ]
+    (style,), (_, script) = page.texts["style"], page.texts["script"]
+    directives = dict(
+        directive.split(" ", 1) for directive in policies[0].split("; ")
+    )
+    assert directives["default-src"] == "'none'"
+    for name, text in (("script-src", script), ("style-src", style)):
+        digest = base64.b64encode(hashlib.sha256(text.encode()).digest())
+        assert directives[name] == f"'sha256-{digest.decode()}'"
+    assert policies == [ra.plot.content_security_policy()]
+    for _, attributes in page.elements:
+        assert not {"src", "style", "onclick"} & attributes.keys()
+        assert re.match("#|data:|$", attributes.get("href", "")), attributes
+    assert not re.search(r"url\(|@import|https?://(?!www\.w3\.org)", style)
+    assert "{{" not in view.to_html().replace(page.texts["script"][0], "")
+
+
+def test_everything_has_a_name_for_a_screen_reader(view):
+    page = Page(view.to_html())
+    ids = [a["id"] for _, a in page.elements if "id" in a]
+    assert len(ids) == len(set(ids))
+    named = [
+        a["aria-labelledby"] for _, a in page.elements if "aria-labelledby" in a
+    ]
+    assert len(named) >= 6 and set(named) <= set(ids)
+    roles = {a["role"] for _, a in page.elements if "role" in a}
+    assert roles == {"radiogroup", "group", "listbox", "img", "status"}
+    assert ("html", {"lang": "en"}) in page.elements
+
+
+@pytest.mark.parametrize("name", TRICKY)
+def test_text_is_text_whatever_it_is(name, translator_of):
+    text = TRICKY[name]
+    view = ra.plot.attention_view(translator_of("relative"), text, text)
+    page = Page(view.to_html())
+    assert page.data["sentence"] == page.data["translation"] == text
+    # As many elements as with any other sentence, and none has its text.
+    plain = ra.plot.attention_view(translator_of("relative"), "a", "b")
+    assert page.elements == Page(plain.to_html()).elements
+    outside = view.to_html().replace(page.texts["script"][0], "")
+    assert text not in outside
+    (_, frame), *rest = Page(view._repr_html_()).elements
+    assert not rest and frame["srcdoc"] == view.to_html()
+
+
+def test_notebook_shows_the_page_in_a_frame_that_is_shut_off(view):
+    (element,) = Page(view._repr_html_()).elements
+    assert element[0] == "iframe"
+    assert element[1]["sandbox"] == "allow-scripts"
+    assert html.unescape(element[1]["srcdoc"]) == view.to_html()
+
+
+def test_page_is_saved_whole_or_not_at_all(view, tmp_path, monkeypatch):
+    path = tmp_path / "new" / "view.html"
+    view.save(path)
+    assert path.read_text("utf-8") == view.to_html()
+
+    def fail(*_):
+        raise OSError("disk full")
+
+    monkeypatch.setattr("os.replace", fail)
+    with pytest.raises(OSError, match="disk full"):
+        view.save(path)
+    assert path.read_text("utf-8") == view.to_html()
+    assert [file.name for file in path.parent.iterdir()] == ["view.html"]
+
+
+# === What is refused ===
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [((["a"],), "sentence"), ((None,), "sentence"), (("a", 0), "translation")],
+    ids=str,
+)
+def test_what_is_no_string_is_refused(arguments, name, translator_of):
+    with pytest.raises(TypeError, match=f"`{name}` must be a string"):
+        ra.plot.attention_view(translator_of("relative"), *arguments)
+
+
+def test_ensemble_is_refused(translator_of):
+    translator = translator_of("relative")
+    ensemble = ra.Translator(
+        ra.Ensemble([translator.model] * 2), translator.vocabulary
+    )
+    with pytest.raises(ra.InputError, match="Received: Ensemble"):
+        ra.plot.attention_view(ensemble, SENTENCE)
+
+
+def test_model_that_is_not_finite_is_refused(trained):
+    translator = ra.load_translator(trained)
+    block = translator.model.encoder_blocks[0]
+    kernel = block.self_attention.query_dense.kernel
+    kernel.assign(np.full(kernel.shape, np.nan))
+    with pytest.raises(ra.InputError, match="query"):
+        ra.plot.attention_view(translator, SENTENCE, TRANSLATION)
+
+
+def test_sentence_too_long_for_a_page_is_refused(translator_of):
+    with pytest.raises(ra.InputError, match="at most about .* tokens"):
+        ra.plot.attention_view(
+            translator_of("relative"), "paid " * 1500, TRANSLATION
+        )

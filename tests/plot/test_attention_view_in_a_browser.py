@@ -1,0 +1,285 @@
+"""The saved page of an attention view in a real browser."""
+
+import re
+
+import pytest
+
+import relative_attention as ra
+
+pytestmark = pytest.mark.large
+
+MODEL = "multi30k_en_de_tiny_relative"
+SENTENCE = "Two dogs run through the snow."
+SIZES = {"wide": (1320, 900), "tablet": (820, 1100), "phone": (375, 812)}
+TRICKY = '</script><img src=x onerror=alert(1)> "quoted" שלום e\u0301 &lt;'
+
+
+@pytest.fixture(scope="module")
+def translator():
+    return ra.load_translator(MODEL)
+
+
+@pytest.fixture(scope="module")
+def saved(translator, tmp_path_factory):
+    path = tmp_path_factory.mktemp("view") / "view.html"
+    ra.plot.attention_view(translator, SENTENCE).save(path)
+    return path
+
+
+@pytest.fixture
+def open_page(browser):
+    """`open_page(path, ...)`: a page that must leave the console empty."""
+    pages, messages = [], []
+
+    def open_page(path, size="wide", **options):
+        width, height = SIZES[size]
+        page = browser.new_page(
+            viewport={"width": width, "height": height}, **options
+        )
+        page.on("console", lambda message: messages.append(message.text))
+        page.on("pageerror", lambda error: messages.append(str(error)))
+        page.on("dialog", lambda dialog: messages.append(dialog.message))
+        page.on(
+            "request",
+            lambda request: (
+                request.url.startswith(("file:", "data:"))
+                or messages.append(request.url)
+            ),
+        )
+        page.goto(path.as_uri())
+        pages.append(page)
+        return page
+
+    yield open_page
+    for page in pages:
+        page.close()
+    assert not messages
+
+
+def chosen(page):
+    """The token whose attention is shown."""
+    return page.locator("#queries [aria-selected=true]").inner_text()
+
+
+def weights(page):
+    """What stands in the column of weights, as numbers."""
+    cells = page.locator("#keys tr:not([hidden]) td:nth-child(2)")
+    return [float(text.strip("%\n ")) for text in cells.all_inner_texts()]
+
+
+def focused(page):
+    return page.evaluate(
+        "(document.activeElement.closest('[id]') ?? {}).id"
+    ), page.evaluate("document.activeElement.innerText")
+
+
+# === Pointer ===
+
+
+def test_token_under_the_pointer_is_the_one_that_is_shown(saved, open_page):
+    page = open_page(saved)
+    tokens = page.locator("#queries li")
+    before = weights(page)
+    tokens.nth(4).hover()
+    assert chosen(page) == tokens.nth(4).inner_text()
+    assert weights(page) != before
+    # Each weight is rounded on its own.
+    assert abs(sum(weights(page)) - 100) < 0.5 * len(weights(page))
+    assert page.locator("#lines path[data-key]").count() > 1
+    assert (
+        page.locator("#edge-title")
+        .inner_text()
+        .startswith(f"\u201c\u2068{chosen(page).strip('▁')}")
+    )
+    # A click holds it; another on it lets it go.
+    tokens.nth(4).click()
+    tokens.nth(1).hover()
+    assert chosen(page) == tokens.nth(4).inner_text()
+    tokens.nth(4).click()
+    tokens.nth(1).hover()
+    assert chosen(page) == tokens.nth(1).inner_text()
+
+
+def test_terms_of_a_logit_sum_to_it(saved, open_page):
+    page = open_page(saved)
+    for index in range(3):
+        page.locator("#keys tr").nth(index).hover()
+        text = page.locator("#edge").inner_text().replace("\u2212", "-")
+        logit, content, position = map(
+            float, re.findall(r"-?\d+\.\d\d", text)[:3]
+        )
+        assert abs(logit - content - position) < 0.016
+        assert f"{index - 2:+d}".replace("+0", "0") in text
+
+
+def test_block_head_and_kind_are_chosen_by_clicks(saved, open_page):
+    page = open_page(saved)
+    shown = {tuple(weights(page))}
+    for name in ("block 2, head 1", "block 2, head 3", "block 4, head 2"):
+        button = page.get_by_role("button", name=re.compile(name))
+        button.click()
+        assert button.get_attribute("aria-pressed") == "true"
+        assert page.locator("#heads [aria-pressed=true]").count() == 1
+        shown.add(tuple(weights(page)))
+    page.get_by_role("radio", name="Decoder").click()
+    assert "Decoder self-attention" in page.locator("h2").all_inner_texts()
+    # A token sees itself, as what was written last, and those before it.
+    assert page.locator("#queries li").count() > len(weights(page)) == 3
+    assert page.locator("#distance").is_visible()
+    shown.add(tuple(weights(page)))
+    page.get_by_role("radio", name="Cross").click()
+    assert not page.locator("#distance").is_visible()
+    assert page.locator("#edge").inner_text().count("position") == 0
+    shown.add(tuple(weights(page)))
+    assert len(shown) == 6
+
+
+def test_heads_are_compared(saved, open_page):
+    page = open_page(saved)
+    page.get_by_label("compare heads").check()
+    for head in (2, 4):
+        page.get_by_role("button", name=f"block 1, head {head},").click()
+    assert page.locator("#heads [aria-pressed=true]").count() == 3
+    colors = page.locator("#lines path[data-key]").evaluate_all(
+        "lines => lines.map((line) => getComputedStyle(line).stroke)"
+    )
+    assert len(set(colors)) == 3
+    page.get_by_label("compare heads").uncheck()
+    assert page.locator("#heads [aria-pressed=true]").count() == 1
+
+
+# === Keyboard and screen reader ===
+
+
+def test_everything_is_reached_by_the_keyboard(saved, open_page):
+    page = open_page(saved)
+    page.keyboard.press("Tab")
+    assert focused(page)[1] == "Skip to the tokens"
+    for name in ("theme", "kinds", "compare", "heads", "queries", "keys"):
+        page.keyboard.press("Tab")
+        assert focused(page)[0] == name
+        outline = page.evaluate(
+            "getComputedStyle(document.activeElement).outlineStyle"
+        )
+        assert outline == "solid"
+
+
+def test_tokens_heads_and_kinds_are_chosen_by_arrow_keys(saved, open_page):
+    page = open_page(saved)
+    names = page.locator("#queries li").all_inner_texts()
+    page.locator("#queries [tabindex='0']").focus()
+    page.keyboard.press("ArrowDown")
+    assert chosen(page) == names[3] == focused(page)[1]
+    page.keyboard.press("End")
+    assert chosen(page) == names[-1]
+    page.keyboard.press("Home")
+    assert chosen(page) == names[0]
+    said = page.locator("#live", has_text="block 1, head 1: ")
+    said.wait_for(state="attached")
+    page.keyboard.press("ArrowRight")
+    assert focused(page)[0] == "keys"
+    before = page.locator("#edge").inner_text()
+    page.keyboard.press("ArrowDown")
+    assert page.locator("#edge").inner_text() != before
+    page.keyboard.press("ArrowLeft")
+    assert focused(page) == ("queries", names[0])
+    page.keyboard.press("Escape")
+    assert page.locator("#queries .held").count() == 0
+    page.locator("#heads [tabindex='0']").focus()
+    for key in ("ArrowDown", "ArrowRight"):
+        page.keyboard.press(key)
+    pressed = page.locator("#heads [aria-pressed=true]")
+    assert "block 2, head 2" in pressed.get_attribute("aria-label")
+    page.locator("#kinds [tabindex='0']").focus()
+    page.keyboard.press("ArrowRight")
+    radio = page.get_by_role("radio", checked=True)
+    assert radio.inner_text() == "Decoder" == focused(page)[1]
+
+
+def test_screen_reader_finds_names_and_numbers(saved, open_page):
+    tree = open_page(saved).locator("body").aria_snapshot()
+    assert 'radiogroup "Attention"' in tree
+    assert re.search(r'button "block 1, head 1, \d+% by position" \[pres', tree)
+    assert re.search(r'option "▁Two"', tree)
+    assert re.search(r"row .*▁Two.*%", tree)
+    assert re.search(r'img ".*distance.*adds', tree)
+
+
+# === What it looks like, and whose text it shows ===
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", SIZES)
+def test_page_fits_and_follows_light_and_dark(
+    size, scheme, saved, open_page, tmp_path
+):
+    page = open_page(saved, size, color_scheme=scheme)
+    width = page.evaluate("document.documentElement.scrollWidth")
+    assert width <= SIZES[size][0]
+    picture = page.screenshot(path=tmp_path / "page.png", full_page=True)
+    assert len(picture) > 50_000
+
+    def brightness():
+        color = page.evaluate("getComputedStyle(document.body).backgroundColor")
+        return sum(map(int, re.findall(r"\d+", color)[:3])) / 765
+
+    assert (brightness() > 0.5) == (scheme == "light")
+    page.locator("#theme").click()
+    assert (brightness() > 0.5) == (scheme == "dark")
+
+
+def test_text_of_a_sentence_is_text(translator, open_page, tmp_path):
+    path = tmp_path / "tricky.html"
+    ra.plot.attention_view(translator, TRICKY, TRICKY).save(path)
+    page = open_page(path)
+    for name in ("sentence", "translation"):
+        assert page.locator(f"#{name}").text_content() == TRICKY
+    assert page.locator("img").count() == 0
+    assert page.locator("script").count() == 2
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        {"position_encoding": "sinusoidal"},
+        {"max_relative_position": 0},
+        {"use_key_relations": False},
+        {"use_value_relations": False},
+        {"share_relations_across_heads": False, "num_heads": 8},
+    ],
+    ids=str,
+)
+def test_other_models_are_shown_without_an_error(
+    overrides, translator, open_page, tmp_path
+):
+    model = ra.Transformer.from_preset(
+        "transformer_tiny_relative",
+        **{
+            "vocabulary_size": len(translator.vocabulary),
+            "num_encoder_layers": 1,
+            "num_decoder_layers": 1,
+            **overrides,
+        },
+    )
+    path = tmp_path / "other.html"
+    ra.plot.attention_view(
+        ra.Translator(model, translator.vocabulary), SENTENCE, "Zwei Hunde."
+    ).save(path)
+    page = open_page(path)
+    for name in ("Decoder", "Cross", "Encoder"):
+        page.get_by_role("radio", name=name).click()
+        page.locator("#queries li").nth(1).hover()
+        assert len(weights(page)) >= 2
+    is_relative = "position_encoding" not in overrides
+    assert page.locator("#distance").is_visible() == is_relative
+    assert "NaN" not in page.locator("body").inner_text()
+
+
+def test_frame_of_a_notebook_works(translator, open_page, tmp_path):
+    path = tmp_path / "notebook.html"
+    view = ra.plot.attention_view(translator, SENTENCE)
+    path.write_text(f"<!doctype html>{view._repr_html_()}", "utf-8")
+    frame = open_page(path).frame_locator("iframe")
+    frame.locator("#queries li").nth(3).hover()
+    shown = frame.locator("#queries [aria-selected=true]").inner_text()
+    assert shown == frame.locator("#queries li").nth(3).inner_text()
