@@ -8,13 +8,11 @@ package installed:
     python -m benchmarks.decoding.int8_quality MODEL \\
         --source test.en --reference test.de
 
-The table has BLEU, how many translations are those of float32, the size of
-the weights in memory, and the seconds of one run, compilation included: a
-hint only of how fast the searches are on this machine.
+The table has BLEU, how many translations are those of float32, and the size of
+the weights in memory.
 """
 
 import argparse
-import time
 from collections.abc import Sequence
 
 import keras
@@ -75,9 +73,7 @@ def measure(options: argparse.Namespace) -> list[Row]:
         show_progress(mode)
         translator = ra.load_translator(options.model)
         _quantize(translator.model, mode)
-        start = time.perf_counter()
         texts = translator.translate(sentences)
-        seconds = time.perf_counter() - start
         plain = plain or texts
         rows.append(
             {
@@ -89,7 +85,6 @@ def measure(options: argparse.Namespace) -> list[Row]:
                     keras.ops.convert_to_numpy(weight).nbytes
                     for weight in translator.model.weights
                 ),
-                "seconds": seconds,
             }
         )
     show_progress()
@@ -116,11 +111,10 @@ def describe(result: Result) -> str:
             f"{row['bleu']:.2f}",
             f"{row['same_as_float32']:,} of {row['sentences']:,}",
             f"{row['bytes'] / 1e6:.2f} MB",
-            f"{row['seconds']:.0f}",
         ]
         for row in result.rows
     ]
-    header = ["", "BLEU", "same translations", "weights", "seconds"]
+    header = ["", "BLEU", "same translations", "weights"]
     return markdown_table(header, cells)
 
 

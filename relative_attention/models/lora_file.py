@@ -39,20 +39,28 @@ def check_lora(
         InputError: if the file does not fit the layers.
     """
     paths = sorted({name.rpartition("/")[0] for name in arrays})
-    ranks = {len(a) for name, a in arrays.items() if name.endswith("_b")}
+    # All have the same; of a file that holds something else, any will do.
+    rank = next(
+        (
+            len(a)
+            for name, a in arrays.items()
+            if name.endswith("_b") and a.ndim
+        ),
+        0,
+    )
     expected: dict[str, tuple[int, ...]] = {}
-    if len(ranks) == 1 and all(name in layers for name in paths):
-        for name in paths:
-            expected |= _shapes(layers[name], name, *ranks)
+    for name in paths:
+        if name in layers:
+            expected |= _shapes(layers[name], name, rank)
     received = {name: array.shape for name, array in arrays.items()}
     if not expected or received != expected:
-        wrong = sorted(received.items() ^ expected.items()) or ["nothing"]
+        wrong = sorted(received.items() ^ expected.items())
+        what = f"look at {wrong[0][0]}" if wrong else "it is empty"
         raise InputError(
-            f"{path} holds no adapters of this model: look at {wrong[0]}. "
-            "Load what `save_lora_weights` wrote, into a model with the same "
-            "config."
+            f"{path} holds no adapters of this model: {what}. Load what "
+            "`save_lora_weights` wrote, into a model with the same config."
         )
-    return paths, *ranks
+    return paths, rank
 
 
 def _shapes(layer: Any, path: str, rank: int) -> dict[str, tuple[int, ...]]:
