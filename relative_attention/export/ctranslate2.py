@@ -156,6 +156,12 @@ def _check_model(model: Any) -> None:
             "The translator's model must be a `Transformer`. Received: "
             f"{type(model).__name__}."
         )
+    if any(layer.quantization_mode for layer in model._flatten_layers()):
+        raise InputError(
+            "CTranslate2 takes a model of floats and quantizes it itself. "
+            "Received: a quantized model. Load it anew and pass "
+            '`quantization="int8"`.'
+        )
     config = model.config
     tables = list(_relation_tables(model))
     if tables and model.encoder_positions is not None:

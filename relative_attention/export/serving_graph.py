@@ -96,7 +96,8 @@ def _stored_weights(
     """Returns variables to save, and a context that computes with them.
 
     In float32 they are the model's own. In float16 they are copies, which the
-    graph casts to float32 each time: half the file, the same arithmetic.
+    graph casts to float32 each time: half the file, the same arithmetic. What
+    is quantized stays int8.
     """
     import tensorflow as tf
 
@@ -105,7 +106,12 @@ def _stored_weights(
             weight.value for weight in model.weights
         ], contextlib.nullcontext
     stored = [
-        tf.Variable(tf.cast(weight.value, dtype), trainable=False)
+        tf.Variable(
+            tf.cast(weight.value, dtype)
+            if weight.value.dtype.is_floating
+            else weight.value,
+            trainable=False,
+        )
         for weight in model.weights
     ]
 

@@ -2,11 +2,13 @@
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import keras
 from keras import ops
 
 from relative_attention.layers.argument_types import Shape
+from relative_attention.layers.quantization_mode import check_quantization_mode
 from relative_attention.ops.static_shape import static_shape
 from relative_attention.tensor_type import Tensor
 
@@ -23,6 +25,9 @@ class HeadProjection(keras.layers.EinsumDense):
     Takes the arguments of `keras.layers.EinsumDense`; the axes that the
     equation contracts must be the last of the inputs and the first of the
     kernel, in the same order.
+
+    `quantize("int8")` and `enable_lora` are Keras': an int8 layer computes
+    Keras' own product, and an adapted kernel is merged before the product.
     """
 
     def build(self, input_shape: Shape) -> None:
@@ -36,17 +41,44 @@ class HeadProjection(keras.layers.EinsumDense):
 
     def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
         num_contracted = self.num_contracted_axes
-        kernel_shape = tuple(self.kernel.shape)
+        # Read once: an adapted kernel is computed at every reading.
+        kernel = self.kernel
+        kernel_shape = tuple(kernel.shape)
         num_rows = math.prod(kernel_shape[:num_contracted])
         outputs = ops.matmul(
             ops.reshape(inputs, (-1, num_rows)),
-            ops.reshape(self.kernel, (num_rows, -1)),
+            ops.reshape(kernel, (num_rows, -1)),
         )
         batch_shape = static_shape(inputs)[:-num_contracted]
         outputs = ops.reshape(
             outputs, batch_shape + kernel_shape[num_contracted:]
         )
         return outputs if self.bias is None else outputs + self.bias
+
+    def quantize(
+        self,
+        mode: str | None = None,
+        type_check: bool = True,
+        config: Any = None,
+    ) -> None:
+        """Stores the kernel as int8, as `keras.layers.EinsumDense` does.
+
+        Args:
+            mode: string. `"int8"`.
+            type_check: A boolean to indicate whether a subclass, which may
+                compute something else, is refused. Defaults to `True`.
+            config: `keras.quantizers.Int8QuantizationConfig`. Without its
+                activation quantizer the inputs stay as they are.
+
+        Raises:
+            NotImplementedError: if the mode is another, or the layer is of a
+                subclass.
+        """
+        if type_check and type(self) is not HeadProjection:
+            raise self._not_implemented_error(self.quantize)
+        check_quantization_mode(mode)
+        # Keras refuses subclasses of its layer as well, unless told not to.
+        super().quantize(mode, type_check=False, config=config)
 
 
 def project_to_heads(
@@ -62,14 +94,16 @@ def project_to_heads(
     Args:
         inputs: float tensor `(B, T, D)`.
         projections: built `HeadProjection`s with kernels `(D, N, H)`, the
-            same `N` in all. Where `H` differs, each is computed on its own.
+            same `N` in all. Where `H` differs, or a kernel is int8, each is
+            computed on its own.
         as_one: A boolean to indicate whether it is to be one product.
             Defaults to `True`.
 
     Returns:
         List of float tensors `(B, N, T, H)`, one for each projection.
     """
-    if not as_one or len(projections) == 1:
+    is_quantized = any(p.quantization_mode is not None for p in projections)
+    if not as_one or len(projections) == 1 or is_quantized:
         return _project_apart(inputs, projections)
     batch_size, length, hidden_dim = static_shape(inputs)
     kernels = [ops.cast(p.kernel, inputs.dtype) for p in projections]

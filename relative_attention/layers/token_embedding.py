@@ -7,6 +7,7 @@ from keras import ops
 
 from relative_attention.argument_checks import checked_int
 from relative_attention.layers.argument_types import Shape
+from relative_attention.layers.quantization_mode import check_quantization_mode
 from relative_attention.ops.known_values import known_values
 from relative_attention.ops.masks import padding_mask
 from relative_attention.ops.static_shape import static_shape
@@ -14,7 +15,7 @@ from relative_attention.tensor_type import Tensor
 
 
 @keras.saving.register_keras_serializable(package="relative_attention")
-class TokenEmbedding(keras.layers.Layer):
+class TokenEmbedding(keras.layers.Embedding):
     """Rows of a matrix by token id, scaled by `sqrt(D)`; id 0 is zero.
 
     As in tensor2tensor, initial values are normal with standard deviation
@@ -22,10 +23,15 @@ class TokenEmbedding(keras.layers.Layer):
     the zero vector, and `logits` multiplies by the same matrix unscaled and
     without bias.
 
+    `quantize("int8")` and `enable_lora` are Keras': a row of int8 has a scale
+    of its own, by which embeddings and logits are divided; what is multiplied
+    by an int8 matrix stays as it is. `matrix` is what rows and logits are
+    made of, adapted and scaled.
+
     Args:
         vocabulary_size: int. Number of rows `V`.
         hidden_dim: int. Size `D` of a row.
-        **kwargs: arguments of `keras.layers.Layer`.
+        **kwargs: arguments of `keras.layers.Embedding`, but for the sizes.
 
     Call arguments:
         inputs: int tensor `(B, T)` of token ids.
@@ -47,21 +53,23 @@ class TokenEmbedding(keras.layers.Layer):
     ) -> None:
         vocabulary_size = checked_int("vocabulary_size", vocabulary_size)
         hidden_dim = checked_int("hidden_dim", hidden_dim)
-        super().__init__(**kwargs)
+        kwargs.setdefault(
+            "embeddings_initializer",
+            keras.initializers.RandomNormal(stddev=hidden_dim**-0.5),
+        )
+        super().__init__(vocabulary_size, hidden_dim, **kwargs)
         self.vocabulary_size = vocabulary_size
         self.hidden_dim = hidden_dim
 
-    def build(self, inputs_shape: Shape | None = None) -> None:
-        # Not cast by itself: a lookup needs a few rows, not the whole matrix
-        # in half precision.
-        self.embeddings = self.add_weight(
-            name="embeddings",
-            shape=(self.vocabulary_size, self.hidden_dim),
-            initializer=keras.initializers.RandomNormal(
-                stddev=self.hidden_dim**-0.5
-            ),
-            autocast=False,
-        )
+    def add_weight(self, *args: Any, **kwargs: Any) -> keras.Variable:
+        """Adds a weight as a layer does, but not cast by itself.
+
+        A lookup needs a few rows, not the whole matrix in half precision.
+
+        Args:
+            *args, **kwargs: as of `keras.layers.Layer.add_weight`.
+        """
+        return super().add_weight(*args, **{"autocast": False, **kwargs})
 
     def call(self, inputs: Tensor) -> Tensor:
         self._check_ids(inputs)
@@ -69,11 +77,78 @@ class TokenEmbedding(keras.layers.Layer):
         # the end; beyond the last row it is refused, or zero, or not a number.
         ids = ops.cast(inputs, "int32")
         ids = ops.where(ids < 0, self.vocabulary_size, ids)
-        rows = ops.take(self.embeddings, ids, axis=0)
+        rows = self._rows(ids)
         scale = ops.cast(padding_mask(inputs), rows.dtype) * (
             self.hidden_dim**0.5
         )
         return ops.cast(rows * scale[..., None], self.compute_dtype)
+
+    def quantized_call(self, inputs: Tensor) -> Tensor:
+        """Computes what `call` does: it knows of the scales.
+
+        Args:
+            inputs: int tensor `(B, T)` of token ids.
+        """
+        return self.call(inputs)
+
+    def _rows(self, ids: Tensor) -> Tensor:
+        """Reads rows of `matrix` without computing all of it."""
+        rows = ops.take(self._embeddings, ids, axis=0)
+        if self.quantization_mode is not None:
+            scales = ops.take(self.embeddings_scale, ids, axis=0)
+            rows = ops.cast(rows, scales.dtype) / scales[..., None]
+        if self.lora_enabled:
+            adapters = ops.take(self.lora_embeddings_a, ids, axis=0)
+            rows = rows + self._adapted(adapters)
+        return rows
+
+    def _adapted(self, rows: Tensor) -> Tensor:
+        return (self.lora_alpha / self.lora_rank) * ops.matmul(
+            rows, self.lora_embeddings_b
+        )
+
+    def matrix(self) -> Tensor:
+        """Returns the matrix of floats that rows and logits are made of.
+
+        `embeddings` is that too, unless the layer is quantized.
+
+        Returns:
+            The variable of a plain layer; of one that is quantized or
+            adapted, a float tensor `(V, D)`.
+        """
+        if self.quantization_mode is None and not self.lora_enabled:
+            return self._embeddings
+        matrix = self._embeddings
+        if self.quantization_mode is not None:
+            scales = ops.convert_to_tensor(self.embeddings_scale)
+            matrix = ops.cast(matrix, scales.dtype) / scales[:, None]
+        if self.lora_enabled:
+            matrix = matrix + self._adapted(self.lora_embeddings_a)
+        return matrix
+
+    def quantize(
+        self,
+        mode: str | None = None,
+        type_check: bool = True,
+        config: Any = None,
+    ) -> None:
+        """Stores the matrix as int8, as `keras.layers.Embedding` does.
+
+        Args:
+            mode: string. `"int8"`.
+            type_check: A boolean to indicate whether a subclass, which may
+                compute something else, is refused. Defaults to `True`.
+            config: `keras.quantizers.Int8QuantizationConfig`.
+
+        Raises:
+            NotImplementedError: if the mode is another, or the layer is of a
+                subclass.
+        """
+        if type_check and type(self) is not TokenEmbedding:
+            raise self._not_implemented_error(self.quantize)
+        check_quantization_mode(mode)
+        # Keras refuses subclasses of its layer as well, unless told not to.
+        super().quantize(mode, type_check=False, config=config)
 
     def _check_ids(self, inputs: Tensor) -> None:
         """Raises `ValueError` for ids that the vocabulary does not have."""
@@ -114,7 +189,7 @@ class TokenEmbedding(keras.layers.Layer):
         Returns:
             Float tensor `(..., V)`.
         """
-        embeddings = ops.cast(self.embeddings, hidden.dtype)
+        embeddings = ops.cast(self.matrix(), hidden.dtype)
         rows = ops.reshape(hidden, (-1, self.hidden_dim))
         if few_rows:
             logits = ops.transpose(ops.matmul(embeddings, ops.transpose(rows)))
@@ -128,8 +203,10 @@ class TokenEmbedding(keras.layers.Layer):
         return (*inputs_shape, self.hidden_dim)
 
     def get_config(self) -> dict[str, Any]:
+        config = super().get_config()
+        del config["input_dim"], config["output_dim"]
         return {
-            **super().get_config(),
+            **config,
             "vocabulary_size": self.vocabulary_size,
             "hidden_dim": self.hidden_dim,
         }

@@ -5,12 +5,12 @@ from typing import Any
 import keras
 from keras import ops
 
-from relative_attention.models.token_id_model import TokenIdModel
+from relative_attention.models.adapted_model import AdaptedModel
 from relative_attention.ops.masks import padding_mask
 from relative_attention.tensor_type import Tensor
 
 
-class DecodingSteps(TokenIdModel):
+class DecodingSteps(AdaptedModel):
     """The part of `Transformer` that search and sampling call.
 
     The layers, and `encode`, `_embed` and `_project`, are those of

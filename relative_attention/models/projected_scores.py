@@ -35,6 +35,7 @@ def can_project(model: Any, loss: Any, metrics: Iterable[Any]) -> bool:
             cls, "decoder_outputs", "call", "encode", "decode", "_project"
         )
         and _is_ours(type(model.output_embedding), "logits")
+        and _is_ours(type(model.output_embedding), "matrix")
         and _is_ours(cls, "compute_loss")
         # Whoever overrides this one is given what metrics are given.
         and cls.compute_metrics is keras.Model.compute_metrics
@@ -78,7 +79,7 @@ def projected_scores(
     return loss.score_projection(
         y,
         hidden,
-        _value(model.output_embedding.embeddings),
+        _value(model.output_embedding.matrix()),
         _value(model.output_bias),
         sample_weight,
         num_tokens,
@@ -86,11 +87,16 @@ def projected_scores(
     )
 
 
-def _value(variable: keras.Variable | None) -> Tensor | None:
-    """Reads a variable: what has a gradient of its own takes no variables."""
+def _value(weight: keras.Variable | Tensor | None) -> Tensor | None:
+    """Reads a variable: what has a gradient of its own takes no variables.
+
+    A matrix that is adapted or quantized is a tensor already.
+    """
     import tensorflow as tf
 
-    return None if variable is None else tf.convert_to_tensor(variable.value)
+    if isinstance(weight, keras.Variable):
+        weight = weight.value
+    return None if weight is None else tf.convert_to_tensor(weight)
 
 
 def _is_whole(cls: type, name: str, *others: str) -> bool:

@@ -92,3 +92,16 @@ def test_quality_in_ctranslate2(run_benchmark, model_folder, source):
     # Three greedy ones; with beams ours, nine of float32 and one of int8.
     assert len(searches) == 3 + 11
     assert "1 sentences." in printed
+
+
+@pytest.mark.large
+def test_quality_in_int8(run_benchmark, model_folder, source):
+    result, printed = run_benchmark(
+        "decoding.int8_quality",
+        model_folder,
+        *("--source", source, "--reference", source, "--sentences", 2),
+    )
+    plain, weights, both = result.rows
+    assert plain["same_as_float32"] == 2
+    assert weights["bytes"] == both["bytes"] < plain["bytes"] / 2
+    assert "int8 weights and inputs" in printed

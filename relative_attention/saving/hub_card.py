@@ -1,0 +1,75 @@
+"""The card of a model on Hugging Face: what it is, for people and machines."""
+
+import json
+import pathlib
+from collections.abc import Sequence
+from typing import Any
+
+from relative_attention.saving.results import load_results
+
+
+def hub_card(
+    directory: pathlib.Path | str,
+    handle: str,
+    languages: Sequence[str],
+    license_name: str,
+) -> str:
+    """Makes the `README.md` of a model that goes to Hugging Face.
+
+    Its head names task, languages, licence and, where the model was scored,
+    BLEU; below is the code to load it, and the card of the folder, if any.
+
+    Args:
+        directory: path of a model folder. Of `results.json` the scores are
+            taken, of `README.md` the text; either may be missing.
+        handle: string. Where it is going, such as `"hf://me/mine"`.
+        languages: list of codes, such as `["en", "de"]`, source first.
+        license_name: string. As Hugging Face spells it, such as `"mit"`.
+
+    Returns:
+        String, Markdown behind a head in YAML.
+
+    Raises:
+        InputError: if `results.json` is damaged.
+    """
+    directory = pathlib.Path(directory)
+    name = handle.rpartition("/")[2]
+    head: dict[str, Any] = {
+        "pipeline_tag": "translation",
+        "library_name": "keras-hub",
+        "language": list(languages),
+        "license": license_name,
+        "tags": ["keras", "relative-attention"],
+    }
+    bleu = None
+    if (directory / "results.json").is_file():
+        bleu = load_results(directory).get("scores", {}).get("test", {})
+    if bleu and "bleu" in bleu:
+        head["metrics"] = ["bleu"]
+    # JSON is YAML, and quotes what YAML would read as something else: the
+    # code of Norwegian, `no`.
+    lines = [f"{key}: {json.dumps(value)}" for key, value in head.items()]
+    text = "\n".join(["---", *lines, "---", "", f"# {name}", "", _code(handle)])
+    if "metrics" in head and bleu:
+        signature = bleu.get("bleu_signature", "")
+        text += f"\nBLEU on the test text: {bleu['bleu']} (`{signature}`).\n"
+    if (directory / "README.md").is_file():
+        text += "\n" + _without_title((directory / "README.md").read_text())
+    return text
+
+
+def _code(handle: str) -> str:
+    """Returns the block that loads the model."""
+    return (
+        "```python\n"
+        "import relative_attention as ra\n\n"
+        f'translator = ra.hub.TranslationLM.from_preset("{handle}")\n'
+        'translator.generate(["..."])\n'
+        "```\n"
+    )
+
+
+def _without_title(card: str) -> str:
+    """Returns a card less its first heading: the new one has its own."""
+    first, _, rest = card.partition("\n")
+    return rest.lstrip("\n") if first.startswith("# ") else card

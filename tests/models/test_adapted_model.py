@@ -1,0 +1,241 @@
+"""A Transformer in int8, and one with adapters: numbers, training, files."""
+
+import warnings
+
+import keras
+import numpy as np
+import pytest
+
+import relative_attention as ra
+from relative_attention.models.lora_file import lora_variables
+from tests.models.conftest import build
+
+WEIGHTS_ONLY = keras.quantizers.Int8QuantizationConfig(
+    activation_quantizer=None
+)
+IDS = np.array([[5, 6, 7, 20, 1], [9, 8, 1, 0, 0]])
+INPUTS = {"source_token_ids": IDS, "target_token_ids": IDS[:, ::-1].copy()}
+
+
+@pytest.fixture(autouse=True)
+def no_collection(monkeypatch):
+    # Keras collects garbage: seconds, after hundreds of other tests.
+    monkeypatch.setattr("gc.collect", lambda: 0)
+
+
+def logits_of(model):
+    return np.asarray(keras.ops.convert_to_numpy(model(INPUTS)))
+
+
+def arrays_of(variables):
+    return [keras.ops.convert_to_numpy(variable) for variable in variables]
+
+
+# === int8 ===
+
+
+def test_every_large_matrix_is_int8_and_nobody_is_warned():
+    model = build(share_embeddings="none")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        model.quantize("int8")
+    assert {
+        weight.path.rpartition("/")[2]
+        for weight in model.weights
+        if weight.dtype == "int8"
+    } == {"kernel", "embeddings"}
+    for weight in model.weights:
+        name = weight.path.rpartition("/")[2]
+        if name in ("kernel", "embeddings"):
+            assert weight.dtype == "int8", weight.path
+
+
+def dequantized(model):
+    """A plain model with the weights that int8 stands for."""
+    plain = build(**{"share_embeddings": model.config.share_embeddings})
+    arrays = {w.path.split("/", 1)[1]: w for w in model.weights}
+    for weight in plain.weights:
+        path = weight.path.split("/", 1)[1]
+        value = keras.ops.convert_to_numpy(arrays[path])
+        scale = arrays.get(f"{path}_scale")
+        if scale is not None:
+            value = value.astype("float64")
+            scale = keras.ops.convert_to_numpy(scale).astype("float64")
+            if path.endswith("embeddings"):
+                value /= scale[:, None]
+            else:
+                # The last axes of a kernel are those of the outputs.
+                columns = scale.reshape(-1)
+                value = (value.reshape(-1, columns.size) / columns).reshape(
+                    value.shape
+                )
+        weight.assign(value)
+    return plain
+
+
+@pytest.mark.parametrize("share_embeddings", ["all", "none"])
+def test_int8_logits_are_those_of_the_weights_that_it_stands_for(
+    share_embeddings,
+):
+    model = build(share_embeddings=share_embeddings)
+    before = logits_of(model)
+    model.quantize(config=WEIGHTS_ONLY)
+    logits = logits_of(model)
+    np.testing.assert_allclose(logits, logits_of(dequantized(model)), atol=1e-4)
+    difference = np.abs(logits - before).max()
+    assert 1e-4 < difference < 0.1 * np.abs(before).max()
+
+
+def test_int8_is_saved_and_loaded(tmp_path):
+    model = build()
+    model.quantize("int8", filters=lambda layer: layer.name != "key")
+    logits = logits_of(model)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(logits_of(loaded), logits)
+    assert loaded.encoder_blocks[0].self_attention.key_dense.kernel.dtype == (
+        "float32"
+    )
+    model.save_weights(tmp_path / "of.weights.h5")
+    other = build()
+    other.quantize("int8", filters=["^(?!key)"])
+    for weight in other.weights:
+        weight.assign(np.zeros(weight.shape))
+    other.load_weights(tmp_path / "of.weights.h5")
+    np.testing.assert_array_equal(logits_of(other), logits)
+
+
+def test_quantizing_twice_or_to_something_else_is_refused():
+    model = build()
+    before = logits_of(model)
+    with pytest.raises(ValueError, match='`mode` must be "int8". Received'):
+        model.quantize("int4")
+    np.testing.assert_array_equal(logits_of(model), before)
+    model.quantize("int8")
+    with pytest.raises(ValueError, match="is quantized already"):
+        model.quantize("int8")
+
+
+# === Adapters ===
+
+
+def adapted_model(rank=2, names=None, **fields):
+    model, rng = build(**fields), np.random.default_rng(3)
+    model.enable_lora(rank, names)
+    for variable in lora_variables(model):
+        variable.assign(0.3 * rng.normal(size=variable.shape))
+    return model
+
+
+def test_new_adapters_change_nothing_and_are_all_that_is_trained():
+    model = build(attention_bias=True, output_bias=True)
+    before = logits_of(model)
+    model.enable_lora(3)
+    np.testing.assert_allclose(logits_of(model), before, atol=1e-6)
+    names = {variable.name for variable in model.trainable_variables}
+    assert names == {"lora_kernel_a", "lora_kernel_b"}
+    # Query and value of three attentions.
+    assert len(model.trainable_variables) == 2 * 2 * 3
+
+
+@pytest.mark.parametrize("names", [None, ["query", "output", "embedding"]])
+@pytest.mark.parametrize("is_int8", [False, True], ids=["float", "int8"])
+@pytest.mark.only_on("tensorflow", reason="the exact step")
+def test_training_moves_the_adapters_as_the_gradients_of_logits_say(
+    names, is_int8
+):
+    import tensorflow as tf
+
+    model = build()
+    if is_int8:
+        model.quantize(config=WEIGHTS_ONLY)
+    rng = np.random.default_rng(3)
+    model.enable_lora(2, names)
+    for variable in lora_variables(model):
+        variable.assign(0.1 * rng.normal(size=variable.shape))
+    adapters = list(model.trainable_variables)
+    frozen = [v for v in model.weights if not v.trainable]
+    before, still = arrays_of(adapters), arrays_of(frozen)
+    labels = np.array([[4, 2, 9, 3, 1], [3, 1, 0, 0, 0]])
+    with tf.GradientTape() as tape:
+        log_probabilities = tf.nn.log_softmax(model(INPUTS, training=True))
+        chosen = tf.gather(log_probabilities, labels, batch_dims=2)
+        mask = tf.cast(labels != 0, "float32")
+        loss = -tf.reduce_sum(chosen * mask) / tf.reduce_sum(mask)
+    gradients = tape.gradient(loss, [v.value for v in adapters])
+    model.compile(
+        keras.optimizers.SGD(0.5),
+        ra.MaskedCrossEntropy(label_smoothing=0.0),
+        metrics=[ra.TokenAccuracy()],
+        run_eagerly=True,
+    )
+    assert model.is_projected
+    history = model.fit(INPUTS, labels, batch_size=2, verbose=0).history
+    assert history["loss"][0] == pytest.approx(float(loss), rel=1e-5)
+    for variable, old, gradient in zip(adapters, before, gradients):
+        gradient = np.asarray(tf.convert_to_tensor(gradient))
+        assert np.abs(gradient).max() > 1e-5, variable.path
+        np.testing.assert_allclose(
+            arrays_of([variable])[0], old - 0.5 * gradient, atol=1e-5
+        )
+    for variable, old in zip(arrays_of(frozen), still):
+        np.testing.assert_array_equal(variable, old)
+
+
+@pytest.mark.parametrize("names", [None, ["key", "intermediate", "embedding"]])
+def test_adapters_are_saved_and_loaded(names, tmp_path):
+    model = adapted_model(names=names)
+    logits = logits_of(model)
+    model.save_lora_weights(tmp_path / "mine.safetensors")
+    plain = build()
+    plain.load_lora_weights(tmp_path / "mine.safetensors")
+    np.testing.assert_array_equal(logits_of(plain), logits)
+    assert [v.path.split("/", 1)[1] for v in plain.trainable_variables] == [
+        v.path.split("/", 1)[1] for v in model.trainable_variables
+    ]
+    # Into a model that has such already.
+    other = build()
+    other.enable_lora(2, names)
+    other.load_lora_weights(tmp_path / "mine.safetensors")
+    np.testing.assert_array_equal(logits_of(other), logits)
+
+
+def test_saved_model_has_the_sum(tmp_path):
+    model = adapted_model()
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    assert not lora_variables(loaded)
+    np.testing.assert_allclose(logits_of(loaded), logits_of(model), atol=1e-5)
+
+
+def test_adapters_of_another_model_are_refused(tmp_path):
+    path = tmp_path / "mine.safetensors"
+    model = build()
+    with pytest.raises(ValueError, match="has no adapters. Call `enable_lora"):
+        model.save_lora_weights(path)
+    adapted_model(num_decoder_layers=2).save_lora_weights(path)
+    with pytest.raises(ra.InputError, match="holds no adapters of this model"):
+        model.load_lora_weights(path)
+    adapted_model(hidden_dim=6).save_lora_weights(path)
+    with pytest.raises(ra.InputError, match="look at .*query/lora_kernel_"):
+        model.load_lora_weights(path)
+    assert not lora_variables(model)
+    assert len(model.trainable_variables) == len(model.weights)
+    adapted_model(rank=3).save_lora_weights(path)
+    model.enable_lora(2)
+    with pytest.raises(ra.InputError, match="must have shape"):
+        model.load_lora_weights(path)
+
+
+def test_wrong_ranks_and_names_change_nothing():
+    model = build()
+    with pytest.raises(ValueError, match="`rank` must be"):
+        model.enable_lora(0)
+    with pytest.raises(ValueError, match="can be adapted: embedding,.*'quary'"):
+        model.enable_lora(2, ["value", "quary"])
+    with pytest.raises(ValueError, match=r"target_layer_names=\[\]"):
+        model.enable_lora(2, [])
+    assert len(model.trainable_variables) == len(model.weights)
+    model.enable_lora(2)
+    with pytest.raises(ValueError, match="has adapters already"):
+        model.enable_lora(2)
