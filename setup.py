@@ -33,6 +33,7 @@ class BuildWithZoo(build_py):
 DEMO = ["Babel>=2.18", "matplotlib>=3.11", "num2words>=0.5.14"]
 CTRANSLATE2 = ["ctranslate2>=4.8.5"]
 DOCS = ["pdoc>=16.0"]
+SERVE = ["prometheus-client>=0.26", "starlette>=1.10", "uvicorn>=0.54"]
 SERVING = ["tensorflow-serving-api>=2.21"]
 # The second is imported by the first, which does not ask for it.
 WMT = ["tensorflow-datasets>=4.9.10", "importlib_resources>=7.1"]
@@ -40,6 +41,7 @@ TEST = [
     "ipykernel>=7.4",
     "nbclient>=0.11",
     "nbformat>=5.11",
+    "httpx2>=2.16",
     "pytest>=9.2",
     "pytest-xdist>=3.8",
     "setuptools>=77",
@@ -67,7 +69,10 @@ setuptools.setup(
     license_expression="Apache-2.0 AND LicenseRef-Multi30k-Research-Only",
     license_files=["LICENSE", "models/*/LICENSE.md"],
     packages=setuptools.find_packages(include=["relative_attention*"]),
-    package_data={"relative_attention": ["py.typed", "*.pyi"]},
+    package_data={
+        "relative_attention": ["py.typed", "*.pyi"],
+        "relative_attention.serve": ["page/*"],
+    },
     cmdclass={"build_py": BuildWithZoo},
     python_requires=">=3.11",
     # The lower bounds are the versions that the tests ran with.
@@ -90,8 +95,9 @@ setuptools.setup(
         "demo": DEMO,
         "docs": DOCS,
         "plot": ["matplotlib>=3.11"],
+        "serve": SERVE,
         "serving": SERVING,
-        "test": TEST + DEMO + CTRANSLATE2 + DOCS + SERVING + WMT,
+        "test": TEST + DEMO + CTRANSLATE2 + DOCS + SERVE + SERVING + WMT,
         "wmt": WMT,
         "backends": BACKENDS,
         "lint": LINT,
