@@ -126,8 +126,7 @@ def _run(options: argparse.Namespace) -> None:
             max_sentences=options.max_sentences,
             max_tokens=options.max_tokens,
             token=token,
-            # A token keeps pages of other names out by itself.
-            checks_host=token is None and not options.no_token,
+            checks_host=not options.no_token,
             reload=options.reload,
         ),
         report=functools.partial(print, flush=True),

@@ -66,7 +66,8 @@ class Guard:
     ) -> None:
         self._app = app
         self._token = None if token is None else token.encode()
-        self._checks_host = checks_host
+        # Such a page does not know the token.
+        self._checks_host = checks_host and token is None
         self._metrics = metrics
 
     async def __call__(

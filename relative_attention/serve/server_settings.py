@@ -17,9 +17,9 @@ class ServerSettings:
         max_sentences: int. Most sentences of a request.
         max_tokens: int. Most tokens of a request, over all its sentences.
         token: string that a request must bring, or `None`, nothing.
-        checks_host: bool. Whether requests must call the server by an address
-            or as `localhost`, which those of a page of another name, made to
-            point at this machine, do not.
+        checks_host: bool. Whether requests must, where there is no token,
+            call the server by an address or as `localhost`, which those of a
+            page of another name, made to point at this machine, do not.
         reload: bool. Whether a model whose folder changes is loaded anew.
         reload_seconds: float. How often the folders are looked at.
         read_seconds: float. How long a client may take to send a request.

@@ -57,16 +57,17 @@ class WaitingItem:
 class WaitingLine:
     """Items in the order in which they will be worked on.
 
-    It is fair between requests (start-time fair queueing, Goyal, Vin and
-    Cheng, 1997): the n-th item of a request stands n places behind whoever is
-    next when it comes, so that a request of one sentence does not wait until
-    one of a hundred is done, nor that one for ever. A batch is whoever is
-    next, and those of the same work whose length is nearest.
+    The n-th item of a request has its turn when n items have been taken since
+    the request came. A request of one sentence therefore does not wait until
+    one of a hundred is done, and that one does not wait for ever, however many
+    others come. A batch is whoever is next, and those of the same work whose
+    length is nearest.
     """
 
     def __init__(self) -> None:
         self._items: list[WaitingItem] = []
-        self._turn = 0
+        # How many items have been taken.
+        self._num_taken = 0
 
     def __len__(self) -> int:
         return len(self._items)
@@ -84,7 +85,7 @@ class WaitingLine:
                 index,
                 item,
                 request.work.length(item),
-                self._turn + index,
+                self._num_taken + index,
             )
             for index, item in enumerate(items)
         ]
@@ -108,7 +109,6 @@ class WaitingLine:
             return []
         # Of equal turns the first in the list came first.
         first = min(self._items, key=lambda waiting: waiting.turn)
-        self._turn = first.turn
         alike = [
             waiting
             for waiting in self._items
@@ -123,6 +123,7 @@ class WaitingLine:
         # Whoever is next goes, even if many of its length came before it.
         alike.remove(first)
         batch = [first, *alike[: max_batch - 1]]
+        self._num_taken += len(batch)
         taken = set(map(id, batch))
         self._items = [w for w in self._items if id(w) not in taken]
         return batch
