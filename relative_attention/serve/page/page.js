@@ -271,6 +271,7 @@ function take(row, found) {
 function closeAlternatives() {
   drop("alternatives");
   $("alternatives").hidden = true;
+  $("alternatives-list").replaceChildren();
   const open = target.querySelector("[aria-expanded='true']");
   open?.setAttribute("aria-expanded", "false");
   return open;
