@@ -2,6 +2,7 @@
 
 import contextlib
 import ipaddress
+import logging
 import pathlib
 import signal
 import socket
@@ -43,6 +44,8 @@ def run_server(
     Raises:
         InputError: if a model cannot be loaded, or the address is not free.
     """
+    # It warns of many graphs where there are many models.
+    logging.getLogger("tensorflow").setLevel(logging.ERROR)
     # What is not free is said before models are loaded for a minute; nobody
     # is let in before they are.
     with contextlib.closing(_bound_socket(host, port)) as listening:

@@ -15,6 +15,7 @@ import pytest
 
 from tests.integration.readme_blocks import BLOCKS
 from tests.serve.client import server_process
+from tests.serve.guide import guide_blocks
 from tests.serve.malformed import PATHS
 from tests.serve.malformed import random_body
 from tests.serve.test_concurrent_answers import asked_sentences
@@ -100,7 +101,7 @@ def test_stopped_under_the_load_of_many(model_folder, translator, rng):
 
 
 @pytest.mark.large
-def test_token_on_all_addresses(model_folder, tmp_path):
+def test_token_on_all_addresses(model_folder, translator, tmp_path):
     token = tmp_path / "token"
     token.write_text("s3cret\n")
     options = ("--host", "0.0.0.0", "--token-file", token)
@@ -110,6 +111,14 @@ def test_token_on_all_addresses(model_folder, tmp_path):
             server.ask("v1/models/mine")
         headers = {"Authorization": "Bearer s3cret"}
         assert server.ask("v1/models/mine", headers=headers)
+        # The client of the guide reads the token of its folder.
+        (block,) = [b for language, b in guide_blocks() if language == "python"]
+        block = block.replace("localhost:8501", f"localhost:{server.port}")
+        output = io.StringIO()
+        with contextlib.chdir(tmp_path), contextlib.redirect_stdout(output):
+            exec(compile(block, "serve.md", "exec"), {})
+        (expected,) = translator.translate(["A man rides a bike."])
+        assert output.getvalue() == f"{expected}\n"
 
 
 def sent(port, data, then_close=False):
