@@ -92,7 +92,7 @@ async def _answer_http_exception(
     """Answers what Starlette refuses: unknown paths and methods."""
     if not isinstance(error, HTTPException):
         raise error
-    what = f"{request.method} {request.url.path[:200]}"
+    what = f"{request.method} {request.scope['path'][:200]}"
     return error_response(
         error.status_code, f"{error.detail}: {what}", error.headers or {}
     )

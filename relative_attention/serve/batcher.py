@@ -177,8 +177,8 @@ def _give(waiting: WaitingItem, answer: Any) -> None:
         request.future.set_exception(answer)
         return
     if isinstance(answer, Exception):
-        message = " ".join(f"The model failed: {answer}".split())[:500]
-        request.future.set_exception(RequestError(500, message))
+        error = RequestError(500, f"The model failed: {answer}")
+        request.future.set_exception(error)
         return
     request.answers[waiting.index] = answer
     request.num_left -= 1

@@ -6,13 +6,16 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.responses import Response
 
+_MOST_CHARACTERS = 500
+
 
 class RequestError(Exception):
     """Raised when a request cannot be answered.
 
     Args:
         status: int. The status of HTTP.
-        message: string. One line that says what is wrong.
+        message: string. What is wrong; it is told in one line, cut at 500
+            characters.
         headers: mapping of further headers. Defaults to none.
     """
 
@@ -21,7 +24,7 @@ class RequestError(Exception):
     ) -> None:
         super().__init__(message)
         self.status = status
-        self.message = message
+        self.message = _one_line(message)
         self.headers = dict(headers)
 
 
@@ -29,7 +32,12 @@ def error_response(
     status: int, message: str, headers: Mapping[str, str] = {}
 ) -> Response:
     """Returns an error in the form of TensorFlow Serving."""
-    return JSONResponse({"error": message}, status, dict(headers))
+    return JSONResponse({"error": _one_line(message)}, status, dict(headers))
+
+
+def _one_line(text: str) -> str:
+    """Returns text that a client may have put line ends into as one line."""
+    return " ".join(text.split())[:_MOST_CHARACTERS]
 
 
 async def answer_request_error(request: Request, error: Exception) -> Response:

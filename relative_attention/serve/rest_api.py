@@ -8,7 +8,7 @@ from starlette.routing import Route
 from relative_attention.serve.predict_form import read_request
 from relative_attention.serve.predict_form import write_answer
 from relative_attention.serve.request_body import read_json_object
-from relative_attention.serve.request_error import RequestError
+from relative_attention.serve.rest_path import malformed
 from relative_attention.serve.rest_path import model_of
 from relative_attention.serve.rest_path import parse_path
 from relative_attention.serve.server import server_of
@@ -21,9 +21,9 @@ from relative_attention.serve.work import Translate
 
 async def _read(request: Request) -> Response:
     """Answers `GET`: the status of a model, or its signatures."""
-    path = parse_path("GET", request.url.path)
+    path = parse_path("GET", request.scope["path"])
     if path.verb not in ("", "/metadata"):
-        raise RequestError(400, f"Malformed request: GET {request.url.path}")
+        raise malformed("GET", request.scope["path"])
     model = model_of(server_of(request).models, path)
     return JSONResponse(metadata(model) if path.verb else status(model))
 
@@ -31,13 +31,9 @@ async def _read(request: Request) -> Response:
 async def _predict(request: Request) -> Response:
     """Answers `POST`: translates."""
     server = server_of(request)
-    path = parse_path("POST", request.url.path)
+    path = parse_path("POST", request.scope["path"])
     if path.verb != ":predict":
-        raise RequestError(
-            400,
-            f"Malformed request: POST {request.url.path[:200]}. Models here "
-            "take `:predict`.",
-        )
+        raise malformed("POST", request.scope["path"])
     model = model_of(server.models, path)
     body = await read_json_object(request, server.settings)
     asked = read_request(body, server.settings.max_sentences)

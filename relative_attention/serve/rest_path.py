@@ -40,10 +40,15 @@ def parse_path(method: str, path: str) -> RestPath:
     """
     match = _PATH.fullmatch(path)
     if match is None:
-        raise RequestError(400, f"Malformed request: {method} {path[:200]}")
+        raise malformed(method, path)
     return RestPath(
         match["name"], match["version"], match["label"], match["verb"] or ""
     )
+
+
+def malformed(method: str, path: str) -> RequestError:
+    """Returns the error for what the interface has not."""
+    return RequestError(400, f"Malformed request: {method} {path[:200]}")
 
 
 def model_of(models: ServedModels, path: RestPath) -> ServedModel:

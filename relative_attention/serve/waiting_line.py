@@ -2,6 +2,7 @@
 
 import asyncio
 import dataclasses
+from collections import Counter
 from collections.abc import Hashable
 from collections.abc import Sequence
 from typing import Any
@@ -66,6 +67,8 @@ class WaitingLine:
 
     def __init__(self) -> None:
         self._items: list[WaitingItem] = []
+        # How many items of each request wait.
+        self._counts: Counter[WaitingRequest] = Counter()
         # How many items have been taken.
         self._num_taken = 0
 
@@ -75,7 +78,7 @@ class WaitingLine:
     @property
     def num_requests(self) -> int:
         """How many requests have an item that waits."""
-        return len({id(waiting.request) for waiting in self._items})
+        return len(self._counts)
 
     def add(self, request: WaitingRequest, items: Sequence[Any]) -> None:
         """Puts the items of a request into the line."""
@@ -89,9 +92,13 @@ class WaitingLine:
             )
             for index, item in enumerate(items)
         ]
+        self._counts[request] += len(items)
 
     def remove(self, request: WaitingRequest) -> None:
         """Takes out what is left of a request that nobody waits for."""
+        if request not in self._counts:
+            return
+        del self._counts[request]
         self._items = [
             waiting for waiting in self._items if waiting.request is not request
         ]
@@ -124,6 +131,10 @@ class WaitingLine:
         alike.remove(first)
         batch = [first, *alike[: max_batch - 1]]
         self._num_taken += len(batch)
+        for waiting in batch:
+            self._counts[waiting.request] -= 1
+            if not self._counts[waiting.request]:
+                del self._counts[waiting.request]
         taken = set(map(id, batch))
         self._items = [w for w in self._items if id(w) not in taken]
         return batch

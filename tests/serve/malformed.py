@@ -31,7 +31,7 @@ PATHS = (
     "/api/models/mine/alternatives",
     "/api/models/none/view",
     "/api/bleu",
-    "/v1/",
+    "/v1/a%0a%0db",
     "/%",
 )
 

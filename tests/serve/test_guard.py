@@ -107,6 +107,14 @@ def test_name_that_was_made_to_point_here_is_refused(client, host, status):
     assert response.status_code == status
 
 
+def test_host_is_no_part_of_the_path(guarded):
+    """A `Host` that would be a path, put before the path."""
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    headers["Host"] = "x/v1/models/none?"
+    response = guarded.get("/v1/models/mine", headers=headers)
+    assert response.status_code == 200
+
+
 def test_with_a_token_any_name_will_do(guarded):
     headers = {"Host": "mt.example", "Authorization": f"Bearer {TOKEN}"}
     assert guarded.get("/api/models", headers=headers).status_code == 200
