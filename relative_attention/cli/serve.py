@@ -61,9 +61,9 @@ def add_parser(subparsers: Subparsers) -> None:
         "--max-wait-ms",
         type=float,
         metavar="MS",
-        default=5.0,
+        default=50.0,
         help="how long, right after a batch of several requests, the model "
-        "waits for as many (default: 5)",
+        "waits for as many, a tenth of that batch's time at most (default: 50)",
     )
     add(
         "--reload",

@@ -16,6 +16,9 @@ from relative_attention.serve.waiting_line import WaitingRequest
 from relative_attention.serve.waiting_line import Work
 
 _LOG = logging.getLogger("relative_attention.serve")
+# The model rests at most this part of the time of the last batch, to get a
+# larger one, as two batches of half the size take longer than one.
+_PART_OF_BATCH = 0.1
 
 
 class Batcher:
@@ -23,10 +26,10 @@ class Batcher:
 
     All of it but `Work.run` happens in the event loop, so that nothing needs
     a lock. A request that finds the model at rest starts at once. Right after
-    a batch of several requests the model waits `max_wait_ms` at most for as
-    many to come: their clients have just got their answers, and without it
-    the first to ask again would have a batch of its own and all others would
-    wait for it.
+    a batch of several requests the model waits for as many to come, for
+    `max_wait_ms` and a tenth of the time of that batch at most: their clients
+    have just got their answers, and without it the first to ask again would
+    have a batch of its own and all others would wait for it.
 
     Args:
         max_batch, max_wait_ms, queue: see `ServerSettings`.
@@ -123,7 +126,9 @@ class Batcher:
 
     async def _wait_for_others(self) -> None:
         """Waits for as many requests as were answered just now."""
-        end = self._last_end + self._max_wait
+        end = self._last_end + min(
+            self._max_wait, _PART_OF_BATCH * self._last_seconds
+        )
         while (
             0 < self._line.num_requests < self._last_requests
             and len(self._line) < self._max_batch

@@ -10,8 +10,9 @@ class ServerSettings:
     Attributes:
         max_batch: int. Most sentences that are translated at a time.
         max_wait_ms: float. How long after a batch of several requests the
-            model waits for as many to come again. A request that finds the
-            model at rest never waits.
+            model waits for as many to come again, for a tenth of the time of
+            that batch at most. A request that finds the model at rest never
+            waits.
         queue: int. Most requests that wait; a further one is answered 429.
         max_bytes: int. Most bytes of a request's body.
         max_sentences: int. Most sentences of a request.
@@ -26,7 +27,7 @@ class ServerSettings:
     """
 
     max_batch: int = 64
-    max_wait_ms: float = 5.0
+    max_wait_ms: float = 50.0
     queue: int = 256
     max_bytes: int = 2**18
     max_sentences: int = 128

@@ -1,10 +1,12 @@
 """The line of requests, with work that a test lets go on when it likes."""
 
 import asyncio
+import math
 import threading
 
 import pytest
 
+from relative_attention.serve import batcher as batcher_module
 from relative_attention.serve.batcher import Batcher
 from relative_attention.serve.metrics import Metrics
 from relative_attention.serve.request_error import RequestError
@@ -172,8 +174,9 @@ def test_one_bad_request_fails_alone():
     with_batcher(scenario)
 
 
-def test_clients_that_were_answered_together_come_again_together():
+def test_clients_that_were_answered_together_come_again_together(monkeypatch):
     """The first of them to ask again waits for the others."""
+    monkeypatch.setattr(batcher_module, "_PART_OF_BATCH", math.inf)
     gate = Gate()
 
     async def scenario(batcher):
@@ -191,7 +194,20 @@ def test_clients_that_were_answered_together_come_again_together():
     with_batcher(scenario, max_wait_ms=1000 * LIMIT * 2)
 
 
-def test_one_client_never_waits_for_others():
+def test_who_does_not_come_again_is_not_waited_for_long():
+    """No more than a part of the time of the batch before, which took none."""
+    gate = Gate()
+
+    async def scenario(batcher):
+        first = await started(*(batcher.submit(gate, [i]) for i in "abc"))
+        await asyncio.gather(*first)
+        assert await batcher.submit(gate, ["x"]) == ["X"]
+
+    with_batcher(scenario, max_wait_ms=1000 * LIMIT * 2)
+
+
+def test_one_client_never_waits_for_others(monkeypatch):
+    monkeypatch.setattr(batcher_module, "_PART_OF_BATCH", math.inf)
     gate = Gate()
 
     async def scenario(batcher):
