@@ -164,7 +164,8 @@ def _run(batch: Sequence[WaitingItem]) -> list[Any]:
     except Exception as error:
         requests = {id(w.request): w.request for w in batch}
         if len(requests) == 1:
-            _LOG.exception("A batch of %d failed.", len(batch))
+            if not isinstance(error, RequestError):
+                _LOG.exception("A batch of %d failed.", len(batch))
             return [error] * len(batch)
     answers: dict[int, Any] = {}
     for request in requests.values():

@@ -12,6 +12,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from relative_attention import plot
+from relative_attention.decoding import Translator
+from relative_attention.errors import InputError
 from relative_attention.serve.alternatives import find_alternatives
 from relative_attention.serve.request_body import checked_text
 from relative_attention.serve.request_body import read_json_object
@@ -91,12 +93,33 @@ async def _view(request: Request) -> Response:
     server, body, model = await _read(request)
     sentence = text_of(body, "sentence")
     await server.check_tokens(model, [sentence])
+    translation = body.get("translation")
+    if translation is not None:
+        checked_text(translation, "`translation`")
+        await server.check_tokens(model, [translation])
+    work = Call(
+        functools.partial(_view_page, model.translator, sentence, translation)
+    )
+    (page,) = await unless_hung_up(request, server.batcher.submit(work, [None]))
+    return JSONResponse({"path": f"/views/{server.views.put(page)}"})
+
+
+def _view_page(
+    translator: Translator, sentence: str, translation: str | None
+) -> str:
+    """Returns the page of an attention view.
+
+    Raises:
+        RequestError: 400 if the sentence cannot be shown, 501 if this version
+            has no such view.
+    """
     make = getattr(plot, "attention_view", None)
     if make is None:
         raise RequestError(501, "There is no attention view here.")
-    work = Call(lambda: make(model.translator, sentence).to_html())
-    (page,) = await unless_hung_up(request, server.batcher.submit(work, [None]))
-    return JSONResponse({"path": f"/views/{server.views.put(page)}"})
+    try:
+        return make(translator, sentence, translation).to_html()
+    except InputError as error:
+        raise RequestError(400, str(error)) from error
 
 
 async def _viewed(request: Request) -> Response:

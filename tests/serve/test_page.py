@@ -174,8 +174,11 @@ def test_view_is_kept_under_a_name_and_may_run_its_own_code_alone(
         def to_html(self):
             return "<p>seen</p>"
 
-    def attention_view(translator, sentence):
-        assert (translator, sentence) == (models["mine"].translator, "dogs")
+    def attention_view(translator, sentence, translation):
+        assert translator is models["mine"].translator
+        assert translation in (None, "Hunde")
+        if sentence != "dogs":
+            raise ra.InputError("too\nlong")
         return View()
 
     monkeypatch.setattr(
@@ -197,6 +200,18 @@ def test_view_is_kept_under_a_name_and_may_run_its_own_code_alone(
         assert "default-src 'none'" in policy
         assert "frame-ancestors 'self'" in policy
         assert client.get(f"{path}x").status_code == 404
+        for body, status in (
+            ({"sentence": "dogs", "translation": "Hunde"}, 200),
+            ({"sentence": "dogs", "translation": 1}, 400),
+            ({"sentence": "cats"}, 400),
+        ):
+            answer = client.post(
+                "/api/models/mine/view",
+                json=body,
+                headers={"Authorization": "Bearer x"},
+            )
+            assert answer.status_code == status
+        assert answer.json() == {"error": "too long"}
 
 
 def test_view_of_the_package(client):

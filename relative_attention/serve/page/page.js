@@ -260,6 +260,7 @@ async function showAlternatives(button) {
 
 // Puts a translation in the place of the one that is shown.
 function take(row, found) {
+  closeView();
   const others = state.results[row].filter(({ text }) => text !== found.text);
   state.results[row] = [found, ...others];
   closeAlternatives();
@@ -321,6 +322,7 @@ async function showView() {
   try {
     const answer = await ask("view", modelPath("/api/models", "/view"), {
       sentence: state.lines[state.chosen],
+      translation: state.results[state.chosen][0].text,
     });
     if (answer === null) return;
     $("view").src = $("view-link").href = answer.path;
