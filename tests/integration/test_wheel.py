@@ -51,3 +51,6 @@ def test_recipes_and_types_are_in_the_package_that_is_built(tmp_path):
     package = tmp_path / "relative_attention"
     assert (package / "py.typed").is_file()
     assert (package / "__init__.pyi").is_file()
+    # What the server's page consists of.
+    page = {path.name for path in (package / "serve" / "page").iterdir()}
+    assert page == {"index.html", "page.css", "page.js", "icon.svg"}
