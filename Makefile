@@ -4,7 +4,7 @@ VENV ?= .venv
 # Each file's tests stay together, as they share what is made for them.
 PARALLEL ?= --numprocesses auto --maxprocesses 4 --dist loadfile --durations 10
 
-.PHONY: demo test test-all test-rest test-backends lint docs dist clean
+.PHONY: demo test test-all test-rest test-backends test-load lint docs dist clean
 
 demo: $(VENV)/.demo
 	$(VENV)/bin/relative-attention demo --output runs/demo
@@ -31,6 +31,11 @@ test-backends: $(VENV)/.test $(VENV)/.backends
 	KERAS_BACKEND=jax $(VENV)/bin/python -m pytest --first-case \
 		tests/ops tests/layers
 	$(VENV)/bin/python -m pytest -m "" tests/test_backends.py
+
+# How many requests the server bears, and at what cost; quarter of an hour.
+test-load: $(VENV)/.test
+	$(VENV)/bin/python -m benchmarks.serving.load \
+		multi30k_en_de_tiny_relative --check
 
 lint: $(VENV)/.lint
 	$(VENV)/bin/ruff check .

@@ -35,6 +35,7 @@ CTRANSLATE2 = ["ctranslate2>=4.8.5"]
 DOCS = ["pdoc>=16.0"]
 # Debian's Chromium is driven by it; no browser of its own is needed.
 BROWSER = ["playwright>=1.65"]
+SERVE = ["prometheus-client>=0.26", "starlette>=1.10", "uvicorn>=0.54"]
 SERVING = ["tensorflow-serving-api>=2.21"]
 # The second is imported by the first, which does not ask for it.
 WMT = ["tensorflow-datasets>=4.9.10", "importlib_resources>=7.1"]
@@ -42,6 +43,7 @@ TEST = [
     "ipykernel>=7.4",
     "nbclient>=0.11",
     "nbformat>=5.11",
+    "httpx2>=2.16",
     "pytest>=9.2",
     "pytest-xdist>=3.8",
     "setuptools>=77",
@@ -73,6 +75,7 @@ setuptools.setup(
     package_data={
         "relative_attention": ["py.typed", "*.pyi"],
         "relative_attention.plot": ["page/*"],
+        "relative_attention.serve": ["page/*"],
     },
     cmdclass={"build_py": BuildWithZoo},
     python_requires=">=3.11",
@@ -96,8 +99,16 @@ setuptools.setup(
         "demo": DEMO,
         "docs": DOCS,
         "plot": ["matplotlib>=3.11"],
+        "serve": SERVE,
         "serving": SERVING,
-        "test": TEST + BROWSER + DEMO + CTRANSLATE2 + DOCS + SERVING + WMT,
+        "test": TEST
+        + BROWSER
+        + DEMO
+        + CTRANSLATE2
+        + DOCS
+        + SERVE
+        + SERVING
+        + WMT,
         "wmt": WMT,
         "backends": BACKENDS,
         "lint": LINT,

@@ -20,6 +20,7 @@ from relative_attention.cli import export
 from relative_attention.cli import list_models
 from relative_attention.cli import plot
 from relative_attention.cli import score
+from relative_attention.cli import serve
 from relative_attention.cli import study
 from relative_attention.cli import train
 from relative_attention.cli import translate
@@ -42,6 +43,7 @@ _COMMANDS = (
     evaluate,
     plot,
     export,
+    serve,
     convert,
     benchmark,
     list_models,

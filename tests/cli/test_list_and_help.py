@@ -24,6 +24,7 @@ COMMANDS = (
     "evaluate",
     "plot",
     "export",
+    "serve",
     "convert tensor2tensor",
     "convert opennmt-tf",
     "benchmark",

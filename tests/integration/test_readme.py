@@ -49,8 +49,9 @@ BRIEF = [
     "decoding.max_extra_length=5",
 ]
 # Commands that need what only their users have: a corpus of the internet, a
-# checkpoint of another system. They are parsed, with what they name.
-PARSED = ("data", "convert", "study")
+# checkpoint of another system; or that end when they are told to. They are
+# parsed, with what they name.
+PARSED = ("data", "convert", "study", "serve")
 
 
 def run(words):

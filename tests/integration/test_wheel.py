@@ -58,3 +58,6 @@ def test_recipes_and_types_are_in_the_package_that_is_built(tmp_path):
     assert sorted(parts) == sorted(
         file.name for file in (tmp_path / page).iterdir()
     )
+    # What the server's page consists of.
+    page = {path.name for path in (package / "serve" / "page").iterdir()}
+    assert page == {"index.html", "page.css", "page.js", "icon.svg"}

@@ -1,0 +1,313 @@
+"""How many sentences a second the server translates, beside a `Translator`.
+
+The program starts a server, as `relative-attention serve` does, and a process
+with a `Translator` of the same model, and lets both translate the same text in
+turns: the `Translator` in batches of `--batch` sentences in the order of the
+text, and one by one; the server with so many clients at a time as `--clients`
+says, each of which sends one sentence, waits for the answer and sends the
+next. One client, and the `Translator` one by one, take the first `--single`
+sentences alone. From the root of a checkout:
+
+    python -m benchmarks.serving.load MODEL --source test.en
+
+All of it runs on this machine, clients too, which take some of the time of its
+processors. At the end so many requests are sent as `--memory` says, and what
+memory the server has gained between these two counts is reported.
+"""
+
+import argparse
+import json
+import pathlib
+import statistics
+import sys
+import tempfile
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
+
+from benchmarks.decoding.prepared_engines import read_sentences
+from benchmarks.harness.command import make_parser
+from benchmarks.harness.command import positive_int
+from benchmarks.harness.command import run_benchmark
+from benchmarks.harness.engine import Engine
+from benchmarks.harness.engine import engine_command
+from benchmarks.harness.engine import running_engines
+from benchmarks.harness.progress import show_progress
+from benchmarks.harness.results import Result
+from benchmarks.harness.results import Row
+from benchmarks.harness.round_robin import round_robin
+from benchmarks.harness.spread import median
+from benchmarks.harness.spread import ratios
+from benchmarks.harness.spread import spread
+from benchmarks.harness.tables import markdown_table
+from benchmarks.serving.captions import made_up_captions
+from benchmarks.serving.clients import ask_server
+from benchmarks.serving.server_process import MODEL
+from benchmarks.serving.server_process import ServerProcess
+from benchmarks.serving.server_process import running_server
+
+# Who works, and in batches of how many, or for how many clients.
+Case = tuple[str, int]
+Turn = dict[str, Any]
+
+TRANSLATOR = "Translator"
+SERVER = "server"
+# What the server is held to: the part of the translator's rate with many
+# clients, milliseconds over its time with one, bytes gained over the requests.
+LEAST_RATIO = 0.9
+MOST_MILLISECONDS = 10.0
+MOST_BYTES = 20_000_000
+
+
+def parse_arguments(
+    arguments: Sequence[str] | None,
+) -> tuple[argparse.ArgumentParser, argparse.Namespace]:
+    """Returns the parser and the options that it read."""
+    parser = make_parser(
+        "serving.load", __doc__, "multi30k_en_de_tiny_relative --check"
+    )
+    add = parser.add_argument
+    add("model", help="a model directory, or a name of the zoo")
+    add("--source", metavar="FILE", help="default: captions that are made up")
+    add("--sentences", type=positive_int, default=1000)
+    add("--single", type=positive_int, default=100)
+    add("--clients", type=positive_int, nargs="+", default=[1, 8, 64])
+    add("--batch", type=positive_int, default=64)
+    add("--rounds", type=positive_int, default=3)
+    add(
+        "--memory",
+        type=int,
+        nargs=2,
+        metavar=("FROM", "TO"),
+        default=[2000, 20_000],
+        help="requests between which memory is compared; `0 0` leaves it out",
+    )
+    add(
+        "--check",
+        action="store_true",
+        help="end with an error where the server is too slow, or grows: below "
+        f"{LEAST_RATIO} of the translator with most clients, more than "
+        f"{MOST_MILLISECONDS:g} ms over it with one, or "
+        f"{MOST_BYTES / 1e6:g} MB",
+    )
+    return parser, parser.parse_args(arguments)
+
+
+def measure(options: argparse.Namespace) -> list[Row]:
+    """Lets server and translator translate the text, in turns.
+
+    Args:
+        options: The options of the command.
+
+    Returns:
+        A list of a row for each case, and one for the memory.
+
+    Raises:
+        InputError: If the text cannot be read.
+    """
+    if options.source is None:
+        lines = made_up_captions(options.sentences)
+    else:
+        lines = read_sentences(options.source, options.sentences)
+    model = options.model
+    if pathlib.Path(model).exists():
+        model = str(pathlib.Path(model).resolve())
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        path = folder / "sentences.json"
+        path.write_text(json.dumps(lines))
+        command = engine_command(
+            "benchmarks.serving.translator_engine",
+            {"model": model, "sentences": str(path)},
+        )
+        quiet = {"TF_CPP_MIN_LOG_LEVEL": "2"}
+        with (
+            running_server(model, folder / "server.log") as server,
+            running_engines({TRANSLATOR: command}, folder, quiet) as engines,
+        ):
+            rows = _rows(
+                _take_turns(server, engines[TRANSLATOR], lines, options),
+                options.batch,
+            )
+            engines[TRANSLATOR].finish()
+            if options.memory[1]:
+                rows.append(_memory(server, lines, options))
+    return rows
+
+
+def _take_turns(
+    server: ServerProcess,
+    translator: Engine,
+    lines: Sequence[str],
+    options: argparse.Namespace,
+) -> dict[Case, list[Turn]]:
+    """Returns the turns of each case."""
+    cases = [(TRANSLATOR, size) for size in (1, options.batch)]
+    cases += [(SERVER, number) for number in options.clients]
+
+    def turn(case: Case) -> Turn:
+        name, size = case
+        count = min(options.single, len(lines)) if size == 1 else len(lines)
+        if name == SERVER:
+            load = ask_server(server.port, MODEL, lines[:count], size)
+            seconds, latencies = load.seconds, load.latencies
+            translations = load.translations
+        else:
+            order = {"num_sentences": count, "batch_size": size}
+            found = translator.take_turn(json.dumps(order))
+            seconds, latencies = sum(found["seconds"]), found["seconds"]
+            translations = found["translations"]
+        return {
+            "speed": count / seconds,
+            "latencies": latencies,
+            "translations": translations,
+        }
+
+    return round_robin(cases, turn, options.rounds)
+
+
+def _rows(turns: Mapping[Case, Sequence[Turn]], batch: int) -> list[Row]:
+    """Returns a row for each case."""
+    rows = []
+    for (name, size), found in turns.items():
+        base = turns[TRANSLATOR, 1 if size == 1 else batch]
+        speeds = [turn["speed"] for turn in found]
+        row: Row = {
+            "who": name,
+            "size": size,
+            "sentences": len(found[0]["translations"]),
+            "sentences_per_second": speeds,
+            "ratio_to_translator": ratios(
+                speeds, [turn["speed"] for turn in base]
+            ),
+            "p50_ms": [_percentile(turn["latencies"], 50) for turn in found],
+            "p99_ms": [_percentile(turn["latencies"], 99) for turn in found],
+            "same_as_translator": _count_same(found[0], base[0]),
+        }
+        if (name, size) == (SERVER, 1):
+            row["ms_over_translator"] = [
+                _milliseconds_over(ours, theirs)
+                for ours, theirs in zip(found, base, strict=True)
+            ]
+        rows.append(row)
+    return rows
+
+
+def _percentile(seconds: Sequence[float], percent: int) -> float:
+    """Returns milliseconds that so many percent took at most."""
+    ordered = sorted(seconds)
+    place = -(-len(ordered) * percent // 100) - 1
+    return 1000 * ordered[max(place, 0)]
+
+
+def _milliseconds_over(ours: Turn, theirs: Turn) -> float:
+    """Returns the median, over sentences, of what one took longer."""
+    return 1000 * statistics.median(
+        mine - other
+        for mine, other in zip(ours["latencies"], theirs["latencies"])
+    )
+
+
+def _count_same(turn: Turn, other: Turn) -> int:
+    """Returns how many translations of two turns are the same."""
+    return sum(map(str.__eq__, turn["translations"], other["translations"]))
+
+
+def _memory(
+    server: ServerProcess, lines: Sequence[str], options: argparse.Namespace
+) -> Row:
+    """Returns the memory of the server after so many more requests."""
+    clients = max(options.clients)
+    memory, num_sent = [], 0
+    for count in options.memory:
+        while num_sent < count:
+            show_progress(f"memory: {num_sent:,} requests")
+            part = list(lines[: count - num_sent])
+            ask_server(server.port, MODEL, part, clients)
+            num_sent += len(part)
+        memory.append(server.memory())
+    show_progress()
+    return {
+        "who": "memory",
+        "requests": list(options.memory),
+        "bytes": memory,
+    }
+
+
+def describe(result: Result) -> str:
+    """Returns the table of all rows."""
+    header = [
+        "",
+        "sentences/s",
+        "ratio to Translator",
+        "p50 ms",
+        "p99 ms",
+        "same",
+    ]
+    cells = [
+        [
+            _name(row),
+            spread(row["sentences_per_second"], digits=1),
+            spread(row["ratio_to_translator"]),
+            f"{median(row['p50_ms']):,.0f}",
+            f"{median(row['p99_ms']):,.0f}",
+            f"{row['same_as_translator']:,} of {row['sentences']:,}",
+        ]
+        for row in result.rows
+        if row["who"] != "memory"
+    ]
+    lines = [markdown_table(header, cells), ""]
+    for row in result.rows:
+        if "ms_over_translator" in row:
+            lines.append(
+                "One client waits "
+                f"{spread(row['ms_over_translator'], digits=1)} ms longer "
+                "than the model takes."
+            )
+        if row["who"] == "memory":
+            gained = (row["bytes"][1] - row["bytes"][0]) / 1e6
+            first, last = row["requests"]
+            lines.append(
+                f"From request {first:,} to {last:,} the server gained "
+                f"{gained:,.1f} MB."
+            )
+    lines.append(f"Median of {result.options['rounds']} rounds.")
+    return "\n".join(lines)
+
+
+def _name(row: Row) -> str:
+    size = row["size"]
+    if row["who"] == SERVER:
+        return f"server, {size} client{'s' if size > 1 else ''}"
+    return "Translator, one by one" if size == 1 else f"Translator, {size}"
+
+
+def misses(rows: Sequence[Row]) -> list[str]:
+    """Returns what the server does worse than it is held to."""
+    found = []
+    served = [row for row in rows if row["who"] == SERVER]
+    most = max(served, key=lambda row: row["size"])
+    ratio = median(most["ratio_to_translator"])
+    if ratio < LEAST_RATIO:
+        found.append(f"{_name(most)}: {ratio:.2f} of the translator's rate")
+    for row in rows:
+        over = median(row.get("ms_over_translator", 0.0))
+        if over > MOST_MILLISECONDS:
+            found.append(f"one client: {over:.1f} ms over the translator")
+        if row["who"] == "memory":
+            gained = row["bytes"][1] - row["bytes"][0]
+            if gained > MOST_BYTES:
+                found.append(f"memory: {gained / 1e6:.1f} MB more")
+    return found
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs the benchmark that the module describes."""
+    parser, options = parse_arguments(arguments)
+    result = run_benchmark(parser, options, arguments, measure, describe)
+    if options.check and (found := misses(result.rows)):
+        sys.exit(f"error: {'; '.join(found)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,82 @@
+"""The benchmark of the server, at a tiny size."""
+
+import pytest
+
+from benchmarks.serving import load
+from benchmarks.serving.captions import made_up_captions
+
+pytestmark = pytest.mark.only_on("tensorflow", reason="graphs of TensorFlow")
+
+
+def row(who, size, **more):
+    return {"who": who, "size": size, "ratio_to_translator": [1.0], **more}
+
+
+def test_captions_differ_in_length_and_are_always_the_same():
+    captions = made_up_captions(500)
+    assert captions == made_up_captions(500)
+    lengths = {len(caption.split()) for caption in captions}
+    assert min(lengths) <= 5 and max(lengths) >= 20
+
+
+def test_percentiles():
+    seconds = [n / 1000 for n in range(1, 101)]
+    assert load._percentile(seconds, 50) == pytest.approx(50)
+    assert load._percentile(seconds, 99) == pytest.approx(99)
+    assert load._percentile([0.002], 99) == pytest.approx(2)
+
+
+def test_one_client_is_held_against_the_same_sentences():
+    def turn(*latencies):
+        return {
+            "speed": 1.0,
+            "latencies": latencies,
+            "translations": ["a", "b"],
+        }
+
+    rows = load._rows(
+        {
+            ("Translator", 1): [turn(0.1, 0.5)],
+            ("Translator", 4): [turn(0.3)],
+            ("server", 1): [turn(0.102, 0.504)],
+        },
+        batch=4,
+    )
+    assert rows[2]["ms_over_translator"] == [pytest.approx(3)]
+    assert rows[2]["same_as_translator"] == 2
+
+
+def test_what_is_too_slow_is_named():
+    good = [
+        row("Translator", 64),
+        row("server", 1, ms_over_translator=[9.0]),
+        row("server", 64, ratio_to_translator=[0.91]),
+        {"who": "memory", "requests": [1, 2], "bytes": [0, 19_000_000]},
+    ]
+    assert load.misses(good) == []
+    bad = [
+        row("Translator", 64),
+        row("server", 1, ms_over_translator=[11.0]),
+        row("server", 64, ratio_to_translator=[0.89]),
+        {"who": "memory", "requests": [1, 2], "bytes": [0, 21_000_000]},
+    ]
+    assert len(load.misses(bad)) == 3
+
+
+@pytest.mark.large
+def test_load_of_a_tiny_model(run_command, model_folder):
+    result, output = run_command(
+        "serving.load",
+        model_folder,
+        *("--sentences", 20, "--single", 3, "--clients", 1, 4),
+        *("--rounds", 1, "--memory", 10, 20),
+    )
+    assert [r["who"] for r in result.rows] == [
+        *["Translator"] * 2,
+        *["server"] * 2,
+        "memory",
+    ]
+    for found in result.rows[:-1]:
+        assert found["same_as_translator"] == found["sentences"]
+        assert found["sentences_per_second"][0] > 0
+    assert "| server, 4 clients" in output and "MB." in output

@@ -1,0 +1,11 @@
+"""The guide of the server, `docs/serve.md`."""
+
+from tests.integration.readme_blocks import ROOT
+from tests.integration.readme_blocks import blocks
+
+GUIDE = (ROOT / "docs" / "serve.md").read_text("utf-8")
+
+
+def guide_blocks():
+    """Language and text of every block, see `blocks`."""
+    return blocks(GUIDE)

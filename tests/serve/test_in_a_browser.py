@@ -1,0 +1,181 @@
+"""The page, used as people use it, in Chromium."""
+
+import pytest
+
+import relative_attention as ra
+from tests.serve.client import server_process
+
+pytestmark = pytest.mark.large
+MODEL = "multi30k_en_de_tiny_relative"
+
+
+@pytest.fixture(scope="module")
+def server():
+    with server_process(MODEL) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def translator():
+    return ra.load_translator(MODEL)
+
+
+@pytest.fixture
+def open_page(browser):
+    """Opens a page, on which nothing may be said in the console."""
+    contexts, said = [], []
+
+    def open_page(url, **settings):
+        context = browser.new_context(**settings)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("console", lambda message: said.append(message.text))
+        page.on("pageerror", lambda error: said.append(str(error)))
+        page.goto(url)
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert not said
+
+
+def expect(locator):
+    from playwright.sync_api import expect
+
+    # A busy machine may take long for a translation.
+    expect.set_options(timeout=30_000)
+    return expect(locator)
+
+
+def test_typed_text_is_translated(open_page, server, translator):
+    page = open_page(server.url)
+    page.get_by_role("textbox", name="Text").press_sequentially(
+        "Two red dogs run.", delay=20
+    )
+    (expected,) = translator.search(["Two red dogs run."], translator.num_beams)
+    target = page.locator("#target")
+    expect(target).to_have_text(expected[0].text)
+    best = page.locator("#best-list .text")
+    expect(best).to_have_text([result.text for result in expected])
+    page.get_by_role("textbox", name="Text").press_sequentially("\n\ndogs")
+    expect(page.locator("#target p")).to_have_count(3)
+    page.get_by_role("button", name="Clear").click()
+    expect(target).to_have_text("")
+    expect(page.locator("#best")).to_be_hidden()
+
+
+def test_stale_answers_are_dropped(open_page, server, translator):
+    page = open_page(server.url)
+    waiting = []
+
+    def hold_first(route):
+        if not waiting:
+            waiting.append(route)
+            return
+        route.continue_()
+
+    page.route("**/*:predict", hold_first)
+    source = page.get_by_role("textbox", name="Text")
+    source.fill("A man rides a bike.")
+    while not waiting:
+        page.wait_for_timeout(20)
+    source.fill("Two red dogs run.")
+    expected = translator.translate(["Two red dogs run."])[0]
+    expect(page.locator("#target")).to_have_text(expected)
+    # The first answer comes last: its request was cancelled.
+    waiting[0].continue_()
+    page.wait_for_timeout(300)
+    expect(page.locator("#target")).to_have_text(expected)
+
+
+def test_other_ways_to_go_on_by_keyboard_alone(open_page, server):
+    page = open_page(server.url)
+    source = page.get_by_role("textbox", name="Text")
+    expect(source).to_be_focused()
+    page.keyboard.type("A man rides a bike.")
+    words = page.locator("#target .word")
+    expect(words.first).to_be_visible()
+    while page.evaluate("document.activeElement.className") != "word":
+        page.keyboard.press("Tab")
+    page.keyboard.press("ArrowRight")
+    expect(words.nth(1)).to_be_focused()
+    page.keyboard.press("Home")
+    expect(words.first).to_be_focused()
+    page.keyboard.press("Enter")
+    found = page.locator("#alternatives-list button")
+    expect(found.nth(1)).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.locator("#alternatives")).to_be_hidden()
+    expect(words.first).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(found.nth(1)).to_be_visible()
+    text = " ".join(found.nth(1).inner_text().split())
+    found.nth(1).focus()
+    page.keyboard.press("Enter")
+    expect(page.locator("#target")).to_have_text(text)
+    expect(page.locator("#alternatives")).to_be_hidden()
+
+
+def test_bleu_against_a_reference(open_page, server, translator):
+    page = open_page(server.url)
+    page.get_by_role("textbox", name="Text").fill("Two red dogs run.")
+    page.get_by_role("textbox", name="Reference").fill(
+        translator.translate(["Two red dogs run."])[0]
+    )
+    expect(page.locator("#bleu")).to_have_text("BLEU 100.0")
+    page.get_by_role("textbox", name="Reference").fill("a\nb")
+    expect(page.locator("#signature")).to_contain_text("has 2 lines")
+
+
+def test_text_is_shown_as_text(open_page, server):
+    page = open_page(server.url)
+    markup = "<img src=x onerror=alert(1)><b>dogs</b>"
+    page.get_by_role("textbox", name="Text").fill(markup)
+    expect(page.locator("#target .word").first).to_be_visible()
+    page.get_by_role("textbox", name="Reference").fill(markup)
+    expect(page.locator("#bleu")).to_contain_text("BLEU")
+    assert page.locator("main img, main b").count() == 0
+
+
+def test_nothing_overflows_a_phone(open_page, server):
+    for scheme in ("light", "dark"):
+        page = open_page(
+            server.url,
+            viewport={"width": 360, "height": 700},
+            color_scheme=scheme,
+        )
+        page.get_by_role("textbox", name="Text").fill("A man rides " + "x" * 60)
+        expect(page.locator("#target .word").first).to_be_visible()
+        page.locator("#target .word").first.click()
+        expect(page.locator("#alternatives-list li").first).to_be_visible()
+        assert page.evaluate("document.documentElement.scrollWidth") <= 360
+
+
+def test_token_is_asked_for(browser, model_folder, tmp_path):
+    token = tmp_path / "token"
+    token.write_text("s3cret")
+    with server_process(model_folder, "--token-file", token) as server:
+        page = browser.new_page()
+        page.goto(server.url)
+        field = page.get_by_label("This server asks for a token")
+        expect(field).to_be_focused()
+        field.fill("wrong")
+        field.press("Enter")
+        expect(page.locator("#status")).to_contain_text("asks for its token")
+        field.fill("s3cret")
+        field.press("Enter")
+        expect(field).to_be_hidden()
+        page.get_by_role("textbox", name="Text").fill("dogs")
+        expect(page.locator("#target .word").first).to_be_visible()
+        page.close()
+
+
+def test_attention_in_a_frame_of_its_own(open_page, server):
+    page = open_page(server.url)
+    page.get_by_role("textbox", name="Text").fill("Two red dogs run.")
+    page.get_by_role("button", name="Show").click()
+    frame = page.frame_locator("#view")
+    expect(frame.locator("body")).to_contain_text("Hunde")
+    page.get_by_role("button", name="Hide").click()
+    expect(page.locator("#view")).to_be_hidden()

@@ -1,0 +1,109 @@
+"""Names of models, tokens, and the options of the command line."""
+
+import pytest
+
+import relative_attention as ra
+from relative_attention.serve import is_loopback
+from relative_attention.serve import named_models
+from relative_attention.serve import read_token
+
+
+def test_names_of_models(model_folder, tmp_path, monkeypatch):
+    monkeypatch.chdir(model_folder.parent)
+    zoo = "multi30k_en_de_tiny_relative"
+    given = [zoo, "mine", f"other={model_folder}", f"v2={zoo}"]
+    found = named_models(given)
+    assert list(found) == [zoo, "mine", "other", "v2"]
+    assert found["v2"] == found[zoo]
+    assert found["mine"].resolve() == model_folder
+    assert list(named_models(["mine/"])) == ["mine"]
+    assert list(named_models([f"{model_folder}/../mine"])) == ["mine"]
+
+
+def test_folder_with_the_sign_in_its_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a=b").mkdir()
+    with pytest.raises(ra.InputError, match="'a=b'.*NAME=PATH"):
+        named_models(["a=b"])
+    assert list(named_models(["c=a=b"])) == ["c"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["mine", "mine"], "Two models have the name 'mine'"),
+        (["a/b=mine"], "must be of letters"),
+        (["a:b=mine"], "must be of letters"),
+        (["=mine"], "must be of letters"),
+        (["nowhere"], "No model directory at nowhere"),
+        (["x=nowhere"], "No model directory at nowhere"),
+    ],
+)
+def test_names_that_are_wrong(arguments, message, model_folder, monkeypatch):
+    monkeypatch.chdir(model_folder.parent)
+    with pytest.raises(ra.InputError, match=message):
+        named_models(arguments)
+
+
+def test_token_of_a_file(tmp_path):
+    path = tmp_path / "token"
+    path.write_text("  s3cret-\u007e!\n")
+    assert read_token(path) == "s3cret-~!"
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"\n", b"two words", b"one\ntwo", b"\xc3\xa4", b"a\0b"]
+)
+def test_token_that_is_none(content, tmp_path):
+    path = tmp_path / "token"
+    path.write_bytes(content)
+    with pytest.raises(ra.InputError, match="--token-file must"):
+        read_token(path)
+    with pytest.raises(ra.InputError, match="must be a file"):
+        read_token(tmp_path / "none")
+
+
+def test_addresses_of_this_machine_alone():
+    for host in ("127.0.0.1", "localhost", "::1", "127.3.2.1"):
+        assert is_loopback(host)
+    for host in ("0.0.0.0", "::", "10.0.0.1", "example.org", ""):
+        assert not is_loopback(host)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--host", "0.0.0.0"], "--token-file, or --no-token"),
+        (["--host", "::"], "--token-file, or --no-token"),
+        (["--token-file", "none"], "must be a file with a token"),
+        (["--token-file", "x", "--no-token"], "contradict"),
+        (["--port", "65536"], "--port must be between"),
+        (["--port", "-1"], "--port must be between"),
+        (["--max-wait-ms", "nan"], "--max-wait-ms must be"),
+        (["--max-wait-ms", "-1"], "--max-wait-ms must be"),
+        (["--host", "192.0.2.1", "--no-token"], "Nothing can listen at"),
+        (["--host", "no.such.host.invalid", "--no-token"], "--host must be"),
+    ],
+)
+def test_options_that_are_wrong(run, model_folder, options, message):
+    status, out, err = run("serve", model_folder, *options)
+    assert (status, out) == (1, "")
+    assert message in err
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("option", ["--queue", "--max-batch", "--max-bytes"])
+def test_numbers_that_are_none(run, model_folder, option, capsys):
+    for number in ("0", "-1", "1.5", "x"):
+        with pytest.raises(SystemExit) as raised:
+            run("serve", model_folder, f"{option}={number}")
+        assert raised.value.code == 2
+
+
+def test_package_that_is_missing(run, model_folder, monkeypatch):
+    monkeypatch.setattr(
+        "relative_attention.cli.serve._PACKAGES", ("no_such_package",)
+    )
+    status, _, err = run("serve", model_folder)
+    assert status == 1
+    assert "no_such_package" in err and "'.[serve]'" in err
