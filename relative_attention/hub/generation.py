@@ -86,10 +86,10 @@ def _sampled(
     }
     if max_length is None:
         rows = preprocessor.source_rows(batch["encoder_text"])
-        # The end of sentence counts.
-        max_length = padded_length(
-            max(map(len, rows)) + 1 + task.max_extra_length
-        )
+        # As long for all sources that are padded to one length, so that they
+        # share what is compiled. An end of sentence counts.
+        longest = padded_length(max(map(len, rows)) + 1)
+        max_length = longest + task.max_extra_length
     # KerasHub counts the start, too.
     found = keras_hub.models.Seq2SeqLM.generate(
         task, batch, max_length + 1, stop_token_ids

@@ -4,7 +4,6 @@ KerasHub knows folders that `save_to_preset` filled, and handles of hubs. Here
 names of the zoo and folders of trained models are presets, too.
 """
 
-import json
 import pathlib
 from collections.abc import Callable
 from typing import TypeVar
@@ -65,11 +64,10 @@ def load_from_preset(
         OSError,
         TypeError,
         ValueError,
-        json.JSONDecodeError,
     ) as error:
         raise InputError(
             f"{preset} is damaged, or its files do not fit one another: "
-            f"{_first_line(error)}"
+            f"{_reason(error)}"
         ) from error
 
 
@@ -95,7 +93,12 @@ def _check_backbone(path: pathlib.Path) -> None:
         )
 
 
-def _first_line(error: Exception) -> str:
-    """Returns the first line of an error, without what Keras puts around."""
+def _reason(error: BaseException) -> str:
+    """Returns the first line of what an error began with.
+
+    Keras says of every class around it that it could not be made.
+    """
+    while (cause := error.__cause__ or error.__context__) is not None:
+        error = cause
     lines = str(error).strip().splitlines()
     return lines[0] if lines else type(error).__name__

@@ -119,7 +119,7 @@ class TranslationBackbone(keras_hub.models.Backbone):
             preset,
             lambda translator: cls._of(translator.model, load_weights, kwargs),
             lambda: super(TranslationBackbone, cls).from_preset(
-                preset, load_weights=load_weights, **kwargs
+                str(preset), load_weights=load_weights, **kwargs
             ),
         )
 

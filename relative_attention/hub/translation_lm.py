@@ -309,7 +309,8 @@ class TranslationLM(TrainableModel, keras_hub.models.Seq2SeqLM):
             batch_size=rows,
             sample_weight=sample_weight,
             validation_data=validation_data,
-            **kwargs,
+            # KerasHub makes data sets of all, whose order is their own.
+            **{"shuffle": False, **kwargs},
         )
 
     def evaluate(

@@ -106,7 +106,7 @@ class TranslationPreprocessor(keras_hub.models.Seq2SeqLMPreprocessor):
             preset,
             lambda translator: cls.from_translator(translator, **kwargs),
             lambda: super(TranslationPreprocessor, cls).from_preset(
-                preset, **kwargs
+                str(preset), **kwargs
             ),
         )
 

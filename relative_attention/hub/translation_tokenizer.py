@@ -82,7 +82,7 @@ class TranslationTokenizer(keras_hub.tokenizers.SentencePieceTokenizer):
                 **kwargs,
             ),
             lambda: super(TranslationTokenizer, cls).from_preset(
-                preset, config_file=config_file, **kwargs
+                str(preset), config_file=config_file, **kwargs
             ),
         )
 
