@@ -221,8 +221,7 @@ class TranslationPreprocessor(keras_hub.models.Seq2SeqLMPreprocessor):
             encoder_sequence_length or self.encoder_sequence_length,
         )
         starts = [
-            [self.start_token_id, *row]
-            for row in rows_of(self.tokenizer, prefixes)
+            [self.start_token_id, *row] for row in self.tokenizer.rows(prefixes)
         ]
         longest = max(map(len, starts), default=0)
         length = (
@@ -246,7 +245,7 @@ class TranslationPreprocessor(keras_hub.models.Seq2SeqLMPreprocessor):
         Args:
             sources: list or array of strings.
         """
-        return rows_of(self.source_tokenizer or self.tokenizer, sources)
+        return (self.source_tokenizer or self.tokenizer).rows(sources)
 
     def generate_postprocess(self, x: dict[str, Any]) -> list[str]:
         """Returns the texts of what was generated, up to their ends.
@@ -260,6 +259,7 @@ class TranslationPreprocessor(keras_hub.models.Seq2SeqLMPreprocessor):
             for name in ("token_ids", "padding_mask")
         )
         texts = self.tokenizer.vocabulary.decode((ids * mask)[:, 1:])
+        # A translation is a line, as of `Translator`.
         return [text.replace("\n", " ") for text in texts]
 
     # === Config ===
@@ -290,19 +290,6 @@ class TranslationPreprocessor(keras_hub.models.Seq2SeqLMPreprocessor):
                 ),
             }
         return super().from_config(dict(config))
-
-
-def rows_of(tokenizer: TranslationTokenizer, texts: Any) -> list[list[int]]:
-    """Returns the ids of texts, without an end of sentence.
-
-    Args:
-        tokenizer: `TranslationTokenizer`.
-        texts: list or array of strings.
-    """
-    return tokenizer.vocabulary.encode(
-        text.decode() if isinstance(text, bytes) else str(text)
-        for text in np.asarray(texts, object).ravel()
-    )
 
 
 def _texts(x: Any, y: Any) -> tuple[Any, Any]:

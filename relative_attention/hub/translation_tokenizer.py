@@ -6,6 +6,7 @@ from typing import Self
 
 import keras
 import keras_hub
+import numpy as np
 
 from relative_attention.data import Vocabulary
 from relative_attention.errors import InputError
@@ -46,7 +47,7 @@ class TranslationTokenizer(keras_hub.tokenizers.SentencePieceTokenizer):
     backbone_cls = TranslationBackbone
 
     def __init__(self, proto: bytes | str | None = None, **kwargs: Any) -> None:
-        self.vocabulary: Vocabulary | None = None
+        self.vocabulary: Any = None
         self._special_token_attrs = ["end_token", "pad_token"]
         self.end_token = self.pad_token = None
         self.end_token_id = Vocabulary.end_id
@@ -125,6 +126,18 @@ class TranslationTokenizer(keras_hub.tokenizers.SentencePieceTokenizer):
         super().set_proto(proto)
         if self.vocabulary is None and self.proto is not None:
             self.vocabulary = Vocabulary(self.proto)
+
+    def rows(self, texts: Any) -> list[list[int]]:
+        """Returns the ids of texts, outside of graphs.
+
+        Args:
+            texts: list or array of strings.
+        """
+        self._check_vocabulary()
+        return self.vocabulary.encode(
+            text.decode() if isinstance(text, bytes) else str(text)
+            for text in np.asarray(texts, object).ravel()
+        )
 
     def _update_special_token_ids(self) -> None:
         # They are told by their ids, whatever their pieces are called.

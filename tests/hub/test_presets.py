@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 
+import keras
 import keras_hub
 import numpy as np
 import pytest
@@ -90,6 +91,11 @@ def test_preset_loads_in_a_new_process(preset, joint):
 
 @pytest.mark.large
 def test_keras_file_loads_in_a_new_process(joint, tmp_path):
+    joint.compile(sampler="greedy")
+    joint.save(tmp_path / "sampled.keras")
+    loaded = keras.models.load_model(tmp_path / "sampled.keras")
+    assert isinstance(loaded.sampler, keras_hub.samplers.GreedySampler)
+    joint.compile()
     joint.save(tmp_path / "task.keras")
     script = (
         "import sys, json, keras, relative_attention\n"
