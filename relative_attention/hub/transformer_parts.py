@@ -30,16 +30,15 @@ def transformer_inputs(inputs: dict[str, Tensor]) -> dict[str, Tensor]:
     Returns:
         Dict of `"source_token_ids"` and `"target_token_ids"`.
     """
-    return {
-        name: inputs[f"{side}_token_ids"]
-        * ops.cast(
-            inputs[f"{side}_padding_mask"], inputs[f"{side}_token_ids"].dtype
-        )
-        for name, side in (
-            ("source_token_ids", "encoder"),
-            ("target_token_ids", "decoder"),
-        )
-    }
+    ids = {}
+    for name, side in (
+        ("source_token_ids", "encoder"),
+        ("target_token_ids", "decoder"),
+    ):
+        given = ops.convert_to_tensor(inputs[f"{side}_token_ids"])
+        mask = ops.cast(inputs[f"{side}_padding_mask"], given.dtype)
+        ids[name] = ops.multiply(given, mask)
+    return ids
 
 
 class HiddenStates(keras.layers.Layer):
@@ -82,6 +81,18 @@ class HiddenStates(keras.layers.Layer):
             ),
         }
 
+    def compute_output_spec(
+        self, inputs: dict[str, Tensor], training: bool | None = None
+    ) -> dict[str, keras.KerasTensor]:
+        # Not traced: JAX cannot compare lengths that it does not know.
+        width = self.transformer.config.hidden_dim
+        return {
+            f"{side}_sequence_output": keras.KerasTensor(
+                (*inputs[f"{side}_token_ids"].shape, width), self.compute_dtype
+            )
+            for side in ("encoder", "decoder")
+        }
+
 
 class Logits(keras.layers.Layer):
     """The logits of the decoder's outputs.
@@ -109,3 +120,7 @@ class Logits(keras.layers.Layer):
 
     def call(self, inputs: Tensor) -> Tensor:
         return self.transformer.logits(inputs)
+
+    def compute_output_spec(self, inputs: Tensor) -> keras.KerasTensor:
+        size = self.transformer.config.vocabulary_size
+        return keras.KerasTensor((*inputs.shape[:-1], size), self.compute_dtype)

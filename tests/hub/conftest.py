@@ -8,7 +8,10 @@ from tests.hub.tiny_tasks import make_translator
 ZOO_NAME = "multi30k_en_de_tiny_relative"
 
 
-@pytest.fixture(scope="session", params=["joint", "separate"])
+@pytest.fixture(
+    scope="session",
+    params=["joint", pytest.param("separate", marks=pytest.mark.large)],
+)
 def translator(request):
     return make_translator(separate=request.param == "separate")
 

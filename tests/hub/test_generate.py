@@ -113,6 +113,7 @@ def test_inputs_may_be_data_sets(joint):
     assert joint.generate(tf.constant(SOURCES[1])) == expected[1]
 
 
+@pytest.mark.large
 def test_translation_goes_on_from_what_is_given(joint):
     sources, starts = SOURCES[:3], ["the red", "", "a man"]
     expected = joint.translator.translate(sources, target_prefixes=starts)
@@ -132,6 +133,7 @@ def test_longest_length_is_kept(joint):
     assert joint.generate(SOURCES) != expected
 
 
+@pytest.mark.large
 def test_ids_alone_are_generated_without_a_preprocessor(joint):
     task = ra.hub.TranslationLM(joint.backbone, num_beams=3)
     ((inputs, _),) = id_batches(make_translator(), len(SOURCES))
@@ -155,6 +157,7 @@ def test_ids_alone_are_generated_without_a_preprocessor(joint):
 # === Samplers of KerasHub ===
 
 
+@pytest.mark.large
 def test_greedy_sampler_is_a_search_with_one_beam(in_joint):
     sentences = ["a man rides the bike", "", "dogs"]
     translator = in_joint.translator

@@ -115,6 +115,7 @@ def test_settings_may_be_given_when_loading(preset):
     assert bare.preprocessor is None
 
 
+@pytest.mark.large
 def test_preset_of_a_backbone_and_a_tokenizer_is_enough(joint, tmp_path):
     joint.backbone.save_to_preset(tmp_path)
     joint.preprocessor.tokenizer.save_to_preset(tmp_path)
