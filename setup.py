@@ -40,6 +40,8 @@ SERVING = ["tensorflow-serving-api>=2.21"]
 # The second is imported by the first, which does not ask for it.
 WMT = ["tensorflow-datasets>=4.9.10", "importlib_resources>=7.1"]
 TEST = [
+    # KerasHub's own tests of a model import it.
+    "grain>=0.2.18",
     "ipykernel>=7.4",
     "nbclient>=0.11",
     "nbformat>=5.11",

@@ -81,7 +81,7 @@ _PACKAGE_OF = {
 }
 
 # Packages whose names stay in them, as `plot.curve_figure`.
-_PACKAGES = ("plot",)
+_PACKAGES = ("hub", "plot")
 
 __all__ = ["__version__", *_PACKAGE_OF, *_PACKAGES]
 

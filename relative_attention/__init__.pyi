@@ -1,5 +1,6 @@
 """What `__init__.py` gives on demand, for editors and type checkers."""
 
+from relative_attention import hub as hub
 from relative_attention import plot as plot
 from relative_attention.convert import load_opennmt_tf as load_opennmt_tf
 from relative_attention.convert import load_tensor2tensor as load_tensor2tensor

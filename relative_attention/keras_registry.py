@@ -20,6 +20,12 @@ PACKAGE = "relative_attention"
 
 # Every class with `register_keras_serializable`, by the package it is in.
 _CLASSES = {
+    "hub": (
+        "translation_backbone.TranslationBackbone",
+        "translation_lm.TranslationLM",
+        "translation_preprocessor.TranslationPreprocessor",
+        "translation_tokenizer.TranslationTokenizer",
+    ),
     "layers": (
         "cross_attention.CrossAttention",
         "dropout.Dropout",
@@ -95,6 +101,16 @@ class _StandIn:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self._resolve()(*args, **kwargs)
+
+    def __eq__(self, other: object) -> bool:
+        # KerasHub compares the class that a preset names with those it knows,
+        # which `issubclass` has brought by then.
+        if isinstance(other, type):
+            return f"{other.__module__}.{other.__name__}" == self._path
+        return isinstance(other, _StandIn) and other._path == self._path
+
+    def __hash__(self) -> int:
+        return hash(self._path)
 
     def __repr__(self) -> str:
         return f"<class '{self._path}', not imported yet>"

@@ -27,6 +27,7 @@ _OPTIONS_OF = {
         "warmup",
     ),
     "ctranslate2": ("quantization",),
+    "keras_hub": ("num_beams", "length_penalty"),
     "model": ("num_beams", "length_penalty", "dtype"),
 }
 
@@ -37,8 +38,8 @@ def add_parser(subparsers: Subparsers) -> None:
         subparsers,
         "export",
         _run,
-        "write a model for TensorFlow Serving or CTranslate2, or a smaller "
-        "model directory",
+        "write a model for TensorFlow Serving, CTranslate2 or KerasHub, or a "
+        "smaller model directory",
         "relative-attention export runs/my_model --format saved_model "
         "exported/1",
     )
@@ -107,6 +108,7 @@ def _run(options: argparse.Namespace) -> None:
     export = {
         "saved_model": _export_saved_model,
         "ctranslate2": _export_ctranslate2,
+        "keras_hub": _export_keras_hub,
         "model": _export_model,
     }[options.format]
     try:
@@ -165,6 +167,20 @@ def _export_ctranslate2(
     export_ctranslate2(
         translator, options.output, quantization=options.quantization
     )
+
+
+def _export_keras_hub(
+    translator: "Translator", options: argparse.Namespace
+) -> None:
+    """Writes a preset of KerasHub."""
+    from relative_attention.atomic_files import atomic_directory
+    from relative_attention.check_is_free import check_is_free
+    from relative_attention.hub import TranslationLM
+
+    check_is_free(options.output)
+    task = TranslationLM.from_translator(translator)
+    with atomic_directory(options.output) as folder:
+        task.save_to_preset(folder)
 
 
 def _export_model(

@@ -16,6 +16,16 @@ from relative_attention.ops.token_scores import TokenScores
 from relative_attention.tensor_type import Tensor
 
 
+def transformer_of(model: Any) -> Any:
+    """Returns the `Transformer` that a model is, or is made of.
+
+    Args:
+        model: a `keras.Model`; one that puts a `Transformer` behind inputs of
+            other names has it as its `transformer`.
+    """
+    return getattr(model, "transformer", model)
+
+
 def can_project(model: Any, loss: Any, metrics: Iterable[Any]) -> bool:
     """Tells whether a step can do without logits.
 
@@ -29,13 +39,19 @@ def can_project(model: Any, loss: Any, metrics: Iterable[Any]) -> bool:
         `Transformer`, of `MaskedCrossEntropy`, and of metrics that take
         `TokenScores`, not overridden in part by a subclass.
     """
-    cls = type(model)
+    cls, transformer = type(model), transformer_of(model)
     return (
-        _is_whole(
-            cls, "decoder_outputs", "call", "encode", "decode", "_project"
+        (transformer is model or _is_ours(cls, "call"))
+        and _is_whole(
+            type(transformer),
+            "decoder_outputs",
+            "call",
+            "encode",
+            "decode",
+            "_project",
         )
-        and _is_ours(type(model.output_embedding), "logits")
-        and _is_ours(type(model.output_embedding), "matrix")
+        and _is_ours(type(transformer.output_embedding), "logits")
+        and _is_ours(type(transformer.output_embedding), "matrix")
         and _is_ours(cls, "compute_loss")
         # Whoever overrides this one is given what metrics are given.
         and cls.compute_metrics is keras.Model.compute_metrics
@@ -59,7 +75,7 @@ def projected_scores(
     """Predicts and scores rows of a batch, as in training.
 
     Args:
-        model: a `Transformer`.
+        model: a `Transformer`, or a model made of one, see `transformer_of`.
         loss: a `MaskedCrossEntropy`.
         consistency: how two views of each sentence are to agree, or `None`
             for one view.
@@ -74,13 +90,14 @@ def projected_scores(
         x = consistency.two_views(x, model.optimizer.iterations, part)
         terms = consistency.loss_terms()
         copies = 2
-    hidden = model.decoder_outputs(x, training=True)
+    transformer = transformer_of(model)
+    hidden = transformer.decoder_outputs(x, training=True)
     hidden = ops.reshape(hidden, (copies, *ops.shape(y), hidden.shape[-1]))
     return loss.score_projection(
         y,
         hidden,
-        _value(model.output_embedding.matrix()),
-        _value(model.output_bias),
+        _value(transformer.output_embedding.matrix()),
+        _value(transformer.output_bias),
         sample_weight,
         num_tokens,
         **terms,

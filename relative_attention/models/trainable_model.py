@@ -4,6 +4,7 @@ import dataclasses
 import inspect
 import numbers
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -66,20 +67,18 @@ class TrainableModel(TrainingStep):
             ValueError: if an argument is out of range, or does not work with
                 the backend or with several replicas.
         """
-        given = inspect.signature(super().compile).bind(*args, **kwargs)
+        given = _given(super().compile, args, kwargs)
         self.accumulation_steps = _checked_steps(accumulation_steps)
         if isinstance(consistency, str):
             consistency = Consistency(consistency)
         self.is_projected = can_project(
             self,
-            _only(given.arguments.get("loss")),
-            keras.tree.flatten(
-                [given.arguments.get(name) or [] for name in _METRICS]
-            ),
+            _only(given.get("loss")),
+            keras.tree.flatten([given.get(name) or [] for name in _METRICS]),
         )
         self.set_consistency(consistency)
         # One loss has one weight, in whatever it is nested.
-        weights = keras.tree.flatten(given.arguments.get("loss_weights"))
+        weights = keras.tree.flatten(given.get("loss_weights"))
         self.loss_weight = 1.0 if weights in ([], [None]) else weights[0]
         # As asked for: what "auto" is depends on the machine, and Keras keeps
         # its answer, and forgets the other one.
@@ -92,7 +91,7 @@ class TrainableModel(TrainingStep):
             strategy = self.distribute_strategy
             num_replicas = strategy.num_replicas_in_sync
             if num_replicas > 1:
-                _check_replicas(num_replicas, jit_compile, given.arguments)
+                _check_replicas(num_replicas, jit_compile, given)
             if jit_compile == "auto" and (
                 is_mirrored(strategy)
                 or not keras.distribution.list_devices("gpu")
@@ -179,10 +178,10 @@ class TrainableModel(TrainingStep):
             ValueError: if there is a `class_weight`, which Keras takes for
                 the weight of a whole row.
         """
-        given = inspect.signature(super().fit).bind(*args, **kwargs)
-        _check_class_weight(given.arguments)
-        give_train_batches(given.arguments)
-        return super().fit(*given.args, **given.kwargs)
+        given = _given(super().fit, args, kwargs)
+        _check_class_weight(given)
+        give_train_batches(given)
+        return super().fit(**given)
 
     def train_on_batch(self, *args: Any, **kwargs: Any) -> Any:
         """Makes one update as `keras.Model.train_on_batch`.
@@ -193,8 +192,7 @@ class TrainableModel(TrainingStep):
         Raises:
             ValueError: if there is a `class_weight`.
         """
-        given = inspect.signature(super().train_on_batch).bind(*args, **kwargs)
-        _check_class_weight(given.arguments)
+        _check_class_weight(_given(super().train_on_batch, args, kwargs))
         return super().train_on_batch(*args, **kwargs)
 
     def evaluate(self, *args: Any, **kwargs: Any) -> Any:
@@ -204,9 +202,22 @@ class TrainableModel(TrainingStep):
             x: also `TokenBatches`, of which every pair is taken once.
             *args, **kwargs: as for `keras.Model.evaluate`.
         """
-        given = inspect.signature(super().evaluate).bind(*args, **kwargs)
-        give_evaluation_batches(given.arguments)
-        return super().evaluate(*given.args, **given.kwargs)
+        given = _given(super().evaluate, args, kwargs)
+        give_evaluation_batches(given)
+        return super().evaluate(**given)
+
+
+def _given(
+    method: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> dict[str, Any]:
+    """Returns the arguments of a call by their names.
+
+    A subclass of `keras.Model` that stands in between may name some of them
+    and pass the others on as they are.
+    """
+    given = inspect.signature(method).bind(*args, **kwargs)
+    rest = given.arguments.pop("kwargs", {})
+    return {**given.arguments, **rest}
 
 
 def _without_tensorflow(config: dict[str, Any]) -> dict[str, Any]:

@@ -128,7 +128,10 @@ class Transformer(DecodingSteps):
         return self._project(self.decoder_outputs(inputs, training=training))
 
     def decoder_outputs(
-        self, inputs: dict[str, Tensor], training: bool | None = None
+        self,
+        inputs: dict[str, Tensor],
+        training: bool | None = None,
+        encoder_outputs: Tensor | None = None,
     ) -> Tensor:
         """Computes the hidden states that the logits are products of.
 
@@ -137,17 +140,20 @@ class Transformer(DecodingSteps):
                 `"source_kept"` bool `(B, S)` and `"target_kept"` bool
                 `(B, T)`. `False` = embedded as zero.
             training: A boolean to indicate whether dropout is active.
+            encoder_outputs: float tensor `(B, S, D)`, what `encode` returned
+                for the source. Defaults to `None`, where it is called here.
 
         Returns:
             Float tensor `(B, T, D)`.
         """
         check_inputs(inputs)
         source_token_ids = inputs["source_token_ids"]
-        encoder_outputs = self.encode(
-            source_token_ids,
-            training=training,
-            kept_tokens=inputs.get("source_kept"),
-        )
+        if encoder_outputs is None:
+            encoder_outputs = self.encode(
+                source_token_ids,
+                training=training,
+                kept_tokens=inputs.get("source_kept"),
+            )
         hidden, _, _ = self._decode(
             inputs["target_token_ids"],
             encoder_outputs,
@@ -156,6 +162,17 @@ class Transformer(DecodingSteps):
             kept_tokens=inputs.get("target_kept"),
         )
         return hidden
+
+    def logits(self, decoder_outputs: Tensor) -> Tensor:
+        """Computes the logits of what `decoder_outputs` returned.
+
+        Args:
+            decoder_outputs: float tensor `(B, T, D)`.
+
+        Returns:
+            Float tensor `(B, T, V)`.
+        """
+        return self._project(decoder_outputs)
 
     def encode(
         self,

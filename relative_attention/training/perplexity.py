@@ -51,9 +51,13 @@ class Perplexity(keras.metrics.Metric):
         sample_weight: Tensor | None = None,
     ) -> None:
         if isinstance(y_pred, TokenScores):
+            # As rows of one token: of a matrix, Keras takes the mean of each
+            # row first, and long batches would count for less.
             self.negative_log_likelihood.update_state(
-                y_pred.negative_log_likelihoods,
-                sample_weight=token_weights(y_true, sample_weight),
+                ops.reshape(y_pred.negative_log_likelihoods, (-1,)),
+                sample_weight=ops.reshape(
+                    token_weights(y_true, sample_weight), (-1,)
+                ),
             )
             return
         check_label_shapes(y_true, y_pred, sample_weight)

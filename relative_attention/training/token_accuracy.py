@@ -48,9 +48,12 @@ class TokenAccuracy(keras.metrics.Mean):
         sample_weight: Tensor | None = None,
     ) -> None:
         if isinstance(y_pred, TokenScores):
+            # As rows of one token, see `Perplexity`.
             super().update_state(
-                y_pred.matches,
-                sample_weight=token_weights(y_true, sample_weight),
+                ops.reshape(y_pred.matches, (-1,)),
+                sample_weight=ops.reshape(
+                    token_weights(y_true, sample_weight), (-1,)
+                ),
             )
             return
         check_label_shapes(y_true, y_pred, sample_weight)

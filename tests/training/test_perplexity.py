@@ -3,7 +3,9 @@ import keras_hub
 import numpy as np
 import pytest
 
+from relative_attention.ops.token_scores import TokenScores
 from relative_attention.training import Perplexity
+from relative_attention.training import TokenAccuracy
 
 V = 11
 
@@ -36,6 +38,36 @@ def test_result_is_the_exponential_of_the_mean_over_all_tokens(batches):
     np.testing.assert_allclose(
         metric.result(), np.exp(-tokens.mean()), rtol=1e-5
     )
+
+
+def test_scores_without_logits_count_by_token_in_batches_of_any_length(
+    batches,
+):
+    for metric in (Perplexity(), TokenAccuracy()):
+        expected = []
+        for labels, logits in batches:
+            likelihoods = np.zeros(labels.shape)
+            likelihoods[labels != 0] = log_likelihoods(labels, logits)
+            matches = np.equal(logits.argmax(-1), labels)
+            metric.update_state(
+                labels,
+                TokenScores(
+                    keras.ops.zeros(()),
+                    keras.ops.cast(-likelihoods, "float32"),
+                    keras.ops.cast(matches, "float32"),
+                ),
+            )
+            expected += list(
+                -log_likelihoods(labels, logits)
+                if isinstance(metric, Perplexity)
+                else matches[labels != 0]
+            )
+        mean = np.mean(expected)
+        np.testing.assert_allclose(
+            metric.result(),
+            np.exp(mean) if isinstance(metric, Perplexity) else mean,
+            rtol=1e-5,
+        )
 
 
 def test_result_is_keras_hubs_for_a_batch(batches):

@@ -1,0 +1,42 @@
+"""Tasks that the tests share; they are not to be changed."""
+
+import pytest
+
+import relative_attention as ra
+from tests.hub.tiny_tasks import make_translator
+
+ZOO_NAME = "multi30k_en_de_tiny_relative"
+
+
+@pytest.fixture(
+    scope="session",
+    params=["joint", pytest.param("separate", marks=pytest.mark.large)],
+)
+def translator(request):
+    return make_translator(separate=request.param == "separate")
+
+
+@pytest.fixture(scope="session")
+def task(translator):
+    return ra.hub.TranslationLM.from_translator(translator)
+
+
+@pytest.fixture(scope="session")
+def joint():
+    """A task of one vocabulary."""
+    return ra.hub.TranslationLM.from_translator(make_translator())
+
+
+@pytest.fixture(scope="session")
+def preset(joint, tmp_path_factory):
+    """Folder of `joint`."""
+    folder = tmp_path_factory.mktemp("presets") / "joint"
+    joint.save_to_preset(folder)
+    return folder
+
+
+@pytest.fixture
+def in_joint(joint):
+    """`joint`, compiled with the defaults again when a test is done."""
+    yield joint
+    joint.compile()

@@ -1,0 +1,227 @@
+"""Training on strings is the training of `Transformer` on their ids."""
+
+import json
+import pathlib
+import subprocess
+import sys
+
+import keras
+import keras_hub
+import numpy as np
+import pytest
+
+import relative_attention as ra
+from tests.hub.tiny_tasks import SOURCES
+from tests.hub.tiny_tasks import TARGETS
+from tests.hub.tiny_tasks import id_batches
+from tests.hub.tiny_tasks import id_dataset
+from tests.hub.tiny_tasks import make_translator
+
+ROOT = pathlib.Path(__file__).parents[2]
+
+
+def compiled(task, **options):
+    """The task with an optimizer whose updates say what the gradients are."""
+    task.compile(optimizer=keras.optimizers.SGD(0.05), **options)
+    return task
+
+
+def make_task(separate=False, **fields):
+    return ra.hub.TranslationLM.from_translator(
+        make_translator(separate, **fields)
+    )
+
+
+def assert_same_weights(task, model, tolerance=1e-6):
+    for weight, other in zip(task.transformer.weights, model.weights):
+        np.testing.assert_allclose(
+            np.asarray(weight),
+            np.asarray(other),
+            rtol=0,
+            atol=tolerance,
+            err_msg=weight.path,
+        )
+
+
+def pairs(size):
+    import tensorflow as tf
+
+    return tf.data.Dataset.from_tensor_slices((SOURCES, TARGETS)).batch(size)
+
+
+@pytest.fixture(
+    scope="module",
+    params=["joint", pytest.param("separate", marks=pytest.mark.large)],
+)
+def trained(request):
+    """A `Transformer` after an epoch on ids, and what `fit` showed."""
+    translator = make_translator(request.param == "separate")
+    model = translator.model
+    before = [np.array(weight) for weight in model.weights]
+    model.compile(
+        keras.optimizers.SGD(0.05),
+        ra.MaskedCrossEntropy(0.1),
+        weighted_metrics=[ra.Perplexity(), ra.TokenAccuracy()],
+    )
+    history = {}
+    if keras.backend.backend() == "tensorflow":
+        history = model.fit(
+            id_dataset(translator, 3),
+            steps_per_epoch=3,
+            verbose=0,
+            shuffle=False,
+        ).history
+    else:
+        for inputs, labels in id_batches(translator, 3):
+            model.train_on_batch(inputs, labels)
+    change = max(
+        np.abs(np.asarray(weight) - old).max()
+        for weight, old in zip(model.weights, before)
+    )
+    assert change > 1e-2
+    return request.param == "separate", model, history
+
+
+@pytest.mark.only_on("tensorflow", reason="data sets are TensorFlow's")
+def test_fit_on_strings_is_fit_on_their_ids(trained):
+    separate, model, expected = trained
+    task = compiled(make_task(separate))
+    assert task.is_projected
+    history = task.fit(pairs(3), verbose=0).history
+    assert_same_weights(task, model)
+    assert history.keys() == expected.keys()
+    for name, values in expected.items():
+        np.testing.assert_allclose(history[name], values, rtol=2e-5)
+
+
+@pytest.mark.large
+def test_lists_and_kerashubs_dicts_are_the_same(trained):
+    separate, model, _ = trained
+    for arguments in (
+        (SOURCES, TARGETS),
+        (np.array(SOURCES), np.array(TARGETS)),
+        ({"encoder_text": SOURCES, "decoder_text": TARGETS},),
+    ):
+        task = compiled(make_task(separate))
+        task.fit(*arguments, batch_size=3, verbose=0)
+        assert_same_weights(task, model)
+
+
+@pytest.mark.large
+def test_losses_and_metrics_of_others_work(joint):
+    task = make_task()
+    compiled(
+        task,
+        loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        weighted_metrics=[
+            keras_hub.metrics.Perplexity(from_logits=True, mask_token_id=0)
+        ],
+        metrics=[ra.Perplexity(name="ours")],
+    )
+    assert not task.is_projected
+    shown = task.evaluate(
+        SOURCES, TARGETS, batch_size=3, verbose=0, return_dict=True
+    )
+    # Both perplexities are the same figure.
+    assert shown["perplexity"] == pytest.approx(shown["ours"], rel=1e-5)
+    assert shown["ours"] > 2
+    task.fit(SOURCES, TARGETS, verbose=0)
+
+
+@pytest.mark.large
+def test_weights_of_pairs_count():
+    weights = np.array([1.0, 0, 0, 0, 0, 0, 0], "float32")
+    task = compiled(make_task())
+    task.fit(SOURCES, TARGETS, sample_weight=weights, verbose=0)
+    other = compiled(make_task())
+    other.fit(SOURCES[:1], TARGETS[:1], verbose=0)
+    assert_same_weights(task, other.transformer)
+
+
+@pytest.mark.large
+def test_validation_callbacks_and_evaluate_work():
+    task = compiled(make_task())
+    seen = []
+    history = task.fit(
+        SOURCES,
+        TARGETS,
+        validation_split=0.3,
+        epochs=2,
+        verbose=0,
+        callbacks=[
+            keras.callbacks.LambdaCallback(
+                on_epoch_end=lambda epoch, logs: seen.append(logs["val_loss"])
+            )
+        ],
+    ).history
+    assert history["val_loss"] == seen and len(seen) == 2
+    task_evaluation = task.evaluate(
+        {"encoder_text": SOURCES[4:], "decoder_text": TARGETS[4:]},
+        verbose=0,
+        return_dict=True,
+    )
+    assert task_evaluation["loss"] == pytest.approx(seen[-1], rel=1e-5)
+    task.fit(SOURCES, TARGETS, validation_data=(SOURCES, TARGETS), verbose=0)
+
+
+def test_prediction_needs_no_targets(joint):
+    logits = joint.predict(SOURCES[:2], verbose=0)
+    assert logits.shape[0] == 2 and logits.shape[-1] == 281
+    both = joint.predict(
+        {"encoder_text": SOURCES[:2], "decoder_text": TARGETS[:2]}, verbose=0
+    )
+    np.testing.assert_allclose(logits[:, 0], both[:, 0], rtol=0, atol=1e-5)
+
+
+@pytest.mark.large
+def test_translations_change_with_training():
+    task = make_task()
+    before = task.generate(SOURCES)
+    task.compile(optimizer=keras.optimizers.Adam(1e-2))
+    task.fit(SOURCES * 20, TARGETS * 20, epochs=2, verbose=0)
+    assert task.generate(SOURCES) == task.translator.translate(SOURCES)
+    assert task.generate(SOURCES) != before
+
+
+def test_a_transformer_is_made_as_ever_beside_a_task(joint):
+    assert not issubclass(ra.Transformer, keras_hub.models.Seq2SeqLM)
+    names = [cls.__name__ for cls in ra.Transformer.__mro__]
+    assert "Functional" not in names
+    assert make_translator().model.built
+
+
+@pytest.mark.large
+@pytest.mark.only_on("tensorflow", reason="tf.distribute is TensorFlow's")
+def test_step_on_two_replicas_is_that_of_one():
+    process = subprocess.run(
+        [sys.executable, "-m", "tests.hub.two_replicas"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert process.returncode == 0, process.stderr[-4000:]
+    results = json.loads(process.stdout.splitlines()[-1])
+    assert results["change"] > 1e-2
+    assert results["tokens"][0] != results["tokens"][1]
+    assert results["difference"] < 1e-6
+    assert results["shown"] < 2e-6
+
+
+# === Bad input ===
+
+
+def test_unequal_numbers_of_strings_are_refused(joint):
+    with pytest.raises(ra.InputError, match="a target for each source"):
+        joint.fit(SOURCES, TARGETS[:3])
+    with pytest.raises(ra.InputError, match="7 of `encoder_text`, 2 of"):
+        joint.fit({"encoder_text": SOURCES, "decoder_text": TARGETS[:2]})
+    with pytest.raises(ra.InputError, match="2 of `sample_weight`"):
+        joint.fit(SOURCES, TARGETS, sample_weight=[1.0, 2.0])
+
+
+def test_targets_are_given_once_and_with_sources(joint):
+    both = {"encoder_text": SOURCES, "decoder_text": TARGETS}
+    with pytest.raises(ra.InputError, match="given once"):
+        joint.preprocessor(both, TARGETS)
+    with pytest.raises(ra.InputError, match='key "encoder_text"'):
+        joint.preprocessor({"decoder_text": TARGETS})

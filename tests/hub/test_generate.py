@@ -1,0 +1,242 @@
+"""What a task generates is what `Translator` makes of the same sentences."""
+
+import keras
+import keras_hub
+import numpy as np
+import pytest
+
+import relative_attention as ra
+from tests.hub.conftest import ZOO_NAME
+from tests.hub.tiny_tasks import BLANK
+from tests.hub.tiny_tasks import SOURCES
+from tests.hub.tiny_tasks import TARGETS
+from tests.hub.tiny_tasks import id_batches
+from tests.hub.tiny_tasks import make_translator
+
+PRESETS = [
+    {"position_encoding": "sinusoidal"},
+    {"position_encoding": "learned", "max_length": 90},
+    {"share_relations_across_heads": False, "normalize_first": False},
+    {
+        "start_token_id": 3,
+        "attention_bias": True,
+        "output_bias": True,
+        "first_position": 1,
+        "position_encoding": "relative+sinusoidal",
+    },
+]
+
+
+def kerashub_inputs(inputs):
+    """The same ids by KerasHub's names, with their masks."""
+    result = {}
+    for side, name in (("encoder", "source"), ("decoder", "target")):
+        ids = inputs[f"{name}_token_ids"]
+        mask = ids != 0
+        mask[:, 0] = True
+        result[f"{side}_token_ids"] = ids
+        result[f"{side}_padding_mask"] = mask
+    return result
+
+
+def assert_same_translations(task, translator, sentences):
+    found = task.translator.search(sentences)
+    expected = translator.search(sentences)
+    assert [f.token_ids for f in found] == [e.token_ids for e in expected]
+    assert [f.score for f in found] == [e.score for e in expected]
+    assert task.generate(sentences) == [e.text for e in expected]
+    assert len({e.text for e in expected}) > len(sentences) // 3
+
+
+def assert_same_logits(task, translator):
+    ((inputs, _),) = id_batches(translator, len(SOURCES))
+    expected = np.asarray(translator.model(inputs))
+    logits = task(kerashub_inputs(inputs))
+    assert np.abs(expected).max() > 1
+    np.testing.assert_allclose(logits, expected, rtol=0, atol=1e-5)
+    predicted = task.predict(
+        {"encoder_text": SOURCES, "decoder_text": TARGETS}, verbose=0
+    )
+    width = expected.shape[1]
+    is_token = inputs["target_token_ids"] != 0
+    is_token[:, 0] = True
+    np.testing.assert_allclose(
+        predicted[:, :width][is_token], expected[is_token], rtol=0, atol=1e-5
+    )
+
+
+def test_logits_and_translations_are_those_of_the_translator(task, translator):
+    assert_same_logits(task, translator)
+    assert_same_translations(task, translator, BLANK)
+
+
+@pytest.mark.large
+@pytest.mark.parametrize("fields", PRESETS)
+def test_every_architecture_is_the_same(fields):
+    translator = make_translator(**fields)
+    task = ra.hub.TranslationLM.from_translator(translator)
+    assert_same_logits(task, translator)
+    assert_same_translations(task, translator, BLANK[:3])
+
+
+@pytest.mark.large
+def test_zoo_model_translates_as_ever():
+    sentences = ["A man rides a bike.", "", "Two dogs run through the snow."]
+    task = ra.hub.TranslationLM.from_preset(ZOO_NAME)
+    translator = ra.load_translator(ZOO_NAME)
+    assert_same_translations(task, translator, sentences)
+    assert task.generate("A man rides a bike.") == "Ein Mann fährt Fahrrad."
+
+
+def test_inputs_may_be_of_many_kinds(joint):
+    expected = joint.generate(SOURCES)
+    assert joint.generate(SOURCES[0]) == expected[0]
+    assert joint.generate(np.array(SOURCES)) == expected
+    assert joint.generate(np.array(SOURCES, "S")) == expected
+    assert joint.generate({"encoder_text": SOURCES}) == expected
+    assert joint.generate([]) == []
+
+
+@pytest.mark.only_on("tensorflow", reason="data sets are TensorFlow's")
+def test_inputs_may_be_data_sets(joint):
+    import tensorflow as tf
+
+    expected = joint.generate(SOURCES)
+    for data in (
+        SOURCES,
+        (SOURCES, TARGETS),
+        {"encoder_text": SOURCES, "decoder_text": [""] * len(SOURCES)},
+    ):
+        dataset = tf.data.Dataset.from_tensor_slices(data).batch(3)
+        assert joint.generate(dataset) == expected
+    assert joint.generate(tf.constant(SOURCES)) == expected
+    assert joint.generate(tf.constant(SOURCES[1])) == expected[1]
+
+
+@pytest.mark.large
+def test_translation_goes_on_from_what_is_given(joint):
+    sources, starts = SOURCES[:3], ["the red", "", "a man"]
+    expected = joint.translator.translate(sources, target_prefixes=starts)
+    batch = {"encoder_text": sources, "decoder_text": starts}
+    found = joint.generate(dict(batch))
+    assert found == expected
+    assert found[0].startswith("the red")
+    (rest, _, _) = joint.generate(batch, strip_prompt=True)
+    assert rest == found[0].removeprefix("the red").lstrip() != found[0]
+
+
+def test_longest_length_is_kept(joint):
+    translator = joint.translator
+    translator.max_length = 3
+    expected = translator.translate(SOURCES)
+    assert joint.generate(SOURCES, max_length=3) == expected
+    assert joint.generate(SOURCES) != expected
+
+
+@pytest.mark.large
+def test_ids_alone_are_generated_without_a_preprocessor(joint):
+    task = ra.hub.TranslationLM(joint.backbone, num_beams=3)
+    ((inputs, _),) = id_batches(make_translator(), len(SOURCES))
+    found = task.generate(kerashub_inputs(inputs))
+    texts = joint.preprocessor.generate_postprocess(found)
+    expected = ra.beam_search(
+        task.transformer, inputs["source_token_ids"], 3, 0.6, 50
+    )
+    np.testing.assert_array_equal(
+        found["decoder_token_ids"][:, 1:], expected["token_ids"][:, 0]
+    )
+    np.testing.assert_array_equal(
+        found["decoder_padding_mask"][:, 1:], expected["token_ids"][:, 0] != 0
+    )
+    np.testing.assert_array_equal(found["scores"], expected["scores"][:, 0])
+    vocabulary = joint.preprocessor.tokenizer.vocabulary
+    ids = keras.ops.convert_to_numpy(expected["token_ids"])[:, 0]
+    assert texts == [t.replace("\n", " ") for t in vocabulary.decode(ids)]
+
+
+# === Samplers of KerasHub ===
+
+
+@pytest.mark.large
+def test_greedy_sampler_is_a_search_with_one_beam(in_joint):
+    sentences = ["a man rides the bike", "", "dogs"]
+    translator = in_joint.translator
+    translator.num_beams, translator.max_length = 1, 5
+    # A sampler has the batch's limit.
+    translator.max_extra_length = 50
+    # A translation that has no end is a line, too.
+    expected = translator.translate(sentences)
+    for sampler in ("greedy", keras_hub.samplers.GreedySampler()):
+        in_joint.compile(sampler=sampler)
+        assert in_joint.generate(sentences, max_length=5) == expected
+    assert expected[0] and not expected[1]
+
+
+@pytest.mark.parametrize(
+    "sampler",
+    [
+        "top_k",
+        *(
+            pytest.param(name, marks=pytest.mark.large)
+            for name in ("beam", "top_p", "random", "contrastive")
+        ),
+    ],
+)
+def test_samplers_of_every_kind_work(in_joint, sampler):
+    in_joint.compile(sampler=sampler)
+    texts = in_joint.generate(SOURCES[:2], max_length=4)
+    assert len(texts) == 2 and all(isinstance(text, str) for text in texts)
+
+
+@pytest.mark.only_on("tensorflow", reason="it counts graphs of TensorFlow")
+def test_sampler_is_compiled_once_for_all_lengths_of_a_bucket(in_joint):
+    in_joint.compile(sampler="greedy")
+    in_joint.generate(["x"])
+    generate = in_joint.generate_function
+    assert generate.experimental_get_tracing_count() == 1
+    for length in range(1, 7):
+        in_joint.generate(["x" * length])
+    assert in_joint.generate_function is generate
+    assert generate.experimental_get_tracing_count() == 1
+    in_joint.generate(["x" * 7])
+    assert generate.experimental_get_tracing_count() == 2
+
+
+def test_default_search_is_ours(joint):
+    assert joint.sampler is None
+    assert (joint.num_beams, joint.length_penalty) == (3, 0.8)
+
+
+# === Bad input ===
+
+
+@pytest.mark.parametrize("sampler", ["beam_search", "greedy"])
+def test_source_over_the_limit_is_refused(in_joint, sampler):
+    in_joint.compile(sampler=sampler)
+    # Spelt in bytes.
+    longest = "x" * 58
+    rows = in_joint.preprocessor.source_rows([longest, "x" * 60])
+    assert [len(row) for row in rows] == [59, 61]
+    assert len(in_joint.generate([longest], max_length=2)) == 1
+    with pytest.raises(ra.InputError, match="at most 60 tokens") as error:
+        in_joint.generate(["dogs", "x" * 60])
+    assert "Received: 62 in item 1" in str(error.value)
+    assert "max_source_length=62" in str(error.value)
+
+
+def test_wrong_inputs_are_refused_in_a_line(joint):
+    for inputs in ([3], ["a", None], {"encoder_text": ["a", 2]}):
+        with pytest.raises(ra.InputError, match="must be strings"):
+            joint.generate(inputs)
+    with pytest.raises(ra.InputError, match="for each"):
+        joint.generate(
+            {"encoder_text": ["a", "b", "c"], "decoder_text": ["a", "b"]}
+        )
+    with pytest.raises(ra.InputError, match="stop_token_ids"):
+        joint.generate("a", stop_token_ids=(7,))
+
+
+def test_without_a_preprocessor_there_is_no_translator(joint):
+    task = ra.hub.TranslationLM(joint.backbone)
+    with pytest.raises(ra.InputError, match="needs a `preprocessor`"):
+        task.translator  # noqa: B018

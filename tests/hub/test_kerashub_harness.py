@@ -1,0 +1,148 @@
+"""KerasHub's own tests of backbones, tasks, presets and preprocessing."""
+
+import pathlib
+
+import numpy as np
+import pytest
+from keras_hub.src.tests.test_case import TestCase
+
+import relative_attention as ra
+from tests.hub.tiny_tasks import SOURCES
+from tests.hub.tiny_tasks import TARGETS
+from tests.hub.tiny_tasks import make_translator
+
+pytestmark = [
+    pytest.mark.large,
+    pytest.mark.only_on(
+        "tensorflow", reason="the tests of KerasHub use data sets"
+    ),
+]
+
+FIELDS = {
+    "vocabulary_size": 281,
+    "num_encoder_layers": 1,
+    "num_decoder_layers": 1,
+    "hidden_dim": 14,
+    "intermediate_dim": 23,
+    "num_heads": 2,
+    "max_relative_position": 3,
+    "dropout": 0.0,
+}
+IDS = {
+    "encoder_token_ids": np.array([[5, 6, 7, 1, 0], [8, 9, 1, 0, 0]], "int32"),
+    "decoder_token_ids": np.array([[0, 9, 5, 4, 1], [0, 7, 1, 0, 0]], "int32"),
+}
+INPUTS = {
+    **IDS,
+    "encoder_padding_mask": IDS["encoder_token_ids"] != 0,
+    "decoder_padding_mask": np.array(
+        [[True, True, True, True, True], [True, True, True, False, False]]
+    ),
+}
+
+
+def preprocessor():
+    return ra.hub.TranslationPreprocessor.from_translator(
+        make_translator(),
+        encoder_sequence_length=40,
+        decoder_sequence_length=48,
+    )
+
+
+class KerasHubTest(TestCase):
+    """Runs what `keras_hub` runs on each of its own classes."""
+
+    def test_session(self):
+        self.skipTest("a helper of TensorFlow's tests, no test")
+
+    def test_backbone(self):
+        self.run_backbone_test(
+            ra.hub.TranslationBackbone,
+            dict(FIELDS),
+            INPUTS,
+            {
+                "encoder_sequence_output": (2, 5, 14),
+                "decoder_sequence_output": (2, 5, 14),
+            },
+        )
+
+    def test_tokenizer(self):
+        vocabulary = make_translator().vocabulary
+        self.run_preprocessing_layer_test(
+            ra.hub.TranslationTokenizer,
+            {"proto": vocabulary.model},
+            SOURCES,
+            expected_output=vocabulary.encode(SOURCES),
+            expected_detokenize_output=SOURCES,
+        )
+
+    def test_preprocessor(self):
+        layer = preprocessor()
+        for data in (
+            {"encoder_text": SOURCES, "decoder_text": TARGETS},
+            (SOURCES, TARGETS),
+            (SOURCES, TARGETS, [0.5] * len(SOURCES)),
+        ):
+            self.run_preprocessing_layer_test(
+                ra.hub.TranslationPreprocessor,
+                {
+                    "tokenizer": layer.tokenizer,
+                    "encoder_sequence_length": 40,
+                    "decoder_sequence_length": 48,
+                },
+                data,
+            )
+
+    def test_preprocessor_keeps_the_lengths_it_is_given(self):
+        layer = preprocessor()
+        self.init_kwargs = {
+            "tokenizer": layer.tokenizer,
+            "encoder_sequence_length": 40,
+            "decoder_sequence_length": 48,
+        }
+        self.run_preprocessor_test(
+            ra.hub.TranslationPreprocessor,
+            self.init_kwargs,
+            {"encoder_text": SOURCES, "decoder_text": TARGETS},
+            token_id_key="decoder_token_ids",
+        )
+
+    def test_task(self):
+        self.run_task_test(
+            ra.hub.TranslationLM,
+            {
+                "backbone": ra.hub.TranslationBackbone(**FIELDS),
+                "preprocessor": preprocessor(),
+            },
+            train_data=({"encoder_text": SOURCES, "decoder_text": TARGETS},),
+            expected_output_shape=(len(SOURCES), 48, 281),
+        )
+
+    def test_task_as_a_file(self):
+        self.run_model_saving_test(
+            ra.hub.TranslationLM,
+            {
+                "backbone": ra.hub.TranslationBackbone(**FIELDS),
+                "preprocessor": preprocessor(),
+            },
+            INPUTS,
+        )
+
+    def test_presets(self):
+        task = ra.hub.TranslationLM.from_translator(make_translator())
+        folder = pathlib.Path(self.get_temp_dir(), "preset")
+        task.save_to_preset(folder)
+        logits = np.asarray(task(INPUTS))
+        for name, inputs, arguments in (
+            ("TranslationLM", INPUTS, {"expected_output": logits}),
+            ("TranslationBackbone", INPUTS, {}),
+            ("TranslationTokenizer", SOURCES, {}),
+            (
+                "TranslationPreprocessor",
+                {"encoder_text": SOURCES, "decoder_text": TARGETS},
+                {},
+            ),
+        ):
+            self.run_preset_test(
+                getattr(ra.hub, name), str(folder), inputs, **arguments
+            )

@@ -1,0 +1,338 @@
+"""Presets: to a folder and back, from a stranger, and what is none."""
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import keras
+import keras_hub
+import numpy as np
+import pytest
+
+import relative_attention as ra
+from tests.hub.tiny_tasks import BLANK
+from tests.hub.tiny_tasks import SOURCES
+from tests.hub.tiny_tasks import make_translator
+
+ROOT = pathlib.Path(__file__).parents[2]
+CLASSES = {
+    "TranslationLM": keras_hub.models.Seq2SeqLM,
+    "TranslationBackbone": keras_hub.models.Backbone,
+    "TranslationTokenizer": keras_hub.models.Tokenizer,
+    "TranslationPreprocessor": keras_hub.models.Seq2SeqLMPreprocessor,
+}
+
+
+def assert_same_weights(one, other):
+    assert len(one.weights) == len(other.weights)
+    for weight, expected in zip(one.weights, other.weights):
+        np.testing.assert_array_equal(weight, expected)
+
+
+def run_alone(script, *arguments, **environment):
+    """What a script prints, in a process of its own."""
+    result = subprocess.run(
+        [sys.executable, "-c", script, *map(str, arguments)],
+        cwd=ROOT,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+    )
+    assert result.returncode == 0, result.stderr[-4000:]
+    return result.stdout
+
+
+@pytest.fixture
+def copy(preset, tmp_path):
+    """A copy of the preset, to be damaged."""
+    return pathlib.Path(shutil.copytree(preset, tmp_path / "copy"))
+
+
+def test_task_comes_back_as_it_was(task, translator, tmp_path):
+    folder = tmp_path / "preset"
+    task.save_to_preset(folder)
+    loaded = ra.hub.TranslationLM.from_preset(str(folder))
+    assert_same_weights(loaded, task)
+    assert loaded.get_config() == task.get_config()
+    assert loaded.translator.search(BLANK[:3]) == translator.search(BLANK[:3])
+    files = {p.name for p in folder.rglob("*") if p.is_file()}
+    is_separate = task.preprocessor.source_tokenizer is not None
+    assert ("source_tokenizer.json" in files) == is_separate
+    # And back to a folder of this package.
+    ra.save_translator(loaded.translator, tmp_path / "model")
+    again = ra.hub.TranslationLM.from_preset(tmp_path / "model")
+    assert_same_weights(again, task)
+    assert again.get_config()["num_beams"] == 3
+
+
+def test_kerashubs_own_classes_find_ours(preset, joint):
+    for name, cls in CLASSES.items():
+        found = cls.from_preset(str(preset))
+        assert type(found) is getattr(ra.hub, name)
+    assert_same_weights(
+        keras_hub.models.Backbone.from_preset(str(preset)), joint.backbone
+    )
+    random = ra.hub.TranslationBackbone.from_preset(preset, load_weights=False)
+    assert np.abs(random.weights[0] - joint.backbone.weights[0]).max() > 0
+
+
+def test_preset_loads_in_a_new_process(preset, joint):
+    script = (
+        "import sys, json, keras_hub, relative_attention\n"
+        "task = keras_hub.models.Seq2SeqLM.from_preset(sys.argv[1])\n"
+        "print(json.dumps(task.generate(json.loads(sys.argv[2]))))\n"
+    )
+    found = run_alone(script, preset, json.dumps(SOURCES))
+    assert json.loads(found.splitlines()[-1]) == joint.generate(SOURCES)
+
+
+@pytest.mark.large
+def test_keras_file_loads_in_a_new_process(joint, tmp_path):
+    joint.compile(sampler="greedy")
+    joint.save(tmp_path / "sampled.keras")
+    loaded = keras.models.load_model(tmp_path / "sampled.keras")
+    assert isinstance(loaded.sampler, keras_hub.samplers.GreedySampler)
+    joint.compile()
+    joint.save(tmp_path / "task.keras")
+    script = (
+        "import sys, json, keras, relative_attention\n"
+        "task = keras.models.load_model(sys.argv[1])\n"
+        "print(json.dumps(task.generate(json.loads(sys.argv[2]))))\n"
+    )
+    found = run_alone(script, tmp_path / "task.keras", json.dumps(SOURCES))
+    assert json.loads(found.splitlines()[-1]) == joint.generate(SOURCES)
+
+
+@pytest.mark.large
+def test_settings_may_be_given_when_loading(preset):
+    task = ra.hub.TranslationLM.from_preset(preset, num_beams=1)
+    assert task.translator.num_beams == 1
+    assert task.translator.length_penalty == 0.8
+    bare = ra.hub.TranslationLM.from_preset(preset, preprocessor=None)
+    assert bare.preprocessor is None
+
+
+@pytest.mark.large
+def test_preset_of_a_backbone_and_a_tokenizer_is_enough(joint, tmp_path):
+    joint.backbone.save_to_preset(tmp_path)
+    joint.preprocessor.tokenizer.save_to_preset(tmp_path)
+    task = ra.hub.TranslationLM.from_preset(tmp_path, num_beams=3)
+    task.length_penalty, task.max_extra_length = 0.8, 4
+    assert task.generate(SOURCES[:2]) == joint.generate(SOURCES[:2])
+
+
+@pytest.mark.large
+def test_adapted_weights_are_merged(joint):
+    translator = make_translator()
+    layer = translator.model.encoder_blocks[0].self_attention.query_dense
+    layer.enable_lora(2)
+    layer.lora_kernel_b.assign(np.ones(layer.lora_kernel_b.shape))
+    task = ra.hub.TranslationLM.from_translator(translator)
+    assert task.generate(SOURCES) == translator.translate(SOURCES)
+    assert task.generate(SOURCES) != joint.generate(SOURCES)
+
+
+@pytest.mark.large
+def test_command_exports_every_model_of_the_zoo(run, tmp_path):
+    from relative_attention.zoo_folder import zoo_models
+
+    for name in zoo_models():
+        words = ("export", name, "--format", "keras_hub", tmp_path / name)
+        status, out, _ = run(*words)
+        assert status == 0 and out.startswith("keras_hub: ")
+        task = ra.hub.TranslationLM.from_preset(tmp_path / name)
+        assert_same_weights(task.transformer, ra.load_translator(name).model)
+
+
+def test_command_exports_a_preset_whole_or_not_at_all(run, tmp_path):
+    translator = make_translator()
+    ra.save_translator(translator, tmp_path / "model")
+    words = ("export", tmp_path / "model", "--format", "keras_hub")
+    status, _, _ = run(*words, tmp_path / "preset", "--num-beams", "2")
+    assert status == 0
+    task = ra.hub.TranslationLM.from_preset(tmp_path / "preset")
+    translator.num_beams = 2
+    assert task.generate(SOURCES[:2]) == translator.translate(SOURCES[:2])
+    status, _, err = run(*words, tmp_path / "preset")
+    assert status != 0 and str(tmp_path / "preset") in err
+
+
+# === A stranger's folder ===
+
+
+def change(path, edit):
+    content = json.loads(path.read_text())
+    edit(content)
+    path.write_text(json.dumps(content))
+
+
+LAMBDA = {
+    "module": "keras.layers",
+    "class_name": "Lambda",
+    "registered_name": None,
+    "config": {
+        "name": "lambda",
+        "function": {
+            "class_name": "__lambda__",
+            # Marshalled code would stand here.
+            "config": {"code": "4wEAAA==", "defaults": None, "closure": None},
+        },
+    },
+}
+MODULE = {
+    "module": "stranger",
+    "class_name": "Attack",
+    "registered_name": "stranger>Attack",
+    "config": {},
+}
+
+
+@pytest.mark.parametrize("attack", [LAMBDA, MODULE], ids=["lambda", "module"])
+@pytest.mark.parametrize("place", ["preprocessor", "tokenizer", "backbone"])
+def test_a_strangers_folder_runs_no_code(
+    copy, tmp_path, monkeypatch, attack, place
+):
+    """Whatever a config names, nothing is imported or run for it."""
+    (tmp_path / "stranger.py").write_text(
+        "import pathlib\n"
+        f"pathlib.Path({str(tmp_path / 'ran')!r}).touch()\n"
+        "class Attack:\n    pass\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    task = copy / "task.json"
+    if place == "tokenizer":
+        change(
+            task,
+            lambda c: c["config"]["preprocessor"]["config"].update(
+                tokenizer=attack
+            ),
+        )
+    else:
+        change(task, lambda c: c["config"].update({place: attack}))
+    with pytest.raises(ra.InputError, match="copy"):
+        ra.hub.TranslationLM.from_preset(copy)
+    with pytest.raises((ValueError, TypeError)):
+        keras_hub.models.Seq2SeqLM.from_preset(str(copy))
+    assert not (tmp_path / "ran").exists()
+    assert "stranger" not in sys.modules
+
+
+def test_a_strangers_folder_reads_no_other_file(copy, tmp_path):
+    secret = tmp_path / "secret.model"
+    vocabulary = copy / "assets" / "tokenizer" / "vocabulary.spm"
+    secret.write_bytes(vocabulary.read_bytes())
+
+    def read_secret(content):
+        tokenizer = content["config"]["preprocessor"]["config"]["tokenizer"]
+        tokenizer["config"]["proto"] = str(secret)
+
+    change(copy / "task.json", read_secret)
+    with pytest.raises(ra.InputError, match="outside of the model archive"):
+        ra.hub.TranslationLM.from_preset(copy)
+
+
+# === Bad input ===
+
+
+def message_of(preset, **arguments):
+    with pytest.raises(ra.InputError) as error:
+        ra.hub.TranslationLM.from_preset(preset, **arguments)
+    assert "\n" not in str(error.value)
+    return str(error.value)
+
+
+def test_what_is_no_preset_is_refused(tmp_path, copy):
+    assert "No preset at" in message_of(tmp_path / "nothing")
+    assert "Did you mean 'multi30k_en_de_tiny_relative'?" in message_of(
+        "multi30k_en_de_tiny_relativ"
+    )
+    (tmp_path / "empty").mkdir()
+    assert "is no preset" in message_of(tmp_path / "empty")
+    (copy / "config.json").write_text("{")
+    assert "config.json is damaged" in message_of(copy)
+
+
+def test_preset_of_another_class_is_refused(copy):
+    change(copy / "config.json", lambda c: c.update(registered_name="a>B"))
+    assert "Received: one of the class a>B" in message_of(copy)
+    with pytest.raises(ra.InputError, match="TranslationBackbone"):
+        ra.hub.TranslationTokenizer.from_preset(copy)
+
+
+def test_weights_that_do_not_fit_are_refused(copy, preset):
+    weights = copy / "model.weights.h5"
+    weights.write_bytes(weights.read_bytes()[:2000])
+    assert str(copy) in message_of(copy)
+    weights.unlink()
+    assert str(copy) in message_of(copy)
+    shutil.copyfile(preset / "model.weights.h5", weights)
+    for file in ("config.json", "task.json"):
+        change(copy / file, widen)
+    assert "do not fit" in message_of(copy)
+
+
+def widen(content):
+    if "backbone" in content["config"]:
+        content = content["config"]["backbone"]
+    content["config"]["intermediate_dim"] = 29
+
+
+def test_field_that_is_none_is_refused(copy):
+    change(
+        copy / "task.json",
+        lambda c: c["config"]["backbone"]["config"].update(num_heds=3),
+    )
+    assert "num_heds" in message_of(copy)
+
+
+def test_tokenizer_without_our_ids_is_refused(copy):
+    import io
+
+    import sentencepiece
+
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(SOURCES),
+        model_writer=model,
+        vocab_size=30,
+        minloglevel=2,
+    )
+    with pytest.raises(ra.InputError, match="padding id 0 and end of") as error:
+        ra.hub.TranslationTokenizer(proto=model.getvalue())
+    assert "Received: -1 and 2" in str(error.value)
+    path = copy / "assets" / "tokenizer" / "vocabulary.spm"
+    path.write_bytes(model.getvalue())
+    assert "Received: -1 and 2" in message_of(copy)
+    path.write_bytes(b"nothing of the kind")
+    assert "is not a SentencePiece model" in message_of(copy)
+
+
+def test_parts_that_do_not_belong_together_are_refused(joint):
+    other = make_translator(separate=True).source_vocabulary
+    tokenizer = ra.hub.TranslationTokenizer.from_vocabulary(other)
+    with pytest.raises(ra.InputError, match="290 pieces, the backbone 281"):
+        ra.hub.TranslationLM(
+            joint.backbone, ra.hub.TranslationPreprocessor(tokenizer)
+        )
+    start = ra.hub.TranslationPreprocessor(
+        joint.preprocessor.tokenizer, start_token_id=3
+    )
+    with pytest.raises(ra.InputError, match="starts translations with the id"):
+        ra.hub.TranslationLM(joint.backbone, start)
+    with pytest.raises(ra.InputError, match="`backbone` must be"):
+        ra.hub.TranslationLM(joint.transformer)
+    with pytest.raises(ra.InputError, match="`preprocessor` must be"):
+        ra.hub.TranslationLM(joint.backbone, joint.preprocessor.tokenizer)
+    with pytest.raises(ra.InputError, match="`tokenizer` must be"):
+        ra.hub.TranslationPreprocessor(None)
+
+
+def test_translators_that_make_no_task_are_refused(joined):
+    with pytest.raises(ra.InputError, match="Ensemble"):
+        ra.hub.TranslationLM.from_translator(joined)
+    words = ra.TokenVocabulary.train(["a b c"], 20)
+    with pytest.raises(ra.InputError, match="TokenVocabulary"):
+        ra.hub.TranslationTokenizer.from_vocabulary(words)
