@@ -88,9 +88,13 @@ def projected_scores(
 
 def _value(variable: keras.Variable | None) -> Tensor | None:
     """Reads a variable: what has a gradient of its own takes no variables."""
+    if variable is None:
+        return None
+    if keras.backend.backend() != "tensorflow":
+        return variable.value
     import tensorflow as tf
 
-    return None if variable is None else tf.convert_to_tensor(variable.value)
+    return tf.convert_to_tensor(variable.value)
 
 
 def _is_whole(cls: type, name: str, *others: str) -> bool:
