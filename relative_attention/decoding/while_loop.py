@@ -48,7 +48,9 @@ def fixed_while_loop(
     body: Callable[[State], State],
     state: State,
 ) -> State:
-    """Runs `state = body(state)` while `condition(state)`, in compiled JAX.
+    """Runs `state = body(state)` while `condition(state)`, of one shape.
+
+    On JAX it is one loop that XLA compiles, elsewhere a Python loop.
 
     Args:
         condition: takes a state, returns a bool scalar.
@@ -58,6 +60,8 @@ def fixed_while_loop(
     Returns:
         The last state.
     """
+    if keras.backend.backend() != "jax":
+        return while_loop(condition, body, state)
     import jax
 
     return jax.lax.while_loop(condition, body, state)
