@@ -81,6 +81,11 @@ class FixedShapeBatches(TokenBatches):
         return 1 - num_tokens / num_positions
 
     def of_corpus(self, corpus: TokenCorpus) -> Self:
+        """Returns batches of another corpus, cut and shuffled alike.
+
+        Args:
+            corpus: `TokenCorpus`, by whose lengths the shapes are chosen.
+        """
         return type(self)(
             corpus,
             self.batch_tokens,

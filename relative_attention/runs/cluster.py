@@ -86,10 +86,13 @@ class Cluster:
         """The traced sum over all machines, made once for each cluster."""
         import tensorflow as tf
 
+        # Asked for where there are several machines alone.
+        strategy: Any = self.strategy
+
         @tf.function(autograph=False)
         def total(vote: tf.Tensor) -> tf.Tensor:
             # A machine votes once on each of its devices.
-            votes = self.strategy.run(lambda: tf.identity(vote))
-            return self.strategy.reduce("SUM", votes, axis=None)
+            votes = strategy.run(lambda: tf.identity(vote))
+            return strategy.reduce("SUM", votes, axis=None)
 
         return total
