@@ -50,8 +50,10 @@ TEST = [
     "pytest-xdist>=3.8",
     "setuptools>=77",
 ]
+# For a GPU `jax[cuda13]` or the like; without TensorFlow see docs/jax.md.
+JAX = ["jax>=0.10.2"]
 # One PyTorch, since the newest comes with gigabytes of CUDA.
-BACKENDS = ["jax>=0.10.2", "torch==2.13.0"]
+BACKENDS = JAX + ["torch==2.13.0"]
 LINT = [
     "import-linter>=2.16",
     "mypy>=2.4",
@@ -100,6 +102,7 @@ setuptools.setup(
         "ctranslate2": CTRANSLATE2,
         "demo": DEMO,
         "docs": DOCS,
+        "jax": JAX,
         "plot": ["matplotlib>=3.11"],
         "serve": SERVE,
         "serving": SERVING,

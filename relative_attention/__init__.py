@@ -34,6 +34,7 @@ _PACKAGE_OF = {
     "TransformerConfig": "models",
     "preset_training": "models",
     "presets": "models",
+    "FixedShapeBatches": "data",
     "ParallelCorpus": "data",
     "SubwordSampling": "data",
     "SubwordVocabulary": "data",

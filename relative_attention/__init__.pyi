@@ -7,6 +7,7 @@ from relative_attention.convert import load_tensor2tensor as load_tensor2tensor
 from relative_attention.corpora import (
     write_spoken_numbers as write_spoken_numbers,
 )
+from relative_attention.data import FixedShapeBatches as FixedShapeBatches
 from relative_attention.data import ParallelCorpus as ParallelCorpus
 from relative_attention.data import SubwordSampling as SubwordSampling
 from relative_attention.data import SubwordVocabulary as SubwordVocabulary

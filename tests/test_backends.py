@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 
 NUMBERS = pathlib.Path(__file__).with_name("backend_numbers.py")
+STEPS = pathlib.Path(__file__).with_name("step_numbers.py")
 
 
-def numbers_on(backend, folder):
+def numbers_on(backend, folder, script=NUMBERS):
     path = folder / f"{backend}.npz"
     subprocess.run(
-        [sys.executable, NUMBERS, path],
+        [sys.executable, script, path],
         check=True,
         env={**os.environ, "KERAS_BACKEND": backend},
     )
@@ -46,3 +47,20 @@ def test_numbers_are_those_of_tensorflow(backend, on_tensorflow, tmp_path):
         np.testing.assert_allclose(
             numbers[name], expected, rtol=1e-5, atol=1e-5, err_msg=name
         )
+
+
+@pytest.mark.large
+def test_training_steps_of_jax_are_those_of_tensorflow(tmp_path):
+    if importlib.util.find_spec("jax") is None:
+        pytest.skip("jax is not installed; `make test-backends` does")
+    numbers = numbers_on("jax", tmp_path, STEPS)
+    expected = numbers_on("tensorflow", tmp_path, STEPS)
+    assert numbers.keys() == expected.keys()
+    for name, value in expected.items():
+        # Products in half precision are rounded in another order.
+        bound = 2e-2 if name.startswith("half/") else 1e-5
+        np.testing.assert_allclose(
+            numbers[name], value, rtol=bound, atol=bound, err_msg=name
+        )
+    assert expected["not_finite/step_1/skipped"] == 1
+    assert expected["not_finite/updates"] == 2

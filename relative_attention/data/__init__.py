@@ -1,5 +1,6 @@
 """Turns text into batches of token ids."""
 
+from relative_attention.data.fixed_shape_batches import FixedShapeBatches
 from relative_attention.data.length_buckets import length_buckets
 from relative_attention.data.parallel_corpus import ParallelCorpus
 from relative_attention.data.subword_sampling import SubwordSampling
@@ -10,6 +11,7 @@ from relative_attention.data.token_vocabulary import TokenVocabulary
 from relative_attention.data.vocabulary import Vocabulary
 
 __all__ = [
+    "FixedShapeBatches",
     "ParallelCorpus",
     "SubwordSampling",
     "SubwordVocabulary",

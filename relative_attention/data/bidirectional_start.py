@@ -40,13 +40,7 @@ class BidirectionalStart:
     def start(self) -> TokenBatches:
         """The `TokenBatches` of both directions."""
         # Not before a step takes it: its arrays are in memory.
-        return TokenBatches(
-            both_directions(self.batches.corpus),
-            self.batches.batch_tokens,
-            self.batches.seed,
-            self.batches.start_token_id,
-            self.batches.sampling,
-        )
+        return self.batches.of_corpus(both_directions(self.batches.corpus))
 
     def train_batch(self, step: int) -> Batch:
         """Returns the batch of a training step, see `TokenBatches.batch`.

@@ -5,6 +5,7 @@ import functools
 from collections.abc import Callable
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
+from typing import Self
 
 import numpy as np
 
@@ -88,7 +89,7 @@ class TokenBatches:
             self._window = functools.lru_cache(maxsize=2)(
                 functools.partial(self._draw_window, sampling)
             )
-        self._bounds = _batch_bounds(self._order, budget)
+        self._bounds = self._cut(budget)
         self._bucket_starts = [
             _bucket_starts(self._order, offset) for offset in _BUCKET_OFFSETS
         ]
@@ -98,6 +99,24 @@ class TokenBatches:
     def __len__(self) -> int:
         """Returns the number of batches of an epoch."""
         return len(self._bounds) - 1
+
+    def of_corpus(self, corpus: TokenCorpus) -> Self:
+        """Returns batches of another corpus, cut and shuffled alike.
+
+        Args:
+            corpus: `TokenCorpus`.
+        """
+        return type(self)(
+            corpus,
+            self.batch_tokens,
+            self.seed,
+            self.start_token_id,
+            self.sampling,
+        )
+
+    def _cut(self, budget: int) -> np.ndarray:
+        """Returns the positions at which batches start, and the end."""
+        return _batch_bounds(self._order, budget)
 
     def indices(self, epoch: int | None = None) -> Iterator[np.ndarray]:
         """Yields the pairs of each batch of an epoch, as arrays of indices.

@@ -69,6 +69,7 @@ def decode_active(
     token_ids: Tensor,
     position: Tensor,
     ancestors: Tensor | None = None,
+    merges: bool = True,
 ) -> tuple[Tensor, ActiveSentences]:
     """Runs one step of the model, for the active sentences alone.
 
@@ -78,6 +79,8 @@ def decode_active(
         token_ids: int tensor `(B, M)`, of every sentence.
         position: int scalar.
         ancestors: int tensor `(B, M, position + 1)`, or `None`.
+        merges: bool. Whether the cache grows, and is merged now and then.
+            Defaults to `True`.
 
     Returns:
         Pair of float32 logits `(A, M, V)` and `ActiveSentences` whose cache is
@@ -88,9 +91,9 @@ def decode_active(
     logits, cache = model.decode_step(
         active.gather_active(token_ids), active.cache, position, ancestors
     )
-    cache = change_if(
-        ops.equal((position + 1) % _MERGE_EVERY, 0), model.merge_cache, cache
-    )
+    if merges:
+        is_due = ops.equal((position + 1) % _MERGE_EVERY, 0)
+        cache = change_if(is_due, model.merge_cache, cache)
     return ops.cast(logits, "float32"), active._replace(cache=cache)
 
 

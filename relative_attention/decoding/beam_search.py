@@ -11,6 +11,8 @@ from relative_attention.decoding.beam_settings import check_length_penalty
 from relative_attention.decoding.beam_settings import check_num_beams
 from relative_attention.decoding.constraint_tensors import constraint_tensors
 from relative_attention.decoding.finite_model import check_numbers
+from relative_attention.decoding.jax_beam_search import compiles_on_jax
+from relative_attention.decoding.jax_beam_search import jax_beam_search
 from relative_attention.decoding.run_compiled import run_compiled
 from relative_attention.decoding.step_model import StepModel
 from relative_attention.tensor_type import Tensor
@@ -110,16 +112,15 @@ def beam_search(
         target_prefix=target_prefix,
         config=getattr(model, "config", None),
     )
-    results = run_compiled(
-        beam_search_loop,
-        model,
-        BeamInputs(
-            constraints=constraints,
-            length_penalty=ops.convert_to_tensor(length_penalty, "float32"),
-        ),
-        num_beams=num_beams,
-        num_results=num_results,
+    inputs = BeamInputs(
+        constraints=constraints,
+        length_penalty=ops.convert_to_tensor(length_penalty, "float32"),
     )
+    sizes = {"num_beams": num_beams, "num_results": num_results}
+    if compiles_on_jax(model):
+        results = jax_beam_search(model, inputs, **sizes)
+    else:
+        results = run_compiled(beam_search_loop, model, inputs, **sizes)
     check_numbers(model, results["scores"])
     if return_attention:
         results["attention"] = alignment(

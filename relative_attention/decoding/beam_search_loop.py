@@ -12,6 +12,9 @@ from relative_attention.decoding.active_sentences import decode_active
 from relative_attention.decoding.active_sentences import drop_done
 from relative_attention.decoding.beam_state import BeamState
 from relative_attention.decoding.beam_state import start_beam_state
+from relative_attention.decoding.columns import Columns
+from relative_attention.decoding.columns import FixedColumns
+from relative_attention.decoding.columns import GrowingColumns
 from relative_attention.decoding.constraint_tensors import ConstraintTensors
 from relative_attention.decoding.constraints import IMPOSSIBLE
 from relative_attention.decoding.constraints import Constraints
@@ -21,6 +24,7 @@ from relative_attention.decoding.continuations import take_beams
 from relative_attention.decoding.length_penalty import length_penalty
 from relative_attention.decoding.start_and_end import END_ID
 from relative_attention.decoding.step_model import StepModel
+from relative_attention.decoding.while_loop import fixed_while_loop
 from relative_attention.decoding.while_loop import while_loop
 from relative_attention.tensor_type import Tensor
 
@@ -50,6 +54,7 @@ class BeamPlan:
         num_beams: int `M`.
         num_continuations: int `C`, looked at for each sentence at a step.
         num_results: int `R`.
+        columns: `GrowingColumns` or `FixedColumns`, of tokens.
     """
 
     model: StepModel
@@ -59,20 +64,28 @@ class BeamPlan:
     num_beams: int
     num_continuations: int
     num_results: int
+    columns: Columns
 
 
 def beam_search_loop(
-    model: StepModel, inputs: BeamInputs, num_beams: int, num_results: int
+    model: StepModel,
+    inputs: BeamInputs,
+    num_beams: int,
+    num_results: int,
+    columns: Columns = GrowingColumns(),  # noqa: B008 (it has no state)
 ) -> dict[str, Tensor]:
     """Runs `beam_search` on tensors, which may be those of a graph.
 
     Args:
         model, num_beams, num_results: see `beam_search`.
         inputs: `BeamInputs`.
+        columns: `GrowingColumns`; or `FixedColumns`, on JAX, for at least as
+            many positions as the longest translation may have.
 
     Returns:
         Dict of `"token_ids"` and `"scores"`, see `beam_search`. Scores of a
-        sentence whose logits were not finite are nan.
+        sentence whose logits were not finite are nan. With `FixedColumns` also
+        `"num_steps"`, of which there are token ids.
     """
     constraints = Constraints(inputs.constraints)
     plan = BeamPlan(
@@ -88,14 +101,20 @@ def beam_search_loop(
         # ends when the best token is the end.
         num_continuations=1 if num_beams == 1 else 2 * num_beams,
         num_results=num_results,
+        columns=columns,
     )
     state = start_beam_state(
         model,
         inputs.constraints.source_token_ids,
         constraints.limits,
         num_beams,
+        columns,
     )
-    state = while_loop(is_not_done, functools.partial(step, plan), state)
+    one_step = functools.partial(step, plan)
+    if isinstance(columns, FixedColumns):
+        state = fixed_while_loop(is_not_done, one_step, state)
+        return {**_results(state, num_results), "num_steps": state.position}
+    state = while_loop(is_not_done, one_step, state)
     return _results(state, num_results)
 
 
@@ -114,14 +133,12 @@ def step(plan: BeamPlan, state: BeamState) -> BeamState:
     Returns:
         `BeamState` of `p + 1` steps.
     """
-    ancestors = _with_own_index(state.ancestors)
+    ancestors = _with_own_index(plan, state)
     continuations, active = _continue_beams(plan, state, ancestors)
-    sequences = ops.concatenate(
-        [
-            take_beams(state.beam_token_ids, continuations.parents),
-            continuations.token_ids[..., None],
-        ],
-        axis=2,
+    sequences = plan.columns.append(
+        take_beams(state.beam_token_ids, continuations.parents),
+        continuations.token_ids,
+        state.position,
     )  # (B, C, p + 1)
     length = state.position + 1
     # Of the continuations those that go on become the beams ...
@@ -148,19 +165,22 @@ def step(plan: BeamPlan, state: BeamState) -> BeamState:
     # A sentence that was done before the step keeps its results.
     return BeamState(
         position=length,
-        active=drop_done(active, is_done),
+        # Dropped, rows would change the shape of the cache.
+        active=active
+        if isinstance(plan.columns, FixedColumns)
+        else drop_done(active, is_done),
         is_done=is_done,
         is_broken=is_broken,
         beam_token_ids=_keep_sequences(
-            state.is_done, state.beam_token_ids, beam_token_ids
+            plan, state.is_done, state.beam_token_ids, beam_token_ids
         ),
         beam_log_probs=_keep(
             state.is_done, state.beam_log_probs, beam_log_probs
         ),
-        last_token_ids=beam_token_ids[:, :, -1],
+        last_token_ids=plan.columns.at(beam_token_ids, state.position),
         ancestors=ancestors,
         finished_token_ids=_keep_sequences(
-            state.is_done, state.finished_token_ids, finished_token_ids
+            plan, state.is_done, state.finished_token_ids, finished_token_ids
         ),
         finished_scores=_keep(
             state.is_done, state.finished_scores, finished_scores
@@ -183,6 +203,7 @@ def _continue_beams(
         state.last_token_ids,
         state.position,
         ancestors,
+        merges=not isinstance(plan.columns, FixedColumns),
     )  # (A, M, V)
     continuations = best_continuations(
         active.gather_active(state.beam_log_probs),
@@ -193,18 +214,19 @@ def _continue_beams(
     return Continuations(*map(active.scatter_to_batch, continuations)), active
 
 
-def _with_own_index(ancestors: Tensor | None) -> Tensor | None:
+def _with_own_index(plan: BeamPlan, state: BeamState) -> Tensor | None:
     """Adds a position, which each beam has written itself.
 
     `(B, M, p)` -> `(B, M, p + 1)`.
     """
-    if ancestors is None:
+    if state.ancestors is None:
         return None
-    batch_size, num_beams, _ = ops.shape(ancestors)
-    beams = ops.arange(num_beams, dtype="int32")[None, :, None]
-    return ops.concatenate(
-        [ancestors, ops.broadcast_to(beams, (batch_size, num_beams, 1))],
-        axis=2,
+    batch_size, num_beams, _ = ops.shape(state.ancestors)
+    beams = ops.arange(num_beams, dtype="int32")[None]
+    return plan.columns.append(
+        state.ancestors,
+        ops.broadcast_to(beams, (batch_size, num_beams)),
+        state.position,
     )
 
 
@@ -260,7 +282,7 @@ def _best_finished(
         plan.num_beams,
     )
     sequences = ops.concatenate(
-        [_pad_one(state.finished_token_ids), sequences], axis=1
+        [plan.columns.pad(state.finished_token_ids), sequences], axis=1
     )
     return scores, take_beams(sequences, chosen)
 
@@ -285,14 +307,11 @@ def _keep(is_done: Tensor, before: Tensor, after: Tensor) -> Tensor:
     return ops.where(is_done[:, None], before, after)
 
 
-def _keep_sequences(is_done: Tensor, before: Tensor, after: Tensor) -> Tensor:
+def _keep_sequences(
+    plan: BeamPlan, is_done: Tensor, before: Tensor, after: Tensor
+) -> Tensor:
     """As `_keep`: of `(B, M, p)` and `(B, M, p + 1)`."""
-    return ops.where(is_done[:, None, None], _pad_one(before), after)
-
-
-def _pad_one(token_ids: Tensor) -> Tensor:
-    """Pads `(B, M, p)` with an id 0 at the end."""
-    return ops.pad(token_ids, ((0, 0), (0, 0), (0, 1)))
+    return ops.where(is_done[:, None, None], plan.columns.pad(before), after)
 
 
 def _results(state: BeamState, num_results: int) -> dict[str, Tensor]:

@@ -6,9 +6,12 @@ from keras import ops
 
 from relative_attention.decoding.active_sentences import ActiveSentences
 from relative_attention.decoding.active_sentences import start_active
+from relative_attention.decoding.columns import Columns
+from relative_attention.decoding.columns import FixedColumns
 from relative_attention.decoding.constraints import IMPOSSIBLE
 from relative_attention.decoding.start_and_end import first_inputs
 from relative_attention.decoding.step_model import StepModel
+from relative_attention.layers.fixed_key_value_cache import fixed_cache
 from relative_attention.tensor_type import Tensor
 
 
@@ -54,7 +57,11 @@ class BeamState(NamedTuple):
 
 
 def start_beam_state(
-    model: StepModel, source_token_ids: Tensor, limits: Tensor, num_beams: int
+    model: StepModel,
+    source_token_ids: Tensor,
+    limits: Tensor,
+    num_beams: int,
+    columns: Columns,
 ) -> BeamState:
     """Makes the state before the first step.
 
@@ -63,21 +70,26 @@ def start_beam_state(
         source_token_ids: int tensor `(B, S)`.
         limits: int tensor `(B,)`, the longest translation of each sentence.
         num_beams: int `M`.
+        columns: `GrowingColumns` or `FixedColumns`, of tokens.
     """
+    active = start_active(model, source_token_ids)
+    if isinstance(columns, FixedColumns):
+        num_columns = columns.num_positions * num_beams
+        active = active._replace(cache=fixed_cache(active.cache, num_columns))
     shape = (ops.shape(source_token_ids)[0], num_beams)
     # All beams are equal at first: only one may have continuations.
     is_first = ops.arange(num_beams, dtype="int32") == 0
     return BeamState(
         position=ops.zeros((), "int32"),
-        active=start_active(model, source_token_ids),
+        active=active,
         is_done=limits <= 0,
         is_broken=ops.zeros_like(limits, "bool"),
-        beam_token_ids=ops.zeros((*shape, 0), "int32"),
+        beam_token_ids=columns.start(shape),
         beam_log_probs=ops.where(
             is_first, ops.zeros(shape, "float32"), IMPOSSIBLE
         ),
         last_token_ids=first_inputs(model, shape),
-        ancestors=ops.zeros((*shape, 0), "int32") if num_beams > 1 else None,
-        finished_token_ids=ops.zeros((*shape, 0), "int32"),
+        ancestors=columns.start(shape) if num_beams > 1 else None,
+        finished_token_ids=columns.start(shape),
         finished_scores=ops.full(shape, IMPOSSIBLE, "float32"),
     )

@@ -38,7 +38,7 @@ def run_compiled(
     # Of the inputs only their structure is kept with the graph.
     structure = with_tensors(inputs, (True for _ in tensors))
     key = (function, structure, tuple(sorted(options.items())))
-    graphs = _graphs(model)
+    graphs = compiled_functions(model)
     if key not in graphs:
         signature = [
             tf.TensorSpec([None] * len(tensor.shape), tensor.dtype)
@@ -54,8 +54,12 @@ def run_compiled(
     return graphs[key](tensors)
 
 
-def _graphs(model: Any) -> dict[Any, Any]:
-    """Returns the dict of graphs of the model as it is now."""
+def compiled_functions(model: Any) -> dict[Any, Any]:
+    """Returns the dict of what was compiled of the model as it is now.
+
+    Args:
+        model: the model, with which it is kept.
+    """
     forward, parts = forward_key(model)
     kept = model.__dict__.get("_compiled")
     if kept is None or kept["forward"] != forward:

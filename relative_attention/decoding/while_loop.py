@@ -43,6 +43,30 @@ def while_loop(
     return state
 
 
+def fixed_while_loop(
+    condition: Callable[[State], Tensor],
+    body: Callable[[State], State],
+    state: State,
+) -> State:
+    """Runs `state = body(state)` while `condition(state)`, of one shape.
+
+    On JAX it is one loop that XLA compiles, elsewhere a Python loop.
+
+    Args:
+        condition: takes a state, returns a bool scalar.
+        body: takes a state, returns one of the same structure and shapes.
+        state: nested dicts, lists and named tuples of tensors and `None`.
+
+    Returns:
+        The last state.
+    """
+    if keras.backend.backend() != "jax":
+        return while_loop(condition, body, state)
+    import jax
+
+    return jax.lax.while_loop(condition, body, state)
+
+
 def change_if(
     condition: Tensor, change: Callable[[State], State], state: State
 ) -> State:

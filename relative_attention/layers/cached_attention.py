@@ -8,6 +8,7 @@ are needed.
 
 from keras import ops
 
+from relative_attention.layers.fixed_key_value_cache import FixedKeyValueCache
 from relative_attention.layers.key_value_cache import KeyValueCache
 from relative_attention.ops.attention import masked_softmax
 from relative_attention.ops.last_relations import last_relation_context
@@ -19,7 +20,7 @@ from relative_attention.tensor_type import Tensor
 
 def cached_attention(
     query: Tensor,
-    cache: KeyValueCache,
+    cache: KeyValueCache | FixedKeyValueCache,
     position: int | Tensor,
     ancestors: Tensor | None = None,
     key_embeddings: Tensor | None = None,
@@ -30,11 +31,12 @@ def cached_attention(
     Args:
         query: float tensor `(B, N, M, H)`, scaled: the query at `position`
             of each of the `M` beams of a sentence.
-        cache: `KeyValueCache`, `position` included.
+        cache: `KeyValueCache` or `FixedKeyValueCache`, `position` included.
         position: int scalar, absolute, 0 first.
-        ancestors: int tensor `(B, M, position + 1)`. `ancestors[b, m, p]` is
-            the beam that wrote position `p` of beam `m`'s history. `None`
-            when every beam wrote its own.
+        ancestors: int tensor `(B, M, position + 1)`, or `(B, M, P)` with a
+            cache of `P` positions. `ancestors[b, m, p]` is the beam that wrote
+            position `p` of beam `m`'s history. `None` when every beam wrote
+            its own.
         key_embeddings: float tensor `(2K + 1, H)` or `(N, 2K + 1, H)`, the
             relation table of the keys. `None` when keys have no relations.
         value_embeddings: float tensor `(2K + 1, H_v)` or `(N, 2K + 1, H_v)`,
@@ -44,32 +46,28 @@ def cached_attention(
         Float tensor `(B, N, M, H_v)`.
     """
     num_beams = query.shape[2]
-    # Eq. 5, the first term: x_i W^Q (x_j W^K)^T, of both parts of the cache.
-    logits = ops.concatenate(
-        [
-            step_logits(query, cache.key),
-            step_logits(query, cache.recent_key),
-        ],
-        axis=-1,
-    )  # (B, N, M, (position + 1) * M)
+    # `P` of a cache that has room for later positions, else `None`.
+    num_fixed = None
+    num_positions = position + 1
+    if isinstance(cache, FixedKeyValueCache):
+        num_positions = num_fixed = cache.key.shape[2] // num_beams
+    # Eq. 5, the first term: x_i W^Q (x_j W^K)^T.
+    logits = _content_logits(query, cache)  # (B, N, M, (position + 1) * M)
     # With K = 0 the second term, x_i W^Q (a_ij^K)^T, is the same for all j,
     # and softmax ignores what is added to all logits alike.
     if key_embeddings is not None and _max_distance(key_embeddings):
         _, rows = _past_relations(key_embeddings, query.dtype)
-        relations = last_relation_logits(query, rows, position)
+        relations = last_relation_logits(query, rows, position, num_fixed)
         # The distance is the same whichever beam wrote the position.
         if num_beams > 1:
             relations = ops.repeat(relations, num_beams, axis=-1)
         logits = logits + relations
-    scores = masked_softmax(
-        logits, _history_mask(ancestors, num_beams, position + 1)
-    )
+    mask = _history_mask(ancestors, num_beams, num_positions)
+    if num_fixed is not None:
+        mask = _without_later(mask, num_beams, num_fixed, position)
+    scores = masked_softmax(logits, mask)
     # Eq. 3, the first term: sum_j alpha_ij x_j W^V.
-    num_merged = ops.shape(cache.key)[2]
-    context = step_context(scores[..., :num_merged], cache.value)
-    context = context + step_context(
-        scores[..., num_merged:], cache.recent_value
-    )
+    context = _content_context(scores, cache)
     if value_embeddings is None:
         return context
     # Eq. 3, the second term: sum_j alpha_ij a_ij^V. Scores of a query sum to
@@ -77,9 +75,37 @@ def cached_attention(
     farthest, rows = _past_relations(value_embeddings, query.dtype)
     context = context + farthest
     if _max_distance(value_embeddings):
-        scores = _sum_over_beams(scores, num_beams, position)
-        context = context + last_relation_context(scores, rows, position)
+        scores = _sum_over_beams(scores, num_beams, num_positions)
+        context = context + last_relation_context(
+            scores, rows, position, num_fixed
+        )
     return context
+
+
+def _content_logits(
+    query: Tensor, cache: KeyValueCache | FixedKeyValueCache
+) -> Tensor:
+    """Computes the logits of all columns of the cache."""
+    if isinstance(cache, FixedKeyValueCache):
+        return step_logits(query, cache.key)
+    return ops.concatenate(
+        [
+            step_logits(query, cache.key),
+            step_logits(query, cache.recent_key),
+        ],
+        axis=-1,
+    )
+
+
+def _content_context(
+    scores: Tensor, cache: KeyValueCache | FixedKeyValueCache
+) -> Tensor:
+    """Computes the context vectors of all columns of the cache."""
+    if isinstance(cache, FixedKeyValueCache):
+        return step_context(scores, cache.value)
+    num_merged = ops.shape(cache.key)[2]
+    context = step_context(scores[..., :num_merged], cache.value)
+    return context + step_context(scores[..., num_merged:], cache.recent_value)
 
 
 def _max_distance(embeddings: Tensor) -> int:
@@ -107,16 +133,16 @@ def _past_relations(embeddings: Tensor, dtype: str) -> tuple[Tensor, Tensor]:
 
 
 def _sum_over_beams(
-    scores: Tensor, num_beams: int, position: int | Tensor
+    scores: Tensor, num_beams: int, num_positions: int | Tensor
 ) -> Tensor:
-    """Sums scores by position: `(B, N, M, position + 1)`.
+    """Sums scores by position: `(B, N, M, num_positions)`.
 
     Of the `M` columns of a position, a history has one; the others are zero.
     """
     if num_beams == 1:
         return scores
     return ops.sum(
-        ops.reshape(scores, (-1, *scores.shape[1:3], position + 1, num_beams)),
+        ops.reshape(scores, (-1, *scores.shape[1:3], num_positions, num_beams)),
         axis=-1,
     )
 
@@ -147,3 +173,25 @@ def _history_mask(
     is_ancestor = ops.equal(ancestors[..., None], beams)
     batch_size = ops.shape(is_ancestor)[0]
     return ops.reshape(is_ancestor, (batch_size, 1, num_beams, -1))
+
+
+def _without_later(
+    mask: Tensor | None,
+    num_beams: int,
+    num_positions: int,
+    position: int | Tensor,
+) -> Tensor:
+    """Takes the columns out of a mask that nothing was written to yet.
+
+    Args:
+        mask: bool tensor `(B or 1, 1, M, num_positions * M)`, or `None`.
+        num_beams: int `M`.
+        num_positions: int.
+        position: int scalar, the last that was written.
+
+    Returns:
+        Bool tensor, that can be broadcast to `(B, 1, M, num_positions * M)`.
+    """
+    is_written = ops.arange(num_positions, dtype="int32") <= position
+    is_written = ops.repeat(is_written, num_beams)[None, None, None]
+    return is_written if mask is None else mask & is_written

@@ -20,6 +20,7 @@ and `weight` is the paper's alpha. Gradients go through both views.
 import dataclasses
 from typing import Any
 
+import keras
 from keras import ops
 
 from relative_attention.argument_checks import checked_int
@@ -135,6 +136,8 @@ class Consistency:
 
         A resumed run, whose updates go on counting, cuts the same.
         """
+        if keras.backend.backend() == "jax":
+            return self._draw_kept_on_jax(shape, number, update, part)
         import tensorflow as tf
 
         stream = 2 * tf.cast(replica_number(), "int64") + number
@@ -143,3 +146,14 @@ class Consistency:
         seed = tf.stack([first, second])
         draws = tf.random.stateless_uniform(shape, seed)
         return draws >= self.cut_probability
+
+    def _draw_kept_on_jax(
+        self, shape: Any, number: int, update: Tensor, part: int | Tensor
+    ) -> Tensor:
+        """Draws other words than TensorFlow, by the same rule."""
+        import jax
+
+        random_key = jax.random.key(self.seed)
+        for count in (number, update, part):
+            random_key = jax.random.fold_in(random_key, count)
+        return jax.random.uniform(random_key, shape) >= self.cut_probability

@@ -109,11 +109,13 @@ def _value(weight: keras.Variable | Tensor | None) -> Tensor | None:
 
     A matrix that is adapted or quantized is a tensor already.
     """
-    import tensorflow as tf
-
     if isinstance(weight, keras.Variable):
         weight = weight.value
-    return None if weight is None else tf.convert_to_tensor(weight)
+    if weight is None or keras.backend.backend() != "tensorflow":
+        return weight
+    import tensorflow as tf
+
+    return tf.convert_to_tensor(weight)
 
 
 def _is_whole(cls: type, name: str, *others: str) -> bool:

@@ -7,12 +7,10 @@ from typing import runtime_checkable
 import keras
 
 
-@runtime_checkable
-class StepBatches(Protocol):
-    """The batches that `TrainableModel` takes for data, as `TokenBatches`.
+class TrainingBatches(Protocol):
+    """Batches to learn from, of which each is a function of the step.
 
-    Which batch comes at a step is a function of the step, so that training
-    can go on anywhere, and every backend sees the same.
+    So training can go on anywhere, and every backend sees the same.
     """
 
     def __len__(self) -> int:
@@ -22,12 +20,17 @@ class StepBatches(Protocol):
     def train_batch(self, step: int) -> Any:
         """Returns the batch of a step of training, 0 first in epoch 0."""
 
-    def evaluation_batch(self, number: int) -> Any:
-        """Returns one of the batches that hold every example once."""
-
     def train_dataset(self, first_step: int = 0) -> Any:
         """Returns an endless `tf.data.Dataset` of training batches."""
         ...
+
+
+@runtime_checkable
+class StepBatches(TrainingBatches, Protocol):
+    """The batches that `TrainableModel` takes for data, as `TokenBatches`."""
+
+    def evaluation_batch(self, number: int) -> Any:
+        """Returns one of the batches that hold every example once."""
 
     def evaluation_dataset(self) -> Any:
         """Returns a `tf.data.Dataset` of the evaluation batches."""
@@ -37,7 +40,7 @@ class StepBatches(Protocol):
 class _TrainBatches(keras.utils.PyDataset):
     """Batches of training without an end, from a step on."""
 
-    def __init__(self, batches: StepBatches, first_step: int) -> None:
+    def __init__(self, batches: TrainingBatches, first_step: int) -> None:
         super().__init__()
         self.batches = batches
         self.first_step = first_step
@@ -65,6 +68,36 @@ class _EvaluationBatches(keras.utils.PyDataset):
         return self.batches.evaluation_batch(index)
 
 
+def train_data(batches: TrainingBatches, first_step: int) -> Any:
+    """Returns training batches without an end as `fit` takes them.
+
+    Args:
+        batches: `TokenBatches`, or others whose batches are a function of the
+            step.
+        first_step: int. The step to begin with, 0 first.
+
+    Returns:
+        `tf.data.Dataset` on TensorFlow, `keras.utils.PyDataset` elsewhere.
+    """
+    if _is_tensorflow():
+        return batches.train_dataset(first_step)
+    return _TrainBatches(batches, first_step)
+
+
+def evaluation_data(batches: StepBatches) -> Any:
+    """Returns batches of every example once, as `evaluate` takes them.
+
+    Args:
+        batches: `TokenBatches`, or others of that kind.
+
+    Returns:
+        `tf.data.Dataset` on TensorFlow, `keras.utils.PyDataset` elsewhere.
+    """
+    if _is_tensorflow():
+        return batches.evaluation_dataset()
+    return _EvaluationBatches(batches)
+
+
 def give_train_batches(arguments: dict[str, Any]) -> None:
     """Replaces `StepBatches` by data that Keras takes, for `fit`.
 
@@ -75,11 +108,7 @@ def give_train_batches(arguments: dict[str, Any]) -> None:
     if isinstance(batches, StepBatches):
         steps = arguments.get("steps_per_epoch") or len(batches)
         first_step = steps * arguments.get("initial_epoch", 0)
-        arguments["x"] = (
-            batches.train_dataset(first_step)
-            if _is_tensorflow()
-            else _TrainBatches(batches, first_step)
-        )
+        arguments["x"] = train_data(batches, first_step)
         arguments["steps_per_epoch"] = steps
         # They are shuffled already.
         arguments["shuffle"] = False
@@ -95,11 +124,7 @@ def give_evaluation_batches(arguments: dict[str, Any], name: str = "x") -> None:
     """
     batches = arguments.get(name)
     if isinstance(batches, StepBatches):
-        arguments[name] = (
-            batches.evaluation_dataset()
-            if _is_tensorflow()
-            else _EvaluationBatches(batches)
-        )
+        arguments[name] = evaluation_data(batches)
 
 
 def _is_tensorflow() -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 import keras
 
 from relative_attention.models.consistency import Consistency
+from relative_attention.models.own_step import has_own_step
 from relative_attention.models.projected_scores import can_project
 from relative_attention.models.replica_function import is_mirrored
 from relative_attention.models.step_batches import give_evaluation_batches
@@ -26,12 +27,12 @@ class TrainableModel(TrainingStep):
     step of one replica on the whole batch: with unequal numbers of tokens or
     rows, clipping of gradients, loss scaling, and several parts of a batch
     one after another. What `fit` shows as `loss` is the mean over tokens,
-    `tokens` counts source and target tokens. Under TensorFlow an update whose
-    loss or gradient is not finite is left out, on all replicas, and counted
-    in `skipped`, and `gradient_norm` is the mean length of the gradient
-    before it is clipped; an evaluation has neither.
+    `tokens` counts source and target tokens. An update whose loss or gradient
+    is not finite is left out, on all replicas, and counted in `skipped`, and
+    `gradient_norm` is the mean length of the gradient before it is clipped;
+    an evaluation has neither.
 
-    On JAX and PyTorch a step is Keras' own.
+    On JAX the step is that of one device; on PyTorch it is Keras' own.
 
     Args:
         **kwargs: arguments of `keras.Model`: `name`, `dtype`.
@@ -57,10 +58,10 @@ class TrainableModel(TrainingStep):
             accumulation_steps: int. In how many parts, one after another, a
                 replica takes its rows of a batch, for batches whose
                 activations would not fit at once. The update is that of the
-                whole batch. TensorFlow only. Defaults to `1`.
+                whole batch. Not on PyTorch. Defaults to `1`.
             consistency: `Consistency`, or its kind. How two views of each
                 sentence are to agree; with `MaskedCrossEntropy`, and metrics
-                of this package alone. TensorFlow only. Defaults to `None`.
+                of this package alone. Not on PyTorch. Defaults to `None`.
             *args, **kwargs: as for `keras.Model.compile`.
 
         Raises:
@@ -126,8 +127,8 @@ class TrainableModel(TrainingStep):
         """
         # Keras leaves this to whoever overrides `compile`.
         config = keras.saving.deserialize_keras_object(config)
-        if keras.backend.backend() != "tensorflow":
-            config.update(_without_tensorflow(config))
+        if not has_own_step():
+            config.update(_without_own_step(config))
         if config.get("consistency") is not None:
             config["consistency"] = Consistency(**config["consistency"])
         self.compile(**config)
@@ -150,11 +151,12 @@ class TrainableModel(TrainingStep):
                 f"None. Received: consistency={consistency!r}."
             )
         if consistency is not None and not (
-            self.is_projected and keras.backend.backend() == "tensorflow"
+            self.is_projected and has_own_step()
         ):
             raise ValueError(
                 "`consistency` needs a Transformer, `MaskedCrossEntropy`, no "
-                "metrics but `Perplexity` and `TokenAccuracy`, and TensorFlow. "
+                "metrics but `Perplexity` and `TokenAccuracy`, and TensorFlow "
+                "or JAX. "
                 f"Received: consistency={consistency} on "
                 f"{keras.backend.backend()}."
             )
@@ -220,7 +222,7 @@ def _given(
     return {**given.arguments, **rest}
 
 
-def _without_tensorflow(config: dict[str, Any]) -> dict[str, Any]:
+def _without_own_step(config: dict[str, Any]) -> dict[str, Any]:
     """Returns what of a compile config must be otherwise, and warns of it."""
     changed: dict[str, Any] = {}
     for name, plain, instead in (
@@ -232,7 +234,8 @@ def _without_tensorflow(config: dict[str, Any]) -> dict[str, Any]:
             changed[name] = plain
             warnings.warn(
                 f"The model was compiled with {name}={value}, which needs "
-                f"TensorFlow. On {keras.backend.backend()} it {instead}.",
+                "TensorFlow or JAX. On "
+                f"{keras.backend.backend()} it {instead}.",
                 stacklevel=3,
             )
     return changed
@@ -245,16 +248,15 @@ def _only(loss: Any) -> Any:
 
 
 def _checked_steps(accumulation_steps: Any) -> int:
-    is_tensorflow = keras.backend.backend() == "tensorflow"
     is_int = isinstance(accumulation_steps, numbers.Integral)
     if (
         not is_int
         or accumulation_steps < 1
-        or (accumulation_steps > 1 and not is_tensorflow)
+        or (accumulation_steps > 1 and not has_own_step())
     ):
         raise ValueError(
             "`accumulation_steps` must be at least 1, and 1 on a backend "
-            "other than TensorFlow. Received: accumulation_steps="
+            "other than TensorFlow and JAX. Received: accumulation_steps="
             f"{accumulation_steps!r} on {keras.backend.backend()}."
         )
     return int(accumulation_steps)

@@ -11,6 +11,8 @@ batch goes through
     2. their sums over all replicas;
     3. the loss that is shown;
     4. the update, unless it is not finite, and the length of its gradient.
+
+On JAX, on one device, it is the same step (`jax_training_step.py`).
 """
 
 from collections.abc import Callable
@@ -23,6 +25,8 @@ from relative_attention.models.batch_parts import BatchParts
 from relative_attention.models.consistency import Consistency
 from relative_attention.models.finite_update import gradient_norm
 from relative_attention.models.finite_update import update_all_replicas
+from relative_attention.models.jax_training_step import jax_train_step
+from relative_attention.models.own_step import has_own_step
 from relative_attention.models.projected_scores import projected_scores
 from relative_attention.models.replica_function import on_all_replicas
 from relative_attention.models.replica_function import sums_over_replicas
@@ -40,7 +44,7 @@ _OF_UPDATES = ("gradient_norm", "skipped")
 class TrainingStep(WholeBatchLoss):
     """A Keras model of token ids whose step is exact on several replicas.
 
-    On JAX and PyTorch a step is Keras' own.
+    On PyTorch a step is Keras' own.
 
     Args:
         **kwargs: arguments of `keras.Model`: `name`, `dtype`.
@@ -53,7 +57,7 @@ class TrainingStep(WholeBatchLoss):
         super().__init__(**kwargs)
         self.consistency: Consistency | None = None
         self.is_projected = False
-        if _is_tensorflow():
+        if has_own_step():
             self.gradient_norm_metric = keras.metrics.Mean(name="gradient_norm")
             self.skipped_metric = keras.metrics.Sum(name="skipped")
 
@@ -72,15 +76,17 @@ class TrainingStep(WholeBatchLoss):
 
     # === A step ===
 
-    def train_step(self, *args: Any) -> dict[str, Tensor]:
+    def train_step(self, *args: Any) -> Any:
         """Makes one update, on every replica with its own rows of the batch.
 
         Args:
             *args: as for `keras.Model.train_step`.
 
         Returns:
-            Dict of the metrics.
+            Dict of the metrics; on JAX the pair of it and the new state.
         """
+        if keras.backend.backend() == "jax":
+            return jax_train_step(self, *args)
         if not _is_tensorflow():
             return super().train_step(*args)
         import tensorflow as tf
@@ -109,7 +115,7 @@ class TrainingStep(WholeBatchLoss):
                     x, y, sample_weight, **of_part
                 )
             loss, gradients = sums_over_replicas(loss, gradients)
-            self._show_loss(loss, own_tokens)
+            self.show_loss(loss, own_tokens)
             self._apply_if_finite(loss, gradients)
         return self.get_metrics_result()
 
@@ -134,14 +140,7 @@ class TrainingStep(WholeBatchLoss):
 
         with tf.GradientTape() as tape:
             y_pred = self._predictions(x, y, sample_weight, part, **of_part)
-            loss = self.compute_loss(
-                x=x,
-                y=y,
-                y_pred=y_pred,
-                sample_weight=sample_weight,
-                training=True,
-                **of_part,
-            )
+            loss = self._training_loss(x, y, y_pred, sample_weight, **of_part)
             scaled_loss = self.optimizer.scale_loss(loss)
         gradients = [
             # As slices, a row that is looked up twice would count as two in
@@ -152,6 +151,45 @@ class TrainingStep(WholeBatchLoss):
         ]
         self.compute_metrics(x, y, y_pred, sample_weight=sample_weight)
         return loss, gradients
+
+    def loss_of_rows(
+        self,
+        x: Any,
+        y: Tensor,
+        sample_weight: Tensor | None,
+        *,
+        part: int | Tensor = 0,
+        **of_part: Tensor,
+    ) -> Tensor:
+        """Computes the loss of rows in training, and counts their metrics.
+
+        Args:
+            x, y, sample_weight: rows of a batch.
+            part: int scalar, which of its parts they are, 0 first.
+            **of_part: `num_tokens` of `compute_loss`, if they are a part, or
+                are scored without logits.
+        """
+        y_pred = self._predictions(x, y, sample_weight, part, **of_part)
+        loss = self._training_loss(x, y, y_pred, sample_weight, **of_part)
+        self.compute_metrics(x, y, y_pred, sample_weight=sample_weight)
+        return loss
+
+    def _training_loss(
+        self,
+        x: Any,
+        y: Tensor,
+        y_pred: Tensor | TokenScores,
+        sample_weight: Tensor | None,
+        **of_part: Tensor,
+    ) -> Tensor:
+        return self.compute_loss(
+            x=x,
+            y=y,
+            y_pred=y_pred,
+            sample_weight=sample_weight,
+            training=True,
+            **of_part,
+        )
 
     def _predictions(
         self,
@@ -219,10 +257,14 @@ class TrainingStep(WholeBatchLoss):
         )
         return loss, gradients
 
-    def _show_loss(self, loss: Tensor, own_tokens: Tensor) -> None:
+    def show_loss(self, loss: Tensor, own_tokens: Tensor) -> None:
         """Counts the loss of the whole batch in the mean over tokens.
 
         Each replica counts it with its own tokens: the metric adds them up.
+
+        Args:
+            loss: float scalar.
+            own_tokens: float32 scalar, the weight of this replica's tokens.
         """
         # An update that is left out must not enter the mean.
         loss = ops.cast(loss, "float32")
@@ -246,34 +288,60 @@ class TrainingStep(WholeBatchLoss):
 
         norm = gradient_norm(self.optimizer, gradients)
         is_finite = tf.math.is_finite(norm) & tf.math.is_finite(loss)
+        is_usable = self.is_usable_update(loss, is_finite)
+        self.show_update(norm, is_finite, is_usable)
+        update_all_replicas(
+            self.optimizer, self.trainable_variables, gradients, is_usable
+        )
+
+    def is_usable_update(self, loss: Tensor, is_finite: Tensor) -> Tensor:
+        """Tells whether an update is to be made: bool scalar.
+
+        Args:
+            loss: float scalar.
+            is_finite: bool scalar, whether it and the gradients are finite.
+        """
         # A loss scale that is too large overflows gradients: its optimizer
         # leaves the update out itself, and lowers the scale. That is no step
         # to report.
         is_scaled = isinstance(
             self.optimizer, keras.optimizers.LossScaleOptimizer
         )
-        is_usable = tf.math.is_finite(loss) if is_scaled else is_finite
+        return ops.isfinite(loss) if is_scaled else is_finite
+
+    def show_update(
+        self, norm: Tensor, is_finite: Tensor, is_usable: Tensor
+    ) -> None:
+        """Counts an update, and the length of its gradient.
+
+        Args:
+            norm: float scalar, that length.
+            is_finite: bool scalar, whether loss and gradients are.
+            is_usable: bool scalar, whether the update is made.
+        """
         self.gradient_norm_metric.update_state(
-            tf.where(is_finite, norm, 0.0), tf.cast(is_finite, "float32")
+            ops.where(is_finite, norm, 0.0), ops.cast(is_finite, "float32")
         )
         # A metric adds up what the replicas count.
+        is_left_out = ops.logical_not(is_usable)
         self.skipped_metric.update_state(
-            tf.cast(~is_usable, "float32") / num_replicas()
-        )
-        update_all_replicas(
-            self.optimizer, self.trainable_variables, gradients, is_usable
+            ops.cast(is_left_out, "float32") / num_replicas()
         )
 
-    def test_step(self, *args: Any) -> dict[str, Tensor]:
+    def test_step(self, *args: Any) -> Any:
         """Evaluates a batch as `keras.Model.test_step`.
 
         Args:
             *args: as for `keras.Model.test_step`.
 
         Returns:
-            Dict of the metrics, without those of updates.
+            Dict of the metrics, without those of updates; on JAX the pair of
+            it and the new state.
         """
         results = super().test_step(*args)
+        if keras.backend.backend() == "jax":
+            results, state = results
+            return _without_updates(results), state
         return _without_updates(results) if _is_tensorflow() else results
 
     # === What `fit` calls ===

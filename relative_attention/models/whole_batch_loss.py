@@ -14,6 +14,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from relative_attention.models.own_step import has_own_step
 from relative_attention.ops.masks import padding_mask
 from relative_attention.ops.replicas import num_replicas
 from relative_attention.ops.replicas import sum_over_replicas
@@ -97,9 +98,9 @@ class WholeBatchLoss(keras.Model):
             )
         if x is not None and y is not None:
             self.tokens_metric.update_state(self.count_tokens(x, y))
-            # TensorFlow's step shows the loss itself, when it has the sum
-            # over replicas and parts.
-            if not (training and keras.backend.backend() == "tensorflow"):
+            # Our own step shows the loss itself, when it has the sum over
+            # replicas and parts.
+            if not (training and has_own_step()):
                 self.loss_metric.update_state(
                     sum_over_replicas(ops.cast(loss, "float32")),
                     sample_weight=ops.sum(token_weights(y, sample_weight)),

@@ -12,7 +12,10 @@ from relative_attention.tensor_type import Tensor
 
 
 def last_relation_logits(
-    query: Tensor, relations: Tensor, position: int | Tensor
+    query: Tensor,
+    relations: Tensor,
+    position: int | Tensor,
+    num_positions: int | None = None,
 ) -> Tensor:
     """Computes what relations add to the logits, eq. 5.
 
@@ -21,30 +24,52 @@ def last_relation_logits(
         relations: float tensor `(K, H)` or `(N, K, H)`: edges to the last
             `K` positions, `position` the last of them.
         position: int scalar, absolute, 0 first.
+        num_positions: int `P`, where there are columns for positions after
+            `position`, too. Defaults to `None`: there are none.
 
     Returns:
-        Float tensor `(B, N, M, position + 1)`, zero for earlier positions.
+        Float tensor `(B, N, M, position + 1)` or `(B, N, M, P)`, zero for
+        earlier positions and for later ones.
     """
     logits = table_product(query, ops.swapaxes(relations, -1, -2))
+    if num_positions is not None:
+        # Column `position` is the last of the `K`; those before it and after
+        # it are zeros, as far as there may be any.
+        zeros = ((0, 0), (0, 0), (0, 0), (num_positions, num_positions))
+        first = num_positions + relations.shape[-2] - 1 - position
+        return ops.slice(
+            ops.pad(logits, zeros),
+            [0, 0, 0, first],
+            (*logits.shape[:3], num_positions),
+        )
     # Some of the last `K` may lie before the first position.
     before = ((0, 0), (0, 0), (0, 0), (position + 1, 0))
     return ops.pad(logits, before)[..., relations.shape[-2] :]
 
 
 def last_relation_context(
-    scores: Tensor, relations: Tensor, position: int | Tensor
+    scores: Tensor,
+    relations: Tensor,
+    position: int | Tensor,
+    num_positions: int | None = None,
 ) -> Tensor:
     """Computes what relations add to the context vectors, eq. 3.
 
     Args:
-        scores: float tensor `(B, N, M, position + 1)`.
+        scores: float tensor `(B, N, M, position + 1)`, or `(B, N, M, P)`.
         relations: float tensor `(K, H_v)` or `(N, K, H_v)`.
         position: int scalar, absolute, 0 first.
+        num_positions: int `P`, or `None`; see `last_relation_logits`.
 
     Returns:
         Float tensor `(B, N, M, H_v)`.
     """
     num_relations = relations.shape[-2]
     before = ((0, 0), (0, 0), (0, 0), (num_relations, 0))
-    last = ops.pad(scores, before)[..., position + 1 :]
+    padded = ops.pad(scores, before)
+    if num_positions is None:
+        last = padded[..., position + 1 :]
+    else:
+        shape = (*scores.shape[:3], num_relations)
+        last = ops.slice(padded, [0, 0, 0, position + 1], shape)
     return table_product(last, relations)

@@ -7,6 +7,7 @@ import keras
 import numpy as np
 
 from relative_attention.errors import InputError
+from relative_attention.runs.device_errors import is_out_of_memory
 from relative_attention.runs.recipe import Recipe
 from relative_attention.runs.report import Report
 
@@ -106,13 +107,13 @@ def largest_budget(fits: Callable[[int], bool]) -> int:
 
 def _step_fits(model: keras.Model, tokens: int, length: int) -> bool:
     """Returns whether a training step with sentences of this length fits."""
-    import tensorflow as tf
-
     rows = max(tokens // length, 1)
     labels = np.full((rows, length), 2, np.int32)
     inputs = {"source_token_ids": labels, "target_token_ids": labels}
     try:
         model.train_on_batch(inputs, labels)
-    except tf.errors.ResourceExhaustedError:
-        return False
+    except Exception as error:
+        if is_out_of_memory(error):
+            return False
+        raise
     return True

@@ -5,6 +5,7 @@ import functools
 from collections.abc import Callable
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 from typing import Any
 
@@ -21,21 +22,22 @@ class Cluster:
 
     Args:
         strategy: `tf.distribute.Strategy`. One process with its devices, or
-            one of several machines.
+            one of several machines. `None` is one process with one device,
+            on any backend.
     """
 
-    def __init__(self, strategy: "tf.distribute.Strategy") -> None:
+    def __init__(self, strategy: "tf.distribute.Strategy | None") -> None:
         self.strategy = strategy
 
     @property
     def num_replicas(self) -> int:
         """The number of devices of all machines together."""
-        return self.strategy.num_replicas_in_sync
+        return self.strategy.num_replicas_in_sync if self.strategy else 1
 
     @property
     def is_chief(self) -> bool:
         """Whether this process writes the run: the first of many machines."""
-        resolver = self.strategy.cluster_resolver
+        resolver = self._resolver
         if resolver is None or not resolver.task_type:
             return True
         if "chief" in resolver.cluster_spec().jobs:
@@ -44,7 +46,7 @@ class Cluster:
 
     def scope(self) -> AbstractContextManager[Any]:
         """Returns a context in which variables are made on every device."""
-        return self.strategy.scope()
+        return self.strategy.scope() if self.strategy else nullcontext()
 
     def any(self, flag: bool) -> bool:
         """Returns whether a flag is set on one machine at least.
@@ -55,7 +57,7 @@ class Cluster:
         Args:
             flag: A boolean, the vote of this machine.
         """
-        if self.strategy.cluster_resolver is None or self.num_replicas == 1:
+        if self._resolver is None or self.num_replicas == 1:
             return flag
         import tensorflow as tf
 
@@ -75,15 +77,22 @@ class Cluster:
         if self.is_chief:
             self.any(False)
 
+    @property
+    def _resolver(self) -> Any:
+        return self.strategy.cluster_resolver if self.strategy else None
+
     @functools.cached_property
     def _sum_of_votes(self) -> "Callable[[tf.Tensor], tf.Tensor]":
         """The traced sum over all machines, made once for each cluster."""
         import tensorflow as tf
 
+        # Asked for where there are several machines alone.
+        strategy: Any = self.strategy
+
         @tf.function(autograph=False)
         def total(vote: tf.Tensor) -> tf.Tensor:
             # A machine votes once on each of its devices.
-            votes = self.strategy.run(lambda: tf.identity(vote))
-            return self.strategy.reduce("SUM", votes, axis=None)
+            votes = strategy.run(lambda: tf.identity(vote))
+            return strategy.reduce("SUM", votes, axis=None)
 
         return total

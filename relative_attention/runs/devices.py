@@ -4,13 +4,14 @@ import os
 from typing import TYPE_CHECKING
 
 from relative_attention.errors import InputError
+from relative_attention.runs.one_device import trains_on_tensorflow
 from relative_attention.runs.tf_config import check_tf_config
 
 if TYPE_CHECKING:
     import tensorflow as tf
 
 
-def choose_strategy(devices: int | str) -> "tf.distribute.Strategy":
+def choose_strategy(devices: int | str) -> "tf.distribute.Strategy | None":
     """Returns the `tf.distribute` strategy for `training.devices`.
 
     It must be called before TensorFlow has done anything else: devices are
@@ -23,12 +24,15 @@ def choose_strategy(devices: int | str) -> "tf.distribute.Strategy":
             machine uses all its GPUs.
 
     Returns:
-        `tf.distribute.Strategy`; TensorFlow's default one for one device.
+        `tf.distribute.Strategy`, TensorFlow's default one for one device;
+        `None` on another backend, which trains on its first one.
 
     Raises:
         InputError: if there are fewer GPUs, `TF_CONFIG` is wrong, or it is too
             late to divide the CPU.
     """
+    if not trains_on_tensorflow():
+        return None
     import tensorflow as tf
 
     if os.environ.get("TF_CONFIG"):

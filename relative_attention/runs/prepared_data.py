@@ -8,6 +8,7 @@ from typing import cast
 
 from relative_attention.corpora.hold_out import hold_out
 from relative_attention.corpora.hold_out import line_numbers
+from relative_attention.data import FixedShapeBatches
 from relative_attention.data import ParallelCorpus
 from relative_attention.data import SubwordSampling
 from relative_attention.data import TokenBatches
@@ -17,6 +18,8 @@ from relative_attention.data import Vocabulary
 from relative_attention.data.bidirectional_start import BidirectionalStart
 from relative_attention.data.vocabulary_kinds import AnyVocabulary
 from relative_attention.runs.initial_weights import InitialWeights
+from relative_attention.runs.one_device import TRAIN_SHAPES
+from relative_attention.runs.one_device import VALIDATION_SHAPES
 from relative_attention.runs.recipe import Recipe
 from relative_attention.runs.recipe_sections import DataSection
 from relative_attention.runs.report import Report
@@ -36,6 +39,20 @@ class Batches:
 
     train: TokenBatches | BidirectionalStart
     validation: TokenBatches
+
+    @property
+    def padding(self) -> str | None:
+        """A sentence on the shapes and their padding, where they are fixed."""
+        train = self.train
+        if isinstance(train, BidirectionalStart):
+            train = train.batches
+        if not isinstance(train, FixedShapeBatches):
+            return None
+        shapes = ", ".join(f"{rows} x {size}" for rows, size in train.shapes)
+        return (
+            f"batches: {len(train.shapes)} shapes (rows x tokens: {shapes}); "
+            f"{train.padding_share:.1%} of the positions are padding"
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,6 +85,7 @@ class PreparedData:
         seed: int,
         start_token_id: int = 0,
         bidirectional_steps: int = 0,
+        fixed_shapes: bool = False,
     ) -> Batches:
         """Divides the ids into batches of these numbers of tokens.
 
@@ -79,22 +97,34 @@ class PreparedData:
                 with. Defaults to `0`.
             bidirectional_steps: An integer, how many training steps learn both
                 directions. Defaults to `0`.
+            fixed_shapes: A boolean to indicate whether they are to have one
+                of few shapes. Defaults to `False`.
         """
-        train = TokenBatches(
-            self.train_corpus,
-            train_tokens,
-            seed,
-            start_token_id,
-            self.sampling,
-        )
-        return Batches(
-            BidirectionalStart(train, bidirectional_steps)
-            if bidirectional_steps
-            else train,
-            TokenBatches(
-                self.validation_corpus, validation_tokens, seed, start_token_id
-            ),
-        )
+        own = seed, start_token_id
+        train: TokenBatches
+        validation: TokenBatches
+        if fixed_shapes:
+            train = FixedShapeBatches(
+                self.train_corpus, train_tokens, *own, num_shapes=TRAIN_SHAPES
+            )
+            validation = FixedShapeBatches(
+                self.validation_corpus,
+                validation_tokens,
+                *own,
+                num_shapes=VALIDATION_SHAPES,
+            )
+        else:
+            train = TokenBatches(
+                self.train_corpus, train_tokens, *own, self.sampling
+            )
+            validation = TokenBatches(
+                self.validation_corpus, validation_tokens, *own
+            )
+        if bidirectional_steps:
+            return Batches(
+                BidirectionalStart(train, bidirectional_steps), validation
+            )
+        return Batches(train, validation)
 
     @property
     def is_joint(self) -> bool:

@@ -34,7 +34,7 @@ def provenance() -> dict[str, Any]:
         "commit": _commit(),
         "hardware": _hardware(),
         "python": platform.python_version(),
-        **{name: _version(name) for name in _PACKAGES},
+        **{name: _version(name) for name in _packages()},
     }
 
 
@@ -46,7 +46,7 @@ def provenance_sentence(origin: dict[str, Any]) -> str:
     """
     versions = [
         f"{name} {origin[name]}"
-        for name in ("python", *_PACKAGES)
+        for name in ("python", *_PACKAGES, "jax")
         if origin.get(name)
     ]
     return "; ".join(
@@ -57,6 +57,15 @@ def provenance_sentence(origin: dict[str, Any]) -> str:
             origin["date"],
         ]
     )
+
+
+def _packages() -> list[str]:
+    """Returns the packages that computed."""
+    backend = keras.backend.backend()
+    if backend == "tensorflow":
+        return list(_PACKAGES)
+    others = [name for name in _PACKAGES if name != "tensorflow"]
+    return [*others, backend]
 
 
 def _commit() -> str | None:

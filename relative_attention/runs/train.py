@@ -6,6 +6,7 @@ from typing import Any
 from relative_attention.runs.cluster import Cluster
 from relative_attention.runs.devices import choose_strategy
 from relative_attention.runs.distilled_text import distilled_from
+from relative_attention.runs.one_device import check_backend
 from relative_attention.runs.prepared_data import prepare_data
 from relative_attention.runs.provenance import provenance
 from relative_attention.runs.recipe import Recipe
@@ -32,9 +33,9 @@ def train(
 ) -> dict[str, Any]:
     """Trains the model of a recipe and scores it.
 
-    It uses the devices of the recipe; with `TF_CONFIG` in the environment it
-    is one of several machines, which all see the same `output`. The first of
-    them writes it.
+    It uses the devices of the recipe; on Keras' JAX backend, the first one.
+    With TensorFlow and `TF_CONFIG` in the environment it is one of several
+    machines, which all see the same `output`. The first of them writes it.
 
     Args:
         recipe: A `Recipe`.
@@ -55,15 +56,17 @@ def train(
 
     Raises:
         InputError: if a text is missing or unusable, there is no run to go
-            on with, there are too few devices, `output` holds something that
-            must not be lost or is written by another process, all before any
-            work is done; if the disk has too little space, before the first
+            on with, the backend cannot train it, there are too few devices,
+            `output` holds something that must not be lost or is written by
+            another process, all before any work is done; if the disk has too
+            little space, before the first
             update; or if an update is not finite, or does not fit into the
             memory.
         KeyboardInterrupt, SystemExit: on SIGINT or SIGTERM, after a
             checkpoint was saved.
     """
     resume = check_resume(output, resume)
+    check_backend(recipe)
     # TensorFlow wants its devices before it does anything else.
     cluster = Cluster(choose_strategy(recipe.training.devices))
     report = (report or print_error) if cluster.is_chief else say_nothing

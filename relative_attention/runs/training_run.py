@@ -8,6 +8,8 @@ import keras
 
 from relative_attention.errors import InputError
 from relative_attention.models import Transformer
+from relative_attention.models.step_batches import evaluation_data
+from relative_attention.models.step_batches import train_data
 from relative_attention.runs.batch_budget import UpdateSize
 from relative_attention.runs.batch_budget import choose_batch_tokens
 from relative_attention.runs.build_model import build_model
@@ -19,8 +21,12 @@ from relative_attention.runs.callbacks.run_progress import RunProgress
 from relative_attention.runs.callbacks.run_state import Record
 from relative_attention.runs.callbacks.validation_bleu import ValidationBleu
 from relative_attention.runs.cluster import Cluster
+from relative_attention.runs.device_errors import is_lost_machine
+from relative_attention.runs.device_errors import is_out_of_memory
 from relative_attention.runs.disk_space import check_disk_space
 from relative_attention.runs.initial_weights import InitialWeights
+from relative_attention.runs.one_device import TRAIN_SHAPES
+from relative_attention.runs.one_device import trains_on_tensorflow
 from relative_attention.runs.prepared_data import PreparedData
 from relative_attention.runs.recipe import Recipe
 from relative_attention.runs.report import Report
@@ -62,6 +68,8 @@ class TrainingRun:
         self.precision = precision
         self.output = output
         self.report = report
+        # Else XLA would compile a step for each of many shapes.
+        self._has_fixed_shapes = not trains_on_tensorflow()
 
     def prepare(self, initial_weights: InitialWeights | None = None) -> None:
         """Makes the batches and the model, and checks that the run fits.
@@ -84,6 +92,7 @@ class TrainingRun:
                 len(self.data.target_vocabulary)
             ).start_token_id,
             training.bidirectional_steps,
+            fixed_shapes=self._has_fixed_shapes,
         )
         # After steps were tried: what they drew must not change the weights.
         keras.utils.set_random_seed(training.seed)
@@ -101,6 +110,8 @@ class TrainingRun:
             training, self._steps_per_pass, self.report
         )
         self.report(self._description())
+        if self.batches.padding:
+            self.report(self.batches.padding)
         if initial_weights is not None:
             for line in initial_weights.assign_to(
                 self.model,
@@ -119,28 +130,28 @@ class TrainingRun:
             InputError: if the memory is too small, an update is not finite,
                 or another machine was lost.
         """
-        import tensorflow as tf
-
         self.progress = self._progress(signals)
         self.progress.restore(self.model)
         try:
             self._fit()
-        except tf.errors.ResourceExhaustedError as error:
-            smaller = max(self.size.batch_tokens // 2, 1)
-            raise InputError(
-                f"Out of memory with `training.batch_tokens` "
-                f"{self.size.batch_tokens}. Go on with `train --resume "
-                f"{self.output} training.batch_tokens={smaller} "
-                "training.effective_batch_tokens="
-                f"{self.size.update_tokens}`, which makes the "
-                "same updates in smaller parts."
-            ) from error
-        except (tf.errors.UnavailableError, tf.errors.AbortedError) as error:
-            raise InputError(
-                "Another machine was lost, and the machines can only go on "
-                "together. Start all of them again with `--resume`: they go "
-                "on from the last checkpoint."
-            ) from error
+        except Exception as error:
+            if is_out_of_memory(error):
+                smaller = max(self.size.batch_tokens // 2, 1)
+                raise InputError(
+                    f"Out of memory with `training.batch_tokens` "
+                    f"{self.size.batch_tokens}. Go on with `train --resume "
+                    f"{self.output} training.batch_tokens={smaller} "
+                    "training.effective_batch_tokens="
+                    f"{self.size.update_tokens}`, which makes the "
+                    "same updates in smaller parts."
+                ) from error
+            if is_lost_machine(error):
+                raise InputError(
+                    "Another machine was lost, and the machines can only go "
+                    "on together. Start all of them again with `--resume`: "
+                    "they go on from the last checkpoint."
+                ) from error
+            raise
 
     def finish(self, origin: dict[str, Any]) -> dict[str, Any]:
         """Scores the finished model, and writes `results.json`.
@@ -247,7 +258,7 @@ class TrainingRun:
             num_epochs = (until - done) // due if steps == due else 1
             first_epoch = len(progress.history.records)
             self.model.fit(
-                self.batches.train.train_dataset(first_step=done),
+                train_data(self.batches.train, done),
                 steps_per_epoch=steps,
                 initial_epoch=first_epoch,
                 epochs=first_epoch + num_epochs,
@@ -294,7 +305,7 @@ class TrainingRun:
         together.on_train_end()
 
     def _validation_dataset(self) -> Any:
-        return self.batches.validation.evaluation_dataset()
+        return evaluation_data(self.batches.validation)
 
     @functools.cached_property
     def _steps_between_validations(self) -> int:
@@ -314,7 +325,14 @@ class TrainingRun:
             self._is_validated_at,
             signals,
             # Other updates would see other batches.
-            run={"update_tokens": self.size.update_tokens},
+            run={
+                "update_tokens": self.size.update_tokens,
+                **(
+                    {"num_shapes": TRAIN_SHAPES}
+                    if self._has_fixed_shapes
+                    else {}
+                ),
+            },
             epoch_weights=self._epoch_weights,
         )
 

@@ -40,6 +40,8 @@ def choose_precision(precision: str) -> tuple[str, str]:
 
 
 def _gpu_reason() -> str | None:
+    if keras.backend.backend() == "jax":
+        return _jax_gpu_reason()
     if keras.backend.backend() != "tensorflow":
         return None
     import tensorflow as tf
@@ -50,6 +52,18 @@ def _gpu_reason() -> str | None:
         if capability >= _COMPUTE_CAPABILITY:
             name = details.get("device_name", "the GPU")
             return f"{name} multiplies it natively"
+    return None
+
+
+def _jax_gpu_reason() -> str | None:
+    import jax
+
+    device = jax.devices()[0]
+    # "9.0" of an NVIDIA GPU; AMD's have names in its place.
+    capability = str(getattr(device, "compute_capability", ""))
+    numbers = [int(part) for part in capability.split(".") if part.isdigit()]
+    if device.platform == "gpu" and tuple(numbers) >= _COMPUTE_CAPABILITY:
+        return f"{device.device_kind} multiplies it natively"
     return None
 
 

@@ -30,8 +30,8 @@ OF_UPDATES = {"gradient_norm", "skipped"}
 
 
 def shown_of_training():
-    is_tensorflow = keras.backend.backend() == "tensorflow"
-    return SHOWN | (OF_UPDATES if is_tensorflow else set())
+    has_own_step = keras.backend.backend() in ("tensorflow", "jax")
+    return SHOWN | (OF_UPDATES if has_own_step else set())
 
 
 def test_validation_says_nothing_of_updates(data):
@@ -77,7 +77,7 @@ def reloaded(model, tmp_path):
         return keras.saving.load_model(tmp_path / "model.keras")
 
 
-@pytest.mark.only_on("tensorflow", reason="parts of a batch")
+@pytest.mark.only_on("tensorflow", "jax", reason="parts of a batch")
 def test_saved_model_takes_as_many_parts(data, tmp_path):
     model = compiled(accumulation_steps=3, run_eagerly=True)
     loaded = reloaded(model, tmp_path)
@@ -118,7 +118,7 @@ def test_model_that_was_not_compiled_is_saved_so(tmp_path):
     assert not reloaded(Words(), tmp_path).compiled
 
 
-@pytest.mark.only_on("jax", "torch", reason="TensorFlow alone takes parts")
+@pytest.mark.only_on("torch", reason="the others take parts")
 def test_model_of_another_backend_trains_whole_batches(data, tmp_path):
     model = compiled()
     config = {**model.get_compile_config(), "accumulation_steps": 3}
@@ -127,7 +127,7 @@ def test_model_of_another_backend_trains_whole_batches(data, tmp_path):
     assert model.accumulation_steps == 1
 
 
-@pytest.mark.only_on("jax", "torch", reason="TensorFlow alone has two views")
+@pytest.mark.only_on("torch", reason="the others have two views")
 def test_model_of_another_backend_has_one_view(data, tmp_path):
     model = compiled()
     two_views = {"kind": "r_drop", "weight": 5.0}

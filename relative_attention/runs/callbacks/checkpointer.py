@@ -14,6 +14,18 @@ from relative_attention.training.checkpoint import load_checkpoint
 from relative_attention.training.checkpoint import save_checkpoint
 from relative_attention.training.run_checkpoints import RunCheckpoints
 
+# What must be the same when a run goes on, and how to have it so.
+_WAYS_OUT = {
+    "update_tokens": (
+        "Give it as many devices as before, or set "
+        "`training.effective_batch_tokens` to what an update had."
+    ),
+    "num_shapes": (
+        "Go on with the backend of Keras (`KERAS_BACKEND`) that it was "
+        "started on: tensorflow has no fixed shapes, jax has."
+    ),
+}
+
 
 class Checkpointer:
     """Saves and restores the variables and the progress of a run.
@@ -124,12 +136,11 @@ class Checkpointer:
         self.report(line)
 
     def _check_same_run(self, run: dict[str, Any]) -> None:
-        for name, value in self.run.items():
-            if run.get(name) != value:
+        for name in {**self.run, **run}:
+            before, now = run.get(name), self.run.get(name)
+            if before != now:
                 raise InputError(
-                    f"The run in {self.directory} had {name} = "
-                    f"{run.get(name)}, now it is {value}: its batches would "
-                    "not be the same. Give it as many devices as before, or "
-                    "set `training.effective_batch_tokens` to what an update "
-                    "had."
+                    f"The run in {self.directory} had {name} = {before}, now "
+                    f"it is {now}: its batches would not be the same. "
+                    f"{_WAYS_OUT.get(name, _WAYS_OUT['update_tokens'])}"
                 )

@@ -1,0 +1,142 @@
+"""Batches of few shapes, for backends that compile a step for each."""
+
+import functools
+from typing import Self
+
+import numpy as np
+
+from relative_attention.argument_checks import checked_at_least
+from relative_attention.data.fixed_lengths import choose_lengths
+from relative_attention.data.padded_batch import Batch
+from relative_attention.data.padded_batch import padded_batch
+from relative_attention.data.subword_sampling import SubwordSampling
+from relative_attention.data.token_batches import TokenBatches
+from relative_attention.data.token_corpus import TokenCorpus
+from relative_attention.errors import InputError
+
+
+class FixedShapeBatches(TokenBatches):
+    """Cuts a corpus into batches that have one of few shapes.
+
+    XLA compiles a training step for every shape of a batch. These are
+    `TokenBatches` with their shuffling and their way to go on at any step, but
+    both sides of a batch are padded to one of `num_shapes` lengths, and a
+    length `T` always has `batch_tokens // T` rows. Pairs that do not fill a
+    batch go into one of the next length; where rows are still missing, as in
+    the last batch, they are padding, id 0.
+
+    The lengths are those with which the longer sides are padded least, found
+    by `choose_lengths` for the corpus.
+
+    Args:
+        corpus, batch_tokens, seed, start_token_id: as of `TokenBatches`.
+        sampling: must be `None`: lengths are not known before text is spelt.
+        num_shapes: int. Greatest number of shapes. Defaults to `12`.
+
+    Raises:
+        InputError: if there is `sampling`.
+        ValueError: if `num_shapes` is not positive.
+    """
+
+    def __init__(
+        self,
+        corpus: TokenCorpus,
+        batch_tokens: int,
+        seed: int = 0,
+        start_token_id: int = 0,
+        sampling: SubwordSampling | None = None,
+        num_shapes: int = 12,
+    ) -> None:
+        if sampling is not None:
+            raise InputError(
+                "`vocabulary.sampling` must be 0 where batches have fixed "
+                "shapes, as on JAX: text that is spelt at random has other "
+                f"lengths each time. Received: {sampling.rate}."
+            )
+        num_shapes = checked_at_least("num_shapes", num_shapes, 1)
+        self.num_shapes = num_shapes
+        order = corpus.length_order
+        self._lengths = choose_lengths(
+            order.longest, np.diff(order.starts), num_shapes
+        )
+        super().__init__(corpus, batch_tokens, seed, start_token_id)
+
+    @property
+    def shapes(self) -> list[tuple[int, int]]:
+        """The shapes `(B, T)` of both sides of a batch, shortest first."""
+        return [
+            (self._rows(length), length) for length in self._lengths.tolist()
+        ]
+
+    @functools.cached_property
+    def padding_share(self) -> float:
+        """The share of the positions of an epoch that hold no token."""
+        num_positions = sum(
+            2 * self._rows(length) * length
+            for length in map(self._length_of, self.indices())
+        )
+        num_tokens = 2 * len(self.corpus)  # The ends of sentences.
+        for offsets in (self.corpus.source_offsets, self.corpus.target_offsets):
+            num_tokens += int(offsets[-1])
+        return 1 - num_tokens / num_positions
+
+    def of_corpus(self, corpus: TokenCorpus) -> Self:
+        """Returns batches of another corpus, cut and shuffled alike.
+
+        Args:
+            corpus: `TokenCorpus`, by whose lengths the shapes are chosen.
+        """
+        return type(self)(
+            corpus,
+            self.batch_tokens,
+            self.seed,
+            self.start_token_id,
+            num_shapes=self.num_shapes,
+        )
+
+    def batch(self, indices: np.ndarray) -> Batch:
+        """Returns arrays of the given pairs, as `TokenBatches.batch`.
+
+        Args:
+            indices: int array of pairs, see `batch_indices`.
+        """
+        length = self._length_of(indices)
+        inputs, labels = padded_batch(self.corpus, indices, self.start_token_id)
+        shape = (max(self._rows(length), len(indices)), length)
+        return (
+            {name: _padded(ids, shape) for name, ids in inputs.items()},
+            _padded(labels, shape),
+        )
+
+    def _cut(self, budget: int) -> np.ndarray:
+        longest, starts = self._order.longest, self._order.starts
+        bounds = [0]
+        for length in self._lengths.tolist():
+            end = int(starts[np.searchsorted(longest, length, "right")])
+            rows = self._rows(length)
+            # What is left over becomes part of a batch of longer pairs.
+            bounds += range(bounds[-1] + rows, end + 1, rows)
+        if bounds[-1] < starts[-1]:
+            bounds.append(int(starts[-1]))
+        return np.array(bounds)
+
+    def _rows(self, length: int) -> int:
+        """Returns how many rows a batch of a length has."""
+        return max(self.batch_tokens // length, 1)
+
+    def _length_of(self, indices: np.ndarray) -> int:
+        """Returns the length that a batch of some pairs is padded to."""
+        longest = max(
+            int((offsets[indices + 1] - offsets[indices]).max()) + 1
+            for offsets in (
+                self.corpus.source_offsets,
+                self.corpus.target_offsets,
+            )
+        )
+        return int(self._lengths[np.searchsorted(self._lengths, longest)])
+
+
+def _padded(ids: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
+    """Returns ids with rows and columns of id 0 added up to a shape."""
+    missing = [(0, size - given) for size, given in zip(shape, ids.shape)]
+    return np.pad(ids, missing)

@@ -1,0 +1,126 @@
+"""Batches of few shapes: what is in them, and what shape they have."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import relative_attention as ra
+from relative_attention.data.bidirectional_start import BidirectionalStart
+from tests.words_model import corpus_of
+
+TOKENS = 60
+
+
+@pytest.fixture(scope="module")
+def corpus():
+    return corpus_of(np.random.default_rng(3).integers(1, 29, 200))
+
+
+@pytest.fixture(scope="module")
+def batches(corpus):
+    return ra.FixedShapeBatches(corpus, TOKENS, seed=5, num_shapes=4)
+
+
+def shapes_of(some):
+    return {
+        array.shape
+        for inputs, labels in some
+        for array in (*inputs.values(), labels)
+    }
+
+
+def test_batches_have_the_shapes_that_they_say(batches):
+    steps = range(2 * len(batches))
+    shapes = shapes_of(map(batches.train_batch, steps))
+    assert shapes == set(batches.shapes)
+    assert len(shapes) <= 4
+    evaluated = shapes_of(map(batches.evaluation_batch, range(len(batches))))
+    assert evaluated == set(batches.shapes)
+
+
+def test_a_batch_has_as_many_rows_as_its_tokens_allow(batches):
+    for rows, length in batches.shapes:
+        assert rows * length <= TOKENS < (rows + 1) * length
+
+
+@pytest.mark.parametrize("epoch", [None, 0, 1])
+def test_an_epoch_has_every_pair_once(batches, corpus, epoch):
+    pairs = np.concatenate(list(batches.indices(epoch)))
+    assert sorted(pairs.tolist()) == list(range(len(corpus)))
+
+
+def test_rows_are_those_of_other_batches_but_for_padding(batches, corpus):
+    plain = ra.TokenBatches(corpus, TOKENS)
+    for step in range(len(batches)):
+        indices = batches.batch_indices(*divmod(step, len(batches)))
+        inputs, labels = batches.train_batch(step)
+        expected, expected_labels = plain.batch(indices)
+        arrays = [*inputs.values(), labels]
+        for array, short in zip(
+            arrays, [*expected.values(), expected_labels], strict=True
+        ):
+            rows, length = short.shape
+            np.testing.assert_array_equal(array[:rows, :length], short)
+            assert not array[rows:].any() and not array[:, length:].any()
+
+
+def test_epochs_differ_and_are_a_function_of_seed_and_epoch(batches, corpus):
+    def order(some, epoch):
+        return [pair for part in some.indices(epoch) for pair in part.tolist()]
+
+    same = ra.FixedShapeBatches(corpus, TOKENS, seed=5, num_shapes=4)
+    other = ra.FixedShapeBatches(corpus, TOKENS, seed=6, num_shapes=4)
+    assert order(batches, 1) == order(same, 1)
+    assert order(batches, 0) != order(batches, 1)
+    assert order(batches, 1) != order(other, 1)
+
+
+def test_few_rows_of_an_epoch_are_empty(batches):
+    """Only where pairs of the next length would not fit, or come to an end."""
+    empty = full = 0
+    for number in range(len(batches)):
+        _, labels = batches.evaluation_batch(number)
+        is_row = labels.any(axis=1)
+        empty += (~is_row).sum()
+        full += is_row.sum()
+    assert empty <= 0.1 * full
+
+
+def test_padding_share_is_that_of_the_arrays(batches):
+    arrays = list(
+        itertools.chain.from_iterable(
+            (inputs["source_token_ids"], labels)
+            for inputs, labels in map(
+                batches.evaluation_batch, range(len(batches))
+            )
+        )
+    )
+    share = sum((ids == 0).sum() for ids in arrays) / sum(
+        ids.size for ids in arrays
+    )
+    assert batches.padding_share == pytest.approx(share)
+
+
+def test_both_directions_have_the_same_shapes(batches):
+    both = BidirectionalStart(batches, num_steps=30)
+    shapes = shapes_of(map(both.train_batch, range(60)))
+    assert shapes <= set(batches.shapes)
+
+
+def test_a_pair_longer_than_the_budget_is_a_batch():
+    batches = ra.FixedShapeBatches(corpus_of([3, 99]), 50)
+    assert (1, 100) in batches.shapes
+    assert batches.evaluation_batch(len(batches) - 1)[1].shape == (1, 100)
+
+
+def test_sampling_is_refused(corpus):
+    with pytest.raises(ra.InputError, match="`vocabulary.sampling` must be 0"):
+        ra.FixedShapeBatches(
+            corpus, TOKENS, sampling=type("Sampling", (), {"rate": 0.1})()
+        )
+
+
+def test_no_shapes_are_refused(corpus):
+    with pytest.raises(ValueError, match="`num_shapes`.*Received.*0"):
+        ra.FixedShapeBatches(corpus, TOKENS, num_shapes=0)

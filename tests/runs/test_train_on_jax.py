@@ -1,0 +1,204 @@
+"""Training by the command line on JAX, where there is no TensorFlow."""
+
+import importlib.util
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import yaml
+
+import relative_attention as ra
+from tests.small_run import RECIPE
+
+ROOT = pathlib.Path(__file__).parents[2]
+SCRIPT = ROOT / "tests" / "without_tensorflow.py"
+WORDS = [f"{letter}{digit}" for letter in "abcdefg" for digit in range(8)]
+
+needs_jax = pytest.mark.skipif(
+    importlib.util.find_spec("jax") is None,
+    reason="jax is not installed; `make test-backends` does",
+)
+
+
+def on_jax(*arguments, stdin=None):
+    """Run a command in a new process; gives the finished process."""
+    path = [str(ROOT), os.environ.get("PYTHONPATH", "")]
+    return subprocess.run(
+        [sys.executable, SCRIPT, *map(str, arguments)],
+        input=stdin,
+        capture_output=True,
+        text=True,
+        env={
+            **os.environ,
+            "KERAS_BACKEND": "jax",
+            "PYTHONPATH": os.pathsep.join(path),
+        },
+    )
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory):
+    """Folder of texts of two lengths, as every length is compiled for."""
+    folder = tmp_path_factory.mktemp("texts")
+    random = np.random.default_rng(0)
+    for name, num_lines in (("train", 60), ("validation", 6), ("test", 4)):
+        lines = [
+            " ".join(random.choice(WORDS, 3 if number % 2 else 6))
+            for number in range(num_lines)
+        ]
+        for suffix in ("en", "de"):
+            text = "\n".join(lines) + "\n"
+            (folder / f"{name}.{suffix}").write_text(text)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def recipe(texts):
+    path = texts / "tiny.yaml"
+    data = {**RECIPE["data"], "tokenized": True}
+    del data["target_language"]
+    training = {
+        **RECIPE["training"],
+        "batch_tokens": 70,
+        "validate_every": 3,
+        "bleu_every": 2,
+        "gradient_clip": 0.5,
+        "ema_momentum": 0.9,
+        "steps": 6,
+        "save_every": 2,
+    }
+    content = {
+        "name": "tiny",
+        "model": RECIPE["model"],
+        "data": data,
+        "vocabulary": {"size": 70},
+        "training": training,
+        "decoding": {"max_extra_length": 2, "num_beams": 2},
+    }
+    path.write_text(yaml.safe_dump(content))
+    return path
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(texts, recipe, tmp_path_factory):
+    """A finished run and what it printed."""
+    output = tmp_path_factory.mktemp("jax") / "run"
+    done = on_jax("train", recipe, "--data", texts, "--output", output)
+    assert done.returncode == 0, done.stderr
+    return output, done
+
+
+@needs_jax
+@pytest.mark.slow
+def test_a_run_says_its_shapes_and_leaves_what_others_do(uninterrupted):
+    output, done = uninterrupted
+    (line,) = re.findall(r"batches: .*", done.stderr)
+    assert line.startswith("batches: 2 shapes (rows x tokens: 17 x 4, 10 x 7)")
+    assert re.search(r"\d% of the positions are padding$", line)
+    results = json.loads((output / "results.json").read_text())
+    assert results["jax"] and "tensorflow" not in results
+    assert results["steps"] == 6
+    assert results["scores"].keys() == {"validation", "test"}
+    assert f"test: BLEU {results['scores']['test']['bleu']}" in done.stdout
+    losses = [record["val_loss"] for record in results["curve"]]
+    assert losses[1] < losses[0]
+    names = {path.name for path in output.iterdir()}
+    assert {"model.safetensors", "best.safetensors", "checkpoints"} <= names
+
+
+@needs_jax
+@pytest.mark.slow
+def test_a_resumed_run_is_the_uninterrupted_one(
+    uninterrupted, texts, recipe, tmp_path
+):
+    whole, _ = uninterrupted
+    output = tmp_path / "run"
+    train = ["train", recipe, "--data", texts, "--output", output]
+    stopped = on_jax("--told-to-stop-at", 4, *train)
+    assert stopped.returncode != 0
+    checkpoints = output / "checkpoints"
+    assert [path.name for path in checkpoints.glob("stop-*")] == [
+        "stop-00000004"
+    ]
+    resumed = on_jax("train", "--resume", output)
+    assert resumed.returncode == 0, resumed.stderr
+    for name in (
+        "model.safetensors",
+        "checkpoints/step-00000006/model.safetensors",
+        "checkpoints/step-00000006/training.safetensors",
+    ):
+        assert (output / name).read_bytes() == (whole / name).read_bytes(), name
+
+    def history(folder):
+        # What is shown of training is that of one process' steps alone.
+        records = json.loads((folder / "history.json").read_text())
+        return [
+            {
+                name: value
+                for name, value in record.items()
+                if name in ("step", "learning_rate") or "val_" in name
+            }
+            for record in records
+        ]
+
+    assert history(output) == history(whole)
+
+
+@needs_jax
+@pytest.mark.slow
+def test_tensorflow_translates_with_what_jax_trained(uninterrupted, texts):
+    output, _ = uninterrupted
+    lines = (texts / "test.en").read_text().splitlines()
+    done = on_jax("translate", output, stdin="\n".join(lines) + "\n")
+    assert done.returncode == 0, done.stderr
+    translator = ra.load_translator(output)
+    assert translator.translate(lines) == done.stdout.splitlines()
+
+
+@needs_jax
+@pytest.mark.slow
+def test_tensorflow_does_not_go_on_with_other_batches(
+    uninterrupted, tmp_path, run
+):
+    output, _ = uninterrupted
+    status, _, error = run("train", "--resume", output, "training.steps=8")
+    assert status != 0
+    assert "num_shapes = 12, now it is None" in error
+    assert "KERAS_BACKEND" in error
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("training.devices=2", "`training.devices` must be 1 on JAX"),
+        ("training.batch_tokens=auto", "`training.batch_tokens` must be a"),
+        ("vocabulary.sampling=0.1", "`vocabulary.sampling` must be 0 on JAX"),
+    ],
+    ids=lambda value: value.split("=")[0],
+)
+def test_what_jax_cannot_train_is_refused_before_any_work(
+    override, message, recipe, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("keras.backend.backend", lambda: "jax")
+    values = ra.find_recipe(recipe).override([override, "data.tokenized=false"])
+    with pytest.raises(ra.InputError, match=message):
+        ra.train(values, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_pytorch_is_refused(recipe, tmp_path, monkeypatch):
+    monkeypatch.setattr("keras.backend.backend", lambda: "torch")
+    with pytest.raises(ra.InputError, match="tensorflow or jax.*torch"):
+        ra.train(ra.find_recipe(recipe), tmp_path / "run")
+
+
+def test_several_machines_are_refused_on_jax(recipe, tmp_path, monkeypatch):
+    monkeypatch.setattr("keras.backend.backend", lambda: "jax")
+    monkeypatch.setenv("TF_CONFIG", "{}")
+    with pytest.raises(ra.InputError, match="TF_CONFIG"):
+        ra.train(ra.find_recipe(recipe), tmp_path / "run")

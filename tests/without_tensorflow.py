@@ -1,0 +1,37 @@
+"""Runs a command where TensorFlow cannot be imported.
+
+`python without_tensorflow.py [--told-to-stop-at STEP] train RECIPE ...` is
+`relative-attention train RECIPE ...` on a machine without TensorFlow and what
+needs it; told to stop at a step, as by SIGTERM, after that update.
+"""
+
+import os
+import signal
+import sys
+
+for name in ("tensorflow", "tensorflow_text", "keras_hub", "keras_nlp"):
+    # `import` of these is an error from here on.
+    sys.modules[name] = None
+
+
+def stop_at(step):
+    from relative_attention.runs.callbacks.run_progress import RunProgress
+
+    on_train_batch_end = RunProgress.on_train_batch_end
+
+    def stopping(self, batch, logs=None):
+        if self.step + 1 == step:
+            os.kill(os.getpid(), signal.SIGTERM)
+        on_train_batch_end(self, batch, logs)
+
+    RunProgress.on_train_batch_end = stopping
+
+
+if __name__ == "__main__":
+    from relative_attention.cli import main
+
+    arguments = sys.argv[1:]
+    if arguments[0] == "--told-to-stop-at":
+        stop_at(int(arguments[1]))
+        del arguments[:2]
+    sys.exit(main(arguments))
