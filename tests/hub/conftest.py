@@ -16,18 +16,25 @@ def translator(request):
     return make_translator(separate=request.param == "separate")
 
 
-@pytest.fixture(scope="session")
+# No longer than a module: Keras' own tests call `clear_session`, which takes
+# TensorFlow Text's tokenizers away from whoever still has one.
+@pytest.fixture(scope="module")
 def task(translator):
     return ra.hub.TranslationLM.from_translator(translator)
 
 
 @pytest.fixture(scope="session")
-def joint():
+def joint_translator():
+    return make_translator()
+
+
+@pytest.fixture(scope="module")
+def joint(joint_translator):
     """A task of one vocabulary."""
-    return ra.hub.TranslationLM.from_translator(make_translator())
+    return ra.hub.TranslationLM.from_translator(joint_translator)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def preset(joint, tmp_path_factory):
     """Folder of `joint`."""
     folder = tmp_path_factory.mktemp("presets") / "joint"
