@@ -18,6 +18,7 @@ import sys
 import time
 from collections.abc import Callable
 from collections.abc import Sequence
+from typing import Literal
 
 import keras
 import numpy as np
@@ -207,7 +208,7 @@ def _layers(
             inputs,
         )
 
-    def dot_product(kernel: str) -> Callable[[], Passes]:
+    def dot_product(kernel: Literal["xla", "cudnn"]) -> Callable[[], Passes]:
         return lambda: compile_passes(
             *dot_product_layer(
                 options.num_heads,

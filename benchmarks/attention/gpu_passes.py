@@ -1,8 +1,10 @@
 """The two passes of an attention layer, compiled by JAX, with their memory."""
 
 import dataclasses
+import functools
 from collections.abc import Callable
 from typing import Any
+from typing import Literal
 
 import keras
 
@@ -68,7 +70,7 @@ def relative_layer(
 def dot_product_layer(
     num_heads: int,
     key_dim: int,
-    kernel: str,
+    kernel: Literal["xla", "cudnn"],
     inputs: Tensor,
     dtype: str,
 ) -> tuple[Run, Weights]:
@@ -94,7 +96,10 @@ def dot_product_layer(
         heads = [
             jax.numpy.einsum("btd,dnh->btnh", inputs, w) for w in into_heads
         ]
-        attended = jax.nn.dot_product_attention(*heads, implementation=kernel)
+        query, key, value = heads
+        attended = jax.nn.dot_product_attention(
+            query, key, value, implementation=kernel
+        )
         return jax.numpy.einsum("btnh,nhd->btd", attended, out_of_heads)
 
     return run, weights
@@ -120,7 +125,7 @@ def compile_passes(run: Run, weights: Weights, inputs: Tensor) -> Passes:
         for name, function in (("forward", run), ("backward", backward))
     }
     calls = {
-        name: lambda function=function: function(weights, inputs)
+        name: functools.partial(function, weights, inputs)
         for name, function in compiled.items()
     }
     plans = {
