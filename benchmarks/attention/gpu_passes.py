@@ -124,7 +124,7 @@ def compile_passes(run: Run, weights: Weights, inputs: Tensor) -> Passes:
         name: jax.jit(function).lower(weights, inputs).compile()
         for name, function in (("forward", run), ("backward", backward))
     }
-    calls = {
+    calls: dict[str, Callable[[], Tensor]] = {
         name: functools.partial(function, weights, inputs)
         for name, function in compiled.items()
     }
