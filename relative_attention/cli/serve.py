@@ -4,6 +4,7 @@ import argparse
 import functools
 import importlib.util
 import math
+import re
 
 from relative_attention.cli.command import Subparsers
 from relative_attention.cli.command import add_command
@@ -84,21 +85,21 @@ def _add_limits(parser: argparse.ArgumentParser) -> None:
     ):
         parser.add_argument(
             name,
-            type=functools.partial(_positive, name),
+            type=_positive,
             metavar="N",
             default=default,
             help=f"{what} (default: {default})",
         )
 
 
-def _positive(name: str, text: str) -> int:
+def _positive(text: str) -> int:
     """Returns the positive integer that an option gives."""
-    number = int(text)
-    if number < 1:
+    # Digits of ASCII, no more of them than `int` reads.
+    if not re.fullmatch("[0-9]{1,18}", text) or int(text) < 1:
         raise argparse.ArgumentTypeError(
-            f"{name} must be at least 1. Received: {text}."
+            f"must be an integer, at least 1. Received: {text}."
         )
-    return number
+    return int(text)
 
 
 def _run(options: argparse.Namespace) -> None:

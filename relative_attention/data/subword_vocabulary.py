@@ -24,6 +24,8 @@ _RUNS = re.compile(r"[^\W_]+|[\W_]+")
 _IMPLIED_BLANK = re.compile(r" (?<=[^\W_] )(?=[^\W_])")
 # The words of a language fit, and rarer ones are soon spelt again.
 _MAX_CACHED_SEGMENTS = 100_000
+# No word is longer; what is, a client may have sent to fill the memory.
+_LONGEST_CACHED = 100
 
 
 class SubwordVocabulary:
@@ -206,12 +208,14 @@ class SubwordVocabulary:
             )
 
     def _remember(self, segment: str) -> list[int]:
-        """Returns the ids of a segment, and caches them."""
+        """Returns the ids of a segment, and caches them if it is short."""
         ids = [
             token_id
             for token in _RUNS.findall(segment)
             for token_id in self._spell(token)
         ]
+        if len(segment) > _LONGEST_CACHED:
+            return ids
         if len(self._cache) >= _MAX_CACHED_SEGMENTS:
             self._cache.clear()
         self._cache[segment] = ids

@@ -14,6 +14,7 @@ from relative_attention.decoding.sentence_batches import padded_rows
 from relative_attention.decoding.start_and_end import END_ID
 from relative_attention.decoding.start_and_end import start_token_id
 from relative_attention.decoding.translation import read_translations
+from relative_attention.serve.request_error import RequestError
 from relative_attention.tensor_type import Tensor
 
 
@@ -42,6 +43,9 @@ def find_alternatives(
     Returns:
         List of `Translation`, that of the likeliest token first. There are
         fewer where two tokens give the same text.
+
+    Raises:
+        RequestError: 400 if the prefix has more tokens than any translation.
     """
     limit = translator.max_source_length - 1
     source_row = (
@@ -49,6 +53,7 @@ def find_alternatives(
         translator.source_vocabulary.end_id,
     )
     begun = list(translator.vocabulary.encode([prefix])[0])
+    _check_length(translator, len(begun))
     tokens = _likeliest_tokens(translator, source_row, begun, num_results)
     sources = [source_row] * len(tokens)
     results = beam_search(
@@ -68,6 +73,22 @@ def find_alternatives(
     for best, *_ in found:
         by_text.setdefault(best.text, best)
     return list(by_text.values())
+
+
+def _check_length(translator: Translator, num_tokens: int) -> None:
+    """Refuses what no translation begins with.
+
+    A search goes through a whole prefix, however long, while all others wait.
+    """
+    most = translator.max_source_length + translator.max_extra_length
+    if translator.max_length is not None:
+        most = min(most, translator.max_length)
+    if num_tokens > most:
+        raise RequestError(
+            400,
+            f"`prefix` must have at most {most} tokens, as a translation. "
+            f"Received: {num_tokens}.",
+        )
 
 
 def _likeliest_tokens(

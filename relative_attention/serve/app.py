@@ -66,6 +66,7 @@ def make_app(
         exception_handlers={
             RequestError: answer_request_error,
             HTTPException: _answer_http_exception,
+            Exception: _answer_failure,
         },
         lifespan=lifespan,
     )
@@ -96,3 +97,8 @@ async def _answer_http_exception(
     return error_response(
         error.status_code, f"{error.detail}: {what}", error.headers or {}
     )
+
+
+async def _answer_failure(request: Request, error: Exception) -> Response:
+    """Answers what nobody foresaw; the server's log has the traceback."""
+    return error_response(500, "The server failed, see its log.")

@@ -14,6 +14,7 @@ from starlette.routing import Route
 from relative_attention.decoding import Translator
 from relative_attention.errors import InputError
 from relative_attention.plot import attention_view
+from relative_attention.plot import content_security_policy
 from relative_attention.serve.alternatives import find_alternatives
 from relative_attention.serve.request_body import checked_text
 from relative_attention.serve.request_body import read_json_object
@@ -32,12 +33,8 @@ _FILES = {
     "icon.svg": ("icon.svg", "image/svg+xml"),
 }
 _NUM_ALTERNATIVES = 6
-# A page of its own, which may run what it brings and reach nothing else.
-_VIEW_POLICY = (
-    "sandbox allow-scripts allow-downloads; default-src 'none'; "
-    "script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; "
-    "frame-ancestors 'self'"
-)
+# Added to the page's own policy: it is of no server, and in our frame alone.
+_VIEW_POLICY = "sandbox allow-scripts allow-downloads; frame-ancestors 'self'"
 
 
 async def _file(request: Request) -> Response:
@@ -125,7 +122,9 @@ async def _viewed(request: Request) -> Response:
     return HTMLResponse(
         page,
         headers={
-            "Content-Security-Policy": _VIEW_POLICY,
+            "Content-Security-Policy": (
+                f"{_VIEW_POLICY}; {content_security_policy()}"
+            ),
             "X-Frame-Options": "SAMEORIGIN",
         },
     )

@@ -32,7 +32,7 @@ async def reload_models(
     while True:
         await asyncio.sleep(seconds)
         for name, model in list(models.items()):
-            found = await asyncio.to_thread(fingerprint, model.folder)
+            found = await _seen(model)
             is_at_rest = seen.get(name) == found
             seen[name] = found
             if found in ((), model.fingerprint, failed.get(name)):
@@ -42,10 +42,21 @@ async def reload_models(
             loaded = await _loaded(model)
             if loaded is None:
                 failed[name] = found
-            elif loaded.fingerprint == fingerprint(model.folder):
+            elif loaded.fingerprint == await _seen(model):
                 models[name] = loaded
                 metrics.model_version.labels(name).set(loaded.version)
                 _LOG.warning("%s is now version %d.", name, loaded.version)
+
+
+async def _seen(model: ServedModel) -> Fingerprint:
+    """Returns what is in a model's folder now, nothing if none can look.
+
+    A disk of the network that is away for a moment must not end the watch.
+    """
+    try:
+        return await asyncio.to_thread(fingerprint, model.folder)
+    except OSError:
+        return ()
 
 
 async def _loaded(model: ServedModel) -> ServedModel | None:

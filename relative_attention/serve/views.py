@@ -1,4 +1,4 @@
-"""Pages that were made for one client, until it has fetched them."""
+"""Pages that were made for one client, kept for a while."""
 
 import secrets
 import time
@@ -21,13 +21,21 @@ class Views:
 
     def put(self, page: str) -> str:
         """Keeps a page of HTML, and returns its name."""
+        self._drop_old()
+        while len(self._pages) >= _MOST:
+            self._pages.popitem(last=False)
         name = secrets.token_urlsafe(24)
         self._pages[name] = (time.monotonic() + _SECONDS, page)
-        while len(self._pages) > _MOST:
-            self._pages.popitem(last=False)
         return name
 
     def get(self, name: str) -> str | None:
         """Returns the page of a name, if it is still there."""
-        until, page = self._pages.get(name, (0.0, ""))
-        return page if until > time.monotonic() else None
+        self._drop_old()
+        found = self._pages.get(name)
+        return None if found is None else found[1]
+
+    def _drop_old(self) -> None:
+        """Drops pages whose time is over; the oldest comes first."""
+        now = time.monotonic()
+        while self._pages and next(iter(self._pages.values()))[0] <= now:
+            self._pages.popitem(last=False)

@@ -3,6 +3,7 @@
 import collections
 import re
 import sys
+import tracemalloc
 import unicodedata
 
 import numpy as np
@@ -129,6 +130,16 @@ def test_rows_are_the_same_when_the_cache_is_small(vocabulary, monkeypatch):
     monkeypatch.setattr(subword_vocabulary, "_MAX_CACHED_SEGMENTS", 2)
     small = SubwordVocabulary(vocabulary.model)
     assert small.encode(lines) == vocabulary.encode(lines)
+
+
+def test_long_text_without_blanks_is_not_kept(vocabulary):
+    tracemalloc.start()
+    for number in range(50):
+        vocabulary.encode([f"{number}" + "cats" * 5000])
+    after, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    # One of the lines alone has 20,000 characters.
+    assert after < 20_000
 
 
 def test_row_is_the_caller_s_own(vocabulary):

@@ -89,6 +89,24 @@ def test_stale_answers_are_dropped(open_page, server, translator):
     expect(page.locator("#target")).to_have_text(expected)
 
 
+def test_ways_to_go_on_from_a_stale_translation_are_closed(open_page, server):
+    page = open_page(server.url)
+    source = page.get_by_role("textbox", name="Text")
+    source.fill("A man rides a bike.\nTwo red dogs run.")
+    expect(page.locator("#target p")).to_have_count(2)
+    waiting = []
+    page.route("**/*:predict", lambda route: waiting.append(route))
+    source.fill("A dog.")
+    while not waiting:
+        page.wait_for_timeout(20)
+    # While the new translation is on its way the old one can be chosen from.
+    page.locator("#target p").nth(1).locator(".word").nth(1).click()
+    expect(page.locator("#alternatives-list button").nth(1)).to_be_visible()
+    waiting[0].continue_()
+    expect(page.locator("#target p")).to_have_count(1)
+    expect(page.locator("#alternatives")).to_be_hidden()
+
+
 def test_other_ways_to_go_on_by_keyboard_alone(open_page, server):
     page = open_page(server.url)
     source = page.get_by_role("textbox", name="Text")

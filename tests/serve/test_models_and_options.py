@@ -98,6 +98,8 @@ def test_numbers_that_are_none(run, model_folder, option, capsys):
         with pytest.raises(SystemExit) as raised:
             run("serve", model_folder, f"{option}={number}")
         assert raised.value.code == 2
+        message = f"must be an integer, at least 1. Received: {number}."
+        assert message in capsys.readouterr().err
 
 
 def test_package_that_is_missing(run, model_folder, monkeypatch):

@@ -9,6 +9,7 @@ import pytest
 
 import relative_attention as ra
 from relative_attention.serve.alternatives import find_alternatives
+from relative_attention.serve.views import Views
 from tests.serve.client import client_of
 
 FOLDER = importlib.resources.files("relative_attention.serve") / "page"
@@ -138,6 +139,7 @@ def test_score_of_an_alternative_is_that_of_its_tokens(translator):
         (ALTERNATIVES, {"sentence": "a"}, 400),
         (ALTERNATIVES, {"sentence": 1, "prefix": ""}, 400),
         (ALTERNATIVES, {"sentence": "a " * 9999, "prefix": ""}, 413),
+        (ALTERNATIVES, {"sentence": "a", "prefix": "a " * 999}, 400),
         ("/api/models/none/alternatives", {}, 404),
         ("/api/models/none/view", {}, 404),
         ("/api/bleu", {"translations": ["a"]}, 400),
@@ -198,6 +200,7 @@ def test_view_is_kept_under_a_name_and_may_run_its_own_code_alone(
         assert "allow-same-origin" not in policy
         assert "default-src 'none'" in policy
         assert "frame-ancestors 'self'" in policy
+        assert "unsafe" not in policy
         assert client.get(f"{path}x").status_code == 404
         for body, status in (
             ({"sentence": "dogs", "translation": "Hunde"}, 200),
@@ -211,6 +214,19 @@ def test_view_is_kept_under_a_name_and_may_run_its_own_code_alone(
             )
             assert answer.status_code == status
         assert answer.json() == {"error": "too long"}
+
+
+def test_views_are_kept_for_a_while_and_not_too_many(monkeypatch):
+    now = 1000.0
+    monkeypatch.setattr("time.monotonic", lambda: now)
+    views = Views()
+    names = [views.put(str(number)) for number in range(20)]
+    found = [views.get(name) for name in names]
+    assert found == [None] * 4 + [str(number) for number in range(4, 20)]
+    now += 601
+    assert [views.get(name) for name in names] == [None] * 20
+    # Nor do they stay in memory.
+    assert not views._pages
 
 
 def test_view_of_the_package(client):

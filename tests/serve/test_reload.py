@@ -119,6 +119,33 @@ def test_folder_that_cannot_be_loaded_changes_nothing(mine, caplog):
     with_client(mine, scenario)
 
 
+def test_disk_that_is_away_for_a_moment_does_not_end_the_watch(
+    mine, tmp_path, monkeypatch
+):
+    looks = []
+
+    def away_twice(folder):
+        looks.append(folder)
+        if len(looks) < 3:
+            raise OSError("stale file handle")
+        return fingerprint(folder)
+
+    monkeypatch.setattr(
+        "relative_attention.serve.reload_models.fingerprint", away_twice
+    )
+    monkeypatch.setattr(
+        "relative_attention.serve.served_models._warm_up", lambda _: None
+    )
+    save_model(tmp_path / "other", seed=7)
+    replace(mine.folder, tmp_path / "other")
+
+    async def scenario(client):
+        while await version(client) != "2":
+            await asyncio.sleep(0.02)
+
+    with_client(mine, scenario)
+
+
 @pytest.mark.large
 def test_model_replaced_many_times_under_load(mine, tmp_path):
     made = [tmp_path / f"made_{seed}" for seed in (3, 7)]

@@ -8,6 +8,7 @@ import base64
 import numpy as np
 import pytest
 
+from relative_attention.serve import make_app
 from tests.serve.conftest import SENTENCES
 
 PREDICT = "/v1/models/mine:predict"
@@ -243,3 +244,19 @@ def test_what_is_too_large(models):
         response = client.post(PREDICT, content=parts())
         assert response.status_code == 413
         assert ask(["dogs"]) == (200, None)
+
+
+def test_what_nobody_foresaw_is_one_line_too(models, monkeypatch):
+    from starlette.testclient import TestClient
+
+    def fail(*_):
+        raise RuntimeError("secret")
+
+    monkeypatch.setattr("relative_attention.serve.rest_api.status", fail)
+    app = make_app(dict(models))
+    with TestClient(
+        app, base_url="http://localhost", raise_server_exceptions=False
+    ) as client:
+        response = client.get("/v1/models/mine")
+    assert response.status_code == 500
+    assert response.json() == {"error": "The server failed, see its log."}

@@ -109,6 +109,8 @@ async function translate() {
     return;
   }
   if (rows.length > state.maxSentences) {
+    drop("translate");
+    target.classList.remove("waiting");
     say(`At most ${state.maxSentences} lines at a time.`, true);
     return;
   }
@@ -130,6 +132,9 @@ async function translate() {
         .filter((result) => result.score > -1e6);
     });
     target.classList.remove("waiting");
+    // Of the translation before, which could be chosen from until now.
+    closeAlternatives();
+    closeView();
     const milliseconds = Math.round(performance.now() - start);
     say(`Translated in ${milliseconds} ms.`);
     showTranslation();
