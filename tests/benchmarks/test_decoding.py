@@ -103,5 +103,6 @@ def test_quality_in_int8(run_benchmark, model_folder, source):
     )
     plain, weights, both = result.rows
     assert plain["same_as_float32"] == 2
-    assert weights["bytes"] == both["bytes"] < plain["bytes"] / 2
+    # Scales of rows so short weigh a lot.
+    assert weights["bytes"] == both["bytes"] < 0.6 * plain["bytes"]
     assert "int8 weights and inputs" in printed
