@@ -9,6 +9,7 @@ from typing import Self
 import keras
 
 from relative_attention.argument_checks import checked_int
+from relative_attention.models.collect_once import collect_once
 from relative_attention.models.lora_file import check_lora
 from relative_attention.models.lora_file import lora_variables
 from relative_attention.models.lora_file import path_of
@@ -67,9 +68,13 @@ class AdaptedModel(TokenIdModel):
                 "The model is quantized already. Load it anew to quantize it "
                 "in another way."
             )
-        super().quantize(
-            mode, config=config, filters=quantizable_layers(filters), **kwargs
-        )
+        with collect_once():
+            super().quantize(
+                mode,
+                config=config,
+                filters=quantizable_layers(filters),
+                **kwargs,
+            )
 
     def _quantized_layers(self) -> list[Any]:
         return [
