@@ -57,8 +57,11 @@ def running_server(model: str, log: pathlib.Path) -> Iterator[ServerProcess]:
             cwd=ROOT,
         )
     try:
-        line = process.stdout.readline() if process.stdout else ""
-        found = re.search(r":(\d+)/", line)
+        found = None
+        # Before it there is a line for each model that is loaded.
+        for line in process.stdout or ():
+            if found := re.search(r":(\d+)/", line):
+                break
         if found is None:
             process.wait()
             raise EngineError(f"No server: {log.read_text()}")

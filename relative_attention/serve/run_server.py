@@ -39,7 +39,8 @@ def run_server(
         host: string, the address to listen on.
         port: int; `0` takes any that is free.
         settings: `ServerSettings`.
-        report: called with a line when the server is ready.
+        report: called with a line for each model that is loaded, and with
+            one when the server is ready.
 
     Raises:
         InputError: if a model cannot be loaded, or the address is not free.
@@ -49,7 +50,7 @@ def run_server(
     # What is not free is said before models are loaded for a minute; nobody
     # is let in before they are.
     with contextlib.closing(_bound_socket(host, port)) as listening:
-        models = load_models(folders)
+        models = load_models(folders, report)
         app = make_app(models, settings)
         config = uvicorn.Config(
             app,

@@ -2,6 +2,7 @@
 
 import dataclasses
 import pathlib
+from collections.abc import Callable
 from collections.abc import Mapping
 
 from relative_attention.decoding import Translator
@@ -42,19 +43,25 @@ class ServedModel:
 ServedModels = dict[str, ServedModel]
 
 
-def load_models(folders: Mapping[str, pathlib.Path]) -> ServedModels:
+def load_models(
+    folders: Mapping[str, pathlib.Path],
+    report: Callable[[str], object] = lambda line: None,
+) -> ServedModels:
     """Loads models, and has each translate once, so that it is ready.
 
     Args:
         folders: dict of names to folders.
+        report: called with a line before each model, as one may take a minute.
+            Defaults to nothing.
 
     Raises:
         InputError: if one cannot be loaded.
     """
-    return {
-        name: load_model(name, folder, version=1)
-        for name, folder in folders.items()
-    }
+    models = {}
+    for number, (name, folder) in enumerate(folders.items(), start=1):
+        report(f"Loading {name} ({number} of {len(folders)})")
+        models[name] = load_model(name, folder, version=1)
+    return models
 
 
 def load_model(name: str, folder: pathlib.Path, version: int) -> ServedModel:

@@ -48,6 +48,8 @@ class ServerProcess:
             env={**os.environ, "PYTHONPATH": str(ROOT)},
         )
         line = self.process.stdout.readline()
+        while line.startswith("Loading "):
+            line = self.process.stdout.readline()
         found = re.search(r"http://\S+:(\d+)/", line)
         if found is None:
             _, error = self.process.communicate()
