@@ -5,6 +5,9 @@ import re
 
 from relative_attention.errors import InputError
 
+# Fewer could be guessed by asking.
+_FEWEST_CHARACTERS = 16
+
 
 def read_token(path: pathlib.Path | str) -> str:
     """Returns the token of a file.
@@ -14,7 +17,7 @@ def read_token(path: pathlib.Path | str) -> str:
 
     Raises:
         InputError: if it cannot be read, or has anything but one word of
-            ASCII.
+            ASCII, of 16 characters at least.
     """
     try:
         text = pathlib.Path(path).read_bytes().decode("ascii").strip()
@@ -24,9 +27,10 @@ def read_token(path: pathlib.Path | str) -> str:
             f"({error})."
         ) from error
     # What a header can carry.
-    if not re.fullmatch(r"[!-~]+", text):
+    if not re.fullmatch(rf"[!-~]{{{_FEWEST_CHARACTERS},}}", text):
         raise InputError(
-            "--token-file must have one line, a token without blanks. "
-            f"Received: {path}. `openssl rand -hex 32 > FILE` makes one."
+            "--token-file must have one line, a token without blanks of at "
+            f"least {_FEWEST_CHARACTERS} characters. Received: {path}. "
+            "`openssl rand -hex 32 > FILE` makes one."
         )
     return text

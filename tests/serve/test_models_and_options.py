@@ -47,12 +47,21 @@ def test_names_that_are_wrong(arguments, message, model_folder, monkeypatch):
 
 def test_token_of_a_file(tmp_path):
     path = tmp_path / "token"
-    path.write_text("  s3cret-\u007e!\n")
-    assert read_token(path) == "s3cret-~!"
+    path.write_text("  a-s3cret-of-16-\u007e!\n")
+    assert read_token(path) == "a-s3cret-of-16-~!"
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"\n", b"two words", b"one\ntwo", b"\xc3\xa4", b"a\0b"]
+    "content",
+    [
+        b"",
+        b"\n",
+        b"two words of a line",
+        b"one of many letters\ntwo",
+        b"fifteen-letters",
+        b"a-letter-that-is-none-\xc3\xa4",
+        b"a-character-that-\0-is-none",
+    ],
 )
 def test_token_that_is_none(content, tmp_path):
     path = tmp_path / "token"

@@ -103,13 +103,13 @@ def test_stopped_under_the_load_of_many(model_folder, translator, rng):
 @pytest.mark.large
 def test_token_on_all_addresses(model_folder, translator, tmp_path):
     token = tmp_path / "token"
-    token.write_text("s3cret\n")
+    token.write_text("a-token-of-words\n")
     options = ("--host", "0.0.0.0", "--token-file", token)
     with server_process(f"mine={model_folder}", *options) as server:
         server.url = f"http://127.0.0.1:{server.port}/"
         with pytest.raises(urllib.error.HTTPError, match="401"):
             server.ask("v1/models/mine")
-        headers = {"Authorization": "Bearer s3cret"}
+        headers = {"Authorization": "Bearer a-token-of-words"}
         assert server.ask("v1/models/mine", headers=headers)
         # The client of the guide reads the token of its folder.
         (block,) = [b for language, b in guide_blocks() if language == "python"]
