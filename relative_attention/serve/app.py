@@ -12,6 +12,7 @@ from starlette.responses import JSONResponse
 from starlette.responses import Response
 from starlette.routing import Route
 
+from relative_attention.serve.guard import PROTECTING_HEADERS
 from relative_attention.serve.guard import Guard
 from relative_attention.serve.page_api import PAGE_ROUTES
 from relative_attention.serve.request_error import RequestError
@@ -101,4 +102,7 @@ async def _answer_http_exception(
 
 async def _answer_failure(request: Request, error: Exception) -> Response:
     """Answers what nobody foresaw; the server's log has the traceback."""
-    return error_response(500, "The server failed, see its log.")
+    # Starlette calls it from outside of `Guard`.
+    return error_response(
+        500, "The server failed, see its log.", PROTECTING_HEADERS
+    )

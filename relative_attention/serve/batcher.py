@@ -183,7 +183,7 @@ def _give(waiting: WaitingItem, answer: Any) -> None:
         request.future.set_exception(answer)
         return
     if isinstance(answer, Exception):
-        error = RequestError(500, f"The model failed: {answer}")
+        error = RequestError(500, "The model failed, see the server's log.")
         request.future.set_exception(error)
         return
     request.answers[waiting.index] = answer

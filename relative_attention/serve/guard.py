@@ -16,7 +16,7 @@ from starlette.types import Send
 from relative_attention.serve.metrics import Metrics
 from relative_attention.serve.request_error import error_response
 
-_HEADERS = {
+PROTECTING_HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; "
         "img-src 'self'; connect-src 'self'; frame-src 'self'; "
@@ -86,7 +86,7 @@ class Guard:
             if message["type"] == "http.response.start":
                 status = message["status"]
                 headers = MutableHeaders(scope=message)
-                for name, value in _HEADERS.items():
+                for name, value in PROTECTING_HEADERS.items():
                     headers.setdefault(name, value)
             await send(message)
 

@@ -260,3 +260,4 @@ def test_what_nobody_foresaw_is_one_line_too(models, monkeypatch):
         response = client.get("/v1/models/mine")
     assert response.status_code == 500
     assert response.json() == {"error": "The server failed, see its log."}
+    assert response.headers["X-Content-Type-Options"] == "nosniff"
