@@ -28,7 +28,7 @@ test-rest: $(VENV)/.test test-backends
 test-backends: $(VENV)/.test $(VENV)/.backends
 	KERAS_BACKEND=torch $(VENV)/bin/python -m pytest --first-case \
 		tests/ops tests/layers tests/models
-	KERAS_BACKEND=jax $(VENV)/bin/python -m pytest --first-case \
+	KERAS_BACKEND=jax $(VENV)/bin/python -m pytest --first-case $(PARALLEL) \
 		tests/ops tests/layers
 	$(VENV)/bin/python -m pytest -m "" tests/test_backends.py \
 		tests/runs/test_train_on_jax.py
@@ -37,6 +37,8 @@ test-backends: $(VENV)/.test $(VENV)/.backends
 test-load: $(VENV)/.test
 	$(VENV)/bin/python -m benchmarks.serving.load \
 		multi30k_en_de_tiny_relative --check
+	RELATIVE_ATTENTION_ANSWERS=10000 $(VENV)/bin/python -m pytest -m large \
+		tests/serve/test_concurrent_answers.py
 
 lint: $(VENV)/.lint
 	$(VENV)/bin/ruff check .
