@@ -1,6 +1,7 @@
 """Metadata of the package; the rest is in pyproject.toml."""
 
 import pathlib
+import re
 import runpy
 import shutil
 
@@ -9,6 +10,20 @@ from setuptools.command.build_py import build_py
 
 ROOT = pathlib.Path(__file__).parent
 VERSION = runpy.run_path(str(ROOT / "relative_attention" / "version.py"))
+
+# The project's address, which nobody has given yet: the only place to change.
+ADDRESS = "https://relative-attention.invalid"
+
+
+def long_description() -> str:
+    """README.md with links that lead somewhere from a package index, too."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    kinds = {"!": "raw", "": "blob"}
+    return re.sub(
+        r"(!?)(\[[^]]*\]\()(?!https?:)",
+        lambda link: f"{link[0]}{ADDRESS}/{kinds[link[1]]}/main/",
+        text,
+    )
 
 
 class BuildWithZoo(build_py):
@@ -50,7 +65,7 @@ TEST = [
     "pytest-xdist>=3.8",
     "setuptools>=77",
 ]
-# For a GPU `jax[cuda13]` or the like; without TensorFlow see docs/jax.md.
+# For a GPU `jax[cuda13]` or the like; see docs/guides/jax.md.
 JAX = ["jax>=0.10.2"]
 # One PyTorch, since the newest comes with gigabytes of CUDA.
 BACKENDS = JAX + ["torch==2.13.0"]
@@ -70,7 +85,7 @@ setuptools.setup(
         "Keras 3 self-attention with relative position representations, and "
         "the translation models built on it"
     ),
-    long_description=(ROOT / "README.md").read_text(encoding="utf-8"),
+    long_description=long_description(),
     long_description_content_type="text/markdown",
     # The code, and the weights of the zoo, which are not free for every use.
     license_expression="Apache-2.0 AND LicenseRef-Multi30k-Research-Only",

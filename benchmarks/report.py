@@ -2,7 +2,7 @@
 
 From the root of a checkout, with the package installed:
 
-    python -m benchmarks.report --write README.md
+    python -m benchmarks.report --write docs/science/speed.md
 
 A table stands between two marks, `<!-- NAME: by benchmarks.report -->` and
 `<!-- /NAME -->`, and is made of `benchmarks/results/NAME.json`. `--check` only
@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from benchmarks.harness.origin import origin_line
 from benchmarks.harness.results import RESULTS
 from benchmarks.harness.results import Result
-from benchmarks.readme_tables import TABLES
+from benchmarks.speed_tables import TABLES
 from relative_attention.errors import InputError
 
 _BLOCK = re.compile(
@@ -74,7 +74,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.report",
         description=(__doc__ or "").partition("\n")[0],
-        epilog="example: python -m benchmarks.report --write README.md",
+        epilog="example: python -m benchmarks.report --write "
+        "docs/science/speed.md",
     )
     group = parser.add_mutually_exclusive_group(required=True)
     group.add_argument("--write", metavar="FILE.md", type=pathlib.Path)

@@ -1,4 +1,4 @@
-"""Draws the picture of `docs/attention_view.md`, in a real browser.
+"""Draws the picture of `docs/guides/attention_view.md`, in a real browser.
 
     python docs/attention_view_picture.py docs/images/attention_view.png
 

@@ -1,4 +1,4 @@
-"""Writes the reference of recipes, `docs/recipes.md`.
+"""Writes the reference of recipes, `docs/guides/recipes.md`.
 
     python docs/recipe_reference.py
 
@@ -22,7 +22,7 @@ from relative_attention.runs.recipe import SECTIONS
 from relative_attention.settings import Key
 from relative_attention.settings import keys_of
 
-PAGE = pathlib.Path(__file__).with_name("recipes.md")
+PAGE = pathlib.Path(__file__).parent / "guides" / "recipes.md"
 
 _HEAD = """\
 <!-- Written by `python docs/recipe_reference.py`; change it there. -->

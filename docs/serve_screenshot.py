@@ -1,4 +1,4 @@
-"""Draws the picture of `docs/serve.md`: the page that `serve` has.
+"""Draws the picture of `docs/guides/serve.md`: the page that `serve` has.
 
     python docs/serve_screenshot.py
 

@@ -3,7 +3,8 @@
 A section is a frozen dataclass. The annotation of a field is the type of its
 key, and `key` holds the rest: default, meaning, bounds, choices, and whether
 it may change when a run is resumed. `read_section` and `check_section` check
-by it, and the reference of recipes (`docs/recipes.md`) is generated from it.
+by it, and the reference of recipes (`docs/guides/recipes.md`) is generated from
+it.
 """
 
 import dataclasses

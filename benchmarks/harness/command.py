@@ -19,7 +19,7 @@ from relative_attention.quiet_tensorflow import load_tensorflow_quietly
 
 Number = TypeVar("Number", int, float)
 
-# Git ignores this folder: results of one's own do not replace the README's.
+# Git ignores this folder: results of one's own replace none of the docs.
 _OUTPUT = ROOT / "runs" / "benchmarks"
 
 

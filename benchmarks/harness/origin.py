@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
-# The width that README.md is wrapped at.
+# The width that pages are wrapped at.
 _WIDTH = 80
 _SHORT_COMMIT = 7
 _NAMES = {

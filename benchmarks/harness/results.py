@@ -10,7 +10,7 @@ from typing import Any
 from benchmarks.harness.engine import ROOT
 from relative_attention.errors import InputError
 
-# The results that README.md shows.
+# The results that docs/science/speed.md shows.
 RESULTS = ROOT / "benchmarks" / "results"
 
 Row = dict[str, Any]

@@ -1,22 +1,23 @@
-"""README.md shows the stored results."""
+"""The page on speed shows the stored results."""
 
 import pytest
 
 import relative_attention as ra
 from benchmarks.harness.engine import ROOT
 from benchmarks.harness.results import Result
-from benchmarks.readme_tables import TABLES
 from benchmarks.report import fill_tables
 from benchmarks.report import main
+from benchmarks.speed_tables import TABLES
 
 BLOCK = "<!-- {0}: by benchmarks.report -->\nold\n<!-- /{0} -->\n"
 
 
-def test_the_readme_is_up_to_date():
-    main(["--check", str(ROOT / "README.md")])
-    readme = (ROOT / "README.md").read_text("utf-8")
+def test_the_page_is_up_to_date():
+    page = ROOT / "docs" / "science" / "speed.md"
+    main(["--check", str(page)])
+    text = page.read_text("utf-8")
     for name in TABLES:
-        assert f"<!-- {name}: by benchmarks.report -->" in readme
+        assert f"<!-- {name}: by benchmarks.report -->" in text
 
 
 def test_a_table_is_made_of_its_result(tmp_path):

@@ -1,4 +1,4 @@
-"""The blocks of docs/keras_hub.md are run, and its links are right."""
+"""The blocks of docs/guides/keras_hub.md are run, and its links are right."""
 
 import contextlib
 import io
@@ -11,7 +11,7 @@ from tests.integration.readme_blocks import blocks
 from tests.integration.readme_blocks import parse_words
 from tests.integration.readme_blocks import shell_lines
 
-PAGE = (ROOT / "docs" / "keras_hub.md").read_text("utf-8")
+PAGE = (ROOT / "docs" / "guides" / "keras_hub.md").read_text("utf-8")
 BLOCKS = blocks(PAGE)
 
 

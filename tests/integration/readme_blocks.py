@@ -1,4 +1,4 @@
-"""Reads the blocks of the README, and the commands in them."""
+"""Reads the blocks of README and guides, and the commands in them."""
 
 import pathlib
 import re
@@ -8,8 +8,23 @@ import relative_attention as ra
 from relative_attention.cli import parse
 
 ROOT = pathlib.Path(__file__).parents[2]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
-PROSE = re.sub(r"^```.*?^```", "", README, flags=re.DOTALL | re.MULTILINE)
+README = ROOT / "README.md"
+# Those with examples that one reader follows, from the first to the last; what
+# they share, a model that is trained, is made once. Other pages have tests of
+# their own.
+_GUIDES = "install translate train clusters resume decode evaluate export"
+_MOVING_IN = "tensor2tensor opennmt_tf multi_head_attention differences"
+PAGES = [
+    README,
+    *(ROOT / "docs" / "guides" / f"{name}.md" for name in _GUIDES.split()),
+    ROOT / "docs" / "science" / "studies.md",
+    *(
+        ROOT / "docs" / "moving_in" / f"{name}.md"
+        for name in _MOVING_IN.split()
+    ),
+]
+TEXT = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
+PROSE = re.sub(r"^```.*?^```", "", TEXT, flags=re.DOTALL | re.MULTILINE)
 
 
 def blocks(text):
@@ -35,7 +50,8 @@ def blocks(text):
     return found
 
 
-BLOCKS = blocks(README)
+# Each once: the README shows some of what the guides tell.
+BLOCKS = list(dict.fromkeys(blocks(TEXT)))
 
 
 def shell_lines(block):

@@ -10,7 +10,7 @@ from benchmarks.harness.results import RESULTS
 from benchmarks.harness.results import Result
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "adapters_and_int8.md").read_text("utf-8")
+PAGE = (ROOT / "docs" / "guides" / "adapters_and_int8.md").read_text("utf-8")
 
 
 def test_the_table_is_that_of_the_stored_result():
@@ -19,7 +19,7 @@ def test_the_table_is_that_of_the_stored_result():
 
 def test_links_lead_somewhere():
     for target in re.findall(r"\]\((\.\./[^)]+)\)", PAGE):
-        assert (ROOT / "docs" / target).exists(), target
+        assert (ROOT / "docs" / "guides" / target).exists(), target
 
 
 @pytest.mark.large

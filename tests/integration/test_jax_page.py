@@ -1,4 +1,4 @@
-"""The blocks of `docs/jax.md` are right: commands, packages, code."""
+"""The blocks of `docs/guides/jax.md` are right: commands, packages, code."""
 
 import re
 import shutil
@@ -8,7 +8,7 @@ from tests.integration.readme_blocks import blocks
 from tests.integration.readme_blocks import parse_words
 from tests.integration.readme_blocks import shell_lines
 
-PAGE = (ROOT / "docs" / "jax.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "guides" / "jax.md").read_text(encoding="utf-8")
 # What TensorFlow's part of the package needs alone; `keras-nlp` is for
 # `keras_hub`.
 OF_TENSORFLOW = {"keras-nlp", "tensorflow", "tensorflow-text"}
@@ -48,5 +48,5 @@ def test_code_runs(corpus, tmp_path, monkeypatch, capsys):
         shutil.copyfile(corpus / name, tmp_path / name)
     monkeypatch.chdir(tmp_path)
     (block,) = of_language("python")
-    exec(compile(block, "docs/jax.md", "exec"), {})
+    exec(compile(block, "docs/guides/jax.md", "exec"), {})
     assert re.match(r"\[\(\d+, \d+\).*\] 0\.\d+", capsys.readouterr().out)

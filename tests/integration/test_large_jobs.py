@@ -17,7 +17,7 @@ from tests.integration.readme_blocks import blocks
 from tests.integration.readme_blocks import redirections
 from tests.integration.readme_blocks import shell_lines
 
-PAGE = (ROOT / "docs" / "large_jobs.md").read_text("utf-8")
+PAGE = (ROOT / "docs" / "guides" / "large_jobs.md").read_text("utf-8")
 BLOCKS = blocks(PAGE)
 NUM_LINES = 10_000
 # The Python of an environment that has Apache Beam, which wants an older
@@ -67,7 +67,7 @@ def test_links_lead_to_files():
     links = re.findall(r"\]\(([^)]+)\)", PAGE)
     assert links
     for link in links:
-        assert (ROOT / "docs" / link).is_file()
+        assert (ROOT / "docs" / "guides" / link).is_file()
 
 
 @pytest.mark.large

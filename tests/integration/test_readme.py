@@ -1,4 +1,4 @@
-"""Every block of the README is run, and what it links to is there.
+"""Every block of README and guides is run; what they link to is there.
 
 A block is what a fence or four blanks set off. `CHECKS` says how blocks of
 each kind are checked; a block of any other kind is an error.
@@ -25,6 +25,7 @@ from tests.integration.readme_blocks import BLOCKS
 from tests.integration.readme_blocks import PROSE
 from tests.integration.readme_blocks import README
 from tests.integration.readme_blocks import ROOT
+from tests.integration.readme_blocks import TEXT
 from tests.integration.readme_blocks import all_shell_lines
 from tests.integration.readme_blocks import blocks
 from tests.integration.readme_blocks import commands
@@ -35,7 +36,7 @@ from tests.integration.serving_stand_in import serving_stand_in
 
 HAS_CTRANSLATE2 = importlib.util.find_spec("ctranslate2") is not None
 
-# What makes the README's own training a matter of seconds.
+# What makes the training of these pages a matter of seconds.
 BRIEF = [
     "vocabulary.size=400",
     "model.num_encoder_layers=1",
@@ -72,7 +73,7 @@ def run(words):
 
 @pytest.fixture(scope="module")
 def folder(corpus, trained, tmp_path_factory):
-    """Where the README's reader is: with files, a model and its exports."""
+    """Where the reader is: with files, a model and its exports."""
     folder = tmp_path_factory.mktemp("reader")
     for file in corpus.glob("*.*"):
         shutil.copyfile(file, folder / file.name)
@@ -132,7 +133,7 @@ def check_docker(words, request):
     assert target == f"/models/{name.removeprefix('MODEL_NAME=')}"
     exported = request.getfixturevalue("reader") / source.split("/", 1)[1]
     assert (exported / "1" / "saved_model.pb").is_file()
-    assert f"http://localhost:8501/v1{target}:predict" in README
+    assert f"http://localhost:8501/v1{target}:predict" in TEXT
 
 
 def check_command(words, request):
@@ -178,7 +179,7 @@ def check_python(block, request):
             block = block.replace("localhost:8501", f"localhost:{port}")
         output = io.StringIO()
         stack.enter_context(contextlib.redirect_stdout(output))
-        exec(compile(block, "README.md", "exec"), given)
+        exec(compile(block, "guides", "exec"), given)
     # A comment beside `print` says what is printed.
     for shown in re.findall(r"^print\(.*\)  # (.*)$", block, re.MULTILINE):
         assert shown in output.getvalue()
@@ -322,13 +323,14 @@ def test_block_is_right(block, request):
 
 def test_no_block_is_left_out():
     assert {language for language, _ in BLOCKS} <= set(CHECKS)
-    fences = re.findall(r"^```", README, re.MULTILINE)
+    fences = re.findall(r"^```", TEXT, re.MULTILINE)
     shown = "".join(text for _, text in BLOCKS)
-    assert len([b for b in BLOCKS if b[0] != "shell"]) * 2 == len(fences)
+    fenced = [block for block in blocks(TEXT) if block[0] != "shell"]
+    assert len(fenced) * 2 == len(fences)
     # A command stands in a block or, in the text, between two marks.
     # (A line that begins with a bar is a row of a table.)
     commands = r"^(?!\|).*relative-attention .*$"
-    for line in re.findall(commands, README, re.MULTILINE):
+    for line in re.findall(commands, TEXT, re.MULTILINE):
         in_text = re.findall(r"`relative-attention ", line)
         assert in_text or line.strip() in shown, line
 
@@ -373,8 +375,37 @@ def test_keys_of_recipes_are_those_that_there_are():
 
 
 def test_every_link_to_a_file_is_right():
-    for card in [ROOT / "README.md", *ROOT.glob("models/**/README.md")]:
-        links = re.findall(r"\]\(([^)#]+)\)", card.read_text("utf-8"))
-        for link in links:
+    names = ("*.md", "docs/**/*.md", "models/**/*.md", "benchmarks/*.md")
+    pages = [page for name in names for page in ROOT.glob(name)]
+    assert len(pages) > 40
+    for page in pages:
+        text = re.sub(
+            r"^```.*?^```",
+            "",
+            page.read_text("utf-8"),
+            flags=re.DOTALL | re.MULTILINE,
+        )
+        for link in re.findall(r"\]\(([^)#\s]+)[^)\s]*\)", text):
             if not link.startswith("http"):
-                assert (card.parent / link).exists(), f"{card}: {link}"
+                assert (page.parent / link).exists(), f"{page}: {link}"
+
+
+def test_readme_is_short():
+    assert len(README.read_bytes()) <= 7168
+
+
+def test_speeds_of_the_readme_are_those_that_were_stored():
+    text = " ".join(README.read_text("utf-8").split())
+    tables = (ROOT / "docs" / "science" / "speed.md").read_text("utf-8")
+    layer, training, translation = (
+        [cell.strip() for cell in line.split("|")[1:-1]]
+        for start in ("2,048 ", "relative, mixed_bfloat16", "beam 4, batch 32 ")
+        for line in tables.splitlines()
+        if line.startswith(f"| {start}")
+    )
+    ratio, megabytes = layer[3].split()[0], layer[7]
+    assert f"at 2,048 tokens, on two cores: **{ratio}** of the time" in text
+    assert f"in {megabytes} MB where tensor2tensor's way takes" in text
+    assert f"takes {layer[6]} MB" in text
+    assert f"**{training[3].split()[0]}** times the tokens" in text
+    assert f"**{translation[1].split()[1]}** times the sentences" in text

@@ -9,7 +9,7 @@ from tests.integration.readme_blocks import blocks
 from tests.integration.readme_blocks import parse_words
 from tests.integration.readme_blocks import shell_lines
 
-PAGE = ROOT / "docs" / "attention_view.md"
+PAGE = ROOT / "docs" / "guides" / "attention_view.md"
 TEXT = PAGE.read_text("utf-8")
 
 

@@ -12,8 +12,9 @@ DOCS = pathlib.Path(__file__).parents[2] / "docs"
 def test_committed_page_is_what_the_command_prints():
     reference = runpy.run_path(str(DOCS / "recipe_reference.py"))["reference"]
     page = reference()
-    assert (DOCS / "recipes.md").read_text("utf-8") == page, (
-        "run `python docs/recipe_reference.py` and commit docs/recipes.md"
+    assert (DOCS / "guides" / "recipes.md").read_text("utf-8") == page, (
+        "run `python docs/recipe_reference.py` and commit "
+        "docs/guides/recipes.md"
     )
     for name, cls in SECTIONS.items():
         _, _, section = page.partition(f"## `{name}`\n")

@@ -1,9 +1,9 @@
-"""The guide of the server, `docs/serve.md`."""
+"""The guide of the server, `docs/guides/serve.md`."""
 
 from tests.integration.readme_blocks import ROOT
 from tests.integration.readme_blocks import blocks
 
-GUIDE = (ROOT / "docs" / "serve.md").read_text("utf-8")
+GUIDE = (ROOT / "docs" / "guides" / "serve.md").read_text("utf-8")
 
 
 def guide_blocks():

@@ -47,6 +47,6 @@ def test_limits_are_those_of_the_options_and_of_the_settings():
 def test_links_and_picture_are_there():
     for link in re.findall(r"\]\(([^)#]+)", GUIDE):
         if not link.startswith("http"):
-            assert (ROOT / "docs" / link).exists(), link
+            assert (ROOT / "docs" / "guides" / link).exists(), link
     picture = ROOT / "docs" / "images" / "serve.png"
     assert picture.stat().st_size < 200_000

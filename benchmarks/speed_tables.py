@@ -1,4 +1,4 @@
-"""The tables of README.md, each from a stored result."""
+"""The tables of docs/science/speed.md, each from a stored result."""
 
 from collections.abc import Callable
 
@@ -122,7 +122,7 @@ def training_table(result: Result) -> str:
     return markdown_table(header, cells)
 
 
-# By the name of the result, which is that of the mark in README.md.
+# By the name of the result, which is that of the mark in the page.
 TABLES: dict[str, Callable[[Result], str]] = {
     "attention_speed": attention_table,
     "translation_speed": translation_table,
