@@ -49,6 +49,7 @@ extensions = [
     "sphinx_copybutton",
     # Of docs/_ext:
     "index_page",
+    "math_font",
     "mathml",
     "name_links",
     "public_names",

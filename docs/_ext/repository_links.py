@@ -1,9 +1,9 @@
 """Links from a page to what the repository has and the site shows otherwise.
 
-Where the repository is browsed, a link to a folder shows what is in it, with its
-`README.md`. The site has the latter alone: the link leads to it, and is plain
-text where there is none. In place of the repository's own `README.md` the site
-has its first page.
+Where the repository is browsed, a link to a folder shows what is in it, with
+its `README.md`. The site has the latter alone: the link leads to it, and is
+plain text where there is none. In place of the repository's own `README.md` the
+site has its first page.
 """
 
 import pathlib
