@@ -48,7 +48,7 @@ lint: $(VENV)/.lint
 # link to nothing, is an error.
 docs: $(VENV)/.docs
 	$(VENV)/bin/python -m sphinx --fail-on-warning --keep-going --quiet \
-		-c docs -d docs/_build/doctrees . docs/_build/html
+		--write-all -c docs -d docs/_build/doctrees . docs/_build/html
 
 # The wheel and the source, as they are published, dist/.
 dist: $(VENV)/.release

@@ -6,16 +6,16 @@ as where the repository is browsed. Every warning is an error, such as a link to
 nothing or a public name without an entry.
 """
 
-import os
 import pathlib
 import sys
 
-os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
-os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
+from relative_attention.quiet_tensorflow import load_tensorflow_quietly
+from relative_attention.version import __version__
+
 # Sphinx looks for extensions where Python looks for modules.
 sys.path.insert(0, str(pathlib.Path(__file__).parent / "_ext"))
-
-from relative_attention.version import __version__  # noqa: E402
+# Reading docstrings imports it; here it is imported without its banner.
+load_tensorflow_quietly()
 
 project = "relative-attention"
 author = "The relative-attention authors"
@@ -85,8 +85,8 @@ autodoc_default_options = {"members": True, "member-order": "bysource"}
 autodoc_inherit_docstrings = False
 autodoc_preserve_defaults = True
 napoleon_numpy_docstring = False
-napoleon_use_ivar = True
 napoleon_custom_sections = [
+    ("Attributes", "params_style"),
     ("Call arguments", "params_style"),
     ("Reference", "References"),
 ]

@@ -22,8 +22,10 @@ def to_restructured_text(docstring: str) -> str:
     for kind, line in _kinds(_LINK.sub(_link, docstring).splitlines()):
         # reStructuredText wants a blank line before such a block, and a line
         # that says what it is.
-        if kind != before and lines:
-            if kind == "table" or (kind == "list" and not _is_head(lines[-1])):
+        if kind != before:
+            follows_text = bool(lines and lines[-1].strip())
+            is_first = follows_text and _is_head(lines[-1])
+            if follows_text and not is_first and kind in ("table", "list"):
                 lines.append("")
             if kind == "table":
                 indent = line[: len(line) - len(line.lstrip())]
@@ -87,9 +89,11 @@ def _is_head(line: str) -> bool:
 def _table_row(line: str) -> list[str]:
     """Returns a row as one of a `list-table`."""
     indent = line[: len(line) - len(line.lstrip())]
-    first, *rest = [cell.strip() for cell in line.strip()[1:-1].split("|")]
-    if re.fullmatch(":?-+:?", first):
+    cells = [cell.strip() for cell in line.strip()[1:-1].split("|")]
+    if all(re.fullmatch(":?-{3,}:?", cell) for cell in cells):
         return []
+    # A dash by itself would begin a list.
+    first, *rest = [r"\-" if cell == "-" else cell for cell in cells]
     return [
         f"{indent}   * - {first}",
         *(f"{indent}     - {cell}" for cell in rest),

@@ -5,31 +5,64 @@ Python gives what a type alias stands for, such as a union of seven types for
 """
 
 import ast
+import dataclasses
 import inspect
 import textwrap
 
 from sphinx.application import Sphinx
 
 
-def written_signature(function: object) -> tuple[str, str | None] | None:
-    """Reads arguments and return type off the source of a function.
+def written_signature(public: object) -> tuple[str, str | None] | None:
+    """Reads arguments and return type off the source.
+
+    Args:
+        public: a function, method or class.
 
     Returns:
         Pair of `"(x: int = 0)"` and the return type, or `None` where there is
         no source.
     """
-    try:
-        source = inspect.getsource(inspect.unwrap(function))
-    except (TypeError, OSError):
-        return None
-    definition = ast.parse(textwrap.dedent(source)).body[0]
+    if dataclasses.is_dataclass(public):
+        return _fields(public), None
+    is_class = inspect.isclass(public)
+    function = public.__init__ if is_class else inspect.unwrap(public)
+    definition = _parsed(function)
     if not isinstance(definition, ast.FunctionDef):
         return None
     arguments = definition.args
     if arguments.args and arguments.args[0].arg in ("self", "cls"):
         del arguments.args[0]
     returns = definition.returns and ast.unparse(definition.returns)
-    return f"({ast.unparse(arguments)})", returns
+    return f"({ast.unparse(arguments)})", None if is_class else returns
+
+
+def _parsed(public: object) -> ast.stmt | None:
+    try:
+        source = inspect.getsource(public)
+    except (TypeError, OSError):
+        return None
+    return ast.parse(textwrap.dedent(source)).body[0]
+
+
+def _fields(cls: type) -> str:
+    """Returns the arguments of a dataclass, those that it inherits first."""
+    arguments = {}
+    for base in reversed(cls.__mro__):
+        definition = _parsed(base)
+        for line in definition.body if definition else []:
+            if isinstance(line, ast.AnnAssign):
+                name = ast.unparse(line.target)
+                default = "" if line.value is None else f" = {_value(line)}"
+                arguments[name] = f"{ast.unparse(line.annotation)}{default}"
+    names = [field.name for field in dataclasses.fields(cls) if field.init]
+    return f"({', '.join(f'{name}: {arguments[name]}' for name in names)})"
+
+
+def _value(line: ast.AnnAssign) -> str:
+    # A call says how a default is made, and checked, not what it is.
+    return (
+        "..." if isinstance(line.value, ast.Call) else ast.unparse(line.value)
+    )
 
 
 def process(
@@ -42,10 +75,7 @@ def process(
     returns: str | None,
 ) -> tuple[str, str | None] | None:
     """Replaces what autodoc made of a signature."""
-    if what == "class":
-        written = written_signature(public.__init__)
-        return written and (written[0], None)
-    if what in ("function", "method"):
+    if what in ("class", "function", "method"):
         return written_signature(public)
     return None
 
