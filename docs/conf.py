@@ -52,6 +52,7 @@ extensions = [
     "math_font",
     "mathml",
     "name_links",
+    "own_members",
     "public_names",
     "read_docstrings",
     "repository_links",
@@ -81,7 +82,12 @@ default_role = "literal"
 add_module_names = False
 toc_object_entries_show_parents = "hide"
 python_maximum_signature_line_length = 60
-autodoc_default_options = {"members": True, "member-order": "bysource"}
+autodoc_default_options = {
+    "members": True,
+    # But for those that `own_members` skips.
+    "inherited-members": True,
+    "member-order": "bysource",
+}
 autodoc_inherit_docstrings = False
 autodoc_preserve_defaults = True
 napoleon_numpy_docstring = False

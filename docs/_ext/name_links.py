@@ -10,6 +10,7 @@ import inspect
 from typing import Any
 
 from docutils import nodes
+from own_members import owner_of
 from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.transforms import SphinxTransform
@@ -50,11 +51,12 @@ def _kind(public: object) -> str:
 
 def _methods(name: str, public: type) -> dict[str, tuple[str, str]]:
     methods = {}
-    for method, member in vars(public).items():
+    for method, member in inspect.getmembers(public, inspect.isroutine):
+        owner = owner_of(member)
         # A method without a docstring has no entry.
-        if not method.startswith("_") and inspect.getdoc(member):
-            if inspect.isfunction(member):
-                methods[f"{name}.{method}"] = ("meth", f"ra.{name}.{method}")
+        if owner and not method.startswith("_") and member.__doc__:
+            at = owner if owner in ra.__all__ else name
+            methods[f"{name}.{method}"] = ("meth", f"ra.{at}.{method}")
     return methods
 
 

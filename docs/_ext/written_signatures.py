@@ -32,8 +32,17 @@ def written_signature(public: object) -> tuple[str, str | None] | None:
     arguments = definition.args
     if arguments.args and arguments.args[0].arg in ("self", "cls"):
         del arguments.args[0]
-    returns = definition.returns and ast.unparse(definition.returns)
+    for argument in arguments.args:
+        argument.annotation = _unquoted(argument.annotation)
+    returns = definition.returns and ast.unparse(_unquoted(definition.returns))
     return f"({ast.unparse(arguments)})", None if is_class else returns
+
+
+def _unquoted(annotation: ast.expr | None) -> ast.expr | None:
+    """Returns a type that is written as a string, as it is inside itself."""
+    if isinstance(annotation, ast.Constant) and annotation.value:
+        return ast.parse(annotation.value, mode="eval").body
+    return annotation
 
 
 def _parsed(public: object) -> ast.stmt | None:
