@@ -7,6 +7,7 @@ in code font.
 
 import functools
 import inspect
+import re
 from typing import Any
 
 from docutils import nodes
@@ -14,8 +15,11 @@ from own_members import owner_of
 from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.transforms import SphinxTransform
+from sphinx.util import logging
 
 import relative_attention as ra
+
+_LOGGER = logging.getLogger(__name__)
 
 
 @functools.cache
@@ -75,6 +79,9 @@ class NameLinks(SphinxTransform):
             written = literal.astext().removesuffix("()")
             name = written.replace("relative_attention.", "ra.", 1)
             if name not in entries():
+                self._check(name, literal)
+                name = name.removeprefix("ra.")
+            if name not in entries():
                 continue
             kind, full = entries()[name]
             link = addnodes.pending_xref(
@@ -88,6 +95,15 @@ class NameLinks(SphinxTransform):
                 refdoc=self.env.docname,
             )
             literal.replace_self(link)
+
+    @staticmethod
+    def _check(name: str, literal: nodes.literal) -> None:
+        """Warns of what is written as a public name and is none."""
+        if re.fullmatch(r"ra(\.\w+)+", name):
+            if name.split(".")[1] not in ra.__all__:
+                _LOGGER.warning(
+                    "`%s` is no public name", name, location=literal
+                )
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
