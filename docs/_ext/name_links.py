@@ -79,7 +79,7 @@ class NameLinks(SphinxTransform):
             written = literal.astext().removesuffix("()")
             name = written.replace("relative_attention.", "ra.", 1)
             if name not in entries():
-                self._check(name, literal)
+                self._check(written, literal)
                 name = name.removeprefix("ra.")
             if name not in entries():
                 continue
@@ -97,12 +97,12 @@ class NameLinks(SphinxTransform):
             literal.replace_self(link)
 
     @staticmethod
-    def _check(name: str, literal: nodes.literal) -> None:
+    def _check(written: str, literal: nodes.literal) -> None:
         """Warns of what is written as a public name and is none."""
-        if re.fullmatch(r"ra(\.\w+)+", name):
-            if name.split(".")[1] not in ra.__all__:
+        if re.fullmatch(r"ra(\.\w+)+", written):
+            if written.split(".")[1] not in ra.__all__:
                 _LOGGER.warning(
-                    "`%s` is no public name", name, location=literal
+                    "`%s` is no public name", written, location=literal
                 )
 
 
