@@ -46,9 +46,11 @@ lint: $(VENV)/.lint
 	$(VENV)/bin/lint-imports
 	$(VENV)/bin/mypy
 
-# The reference of all public names, docs/html/index.html.
+# The site, docs/_build/html/index.html; whatever there is to warn of, such as a
+# link to nothing, is an error.
 docs: $(VENV)/.docs
-	$(VENV)/bin/python docs/build.py docs/html
+	$(VENV)/bin/python -m sphinx --fail-on-warning --keep-going --quiet \
+		--write-all -c docs -d docs/_build/doctrees . docs/_build/html
 
 # The wheel and the source, as they are published, dist/.
 dist: $(VENV)/.release
@@ -65,4 +67,4 @@ $(VENV)/.%: setup.py pyproject.toml | $(VENV)/bin/pip
 	touch $@
 
 clean:
-	rm -rf $(VENV) build dist docs/html *.egg-info
+	rm -rf $(VENV) build dist docs/_build *.egg-info

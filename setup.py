@@ -47,7 +47,17 @@ class BuildWithZoo(build_py):
 
 DEMO = ["Babel>=2.18", "matplotlib>=3.11", "num2words>=0.5.14"]
 CTRANSLATE2 = ["ctranslate2>=4.8.5"]
-DOCS = ["pdoc>=16.0"]
+DOCS = [
+    "fonttools>=4.68",
+    "furo>=2025.12",
+    # Its functions have changed their names from one version to the next.
+    "math-core==0.9.*",
+    "myst-nb>=1.4",
+    "sphinx>=9.0",
+    "sphinx-copybutton>=0.5",
+    # For the font that it has.
+    "ziamath>=0.13",
+]
 # Debian's Chromium is driven by it; no browser of its own is needed.
 BROWSER = ["playwright>=1.65"]
 SERVE = ["prometheus-client>=0.26", "starlette>=1.10", "uvicorn>=0.54"]

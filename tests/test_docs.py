@@ -1,6 +1,7 @@
-"""The HTML reference is built, and has every public name."""
+"""The site is built without a warning, is whole, and needs no network."""
 
 import html
+import importlib.util
 import inspect
 import pathlib
 import re
@@ -10,42 +11,124 @@ import sys
 import pytest
 
 import relative_attention as ra
+from tests.browser import browser  # noqa: F401  a fixture
 
 ROOT = pathlib.Path(__file__).parents[1]
+# What an entry of the reference begins with; it ends with the next.
+ENTRY = re.compile(r'<dt class="sig[^"]*" id="(relative_attention\.[\w.]+)">')
+
+
+def extension(name):
+    """A file of docs/_ext, as a module."""
+    path = ROOT / "docs" / "_ext" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def words(text):
     """What is read, without marks of Markdown and HTML."""
-    return re.findall(r"\w+", html.unescape(re.sub(r"<[^>]+>", "", text)))
+    return " ".join(re.findall(r"\w+", html.unescape(text)))
 
 
-@pytest.mark.large
-def test_every_public_name_is_in_the_reference_once(tmp_path):
+def public_objects():
+    """Classes and functions for users, by full name."""
+    found = {}
+    for name in set(ra.__all__) - {"__version__"}:
+        public = getattr(ra, name)
+        if inspect.ismodule(public):
+            for own in public.__all__:
+                found[f"{public.__name__}.{own}"] = getattr(public, own)
+        else:
+            found[f"relative_attention.{name}"] = public
+    return found
+
+
+def parameters(public):
+    """What a class or function takes; an exception says nothing of it."""
+    if inspect.isclass(public) and not inspect.isfunction(public.__init__):
+        return []
+    return list(inspect.signature(public).parameters.values())
+
+
+def test_docstrings_become_what_sphinx_reads():
+    text = (
+        "Do [it](https://a.b/c) to all.\n\n    code(**here)\n\n"
+        "| T | time |\n| --- | ---: |\n| 32 | - |\n\n"
+        "Example:\n>>> do()\n1\n\nReference:\n - [A, 2018](https://d.e)\n"
+    )
+    assert extension("read_docstrings").to_restructured_text(text) == (
+        "Do `it <https://a.b/c>`__ to all.\n\n::\n\n    code(**here)\n\n"
+        ".. list-table::\n   :header-rows: 1\n\n"
+        "   * - T\n     - time\n   * - 32\n     - \\-\n\n"
+        "Example:\n    >>> do()\n    1\n\n"
+        "Reference:\n - `A, 2018 <https://d.e>`__"
+    )
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """The site, as `make docs` builds it."""
+    folder = tmp_path_factory.mktemp("site")
+    makefile = (ROOT / "Makefile").read_text("utf-8").replace("\\\n", " ")
+    (command,) = re.findall(r"python -m (sphinx .*)", makefile)
+    arguments = command.replace("docs/_build", str(folder)).split()
     built = subprocess.run(
-        [sys.executable, "docs/build.py", tmp_path],
+        [sys.executable, "-m", *arguments],
         cwd=ROOT,
         capture_output=True,
         text=True,
     )
-    assert built.returncode == 0, built.stderr
-    assert "Warn" not in built.stdout
-    modules = {n for n in ra.__all__ if inspect.ismodule(getattr(ra, n))}
-    pages = {"relative_attention": ra}
-    pages |= {f"relative_attention/{n}": getattr(ra, n) for n in modules}
-    written = {path.relative_to(tmp_path) for path in tmp_path.rglob("*.html")}
-    assert written == {
-        pathlib.Path(f"{name}.html") for name in [*pages, "index"]
-    }
-    for path, module in pages.items():
-        page = (tmp_path / f"{path}.html").read_text("utf-8")
-        sections = dict(
-            re.findall(r'<section id="(\w+)">(.*?)</section>', page, re.DOTALL)
-        )
-        names = re.findall(r'<section id="(\w+)">', page)
-        own = set(module.__all__) - (modules if module is ra else set())
-        assert sorted(names) == sorted(own)
-        for name in own - {"__version__"}:
-            docstring = inspect.getdoc(getattr(module, name))
-            shown = " ".join(words(sections[name]))
-            assert " ".join(words(docstring.split("\n\n")[0])) in shown
-    assert "relative_attention.html" in (tmp_path / "index.html").read_text()
+    assert built.returncode == 0, built.stdout + built.stderr
+    return folder / "html"
+
+
+@pytest.mark.large
+def test_every_public_name_has_an_entry_with_what_it_takes(site):
+    entries = {}
+    for page in (site / "docs" / "api").glob("*.html"):
+        article = page.read_text("utf-8").split("<article")[1]
+        _, *parts = ENTRY.split(article.split("</article>")[0])
+        for name, entry in zip(parts[::2], parts[1::2]):
+            assert name not in entries
+            entries[name] = [
+                words(re.sub(r"<[^>]+>", "", part))
+                for part in entry.split("</dt>", 1)
+            ]
+    for name, public in public_objects().items():
+        signature, text = entries[name]
+        assert words(inspect.getdoc(public).split("\n\n")[0]) in text
+        # From the last argument to the first, each with what is left of it.
+        for parameter in reversed(parameters(public)):
+            signature, _, written = f" {signature}".rpartition(
+                f" {parameter.name} "
+            )
+            assert written, (name, parameter)
+            if isinstance(parameter.default, bool | int | float | str):
+                default = words(repr(parameter.default))
+                assert default in written, (name, parameter, written)
+
+
+@pytest.mark.large
+def test_pages_work_without_a_network(site, browser):  # noqa: F811
+    page = browser.new_page()
+    page.set_default_timeout(10_000)
+    asked = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto((site / "index.html").as_uri())
+    page.wait_for_url("**/docs/index.html")
+    # Sums are larger than letters where the font has arrived.
+    page.click("text=The idea")
+    page.evaluate("document.fonts.ready")
+    assert page.evaluate("document.fonts.check('1em \"STIX Two Math\"')")
+    assert (
+        page.locator("math mo", has_text="∑").first.bounding_box()["height"]
+        > 1.2 * page.locator("math mi").first.bounding_box()["height"]
+    )
+    page.fill("input[name=q]", "SelfAttention")
+    page.press("input[name=q]", "Enter")
+    page.click("#search-results a >> text=RelativeSelfAttention")
+    assert "/docs/api/layers.html" in page.url
+    assert all(url.startswith(("file:", "data:")) for url in asked)
+    page.close()

@@ -37,7 +37,7 @@ def test_whoever_has_the_sdist_can_test_it(names):
             if path.suffix in (".py", ".ipynb", ".yaml", ".npz", ".json")
         }
         assert files and files <= names, folder
-    assert {"Makefile", "docs/build.py", "pyproject.toml"} <= names
+    assert {"Makefile", "docs/conf.py", "pyproject.toml"} <= names
     assert not [name for name in names if "__pycache__" in name]
 
 

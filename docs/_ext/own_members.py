@@ -1,0 +1,53 @@
+"""An entry of a class has its methods and those of bases that are not public.
+
+What it has from Keras is told there, and what it has from a public class at
+that one's entry.
+"""
+
+import functools
+import inspect
+
+from sphinx.application import Sphinx
+
+import relative_attention as ra
+
+
+def owner_of(member: object) -> str | None:
+    """Returns the class of this package that has the code of a member.
+
+    Returns:
+        Name of the class, or `None` where another package has it.
+    """
+    function = getattr(member, "__func__", member)
+    if isinstance(member, property):
+        function = member.fget
+    elif isinstance(member, functools.cached_property):
+        function = member.func
+    function = inspect.unwrap(function)
+    module = str(getattr(function, "__module__", ""))
+    # The value of a field has no name of its own.
+    if module.startswith(ra.__name__) and hasattr(function, "__qualname__"):
+        return function.__qualname__.partition(".")[0]
+    return None
+
+
+def skip(
+    app: Sphinx,
+    what: str,
+    name: str,
+    member: object,
+    is_skipped: bool,
+    options: object,
+) -> bool | None:
+    """Says whether to leave out a member, `None` for what autodoc says."""
+    if what != "class":
+        return None
+    owner = owner_of(member)
+    documented = app.env.current_document.autodoc_class
+    is_elsewhere = owner in ra.__all__ and owner != documented
+    return True if owner is None or is_elsewhere else None
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    app.connect("autodoc-skip-member", skip)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,110 @@
+"""How Sphinx makes the site of Markdown, notebooks and docstrings.
+
+`make docs` runs it with the repository as its source folder, so that a link
+from one Markdown file to another, or to a file of code, is the same on the site
+as where the repository is browsed. Every warning is an error, such as a link to
+nothing or a public name without an entry.
+"""
+
+import pathlib
+import sys
+
+from relative_attention.quiet_tensorflow import load_tensorflow_quietly
+from relative_attention.version import __version__
+
+# Sphinx looks for extensions where Python looks for modules.
+sys.path.insert(0, str(pathlib.Path(__file__).parent / "_ext"))
+# Reading docstrings imports it; here it is imported without its banner.
+load_tensorflow_quietly()
+
+project = "relative-attention"
+author = "The relative-attention authors"
+copyright = author
+version = release = __version__
+root_doc = "docs/index"
+include_patterns = [
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "SECURITY.md",
+    "benchmarks/README.md",
+    "docs/**.md",
+    "models/**.md",
+    "notebooks/*.ipynb",
+]
+# Before those above: what may be large need not be looked through.
+exclude_patterns = [
+    ".*",
+    "**/.ipynb_checkpoints",
+    "build",
+    "dist",
+    "docs/_build",
+    "relative_attention",
+    "runs",
+    "tests",
+]
+extensions = [
+    "myst_nb",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx_copybutton",
+    # Of docs/_ext:
+    "index_page",
+    "math_font",
+    "mathml",
+    "name_links",
+    "own_members",
+    "public_names",
+    "read_docstrings",
+    "repository_links",
+    "written_signatures",
+]
+nitpicky = True
+# Names of Python, NumPy, Keras and matplotlib have no entries here, and neither
+# have classes that are not public.
+nitpick_ignore_regex = [
+    ("py:.*", r"(?!relative_attention).*"),
+    ("py:class", r"relative_attention(\.[a-z_0-9]+){2,}\.[A-Z]\w*"),
+]
+
+# -- Markdown and notebooks --------------------------------------------------
+
+myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
+myst_heading_anchors = 4
+# Notebooks are shown with the outputs that they are committed with; tests run
+# them.
+nb_execution_mode = "off"
+nb_render_image_options = {"alt": "what the cell draws"}
+copybutton_exclude = ".linenos, .gp, .go"
+
+# -- Docstrings --------------------------------------------------------------
+
+default_role = "literal"
+add_module_names = False
+toc_object_entries_show_parents = "hide"
+python_maximum_signature_line_length = 60
+autodoc_default_options = {
+    "members": True,
+    # But for those that `own_members` skips.
+    "inherited-members": True,
+    "member-order": "bysource",
+}
+autodoc_inherit_docstrings = False
+autodoc_preserve_defaults = True
+napoleon_numpy_docstring = False
+napoleon_custom_sections = [
+    ("Attributes", "params_style"),
+    ("Call arguments", "params_style"),
+    ("Reference", "References"),
+]
+
+# -- What is shown -----------------------------------------------------------
+
+html_theme = "furo"
+html_title = f"relative-attention {__version__}"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_copy_source = False
+html_show_sphinx = False
+html_math_renderer = "mathml"
+pygments_style = "friendly"
+pygments_dark_style = "github-dark"
