@@ -68,7 +68,7 @@ def test_killed_at_any_moment_and_resumed_is_bit_for_bit_the_same(
     file.write_text(yaml.safe_dump(recipe.to_mapping()))
     output = tmp_path / "killed"
     moments = random.Random(0)
-    signals = [signal.SIGKILL] * 14 + [signal.SIGTERM, signal.SIGINT] * 3
+    signals = [signal.SIGKILL] * 8 + [signal.SIGTERM, signal.SIGINT] * 2
     moments.shuffle(signals)
     for number in signals:
         process = start(file, corpus, output)
