@@ -20,7 +20,7 @@ def long_description() -> str:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     kinds = {"!": "raw", "": "blob"}
     return re.sub(
-        r"(!?)(\[[^]]*\]\()(?!https?:)",
+        r"(!?)(\[[^]]*\]\()(?!https?:|mailto:|#)",
         lambda link: f"{link[0]}{ADDRESS}/{kinds[link[1]]}/main/",
         text,
     )

@@ -10,9 +10,12 @@ from relative_attention.cli import parse
 ROOT = pathlib.Path(__file__).parents[2]
 README = ROOT / "README.md"
 # Those with examples that one reader follows, from the first to the last; what
-# they share, a model that is trained, is made once. Other pages have tests of
-# their own.
+# they share, a model that is trained, is made once.
 _GUIDES = "install translate train clusters resume decode evaluate export"
+# These have tests of their own.
+OTHER_GUIDES = (
+    "adapters_and_int8 attention_view jax keras_hub large_jobs recipes serve"
+)
 _MOVING_IN = "tensor2tensor opennmt_tf multi_head_attention differences"
 PAGES = [
     README,

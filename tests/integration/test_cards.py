@@ -8,6 +8,7 @@ import pytest
 import relative_attention as ra
 from relative_attention.models import preset_config
 from relative_attention.runs import find_recipe
+from relative_attention.zoo_folder import zoo_models
 from relative_attention.zoo_folder import zoo_recipes
 
 MODELS = pathlib.Path(__file__).parents[2] / "models"
@@ -64,3 +65,14 @@ def test_card_counts_the_parameters_of_its_recipe(name):
     model = ra.Transformer(recipe.model_config(recipe.vocabulary.size))
     card = (MODELS / name / "README.md").read_text("utf-8")
     assert f"{model.count_params():,}" in card
+
+
+@pytest.mark.parametrize("name", zoo_models())
+@pytest.mark.parametrize("page", ["README.md", "docs/science/results.md"])
+def test_results_are_those_of_the_cards(name, page):
+    card = (MODELS / name / "README.md").read_text("utf-8")
+    scores = re.findall(r"^\| (?:lower)?cased, .* \| \**([\d.]+)", card, re.M)
+    assert len(scores) >= 2
+    text = (MODELS.parent / page).read_text("utf-8")
+    (row,) = [line for line in text.splitlines() if f"models/{name})" in line]
+    assert f"| **{scores[0]}** | {scores[1]}" in row

@@ -22,6 +22,8 @@ import yaml
 import relative_attention as ra
 from relative_attention.cli import main
 from tests.integration.readme_blocks import BLOCKS
+from tests.integration.readme_blocks import OTHER_GUIDES
+from tests.integration.readme_blocks import PAGES
 from tests.integration.readme_blocks import PROSE
 from tests.integration.readme_blocks import README
 from tests.integration.readme_blocks import ROOT
@@ -388,6 +390,14 @@ def test_every_link_to_a_file_is_right():
         for link in re.findall(r"\]\(([^)#\s]+)[^)\s]*\)", text):
             if not link.startswith("http"):
                 assert (page.parent / link).exists(), f"{page}: {link}"
+
+
+def test_no_guide_is_left_out():
+    guides = {page.stem for page in ROOT.glob("docs/guides/*.md")}
+    shown = {page.stem for page in PAGES if page.parent.name == "guides"}
+    assert guides == shown | set(OTHER_GUIDES.split())
+    moving_in = set(ROOT.glob("docs/moving_in/*.md"))
+    assert moving_in and moving_in <= set(PAGES)
 
 
 def test_readme_is_short():

@@ -2,6 +2,7 @@
 
 import email
 import pathlib
+import re
 import subprocess
 import sys
 import tarfile
@@ -41,14 +42,28 @@ def test_whoever_has_the_sdist_can_test_it(names):
     assert not [name for name in names if "__pycache__" in name]
 
 
-def test_metadata_says_that_the_weights_are_for_research_alone(archive):
+@pytest.fixture(scope="module")
+def metadata(archive):
     (path,) = [
         name
         for name in archive.getnames()
         if name.count("/") == 1 and name.endswith("/PKG-INFO")
     ]
     text = archive.extractfile(path).read().decode("utf-8")
-    metadata = email.message_from_string(text)
+    return email.message_from_string(text)
+
+
+def test_links_of_the_description_lead_somewhere_from_an_index(metadata):
+    description = metadata.get_payload()
+    targets = re.findall(r"\]\(([^)]*)\)", description)
+    assert len(targets) > 30
+    assert all(target.startswith("https://") for target in targets)
+    assert re.search(
+        r"!\[[^]]*\]\(https://[\w.-]+/raw/main/models/", description
+    )
+
+
+def test_metadata_says_that_the_weights_are_for_research_alone(metadata):
     assert metadata["License-Expression"] == (
         "Apache-2.0 AND LicenseRef-Multi30k-Research-Only"
     )
