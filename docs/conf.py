@@ -29,6 +29,7 @@ include_patterns = [
     "benchmarks/README.md",
     "docs/**.md",
     "models/**.md",
+    "notebooks/README.md",
     "notebooks/*.ipynb",
 ]
 # Before those above: what may be large need not be looked through.

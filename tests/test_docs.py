@@ -67,6 +67,14 @@ def test_docstrings_become_what_sphinx_reads():
     )
 
 
+# The guides' blocks are run with those of the README.
+@pytest.mark.parametrize("name", ["index", "science/idea"])
+def test_example_of_a_page_runs(name):
+    page = (ROOT / "docs" / f"{name}.md").read_text("utf-8")
+    (block,) = re.findall(r"^```python\n(.*?)^```", page, re.DOTALL | re.M)
+    exec(compile(block, name, "exec"), {})
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
     """The site, as `make docs` builds it."""
