@@ -89,6 +89,7 @@ setuptools.setup(
     # - keras 3.10: optimizers make variables by a list, adapters have an
     #   alpha. Weights in int8 ask for 3.13 when they are used.
     # - keras-nlp 0.21.1 (KerasHub) came with it; `hub/check_keras_hub.py`.
+    # - sentencepiece 0.2.1: 0.2.0 crashes where TensorFlow is loaded first.
     # - safetensors 0.6.2: tensors in the order of their offsets.
     # - tensorflow-text is of one TensorFlow each, which it chooses.
     install_requires=[
@@ -96,10 +97,10 @@ setuptools.setup(
         "keras-nlp>=0.21.1",
         "numpy>=2.0.2",
         "PyYAML>=6.0.1",
-        "sacrebleu>=2.4",
+        "sacrebleu>=2.4.3",
         "sacremoses>=0.1",
         "safetensors>=0.6.2",
-        "sentencepiece>=0.2",
+        "sentencepiece>=0.2.1",
         "tabulate>=0.9",
         "tensorboard>=2.18",
         "tensorflow>=2.18.1",
