@@ -4,7 +4,8 @@ VENV ?= .venv
 # Each file's tests stay together, as they share what is made for them.
 PARALLEL ?= --numprocesses auto --maxprocesses 4 --dist loadfile --durations 10
 
-.PHONY: demo test test-all test-rest test-backends test-load lint docs dist clean
+.PHONY: demo test test-oldest test-all test-rest test-backends test-load lint \
+	docs dist clean
 
 demo: $(VENV)/.demo
 	$(VENV)/bin/relative-attention demo --output runs/demo
@@ -12,6 +13,10 @@ demo: $(VENV)/.demo
 # Each behaviour once, on TensorFlow: what every change runs.
 test: $(VENV)/.test
 	$(VENV)/bin/python -m pytest $(PARALLEL)
+
+# The same with the oldest versions of what it requires, in a place of its own.
+test-oldest:
+	PIP_CONSTRAINT=$(CURDIR)/tests/oldest.txt $(MAKE) test VENV=$(VENV)-oldest
 
 test-all: test test-rest
 
@@ -67,4 +72,4 @@ $(VENV)/.%: setup.py pyproject.toml | $(VENV)/bin/pip
 	touch $@
 
 clean:
-	rm -rf $(VENV) build dist docs/_build *.egg-info
+	rm -rf $(VENV) $(VENV)-oldest build dist docs/_build *.egg-info

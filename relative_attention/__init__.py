@@ -91,7 +91,12 @@ def __getattr__(name: str) -> Any:
     if name in _PACKAGES:
         return importlib.import_module(f"{__name__}.{name}")
     if name not in _PACKAGE_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from relative_attention.did_you_mean import did_you_mean
+
+        raise AttributeError(
+            f"module {__name__!r} has no attribute {name!r}."
+            f"{did_you_mean(name, __all__)}"
+        )
     package = importlib.import_module(f"{__name__}.{_PACKAGE_OF[name]}")
     return getattr(package, name)
 

@@ -46,12 +46,14 @@ def pytest_collection_modifyitems(config, items):
 
 
 def pytest_runtest_setup(item):
-    """Skip what is marked as for other backends than the one it runs on."""
+    """Skip what is marked as for other backends, or for a newer Keras."""
     marker = item.get_closest_marker("only_on")
-    if marker is None or keras.backend.backend() in marker.args:
-        return
-    reason = marker.kwargs["reason"]
-    pytest.skip(f"only on {' and '.join(marker.args)}: {reason}")
+    if marker and keras.backend.backend() not in marker.args:
+        reason = marker.kwargs["reason"]
+        pytest.skip(f"only on {' and '.join(marker.args)}: {reason}")
+    marker = item.get_closest_marker("int8")
+    if marker and not hasattr(keras.quantizers, "Int8QuantizationConfig"):
+        pytest.skip("weights in int8 need Keras 3.13")
 
 
 @pytest.hookimpl(trylast=True)

@@ -40,6 +40,19 @@ def test_workflows_run_what_the_makefile_has(path):
         assert make == "make" and target in TARGETS
 
 
+def test_oldest_versions_are_the_lower_bounds():
+    """What `make test-oldest` installs is what `pip` may."""
+    setup = (ROOT / "setup.py").read_text("utf-8")
+    (required,) = re.findall(r"install_requires=\[(.*?)\]", setup, re.DOTALL)
+    bounds = re.findall(r'"([\w-]+)>=([\d.]+)', required)
+    text = (ROOT / "tests" / "oldest.txt").read_text("utf-8")
+    oldest = dict(re.findall(r"^([\w-]+)==([\d.]+)$", text, re.M))
+    assert len(bounds) > 10
+    for name, version in bounds:
+        # 2.18 and 2.18.0 are one version.
+        assert oldest[name].removesuffix(".0") == version.removesuffix(".0")
+
+
 def test_forms_and_citation_can_be_read():
     for path in (ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml"):
         form = yaml.safe_load(path.read_text("utf-8"))

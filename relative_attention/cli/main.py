@@ -6,7 +6,9 @@ when it runs, so that `--help` answers at once.
 
 import argparse
 import os
+import re
 import sys
+from collections.abc import Mapping
 from collections.abc import Sequence
 
 from relative_attention.cli import average
@@ -26,6 +28,7 @@ from relative_attention.cli import train
 from relative_attention.cli import translate
 from relative_attention.cli.keras_backend import check_keras_backend
 from relative_attention.cli.standard_streams import replace_closed_error_output
+from relative_attention.did_you_mean import did_you_mean
 from relative_attention.errors import InputError
 from relative_attention.quiet_tensorflow import load_tensorflow_quietly
 from relative_attention.version import __version__
@@ -109,7 +112,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     Raises:
         SystemExit: if an argument is wrong, or `--help` is asked for.
     """
-    parser = _parser()
+    parser, parsers = _parser()
     options, rest = parser.parse_known_args(arguments)
     # argparse takes a list of positional arguments in one piece only; here
     # options may stand between the recipe and what overrides it.
@@ -117,7 +120,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     if rest and (
         settle is None or any(argument.startswith("-") for argument in rest)
     ):
-        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+        _refuse(rest, parsers[options.command])
     if settle is not None:
         settle(options, [*options.words, *rest], parser.error)
     return options
@@ -134,8 +137,20 @@ def _fail(message: str) -> int:
     return 1
 
 
-def _parser() -> argparse.ArgumentParser:
-    """Returns the parser of all commands."""
+def _refuse(arguments: Sequence[str], parser: argparse.ArgumentParser) -> None:
+    """Ends with what a command does not know, and what it does."""
+    known = re.findall(r"--[\w-]+", parser.format_help())
+    suggestion = did_you_mean(arguments[0].partition("=")[0], known)
+    parser.error(
+        f"unrecognized arguments: {' '.join(arguments)}.{suggestion} "
+        f"`{parser.prog} --help` lists all."
+    )
+
+
+def _parser() -> tuple[
+    argparse.ArgumentParser, Mapping[str, argparse.ArgumentParser]
+]:
+    """Returns the parser of all commands, and those of each by its name."""
     parser = argparse.ArgumentParser(
         prog="relative-attention",
         description="Translation models with relative position "
@@ -149,4 +164,4 @@ def _parser() -> argparse.ArgumentParser:
     )
     for command in _COMMANDS:
         command.add_parser(subparsers)
-    return parser
+    return parser, subparsers.choices

@@ -84,15 +84,22 @@ def _length(value: int) -> Tensor:
 
 
 def _check_source(token_ids: Tensor, config: Any) -> None:
-    if not hasattr(token_ids, "dtype"):
-        token_ids = np.asarray(token_ids)
-    dtype = keras.backend.standardize_dtype(token_ids.dtype)
+    expected = (
+        "`source_token_ids` must be integers of shape (B, S), a row for each "
+        "sentence"
+    )
+    try:
+        if not hasattr(token_ids, "dtype"):
+            token_ids = np.asarray(token_ids)
+        dtype = keras.backend.standardize_dtype(token_ids.dtype)
+    except ValueError as error:
+        raise ValueError(
+            f"{expected}, padded with 0 to one length; `Translator.translate` "
+            f"takes strings. Received: {str(token_ids)[:60]}."
+        ) from error
     shape = tuple(token_ids.shape)
     if len(shape) != 2 or "int" not in dtype:
-        raise ValueError(
-            "`source_token_ids` must be integers of shape (B, S), a row for "
-            f"each sentence. Received: {dtype} of shape {shape}."
-        )
+        raise ValueError(f"{expected}. Received: {dtype} of shape {shape}.")
     # In a graph, or on an accelerator, ids are taken as they are.
     ids = known_values(token_ids)
     if config is None or ids is None or not ids.size:

@@ -12,6 +12,7 @@ from relative_attention.decoding import Translator
 from relative_attention.decoding.named_weights import named_weights
 from relative_attention.errors import InputError
 from relative_attention.export.serving_graph import SERVING_DTYPES
+from relative_attention.export.serving_graph import check_tensorflow_text
 from relative_attention.export.serving_graph import serving_module
 from relative_attention.export.warmup_requests import check_serving_api
 from relative_attention.export.warmup_requests import write_warmup_requests
@@ -63,14 +64,16 @@ def export_saved_model(
         TypeError: if `warmup` is a single string.
         InputError: if the vocabulary does not run in a graph, Keras does not
             run on TensorFlow, the folder holds something,
-            `tensorflow-serving-api` is missing, or a weight is not finite or
-            too large for float16.
+            `tensorflow-serving-api` or `tensorflow-text` is missing, or a
+            weight is not finite or too large for float16.
     """
     num_results = translator.num_beams if num_results is None else num_results
     _check_arguments(translator, dtype, num_results, token_ids_only, warmup)
     check_is_free(directory)
     if warmup:
         check_serving_api()
+    if not token_ids_only:
+        check_tensorflow_text()
     check_finite(dict(named_weights(translator.model)), dtype)
     import tensorflow as tf
 

@@ -16,6 +16,7 @@ from relative_attention.decoding.beam_search_loop import beam_search_loop
 from relative_attention.decoding.constraint_tensors import constraint_tensors
 from relative_attention.decoding.constraints import IMPOSSIBLE
 from relative_attention.decoding.start_and_end import END_ID
+from relative_attention.errors import InputError
 from relative_attention.models import Transformer
 from relative_attention.quiet_tensorflow import without_info_lines
 from relative_attention.tensor_type import Tensor
@@ -148,6 +149,23 @@ def _search(
         num_beams=translator.num_beams,
         num_results=num_results,
     )
+
+
+def check_tensorflow_text() -> None:
+    """Refuses to begin without the package that reads strings in a graph.
+
+    Raises:
+        InputError: if the package `tensorflow-text` is missing.
+    """
+    try:
+        import tensorflow_text  # noqa: F401
+    except ImportError as error:
+        raise InputError(
+            "A SavedModel of strings needs the package tensorflow-text, which "
+            "there is for Linux and macOS alone: `pip install "
+            "tensorflow-text` there, or export token ids alone "
+            "(`--token-ids-only`, `token_ids_only=True`)."
+        ) from error
 
 
 class _Text:

@@ -88,6 +88,25 @@ class TranslationTokenizer(keras_hub.tokenizers.SentencePieceTokenizer):
         )
 
     @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Self:
+        """Makes a tokenizer of what `get_config` returned.
+
+        Args:
+            config: dict.
+
+        Raises:
+            InputError: if it names a file: whoever wrote the config of a
+                preset could have any file read. KerasHub refuses it since
+                0.32.
+        """
+        proto = config.get("proto")
+        if isinstance(proto, str) and pathlib.Path(proto).exists():
+            raise InputError(
+                f"`proto` is {proto}, a file outside of the model archive."
+            )
+        return super().from_config(config)
+
+    @classmethod
     def from_vocabulary(cls, vocabulary: Any, **kwargs: Any) -> Self:
         """Makes a tokenizer of a `Vocabulary`.
 

@@ -8,6 +8,7 @@ import keras
 from keras import ops
 
 from relative_attention.layers.replica_seeds import replica_seeds
+from relative_attention.ops.byte_view import byte_view
 from relative_attention.ops.custom_gradient import custom_gradient
 from relative_attention.tensor_type import Tensor
 
@@ -94,5 +95,5 @@ class Dropout(keras.layers.Dropout):
         round_up = words[0, 0] < int(fraction * 2**32) - 2**31
         # Read as int8, bytes lie between -128 and 127.
         threshold = int(level) - _LEVELS // 2 + ops.cast(round_up, "int8")
-        levels = ops.reshape(ops.view(words[1:], "int8"), (-1,))[:size]
+        levels = ops.reshape(byte_view(words[1:]), (-1,))[:size]
         return ops.reshape(levels >= threshold, shape)

@@ -39,6 +39,21 @@ class HeadProjection(keras.layers.EinsumDense):
             len(input_shape) + len(self.kernel.shape) - output_rank
         ) // 2
 
+    def compute_output_shape(
+        self, input_shape: Shape
+    ) -> tuple[int | None, ...]:
+        """Returns the shape of the outputs.
+
+        Args:
+            input_shape: tuple, shape of the inputs.
+        """
+        output_shape = super().compute_output_shape(input_shape)
+        # Keras before 3.15 answers with the sizes that it was built for.
+        kernel_axes, output_axes = self.equation.split(",")[1].split("->")
+        num_contracted = len(set(kernel_axes) - set(output_axes))
+        batch_shape = tuple(input_shape)[: len(input_shape) - num_contracted]
+        return (*batch_shape, *output_shape[len(batch_shape) :])
+
     def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
         num_contracted = self.num_contracted_axes
         # Read once: an adapted kernel is computed at every reading.

@@ -1,5 +1,9 @@
 """What the layers of this package can be quantized to."""
 
+import keras
+
+from relative_attention.errors import InputError
+
 
 def check_quantization_mode(mode: str | None) -> None:
     """Raises `NotImplementedError` unless the mode is `"int8"`.
@@ -9,8 +13,21 @@ def check_quantization_mode(mode: str | None) -> None:
 
     Args:
         mode: string.
+
+    Raises:
+        InputError: if the installed Keras is too old.
     """
+    check_keras_quantizes()
     if mode != "int8":
         raise NotImplementedError(
             f'`mode` must be "int8". Received: mode={mode!r}.'
+        )
+
+
+def check_keras_quantizes() -> None:
+    """Raises `InputError` if the installed Keras is too old for int8."""
+    if not hasattr(keras.quantizers, "Int8QuantizationConfig"):
+        raise InputError(
+            "Weights in int8 need Keras 3.13 or newer. Received: Keras "
+            f"{keras.__version__}. `pip install --upgrade keras` gets it."
         )

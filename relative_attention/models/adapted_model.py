@@ -9,6 +9,7 @@ from typing import Self
 import keras
 
 from relative_attention.argument_checks import checked_int
+from relative_attention.layers.quantization_mode import check_keras_quantizes
 from relative_attention.models.collect_once import collect_once
 from relative_attention.models.lora_file import check_lora
 from relative_attention.models.lora_file import lora_variables
@@ -57,9 +58,11 @@ class AdaptedModel(TokenIdModel):
             **kwargs: as of `keras.Model.quantize`.
 
         Raises:
+            InputError: if the installed Keras is too old.
             ValueError: if the mode is another, or a layer is quantized
                 already.
         """
+        check_keras_quantizes()
         # Keras has made a config of the mode, and of a config its mode.
         if mode != "int8":
             raise ValueError(f'`mode` must be "int8". Received: mode={mode!r}.')

@@ -22,6 +22,7 @@ from keras import ops
 
 from relative_attention.ops.custom_gradient import custom_gradient
 from relative_attention.ops.label_smoothing import smoothed_distribution
+from relative_attention.ops.token_log_likelihood import add_at_labels
 from relative_attention.ops.token_log_likelihood import label_logit
 from relative_attention.ops.token_log_likelihood import largest_logit
 from relative_attention.ops.token_log_likelihood import num_row_chunks
@@ -271,12 +272,10 @@ def _without_peaks(slopes: Tensor, labels: Tensor, terms: LossTerms) -> Tensor:
     """Subtracts from slopes `(C r, V)` what `q` has more at the label."""
     _, peak, _ = smoothed_distribution(terms.label_smoothing, slopes.shape[-1])
     copies = len(terms.copy_weights)
-    rows = ops.arange(ops.shape(slopes)[0], dtype="int32")
-    places = ops.stack([rows, ops.tile(labels, (copies,))], axis=1)
     ones = ops.ones_like(labels, dtype=slopes.dtype)
     peaks = [-peak * weight * ones for weight in terms.copy_weights]
-    return ops.scatter_update(
-        slopes, places, ops.concatenate(peaks), reduction="add"
+    return add_at_labels(
+        slopes, ops.tile(labels, (copies,)), ops.concatenate(peaks)
     )
 
 

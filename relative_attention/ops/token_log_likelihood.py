@@ -78,6 +78,27 @@ def label_logit(logits: Tensor, labels: Tensor) -> Tensor:
     return ops.take(flat, rows * logits.shape[-1] + labels)
 
 
+def add_at_labels(values: Tensor, labels: Tensor, addends: Tensor) -> Tensor:
+    """Adds a number to the value of each row's label.
+
+    Args:
+        values: float tensor `(r, V)`.
+        labels: int32 tensor `(r,)`.
+        addends: float tensor `(r,)`.
+
+    Returns:
+        Float tensor `(r, V)`.
+    """
+    # Read, added to and put back: Keras adds in place only since 3.14. No two
+    # rows share a place.
+    rows = ops.arange(ops.shape(labels)[0], dtype="int32")
+    return ops.scatter_update(
+        values,
+        ops.stack([rows, labels], axis=1),
+        label_logit(values, labels) + addends,
+    )
+
+
 def token_weights(
     labels: Tensor, sample_weight: Tensor | None = None
 ) -> Tensor:

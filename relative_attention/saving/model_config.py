@@ -56,6 +56,11 @@ def load_config(
     path = pathlib.Path(directory) / "config.json"
     try:
         content = read_json_object(path)
+    except FileNotFoundError as error:
+        raise InputError(
+            f"{directory} is no model directory: it has no config.json. Give "
+            "the folder that `relative-attention train` filled."
+        ) from error
     except OSError as error:
         raise InputError(
             f"{directory} is no model directory: {error}."

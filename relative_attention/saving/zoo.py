@@ -39,6 +39,11 @@ def find_model(name: pathlib.Path | str) -> pathlib.Path:
             f"with `relative-attention train {name}`, then give the folder "
             "that this fills."
         )
+    if path.is_file():
+        raise InputError(
+            f"No model directory at {path}: that is a file. A model is the "
+            "folder that `relative-attention train` filled; give its name."
+        )
     raise InputError(
         f"No model directory at {path}.{did_you_mean(name, zoo_models())} "
         f"The zoo has: {', '.join(zoo_models()) or 'none'}."

@@ -14,6 +14,7 @@ from relative_attention.ops.projected_cross_entropy import (
     projected_cross_entropy,
 )
 from relative_attention.ops.replicas import sum_over_replicas
+from relative_attention.ops.token_log_likelihood import add_at_labels
 from relative_attention.ops.token_log_likelihood import label_logit
 from relative_attention.ops.token_log_likelihood import log_normalizer
 from relative_attention.ops.token_log_likelihood import map_row_chunks
@@ -241,14 +242,8 @@ def _weighted_sum(
     ) -> Tensor:
         # `p - low` everywhere, and the rest of `q` at the label.
         probabilities = ops.softmax(logits, axis=-1)
-        gradients = ops.scatter_update(
-            (probabilities - low) * weights[:, None],
-            ops.stack(
-                [ops.arange(ops.shape(labels)[0], dtype="int32"), labels],
-                axis=1,
-            ),
-            -peak * weights,
-            reduction="add",
+        gradients = add_at_labels(
+            (probabilities - low) * weights[:, None], labels, -peak * weights
         )
         return ops.cast(gradients, dtype)
 

@@ -128,20 +128,24 @@ def test_folder_that_is_there_stays(run, trained, tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == ["kept"]
 
 
-def test_missing_package_for_warmup_is_named(
-    run, trained, tmp_path, monkeypatch
+@pytest.mark.usefixtures("load_once")
+@pytest.mark.parametrize(
+    ("package", "way_out"),
+    [
+        ("tensorflow_serving", ".[serving]"),
+        ("tensorflow_text", "token_ids_only=True"),
+    ],
+)
+def test_missing_package_is_named_with_the_way_out(
+    package, way_out, run, trained, tmp_path, monkeypatch
 ):
-    monkeypatch.setitem(sys.modules, "tensorflow_serving", None)
-    status, out, err = run(
-        "export",
-        trained,
-        tmp_path / "1",
-        "--format=saved_model",
-        "--warmup",
-        __file__,
-    )
+    monkeypatch.setitem(sys.modules, package, None)
+    words = ["export", trained, tmp_path / "1", "--format=saved_model"]
+    if package == "tensorflow_serving":
+        words += ["--warmup", __file__]
+    status, out, err = run(*words)
     assert (status, out) == (1, "")
-    assert ".[serving]" in err and err.count("\n") == 1
+    assert way_out in err and err.count("\n") == 1
     assert not list(tmp_path.iterdir())
 
 

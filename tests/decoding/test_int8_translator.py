@@ -8,6 +8,8 @@ import relative_attention as ra
 from tests.export.tiny_models import make_model
 from tests.export.tiny_models import train_vocabulary
 
+pytestmark = pytest.mark.int8
+
 SENTENCES = ["a man rides the bike", "two red dogs"]
 
 
@@ -31,14 +33,12 @@ def translator(vocabulary):
 
 
 @pytest.mark.parametrize(
-    "config",
-    [
-        keras.quantizers.Int8QuantizationConfig(),
-        keras.quantizers.Int8QuantizationConfig(activation_quantizer=None),
-    ],
+    "options",
+    [{}, {"activation_quantizer": None}],
     ids=["weights_and_inputs", "weights"],
 )
-def test_steps_of_decoding_give_the_logits_of_the_model(translator, config):
+def test_steps_of_decoding_give_the_logits_of_the_model(translator, options):
+    config = keras.quantizers.Int8QuantizationConfig(**options)
     translator.model.quantize(config=config)
     inputs = {
         "source_token_ids": np.array([[5, 270, 9, 1]]),

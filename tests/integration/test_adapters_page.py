@@ -22,6 +22,7 @@ def test_links_lead_somewhere():
         assert (ROOT / "docs" / "guides" / target).exists(), target
 
 
+@pytest.mark.int8
 @pytest.mark.large
 @pytest.mark.only_on("tensorflow", reason="a SavedModel")
 def test_blocks_run_one_after_the_other(tmp_path, monkeypatch, capsys):

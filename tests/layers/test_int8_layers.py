@@ -9,13 +9,18 @@ from relative_attention.layers.head_projection import HeadProjection
 from relative_attention.layers.head_projection import project_to_heads
 
 D, N, H, V = 6, 2, 5, 11
-WEIGHTS_ONLY = keras.quantizers.Int8QuantizationConfig(
-    activation_quantizer=None
-)
 RNG = np.random.default_rng(29)
 INPUTS = RNG.normal(size=(3, 4, D)).astype("float32")
 CONTEXT = RNG.normal(size=(3, 4, N, H)).astype("float32")
 IDS = np.array([[3, 10, 1, 0], [7, 7, 2, 1]])
+
+
+# Not every Keras that the other tests run with has it.
+INT8 = pytest.param(True, marks=pytest.mark.int8)
+
+
+def weights_only():
+    return keras.quantizers.Int8QuantizationConfig(activation_quantizer=None)
 
 
 @pytest.fixture(autouse=True)
@@ -66,6 +71,7 @@ LAYERS = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.int8
 @LAYERS
 def test_int8_kernel_is_the_nearest_and_its_products_are_exact(
     make, inputs, num_axes
@@ -73,7 +79,7 @@ def test_int8_kernel_is_the_nearest_and_its_products_are_exact(
     layer = make()
     layer.bias.assign(RNG.normal(size=layer.bias.shape))
     before = array(layer.kernel)
-    layer.quantize(config=WEIGHTS_ONLY)
+    layer.quantize(config=weights_only())
     assert layer._kernel.dtype == "int8"
     kernel, half_step = float_kernel(layer)
     # Keras adds an epsilon of 1e-7 to the largest of a column.
@@ -84,6 +90,7 @@ def test_int8_kernel_is_the_nearest_and_its_products_are_exact(
     )
 
 
+@pytest.mark.int8
 @LAYERS
 def test_int8_inputs_are_off_by_no_more_than_their_step(make, inputs, num_axes):
     layer = make()
@@ -101,6 +108,7 @@ def test_int8_inputs_are_off_by_no_more_than_their_step(make, inputs, num_axes):
     assert error.max() > 1e-5
 
 
+@pytest.mark.int8
 def test_projections_side_by_side_are_those_of_each_int8_layer():
     layers = [into_heads(name=name) for name in ("query", "key")]
     layers[0].quantize("int8")
@@ -110,6 +118,7 @@ def test_projections_side_by_side_are_those_of_each_int8_layer():
         )
 
 
+@pytest.mark.int8
 def test_int8_rows_and_logits_are_of_one_matrix():
     layer = embedding()
     before = array(layer.matrix())
@@ -129,13 +138,13 @@ def test_int8_rows_and_logits_are_of_one_matrix():
         )
 
 
-@pytest.mark.parametrize("is_int8", [False, True], ids=["float", "int8"])
+@pytest.mark.parametrize("is_int8", [False, INT8], ids=["float", "int8"])
 def test_adapted_layers_are_those_of_the_sum(is_int8):
     layers = [into_heads(name=name) for name in ("query", "key", "value")]
     layers.append(embedding())
     for layer in layers:
         if is_int8:
-            layer.quantize(config=WEIGHTS_ONLY)
+            layer.quantize(config=weights_only())
         layer.enable_lora(2)
     sums = []
     for layer in layers[:3]:
@@ -192,6 +201,7 @@ def test_gradients_are_those_of_the_sum():
         np.testing.assert_allclose(gradient, formula, atol=1e-4)
 
 
+@pytest.mark.int8
 @pytest.mark.parametrize("make", [into_heads, embedding])
 def test_other_modes_and_subclasses_are_refused(make):
     layer = make()
@@ -202,6 +212,7 @@ def test_other_modes_and_subclasses_are_refused(make):
         layer.quantize("int8")
 
 
+@pytest.mark.int8
 def test_layer_of_int8_is_made_again_from_its_config():
     layer = embedding()
     layer.quantize("int8")

@@ -10,11 +10,16 @@ import relative_attention as ra
 from relative_attention.models.lora_file import lora_variables
 from tests.models.conftest import build
 
-WEIGHTS_ONLY = keras.quantizers.Int8QuantizationConfig(
-    activation_quantizer=None
-)
 IDS = np.array([[5, 6, 7, 20, 1], [9, 8, 1, 0, 0]])
 INPUTS = {"source_token_ids": IDS, "target_token_ids": IDS[:, ::-1].copy()}
+
+
+# Not every Keras that the other tests run with has it.
+INT8 = pytest.param(True, marks=pytest.mark.int8)
+
+
+def weights_only():
+    return keras.quantizers.Int8QuantizationConfig(activation_quantizer=None)
 
 
 @pytest.fixture(autouse=True)
@@ -34,6 +39,7 @@ def arrays_of(variables):
 # === int8 ===
 
 
+@pytest.mark.int8
 def test_every_large_matrix_is_int8_and_nobody_is_warned():
     model = build(share_embeddings="none")
     with warnings.catch_warnings():
@@ -73,19 +79,21 @@ def dequantized(model):
     return plain
 
 
+@pytest.mark.int8
 @pytest.mark.parametrize("share_embeddings", ["all", "none"])
 def test_int8_logits_are_those_of_the_weights_that_it_stands_for(
     share_embeddings,
 ):
     model = build(share_embeddings=share_embeddings)
     before = logits_of(model)
-    model.quantize(config=WEIGHTS_ONLY)
+    model.quantize(config=weights_only())
     logits = logits_of(model)
     np.testing.assert_allclose(logits, logits_of(dequantized(model)), atol=1e-4)
     difference = np.abs(logits - before).max()
     assert 1e-4 < difference < 0.1 * np.abs(before).max()
 
 
+@pytest.mark.int8
 def test_int8_is_saved_and_loaded(tmp_path):
     model = build()
     model.quantize("int8", filters=lambda layer: layer.name != "key")
@@ -105,6 +113,7 @@ def test_int8_is_saved_and_loaded(tmp_path):
     np.testing.assert_array_equal(logits_of(other), logits)
 
 
+@pytest.mark.int8
 def test_quantizing_twice_or_to_something_else_is_refused():
     model = build()
     before = logits_of(model)
@@ -139,7 +148,7 @@ def test_new_adapters_change_nothing_and_are_all_that_is_trained():
 
 
 @pytest.mark.parametrize("names", [None, ["query", "output", "embedding"]])
-@pytest.mark.parametrize("is_int8", [False, True], ids=["float", "int8"])
+@pytest.mark.parametrize("is_int8", [False, INT8], ids=["float", "int8"])
 @pytest.mark.only_on("tensorflow", reason="the exact step")
 def test_training_moves_the_adapters_as_the_gradients_of_logits_say(
     names, is_int8
@@ -148,7 +157,7 @@ def test_training_moves_the_adapters_as_the_gradients_of_logits_say(
 
     model = build()
     if is_int8:
-        model.quantize(config=WEIGHTS_ONLY)
+        model.quantize(config=weights_only())
     rng = np.random.default_rng(3)
     model.enable_lora(2, names)
     for variable in lora_variables(model):

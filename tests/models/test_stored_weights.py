@@ -42,6 +42,7 @@ def test_lora_is_merged_into_the_kernels(tmp_path):
     assert model.encoder_blocks[0].self_attention.query_dense.lora_enabled
 
 
+@pytest.mark.int8
 def test_quantized_model_is_refused(monkeypatch):
     model = make_model()
     # Keras collects garbage: seconds, after hundreds of other tests.

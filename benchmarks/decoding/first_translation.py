@@ -1,0 +1,143 @@
+"""How long the first translation of a model takes, from an empty process.
+
+Most of it is the import of TensorFlow, which no program that translates with
+it can do without: the program times the command beside that import alone. From
+the root of a checkout, with the package installed:
+
+    python -m benchmarks.decoding.first_translation
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+
+from benchmarks.harness.command import make_parser
+from benchmarks.harness.command import positive_int
+from benchmarks.harness.command import run_benchmark
+from benchmarks.harness.engine import ROOT
+from benchmarks.harness.engine import EngineError
+from benchmarks.harness.results import Result
+from benchmarks.harness.results import Row
+from benchmarks.harness.round_robin import round_robin
+from benchmarks.harness.spread import ratios
+from benchmarks.harness.spread import spread
+from benchmarks.harness.tables import markdown_table
+
+_IMPORT = "import tensorflow, tensorflow_text"
+_TRANSLATE = "relative-attention translate"
+
+
+def parse_arguments(
+    arguments: Sequence[str] | None,
+) -> tuple[argparse.ArgumentParser, argparse.Namespace]:
+    """Returns the parser and the options that it read."""
+    parser = make_parser("decoding.first_translation", __doc__, "--rounds 7")
+    add = parser.add_argument
+    add("--model", default="multi30k_en_de_tiny_relative")
+    add("--sentence", default="A man rides a bike.")
+    add("--rounds", type=positive_int, default=5)
+    return parser, parser.parse_args(arguments)
+
+
+def measure(options: argparse.Namespace) -> list[Row]:
+    """Starts both processes in turns.
+
+    Args:
+        options: The options of the command.
+
+    Returns:
+        A list of a row for each.
+    """
+    program = "import sys; from relative_attention.cli import main; "
+    commands = {
+        _IMPORT: ["-c", _IMPORT],
+        _TRANSLATE: [
+            *("-c", f"{program}sys.exit(main())"),
+            *("translate", options.model),
+        ],
+    }
+    times = round_robin(
+        list(commands),
+        lambda name: _times_of(commands[name], options.sentence),
+        options.rounds,
+    )
+    return [
+        {
+            "process": name,
+            "seconds": [seconds for seconds, _ in times[name]],
+            "processor_seconds": [used for _, used in times[name]],
+        }
+        for name in commands
+    ]
+
+
+def _times_of(arguments: Sequence[str], sentence: str) -> tuple[float, float]:
+    """Returns how long a new Python takes, and how long it computes."""
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        # Without it, Python compiles a package at its first import alone.
+        if name != "PYTHONDONTWRITEBYTECODE"
+    }
+    paths = [str(ROOT), os.environ.get("PYTHONPATH", "")]
+    environment["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
+    with tempfile.TemporaryDirectory() as folder:
+        used = _processor_seconds()
+        start = time.perf_counter()
+        done = subprocess.run(
+            [sys.executable, *arguments],
+            input=f"{sentence}\n",
+            env=environment,
+            cwd=folder,
+            text=True,
+            capture_output=True,
+        )
+        seconds = time.perf_counter() - start
+    if done.returncode:
+        raise EngineError(f"{arguments} failed:\n{done.stderr}")
+    return seconds, _processor_seconds() - used
+
+
+def _processor_seconds() -> float:
+    """Returns how long the processes that ended have computed, all cores."""
+    times = os.times()
+    return times.children_user + times.children_system
+
+
+def describe(result: Result) -> str:
+    """Returns the table of both, and how they were measured."""
+    base = result.rows[0]
+    cells = [
+        [
+            f"`{row['process']}`",
+            *(
+                text
+                for name in ("seconds", "processor_seconds")
+                for text in (
+                    spread(row[name]),
+                    spread(ratios(row[name], base[name])),
+                )
+            ),
+        ]
+        for row in result.rows
+    ]
+    header = ["process", "seconds", "ratio", "processor seconds", "ratio"]
+    return (
+        markdown_table(header, cells)
+        + f"\n\nOne sentence, {result.options['model']}, "
+        f"{result.options['rounds']} rounds, median (least to greatest)."
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs the benchmark that the module describes."""
+    parser, options = parse_arguments(arguments)
+    run_benchmark(parser, options, arguments, measure, describe)
+
+
+if __name__ == "__main__":
+    main()
