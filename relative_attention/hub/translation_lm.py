@@ -1,6 +1,8 @@
 """A translation model as a task of KerasHub."""
 
+import pathlib
 from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Any
 from typing import Self
 
@@ -15,6 +17,7 @@ from relative_attention.errors import InputError
 from relative_attention.hub.generation import generate_strings
 from relative_attention.hub.own_bases import bases_kept
 from relative_attention.hub.preset_source import load_from_preset
+from relative_attention.hub.preset_source import model_folder
 from relative_attention.hub.sampled_step import sampled_step
 from relative_attention.hub.string_training import StringTraining
 from relative_attention.hub.task_checks import check_parts
@@ -24,6 +27,7 @@ from relative_attention.hub.translation_backbone import TranslationBackbone
 from relative_attention.hub.translation_preprocessor import (
     TranslationPreprocessor,
 )
+from relative_attention.hub.upload import upload
 from relative_attention.models import Transformer
 from relative_attention.tensor_type import Tensor
 
@@ -110,6 +114,8 @@ class TranslationLM(StringTraining):
         self.max_source_length = checked_at_least(
             "max_source_length", max_source_length, 2
         )
+        # The folder of the trained model that this task was made of, if any.
+        self._origin: pathlib.Path | None = None
         if compile:
             self.compile()
 
@@ -143,6 +149,7 @@ class TranslationLM(StringTraining):
             ),
         )
         check_parts(task.backbone, task.preprocessor)
+        task._origin = model_folder(preset)
         return task
 
     @classmethod
@@ -221,6 +228,34 @@ class TranslationLM(StringTraining):
             **super().get_config(),
             **{name: getattr(self, name) for name in _DECODING},
         }
+
+    def upload_preset(
+        self,
+        handle: str,
+        languages: Sequence[str] | None = None,
+        license_name: str | None = None,
+    ) -> None:
+        """Uploads the task to a hub, with a card.
+
+        The card names the task, translation, and the code to load it. Where
+        the task was loaded by a name of the zoo, or from a folder that
+        training filled, it names languages and licence, too, and as long as
+        the weights are those of that folder, its BLEU and its own card. On
+        Hugging Face a card that is there stays.
+
+        Args:
+            handle: string. `"hf://user/name"` or `"kaggle://..."`.
+            languages: list of codes, such as `["en", "de"]`, source first.
+                Defaults to `None`, those that the files of the recipe end
+                with.
+            license_name: string. As Hugging Face spells it, such as `"mit"`.
+                Defaults to `None`: the terms of the folder's `LICENSE.md`,
+                if any.
+
+        Raises:
+            InputError: if the handle is none, or the hub refuses the upload.
+        """
+        upload(self, handle, self._origin, languages, license_name)
 
     # === Generation ===
 
