@@ -13,6 +13,7 @@ from relative_attention.argument_checks import checked_at_least
 from relative_attention.decoding import Translator
 from relative_attention.decoding import beam_search
 from relative_attention.decoding.beam_settings import check_length_penalty
+from relative_attention.decoding.run_compiled import compiled_functions
 from relative_attention.errors import InputError
 from relative_attention.hub.generation import generate_strings
 from relative_attention.hub.own_bases import bases_kept
@@ -257,6 +258,28 @@ class TranslationLM(StringTraining):
         """
         upload(self, handle, self._origin, languages, license_name)
 
+    def quantize(
+        self, mode: str | None = None, config: Any = None, **kwargs: Any
+    ) -> None:
+        """Stores the large matrices as int8, see `Transformer.quantize`.
+
+        Args:
+            mode: string. `"int8"`.
+            config: `keras.quantizers.Int8QuantizationConfig`, in place of
+                `mode`.
+            **kwargs: `filters`, as of `Transformer.quantize`.
+
+        Raises:
+            ValueError: if the mode is another, or a layer is quantized
+                already.
+        """
+        # Keras would go on to the tokenizers.
+        self.backbone.quantize(mode, config=config, **kwargs)
+        self._post_quantize(mode)
+        self.train_function = None
+        self.test_function = None
+        self.predict_function = None
+
     # === Generation ===
 
     def generate(
@@ -302,7 +325,13 @@ class TranslationLM(StringTraining):
         if self.sampler is None:
             # The beam search compiles itself, for batches of all shapes.
             return self.generate_step
-        return super().make_generate_function()
+        # These go when the equations change: by adapters, int8, a new dtype.
+        functions = compiled_functions(self.transformer)
+        key = (type(self), id(self))
+        if functions.get(key) is not self.generate_function:
+            self.generate_function = None
+        functions[key] = super().make_generate_function()
+        return functions[key]
 
     def generate_step(
         self, inputs: dict[str, Tensor], stop_token_ids: Any = None
