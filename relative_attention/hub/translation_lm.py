@@ -367,8 +367,8 @@ class TranslationLM(StringTraining):
         start = ops.full_like(token_ids[:, :1], self.transformer.start_token_id)
         token_ids = ops.concatenate([start, token_ids], axis=-1)
         # An end of sentence is the last of its row that is not padding.
-        is_token = ops.cast(ops.not_equal(token_ids[:, ::-1], 0), "int32")
-        behind = ops.cumsum(is_token, axis=-1)[:, ::-1]
+        is_token = ops.cast(ops.not_equal(token_ids, 0), "int32")
+        behind = ops.flip(ops.cumsum(ops.flip(is_token, -1), axis=-1), -1)
         is_start = ops.arange(ops.shape(token_ids)[1]) == 0
         return {
             "decoder_token_ids": token_ids,

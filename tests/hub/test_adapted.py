@@ -85,15 +85,14 @@ def test_preset_of_an_adapted_task_holds_the_sum(trained, tmp_path):
 
 
 @pytest.mark.large
-@pytest.mark.parametrize("how", [{"mode": "int8"}, {"config": WEIGHTS_ONLY}])
-def test_int8_reaches_every_matrix_and_travels(tmp_path, how):
+def test_int8_reaches_every_matrix_and_travels(tmp_path):
     task = make_task()
     task.compile(sampler="greedy")
     generate = task.make_generate_function()
     assert task.make_generate_function() is generate
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
-        task.quantize(**how)
+        task.quantize(config=WEIGHTS_ONLY)
     # What was compiled of floats is not called again.
     assert task.make_generate_function() is not generate
     task.compile()
@@ -102,11 +101,14 @@ def test_int8_reaches_every_matrix_and_travels(tmp_path, how):
         *(path.removesuffix("/kernel") for path in large),
         "transformer/embedding",
     }
-    assert set(quantized(task).values()) == {how.get("mode") == "int8"}
+    # How, too: KerasHub's map of dtypes would not tell.
+    assert set(quantized(task).values()) == {False}
     task.save_to_preset(tmp_path)
     loaded = ra.hub.TranslationLM.from_preset(tmp_path)
     assert quantized(loaded) == quantized(task)
-    assert loaded.translator.search(SOURCES) == task.translator.search(SOURCES)
+    for weight, expected in zip(loaded.weights, task.weights):
+        np.testing.assert_array_equal(weight, expected)
+    assert len(set(loaded.generate(SOURCES))) > 1
     with pytest.raises(ValueError, match="is quantized already"):
         loaded.backbone.quantize("int8")
 
