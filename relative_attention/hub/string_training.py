@@ -29,6 +29,8 @@ class StringTraining(TrainableModel, keras_hub.models.Seq2SeqLM):
     """
 
     transformer: Transformer
+    # What KerasHub compiled of a sampler, if anything.
+    generate_function: Any
 
     def compile(
         self,
