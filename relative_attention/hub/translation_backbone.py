@@ -161,10 +161,16 @@ class TranslationBackbone(AdaptedBackbone):
         Of a quantized backbone, also which layers are, and how.
         """
         config = self.transformer.get_config()
+        # Where a map of dtype policies says it, there is no config.
+        quantized = {
+            path: how
+            for path, how in config.get("quantized_layers", {}).items()
+            if how is not None
+        }
         return {
             **super().get_config(),
             **dataclasses.asdict(self.config),
             # KerasHub's map of policies tells modes, and not what is rounded.
             "dtype": config["dtype"],
-            "quantized_layers": config.get("quantized_layers"),
+            "quantized_layers": quantized or None,
         }
