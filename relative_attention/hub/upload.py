@@ -39,8 +39,8 @@ def upload(
     Raises:
         InputError: as of `upload_preset`.
     """
-    scheme = handle.partition("://")[0]
-    if scheme not in ("hf", "kaggle") or "://" not in handle:
+    # The card says how to load it, for which Hugging Face wants the user, too.
+    if not re.fullmatch(r"hf://[^/]+/.+|kaggle://.+", handle):
         raise InputError(
             "`handle` must be hf://user/name or kaggle://user/model/keras/"
             f"variant. Received: handle={handle!r}. A folder is filled by "
@@ -64,7 +64,7 @@ def upload(
         card = hub_card(described, handle, languages or (), license_name)
         (folder / _CARD).write_text(card, "utf-8")
         try:
-            if scheme == "hf":
+            if handle.startswith("hf://"):
                 _to_hugging_face(handle, folder)
             else:
                 keras_hub.upload_preset(handle, str(folder))
