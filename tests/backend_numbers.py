@@ -1,4 +1,4 @@
-"""Writes what every kind of layer and a small model compute on one backend.
+"""Writes what every kind of layer and small models compute on one backend.
 
 `KERAS_BACKEND=jax python backend_numbers.py numbers.npz`, for
 `test_backends.py`, since one process knows one backend. Inputs and weights
@@ -8,6 +8,7 @@ come from NumPy and are the same on each.
 import pathlib
 import runpy
 import sys
+import tempfile
 
 import keras
 import numpy as np
@@ -135,9 +136,36 @@ def of_model(rng, position_encoding):
         yield f"fit/weight_{index}", weight
 
 
+def of_task(rng):
+    """What a task of KerasHub computes of ids, back from a preset."""
+    layers = {"num_encoder_layers": 1, "num_decoder_layers": 1}
+    backbone = ra.hub.TranslationBackbone(**{**CONFIG, **layers})
+    fill(backbone.transformer, rng)
+    with tempfile.TemporaryDirectory() as folder:
+        backbone.save_to_preset(folder)
+        task = ra.hub.TranslationLM.from_preset(
+            folder, preprocessor=None, max_extra_length=2
+        )
+    inputs = {}
+    for side in ("encoder", "decoder"):
+        ids = rng.integers(2, V, size=(B, S)).astype("int32")
+        ids[:, -1] = 1
+        inputs[f"{side}_token_ids"] = ids
+        inputs[f"{side}_padding_mask"] = np.ones_like(ids, bool)
+    yield "logits", task(inputs)
+    yield "searched", task.generate(inputs)["decoder_token_ids"]
+    task.compile(optimizer=keras.optimizers.SGD(0.1))
+    labels = rng.integers(2, V, size=(B, S)).astype("int32")
+    yield "loss", task.train_on_batch(inputs, labels)[0]
+    for index, weight in enumerate(task.trainable_weights):
+        yield f"weight_{index}", weight
+
+
 def main(path):
     rng = np.random.default_rng(2018)
     numbers = dict(of_layers(rng))
+    for name, value in of_task(rng):
+        numbers[f"task/{name}"] = value
     for encoding in ("relative", "sinusoidal"):
         for name, value in of_model(rng, encoding):
             numbers[f"{encoding}_transformer/{name}"] = value
@@ -145,7 +173,7 @@ def main(path):
         path,
         **{
             name: np.array(value)
-            if isinstance(value, list)
+            if isinstance(value, list | float)
             else ops.convert_to_numpy(value)
             for name, value in numbers.items()
         },

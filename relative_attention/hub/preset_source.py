@@ -12,6 +12,7 @@ from relative_attention.decoding import Translator
 from relative_attention.did_you_mean import did_you_mean
 from relative_attention.errors import InputError
 from relative_attention.json_file import read_json_object
+from relative_attention.saving import find_model
 from relative_attention.saving import load_translator
 from relative_attention.zoo_folder import is_model
 from relative_attention.zoo_folder import zoo_models
@@ -65,10 +66,24 @@ def load_from_preset(
         TypeError,
         ValueError,
     ) as error:
-        raise InputError(
-            f"{preset} is damaged, or its files do not fit one another: "
-            f"{_reason(error)}"
-        ) from error
+        what = (
+            "could not be loaded"
+            if "://" in preset
+            else "is damaged, or its files do not fit one another"
+        )
+        raise InputError(f"{preset} {what}: {reason(error)}") from error
+
+
+def model_folder(preset: str) -> pathlib.Path | None:
+    """Returns the folder of a trained model that a preset names, if it does.
+
+    Args:
+        preset: as of `load_from_preset`.
+    """
+    path = pathlib.Path(preset)
+    if path.is_dir():
+        return path.absolute() if is_model(path) else None
+    return find_model(preset) if str(preset) in zoo_models() else None
 
 
 def _check_backbone(path: pathlib.Path) -> None:
@@ -93,10 +108,13 @@ def _check_backbone(path: pathlib.Path) -> None:
         )
 
 
-def _reason(error: BaseException) -> str:
+def reason(error: BaseException) -> str:
     """Returns the first line of what an error began with.
 
     Keras says of every class around it that it could not be made.
+
+    Args:
+        error: the error that was caught.
     """
     while (cause := error.__cause__ or error.__context__) is not None:
         error = cause

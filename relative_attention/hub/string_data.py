@@ -42,6 +42,31 @@ def string_batches(
     return dataset.batch(batch_size or _BATCH_SIZE), None, None, None
 
 
+def check_targets(x: Any, y: Any) -> None:
+    """Refuses sources without targets, from which nothing can be learnt.
+
+    Args:
+        x, y: arguments of `fit`.
+
+    Raises:
+        InputError: if there are none. What a generator will yield is not
+            known, and not looked at.
+    """
+    if isinstance(x, tuple) or y is not None:
+        return
+    parts = getattr(x, "element_spec", x)
+    has_targets = (
+        "decoder_text" in parts or "decoder_token_ids" in parts
+        if isinstance(parts, dict)
+        else isinstance(parts, tuple)
+    )
+    if not has_targets and (parts is not x or is_array(x)):
+        raise InputError(
+            "There must be a target for each source. Received: `y=None`. Give "
+            'targets as `y`, as the second of a pair, or as "decoder_text".'
+        )
+
+
 def split_arrays(
     x: Any, y: Any, sample_weight: Any, validation_split: float
 ) -> tuple[tuple[Any, Any, Any], tuple[Any, Any, Any]]:

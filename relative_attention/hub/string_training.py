@@ -5,6 +5,7 @@ from typing import Any
 import keras
 import keras_hub
 
+from relative_attention.hub.string_data import check_targets
 from relative_attention.hub.string_data import is_array
 from relative_attention.hub.string_data import split_arrays
 from relative_attention.hub.string_data import string_batches
@@ -28,6 +29,8 @@ class StringTraining(TrainableModel, keras_hub.models.Seq2SeqLM):
     """
 
     transformer: Transformer
+    # What KerasHub compiled of a sampler, if anything.
+    generate_function: Any
 
     def compile(
         self,
@@ -111,6 +114,8 @@ class StringTraining(TrainableModel, keras_hub.models.Seq2SeqLM):
         Raises:
             InputError: if there are not as many targets as sources.
         """
+        if self.preprocessor is not None:
+            check_targets(x, y)
         if validation_split and validation_data is None:
             (x, y, sample_weight), validation_data = split_arrays(
                 x, y, sample_weight, validation_split
@@ -143,7 +148,12 @@ class StringTraining(TrainableModel, keras_hub.models.Seq2SeqLM):
         Args:
             x, y, batch_size, sample_weight: as of `fit`.
             **kwargs: as of `keras.Model.evaluate`.
+
+        Raises:
+            InputError: if there are not as many targets as sources.
         """
+        if self.preprocessor is not None:
+            check_targets(x, y)
         x, y, sample_weight, rows = string_batches(
             x, y, sample_weight, batch_size
         )

@@ -5,9 +5,9 @@ from typing import Any
 from typing import Self
 
 import keras
-import keras_hub
 
 from relative_attention.errors import InputError
+from relative_attention.hub.adapted_backbone import AdaptedBackbone
 from relative_attention.hub.preset_source import load_from_preset
 from relative_attention.hub.transformer_parts import INPUT_DTYPES
 from relative_attention.hub.transformer_parts import HiddenStates
@@ -18,7 +18,7 @@ from relative_attention.models.weights import weight_name
 
 
 @keras.saving.register_keras_serializable(package="relative_attention")
-class TranslationBackbone(keras_hub.models.Backbone):
+class TranslationBackbone(AdaptedBackbone):
     """A `Transformer` as a backbone of KerasHub: ids in, hidden states out.
 
     Args:
@@ -27,6 +27,8 @@ class TranslationBackbone(keras_hub.models.Backbone):
         dtype: dtype policy of the model.
         name: string.
         trainable: bool. Defaults to `True`.
+        quantized_layers: dict of path to config, of what `quantize` has done.
+            Defaults to `None`: nothing is quantized.
         **fields: the other fields of `TransformerConfig`.
 
     Call arguments:
@@ -54,6 +56,7 @@ class TranslationBackbone(keras_hub.models.Backbone):
         dtype: Any = None,
         name: str | None = None,
         trainable: bool = True,
+        quantized_layers: dict[str, Any] | None = None,
         **fields: Any,
     ) -> None:
         try:
@@ -62,7 +65,14 @@ class TranslationBackbone(keras_hub.models.Backbone):
             raise InputError(
                 f"The config of a TranslationBackbone is wrong: {error}"
             ) from error
-        transformer = Transformer(config, dtype=dtype, name="transformer")
+        transformer = Transformer.from_config(
+            {
+                **dataclasses.asdict(config),
+                "dtype": dtype,
+                "name": "transformer",
+                "quantized_layers": quantized_layers or {},
+            }
+        )
         inputs = {
             key: keras.Input((None,), dtype=input_dtype, name=key)
             for key, input_dtype in INPUT_DTYPES.items()
@@ -146,5 +156,21 @@ class TranslationBackbone(keras_hub.models.Backbone):
         return self.transformer.target_embedding
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the fields of the config, and the arguments of Keras."""
-        return {**super().get_config(), **dataclasses.asdict(self.config)}
+        """Returns the fields of the config, and the arguments of Keras.
+
+        Of a quantized backbone, also which layers are, and how.
+        """
+        config = self.transformer.get_config()
+        # Where a map of dtype policies says it, there is no config.
+        quantized = {
+            path: how
+            for path, how in config.get("quantized_layers", {}).items()
+            if how is not None
+        }
+        return {
+            **super().get_config(),
+            **dataclasses.asdict(self.config),
+            # KerasHub's map of policies tells modes, and not what is rounded.
+            "dtype": config["dtype"],
+            "quantized_layers": quantized or None,
+        }

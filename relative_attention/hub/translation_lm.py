@@ -1,6 +1,8 @@
 """A translation model as a task of KerasHub."""
 
+import pathlib
 from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Any
 from typing import Self
 
@@ -11,10 +13,12 @@ from relative_attention.argument_checks import checked_at_least
 from relative_attention.decoding import Translator
 from relative_attention.decoding import beam_search
 from relative_attention.decoding.beam_settings import check_length_penalty
+from relative_attention.decoding.run_compiled import compiled_functions
 from relative_attention.errors import InputError
 from relative_attention.hub.generation import generate_strings
 from relative_attention.hub.own_bases import bases_kept
 from relative_attention.hub.preset_source import load_from_preset
+from relative_attention.hub.preset_source import model_folder
 from relative_attention.hub.sampled_step import sampled_step
 from relative_attention.hub.string_training import StringTraining
 from relative_attention.hub.task_checks import check_parts
@@ -24,6 +28,7 @@ from relative_attention.hub.translation_backbone import TranslationBackbone
 from relative_attention.hub.translation_preprocessor import (
     TranslationPreprocessor,
 )
+from relative_attention.hub.upload import upload
 from relative_attention.models import Transformer
 from relative_attention.tensor_type import Tensor
 
@@ -110,6 +115,8 @@ class TranslationLM(StringTraining):
         self.max_source_length = checked_at_least(
             "max_source_length", max_source_length, 2
         )
+        # The folder of the trained model that this task was made of, if any.
+        self._origin: pathlib.Path | None = None
         if compile:
             self.compile()
 
@@ -143,6 +150,7 @@ class TranslationLM(StringTraining):
             ),
         )
         check_parts(task.backbone, task.preprocessor)
+        task._origin = model_folder(preset)
         return task
 
     @classmethod
@@ -222,6 +230,56 @@ class TranslationLM(StringTraining):
             **{name: getattr(self, name) for name in _DECODING},
         }
 
+    def upload_preset(
+        self,
+        handle: str,
+        languages: Sequence[str] | None = None,
+        license_name: str | None = None,
+    ) -> None:
+        """Uploads the task to a hub, with a card.
+
+        The card names the task, translation, and the code to load it. Where
+        the task was loaded by a name of the zoo, or from a folder that
+        training filled, it names languages and licence, too, and as long as
+        the weights are those of that folder, its BLEU and its own card. On
+        Hugging Face a card that is there stays.
+
+        Args:
+            handle: string. `"hf://user/name"` or `"kaggle://..."`.
+            languages: list of codes, such as `["en", "de"]`, source first.
+                Defaults to `None`, those that the files of the recipe end
+                with.
+            license_name: string. As Hugging Face spells it, such as `"mit"`.
+                Defaults to `None`: the terms of the folder's `LICENSE.md`,
+                if any.
+
+        Raises:
+            InputError: if the handle is none, or the hub refuses the upload.
+        """
+        upload(self, handle, self._origin, languages, license_name)
+
+    def quantize(
+        self, mode: str | None = None, config: Any = None, **kwargs: Any
+    ) -> None:
+        """Stores the large matrices as int8, see `Transformer.quantize`.
+
+        Args:
+            mode: string. `"int8"`.
+            config: `keras.quantizers.Int8QuantizationConfig`, in place of
+                `mode`.
+            **kwargs: `filters`, as of `Transformer.quantize`.
+
+        Raises:
+            ValueError: if the mode is another, or a layer is quantized
+                already.
+        """
+        # Keras would go on to the tokenizers.
+        self.backbone.quantize(mode, config=config, **kwargs)
+        self._post_quantize(mode)
+        self.train_function = None
+        self.test_function = None
+        self.predict_function = None
+
     # === Generation ===
 
     def generate(
@@ -267,7 +325,13 @@ class TranslationLM(StringTraining):
         if self.sampler is None:
             # The beam search compiles itself, for batches of all shapes.
             return self.generate_step
-        return super().make_generate_function()
+        # These go when the equations change: by adapters, int8, a new dtype.
+        functions = compiled_functions(self.transformer)
+        key = (type(self), id(self))
+        if functions.get(key) is not self.generate_function:
+            self.generate_function = None
+        functions[key] = super().make_generate_function()
+        return functions[key]
 
     def generate_step(
         self, inputs: dict[str, Tensor], stop_token_ids: Any = None
@@ -303,8 +367,8 @@ class TranslationLM(StringTraining):
         start = ops.full_like(token_ids[:, :1], self.transformer.start_token_id)
         token_ids = ops.concatenate([start, token_ids], axis=-1)
         # An end of sentence is the last of its row that is not padding.
-        is_token = ops.cast(ops.not_equal(token_ids[:, ::-1], 0), "int32")
-        behind = ops.cumsum(is_token, axis=-1)[:, ::-1]
+        is_token = ops.cast(ops.not_equal(token_ids, 0), "int32")
+        behind = ops.flip(ops.cumsum(ops.flip(is_token, -1), axis=-1), -1)
         is_start = ops.arange(ops.shape(token_ids)[1]) == 0
         return {
             "decoder_token_ids": token_ids,

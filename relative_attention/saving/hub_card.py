@@ -9,10 +9,10 @@ from relative_attention.saving.results import load_results
 
 
 def hub_card(
-    directory: pathlib.Path | str,
+    directory: pathlib.Path | str | None,
     handle: str,
-    languages: Sequence[str],
-    license_name: str,
+    languages: Sequence[str] = (),
+    license_name: str | None = None,
 ) -> str:
     """Makes the `README.md` of a model that goes to Hugging Face.
 
@@ -21,10 +21,14 @@ def hub_card(
 
     Args:
         directory: path of a model folder. Of `results.json` the scores are
-            taken, of `README.md` the text; either may be missing.
+            taken, of `README.md` the text; either may be missing. `None`: of
+            this model there is nothing to say but how to load it.
         handle: string. Where it is going, such as `"hf://me/mine"`.
         languages: list of codes, such as `["en", "de"]`, source first.
-        license_name: string. As Hugging Face spells it, such as `"mit"`.
+            Defaults to none, and the head names none.
+        license_name: string. As Hugging Face spells it, such as `"mit"`; of
+            `"other"` the terms are in the file `LICENSE.md`. Defaults to
+            `None`, and the head names none.
 
     Returns:
         String, Markdown behind a head in YAML.
@@ -32,30 +36,42 @@ def hub_card(
     Raises:
         InputError: if `results.json` is damaged.
     """
-    directory = pathlib.Path(directory)
     name = handle.rpartition("/")[2]
     head: dict[str, Any] = {
         "pipeline_tag": "translation",
         "library_name": "keras-hub",
-        "language": list(languages),
-        "license": license_name,
-        "tags": ["keras", "relative-attention"],
     }
-    bleu = None
-    if (directory / "results.json").is_file():
-        bleu = load_results(directory).get("scores", {}).get("test", {})
-    if bleu and "bleu" in bleu:
+    if languages:
+        head["language"] = list(languages)
+    if license_name:
+        head["license"] = license_name
+    if license_name == "other":
+        head["license_link"] = "LICENSE.md"
+    head["tags"] = ["keras", "relative-attention"]
+    bleu = _test_scores(directory)
+    if "bleu" in bleu:
         head["metrics"] = ["bleu"]
     # JSON is YAML, and quotes what YAML would read as something else: the
     # code of Norwegian, `no`.
     lines = [f"{key}: {json.dumps(value)}" for key, value in head.items()]
     text = "\n".join(["---", *lines, "---", "", f"# {name}", "", _code(handle)])
-    if "metrics" in head and bleu:
+    if "bleu" in bleu:
         signature = bleu.get("bleu_signature", "")
         text += f"\nBLEU on the test text: {bleu['bleu']} (`{signature}`).\n"
-    if (directory / "README.md").is_file():
-        text += "\n" + _without_title((directory / "README.md").read_text())
+    if directory is not None:
+        card = pathlib.Path(directory, "README.md")
+        if card.is_file():
+            text += "\n" + _without_title(card.read_text("utf-8"))
     return text
+
+
+def _test_scores(directory: pathlib.Path | str | None) -> dict[str, Any]:
+    """Returns the scores of the test text, or `{}`."""
+    if directory is None:
+        return {}
+    if not pathlib.Path(directory, "results.json").is_file():
+        return {}
+    return load_results(directory).get("scores", {}).get("test", {})
 
 
 def _code(handle: str) -> str:

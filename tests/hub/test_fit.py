@@ -219,6 +219,19 @@ def test_unequal_numbers_of_strings_are_refused(joint):
         joint.fit(SOURCES, TARGETS, sample_weight=[1.0, 2.0])
 
 
+@pytest.mark.only_on("tensorflow", reason="data sets are TensorFlow's")
+def test_sources_without_targets_are_refused(joint):
+    import tensorflow as tf
+
+    without = {"encoder_text": SOURCES}
+    dataset = tf.data.Dataset.from_tensor_slices
+    for x in (SOURCES, without, dataset(SOURCES), dataset(without)):
+        with pytest.raises(ra.InputError, match="Received: `y=None`"):
+            joint.fit(x)
+    with pytest.raises(ra.InputError, match="Received: `y=None`"):
+        joint.evaluate(np.array(SOURCES))
+
+
 def test_targets_are_given_once_and_with_sources(joint):
     both = {"encoder_text": SOURCES, "decoder_text": TARGETS}
     with pytest.raises(ra.InputError, match="given once"):

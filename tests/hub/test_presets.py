@@ -191,7 +191,9 @@ MODULE = {
 
 
 @pytest.mark.parametrize("attack", [LAMBDA, MODULE], ids=["lambda", "module"])
-@pytest.mark.parametrize("place", ["preprocessor", "tokenizer", "backbone"])
+@pytest.mark.parametrize(
+    "place", ["preprocessor", "tokenizer", "backbone", "quantized"]
+)
 def test_a_strangers_folder_runs_no_code(
     copy, tmp_path, monkeypatch, attack, place
 ):
@@ -208,6 +210,13 @@ def test_a_strangers_folder_runs_no_code(
             task,
             lambda c: c["config"]["preprocessor"]["config"].update(
                 tokenizer=attack
+            ),
+        )
+    elif place == "quantized":
+        change(
+            task,
+            lambda c: c["config"]["backbone"]["config"].update(
+                quantized_layers={"embedding": attack}
             ),
         )
     else:

@@ -169,3 +169,14 @@ def test_graphs(printed_by):
         assert float(accuracies[kind]) < float(guess) + 2
     (difference,) = re.findall(r"greatest difference: (\S+)", out)
     assert float(difference) < 1e-5
+
+
+@pytest.mark.slow
+def test_keras_hub(printed_by):
+    out = printed_by("6_keras_hub.ipynb")
+    before, after = re.findall(r"in house style \w+: (\d+) of 48", out)
+    assert int(before) < 5 and int(after) > 40
+    (trained,) = re.findall(r"([\d,]+) of 2,668,544 numbers", out)
+    assert trained == "52,224"
+    sizes = re.findall(r"^\S+ +([\d.]+) MB$", out, re.MULTILINE)
+    assert 10 * float(sizes[0]) < float(sizes[1])
