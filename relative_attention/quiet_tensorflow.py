@@ -21,17 +21,25 @@ def load_tensorflow_quietly() -> None:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     if importlib.util.find_spec("tensorflow") is None:
         return
+    if "tensorflow" in sys.modules:
+        # Whatever has been made since may become garbage.
+        _import_tensorflow()
+        return
     was_collecting = gc.isenabled()
     gc.disable()
     try:
-        with _hidden_unless_failing():
-            import tensorflow as tf
-
-            tf.config.list_physical_devices()
+        _import_tensorflow()
     finally:
         if was_collecting:
             gc.enable()
     gc.freeze()
+
+
+def _import_tensorflow() -> None:
+    with _hidden_unless_failing():
+        import tensorflow as tf
+
+        tf.config.list_physical_devices()
 
 
 @contextlib.contextmanager
