@@ -15,8 +15,8 @@ def load_tensorflow_quietly() -> None:
 
     Some of that comes before `TF_CPP_MIN_LOG_LEVEL` is read (TensorFlow 2.21).
     After an error everything is shown. What is imported stays until the
-    process ends, and is not looked through for garbage: that is a seventh of
-    the time of a first translation.
+    process ends, and is not looked through for garbage, for which a first
+    translation would wait (`benchmarks/decoding/first_translation.py`).
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     if importlib.util.find_spec("tensorflow") is None:
