@@ -158,7 +158,12 @@ setuptools.setup(
         "console_scripts": ["relative-attention=relative_attention.cli:main"]
     },
     classifiers=[
+        "Intended Audience :: Science/Research",
         "Programming Language :: Python :: 3",
+        "Programming Language :: Python :: 3.11",
+        "Programming Language :: Python :: 3.12",
+        "Programming Language :: Python :: 3.13",
         "Topic :: Scientific/Engineering :: Artificial Intelligence",
+        "Typing :: Typed",
     ],
 )

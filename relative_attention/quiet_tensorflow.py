@@ -15,8 +15,8 @@ def load_tensorflow_quietly() -> None:
 
     Some of that comes before `TF_CPP_MIN_LOG_LEVEL` is read (TensorFlow 2.21).
     After an error everything is shown. What is imported stays until the
-    process ends, and is not looked through for garbage: that is a seventh of
-    the time of a first translation.
+    process ends, and is not looked through for garbage, for which a first
+    translation would wait (`benchmarks/decoding/first_translation.py`).
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     # In a program that has it, all that is there would be left alone for good.
@@ -24,17 +24,25 @@ def load_tensorflow_quietly() -> None:
         return
     if importlib.util.find_spec("tensorflow") is None:
         return
+    if "tensorflow" in sys.modules:
+        # Whatever has been made since may become garbage.
+        _import_tensorflow()
+        return
     was_collecting = gc.isenabled()
     gc.disable()
     try:
-        with _hidden_unless_failing():
-            import tensorflow as tf
-
-            tf.config.list_physical_devices()
+        _import_tensorflow()
     finally:
         if was_collecting:
             gc.enable()
     gc.freeze()
+
+
+def _import_tensorflow() -> None:
+    with _hidden_unless_failing():
+        import tensorflow as tf
+
+        tf.config.list_physical_devices()
 
 
 @contextlib.contextmanager

@@ -12,6 +12,7 @@ from relative_attention.data import Vocabulary
 from relative_attention.errors import InputError
 from relative_attention.hub.preset_source import load_from_preset
 from relative_attention.hub.translation_backbone import TranslationBackbone
+from relative_attention.quiet_tensorflow import without_info_lines
 
 # The file of the source's vocabulary where it is not that of the target.
 SOURCE_TOKENIZER_FILE = "source_tokenizer.json"
@@ -142,7 +143,8 @@ class TranslationTokenizer(keras_hub.tokenizers.SentencePieceTokenizer):
         self.vocabulary = (
             Vocabulary(proto) if isinstance(proto, bytes) else None
         )
-        super().set_proto(proto)
+        with without_info_lines():
+            super().set_proto(proto)
         if self.vocabulary is None and self.proto is not None:
             self.vocabulary = Vocabulary(self.proto)
 

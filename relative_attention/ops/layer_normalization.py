@@ -40,7 +40,9 @@ def layer_normalization(
     Reference:
      - [Ba et al., 2016](https://arxiv.org/abs/1607.06450)
     """
-    if not prefers_own_kernels():
+    # Keras before 3.11 has none of its own.
+    has_keras_own = hasattr(ops, "layer_normalization")
+    if has_keras_own and not prefers_own_kernels():
         return ops.layer_normalization(inputs, gamma, beta, epsilon=epsilon)
     # What automatic differentiation makes of the mean and the variance passes
     # twice as often over memory, and on a CPU that is all the cost there is.

@@ -2,6 +2,7 @@
 
 import pytest
 
+from benchmarks.decoding import first_translation
 from benchmarks.decoding import output_length
 
 pytestmark = pytest.mark.only_on("tensorflow", reason="graphs of TensorFlow")
@@ -52,6 +53,20 @@ def test_output_length_is_what_was_asked_for(monkeypatch, rng):
     monkeypatch.setattr(output_length.time, "perf_counter", clock.__next__)
     speed = output_length._tokens_per_second(None, [[5]] * 2, 1, 3)
     assert speed == 2 * 3 / 2.0
+
+
+def test_first_translation_is_over_the_import_of_the_same_round(
+    run_benchmark, monkeypatch
+):
+    clock = iter([(2.0, 1.0), (3.0, 2.0)] * 2)
+    monkeypatch.setattr(first_translation, "_times_of", lambda *_: next(clock))
+    result, printed = run_benchmark("decoding.first_translation", "--rounds", 1)
+    # The second round, which counts, goes backwards.
+    assert [row["seconds"] for row in result.rows] == [[3.0], [2.0]]
+    (line,) = [x for x in printed.splitlines() if "`relative-attention" in x]
+    assert [x.strip() for x in line.split("|")[2:-1]] == [
+        *("2.00", "0.67", "1.00", "0.50"),
+    ]
 
 
 def test_a_missing_model_is_one_line():

@@ -178,8 +178,11 @@ def test_help_shows_an_example(capsys):
 
 
 @pytest.mark.large
-def test_export_says_nothing_of_tensorflows_own(trained, tmp_path, capfd):
+@pytest.mark.parametrize("format", ["saved_model", "keras_hub"])
+def test_export_says_nothing_of_tensorflows_own(
+    format, trained, tmp_path, capfd
+):
     output = tmp_path / "exported"
-    arguments = ["export", "--format", "saved_model", str(trained), str(output)]
+    arguments = ["export", "--format", format, str(trained), str(output)]
     assert main(arguments) == 0
-    assert capfd.readouterr() == (f"saved_model: {output}\n", "")
+    assert capfd.readouterr() == (f"{format}: {output}\n", "")

@@ -97,6 +97,8 @@ def test_run_goes_on_from_its_checkpoint(expected, tmp_path):
 
 
 def test_keras_file_of_layers(expected):
+    if "input_axes" not in keras.initializers.GlorotUniform().get_config():
+        pytest.skip("this Keras is older than the one that wrote the file")
     model = keras.saving.load_model(FOLDER / "layers.keras")
     assert isinstance(model.get_layer("relative"), ra.RelativeSelfAttention)
     assert_same(model(expected["layers/inputs"]), expected["layers/outputs"])

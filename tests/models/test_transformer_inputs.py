@@ -41,7 +41,7 @@ def test_export_needs_no_call_and_no_signature(model, batch, tmp_path, capfd):
     "wrong, message",
     [
         ((ids(2, 3), ids(2, 3)), "Received: a tuple."),
-        (ids(2, 3), "Pass inputs as a dict"),
+        (ids(2, 3), "but it received 1 input tensors"),
         ({"source_token_ids": ids(2, 3)}, '"target_token_ids"'),
         (inputs(ids(3), ids(2, 3)), "expected ndim=2, found ndim=1"),
         (inputs(ids(2, 3), ids(2, 3, 1)), "expected ndim=2, found ndim=3"),
