@@ -19,9 +19,6 @@ def load_tensorflow_quietly() -> None:
     translation would wait (`benchmarks/decoding/first_translation.py`).
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    # In a program that has it, all that is there would be left alone for good.
-    if "tensorflow" in sys.modules:
-        return
     if importlib.util.find_spec("tensorflow") is None:
         return
     if "tensorflow" in sys.modules:
