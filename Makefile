@@ -35,7 +35,7 @@ test-backends: $(VENV)/.test $(VENV)/.backends
 		tests/ops tests/layers tests/models
 	KERAS_BACKEND=jax $(VENV)/bin/python -m pytest --first-case $(PARALLEL) \
 		tests/ops tests/layers
-	$(VENV)/bin/python -m pytest -m "" tests/test_backends.py \
+	$(VENV)/bin/python -m pytest -m "" $(PARALLEL) tests/test_backends.py \
 		tests/runs/test_train_on_jax.py
 
 # How many requests the server bears, and at what cost; quarter of an hour.
