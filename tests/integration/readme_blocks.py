@@ -53,8 +53,13 @@ def blocks(text):
     return found
 
 
-# Each once: the README shows some of what the guides tell.
-BLOCKS = list(dict.fromkeys(blocks(TEXT)))
+# Each once, with the first page that has it: the README shows some of what the
+# guides tell.
+PAGE_OF = {}
+for _page in PAGES:
+    for _block in blocks(_page.read_text(encoding="utf-8")):
+        PAGE_OF.setdefault(_block, _page.stem)
+BLOCKS = list(PAGE_OF)
 
 
 def shell_lines(block):

@@ -22,7 +22,9 @@ import yaml
 import relative_attention as ra
 from relative_attention.cli import main
 from tests.integration.readme_blocks import BLOCKS
+from tests.integration.readme_blocks import PAGE_OF
 from tests.integration.readme_blocks import PROSE
+from tests.integration.readme_blocks import README
 from tests.integration.readme_blocks import ROOT
 from tests.integration.readme_blocks import TEXT
 from tests.integration.readme_blocks import all_shell_lines
@@ -263,13 +265,11 @@ def check_diff(block, request):
         assert given["y"].shape == (2, 5, 12)
 
 
-def check_text(block, request):
-    """The table of relative positions is that of the op."""
-    rows = re.findall(r"((?: +\d){5})$", block, re.MULTILINE)
-    table = [[int(index) for index in row.split()] for row in rows]
-    positions = range(5)
-    expected = ra.clipped_relative_positions(positions, positions, 2)
-    assert table == expected.numpy().tolist()
+def check_math(block, request):
+    """It can be typeset; outside a fence Markdown would change it."""
+    mathtext = pytest.importorskip("matplotlib.mathtext")
+    equations = " ".join(block.split())
+    mathtext.MathTextParser("path").parse(f"${equations}$")
 
 
 def check_bibtex(block, request):
@@ -285,14 +285,14 @@ CHECKS = {
     "bash": check_bash,
     "yaml": check_yaml,
     "diff": check_diff,
-    "text": check_text,
+    "math": check_math,
     "bibtex": check_bibtex,
 }
 
 
 def name_of(block):
     language, text = block
-    return f"{language} {text.split()[0]} {text.split()[1]}"
+    return f"{PAGE_OF[block]} {language} {' '.join(text.split()[:2])}"
 
 
 def is_brief(block):
@@ -318,6 +318,10 @@ def is_brief(block):
 def test_block_is_right(block, request):
     language, text = block
     CHECKS[language](text, request)
+
+
+def test_no_equation_is_read_as_markdown():
+    assert "$$" not in README.read_text("utf-8")
 
 
 def test_no_block_is_left_out():
