@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import runpy
+import signal
 
 import keras
 import numpy as np
@@ -22,6 +23,11 @@ pytest_plugins = [
 SHARED = pathlib.Path(__file__).parents[1].parent / "shared"
 GOLDENS = pathlib.Path(__file__).with_name("goldens")
 DATA = pathlib.Path(os.environ.get("RELATIVE_ATTENTION_DATA", SHARED / "data"))
+
+
+# A shell starts what runs in the background with this signal ignored, and so
+# would be the processes that tests start and interrupt.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser):
