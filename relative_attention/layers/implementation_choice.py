@@ -7,12 +7,18 @@ makes that tensor. Their times, by length, stand in the docstring of
 them.
 """
 
+import functools
+
+import keras
+
 IMPLEMENTATIONS = ("auto", "transpose", "blocks")
 
 # Under 64 tokens "transpose" was as fast or faster; beyond 256 it was always
 # slower, and its memory grows with the square of the length.
 _SHORTEST_IN_BLOCKS = 64
 _LONGEST_IN_TRANSPOSE = 256
+# Without oneDNN, scores worked on region by region are faster from there on.
+_LONGEST_ON_DIAGONALS = 512
 
 
 def uses_blocks(
@@ -40,3 +46,31 @@ def uses_blocks(
     # there on keys farther than K need no edge, either. With 2K tokens or
     # fewer hardly a pair is clipped.
     return length >= max(_SHORTEST_IN_BLOCKS, 2 * max_relative_position + 1)
+
+
+def uses_diagonals(length: int | None, max_relative_position: int) -> bool:
+    """Tells whether what is computed in blocks is `diagonal_attention`.
+
+    It takes the fewest operations, each of which costs most where TensorFlow
+    computes with oneDNN, as it does on processors with AVX-512 or AMX.
+
+    Args:
+        length: int, number `T` of tokens; `None` if it is not known yet.
+        max_relative_position: int. Clipping distance `K`.
+
+    Returns:
+        A boolean; `False` where `diagonal_attention` cannot be used.
+    """
+    if keras.backend.backend() != "tensorflow" or length is None:
+        return False
+    if min(length - 1, max_relative_position) < 1:
+        return False
+    return length <= _LONGEST_ON_DIAGONALS or _computes_with_onednn()
+
+
+@functools.cache
+def _computes_with_onednn() -> bool:
+    """Returns whether TensorFlow computes with oneDNN in this process."""
+    from tensorflow.python.util import _pywrap_util_port
+
+    return bool(_pywrap_util_port.IsMklEnabled())

@@ -12,6 +12,7 @@ from relative_attention.layers.argument_types import RegularizerLike
 from relative_attention.layers.cached_attention import cached_attention
 from relative_attention.layers.implementation_choice import IMPLEMENTATIONS
 from relative_attention.layers.implementation_choice import uses_blocks
+from relative_attention.layers.implementation_choice import uses_diagonals
 from relative_attention.layers.key_value_cache import KeyValueCache
 from relative_attention.layers.self_attention_layer import SelfAttentionLayer
 from relative_attention.ops.attention import attention_context
@@ -20,6 +21,7 @@ from relative_attention.ops.attention import masked_softmax
 from relative_attention.ops.attention_mask import AttentionMask
 from relative_attention.ops.block_attention import block_attention
 from relative_attention.ops.block_attention import block_length
+from relative_attention.ops.diagonal_attention import diagonal_attention
 from relative_attention.ops.relative_positions import clipped_relative_positions
 from relative_attention.tensor_type import Tensor
 
@@ -250,16 +252,24 @@ class RelativeSelfAttention(SelfAttentionLayer):
         # Without dropout no random number is drawn: the seed's state and the
         # graph of inference stay as they are.
         drops = training and self.dropout_layer.rate > 0
-        context = block_attention(
-            query,
-            key,
-            value,
-            self.key_relation_embeddings,
-            self.value_relation_embeddings,
-            mask=mask,
-            block_length=block_length(query.shape[2]),
-            dropout=self.dropout_layer if drops else None,
-        )
+        dropout = self.dropout_layer if drops else None
+        tables = (self.key_relation_embeddings, self.value_relation_embeddings)
+        length = query.shape[2]
+        has_relations = self.use_key_relations or self.use_value_relations
+        if has_relations and uses_diagonals(length, self.max_relative_position):
+            context = diagonal_attention(
+                query, key, value, *tables, mask=mask, dropout=dropout
+            )
+        else:
+            context = block_attention(
+                query,
+                key,
+                value,
+                *tables,
+                mask=mask,
+                block_length=block_length(length),
+                dropout=dropout,
+            )
         return context, None
 
     def _edge_relations(

@@ -50,6 +50,7 @@ def test_layer_computes_what_is_chosen(
         return query
 
     monkeypatch.setattr(module, "block_attention", block_attention)
+    monkeypatch.setattr(module, "diagonal_attention", block_attention)
     layer = RelativeSelfAttention(1, 2, 3)
     layer(np.zeros((1, length, 2), "float32"), **arguments)
     assert bool(calls) == takes_blocks

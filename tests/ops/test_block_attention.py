@@ -12,6 +12,7 @@ from keras import ops
 
 from relative_attention.ops import AttentionMask
 from relative_attention.ops import block_attention
+from relative_attention.ops.diagonal_attention import diagonal_attention
 
 B, N, H, H_V = 2, 3, 4, 5
 TABLES = ("key_table", "value_table")
@@ -88,9 +89,11 @@ def assert_is_reference(
     whole = None if whole is None else np.array(whole)
     context, d_operands = reference(x, d_context, whole, kept)
 
+    attend_with = [block_attention]
+
     def attend(*tensors):
         named = dict(zip(x, tensors))
-        return block_attention(
+        return attend_with[0](
             named["query"],
             named["key"],
             named["value"],
@@ -101,6 +104,28 @@ def assert_is_reference(
         )
 
     assert length == context.shape[2]
+    _assert_near(
+        gradients, attend, x, d_context, context, d_operands, tolerance
+    )
+    num_distances = max(
+        [x[name].shape[-2] for name in TABLES if name in x] + [1]
+    )
+    has_diagonals = length > 1 and num_distances > 1
+    if (
+        keras.backend.backend() == "tensorflow"
+        and has_diagonals
+        and not (kept is not None and arguments["block_length"])
+    ):
+        attend_with[0] = diagonal_attention
+        arguments["block_length"] = arguments.get("block_length") or length
+        _assert_near(
+            gradients, attend, x, d_context, context, d_operands, tolerance
+        )
+
+
+def _assert_near(
+    gradients, attend, x, d_context, context, d_operands, tolerance
+):
     np.testing.assert_allclose(
         attend(*map(ops.convert_to_tensor, x.values())),
         context,
@@ -207,8 +232,8 @@ def test_dropout_leaves_out_scores(rng, gradients, block_length, spans):
         make_operands(rng, 9, 1),
         kept=kept,
         block_length=block_length,
-        # Asked for the output and then once more for the gradients.
-        dropout=KeyDropout(kept, 2 * spans),
+        # Asked for the output and once more for the gradients; both ways.
+        dropout=KeyDropout(kept, 4 * spans),
     )
 
 
