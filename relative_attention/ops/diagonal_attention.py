@@ -84,7 +84,7 @@ def diagonal_attention(
     blocks = split_into_diagonal_blocks(
         length, block_length, min(num_relations // 2, length - 1), is_causal
     )
-    has_ahead = blocks[0].stretch is not None
+    has_ahead = blocks[0].stretch > 0
     rows = {}
     for name, table in given.items():
         rows[name], back = table_rows(table, length, is_causal, has_ahead)

@@ -19,9 +19,7 @@ that begins among the diagonals of a query or behind them, to `N` too; so from
 """
 
 import dataclasses
-import functools
 
-import numpy as np
 from keras import ops
 
 from relative_attention.ops.attention_block import Region
@@ -42,7 +40,7 @@ class DiagonalBlock:
             of queries and at least 1.
         is_causal: A boolean to indicate whether queries attend only to their
             own and earlier positions.
-        stretch: int. Length of a stretch of keys; `None` where no key is
+        stretch: int. Length of a stretch of keys; 0 where no key is
             farther ahead than `K`, or may be attended to.
     """
 
@@ -51,7 +49,7 @@ class DiagonalBlock:
     end: int
     max_relative_position: int
     is_causal: bool
-    stretch: int | None
+    stretch: int
 
     @property
     def length(self) -> int:
@@ -83,7 +81,7 @@ class DiagonalBlock:
             Pair of a tensor of the same shape, for `add_near`, and a tensor
             `(B, N, C, stretches)` for `add_ahead`; `None` without stretches.
         """
-        if self.stretch is None:
+        if not self.stretch:
             return by_distance, None
         batch_size, num_heads = ops.shape(by_distance)[:2]
         farthest = by_distance[:, :, :1]
@@ -128,7 +126,7 @@ class DiagonalBlock:
             have more.
         """
         near = diagonals(scores, *self._diagonals)
-        if self.stretch is None:
+        if not self.stretch:
             return [near]
         sums = self.sum_stretches(scores)
         ahead = ops.sum(sums * self._like(self._is_ahead, scores), axis=-1)
@@ -142,26 +140,27 @@ class DiagonalBlock:
         lowest = 1 - self.max_relative_position
         return self.start + lowest, self.start + highest
 
-    @functools.cached_property
-    def _first_ahead(self) -> np.ndarray:
+    @property
+    def _first_ahead(self) -> Tensor:
         """The stretch from which on keys are ahead of a query, `(C,)`."""
-        queries = np.arange(self.start, self.stop)
-        lowest = queries - self.max_relative_position + 1
-        return -(-lowest // self.stretch)
+        lowest = 1 - self.max_relative_position
+        keys = ops.arange(
+            self.start + lowest, self.stop + lowest, dtype="int32"
+        )
+        return -ops.floor_divide(-keys, self.stretch)
 
     @property
-    def _is_ahead(self) -> np.ndarray:
+    def _is_ahead(self) -> Tensor:
         """Which stretches are ahead, `(C, stretches)`."""
-        stretches = np.arange(self.end // self.stretch)
+        stretches = ops.arange(self.end // self.stretch, dtype="int32")
         return stretches >= self._first_ahead[:, None]
 
     @property
-    def _is_both(self) -> np.ndarray:
+    def _is_both(self) -> Tensor:
         """Which keys on diagonals are in such stretches, `(distances, C)`."""
         lowest, highest = self._diagonals
-        keys = np.arange(highest, lowest - 1, -1)[:, None] + np.arange(
-            self.length
-        )
+        first_keys = ops.arange(highest, lowest - 1, -1, dtype="int32")
+        keys = first_keys[:, None] + ops.arange(self.length, dtype="int32")
         return keys >= self.stretch * self._first_ahead
 
     def _in_stretches(self, scores: Tensor) -> Tensor:
@@ -171,9 +170,9 @@ class DiagonalBlock:
         )
 
     @staticmethod
-    def _like(mask: np.ndarray, tensor: Tensor) -> Tensor:
+    def _like(mask: Tensor, tensor: Tensor) -> Tensor:
         """Returns a constant of zeros and ones in the dtype of a tensor."""
-        return ops.cast(ops.convert_to_tensor(mask), tensor.dtype)
+        return ops.cast(mask, tensor.dtype)
 
 
 def split_into_diagonal_blocks(
@@ -193,7 +192,7 @@ def split_into_diagonal_blocks(
     """
     num_blocks = max(1, length // max(block_length, max_relative_position + 1))
     ends = [length * index // num_blocks for index in range(num_blocks + 1)]
-    stretch = None
+    stretch = 0
     if not is_causal and length > max_relative_position + 1:
         # A stretch must not be longer than what diagonals can correct.
         stretch = max(
