@@ -7,9 +7,9 @@ makes that tensor. Their times, by length, stand in the docstring of
 them.
 """
 
-import functools
-
 import keras
+
+from relative_attention.ops.onednn import computes_with_onednn
 
 IMPLEMENTATIONS = ("auto", "transpose", "blocks")
 
@@ -65,12 +65,4 @@ def uses_diagonals(length: int | None, max_relative_position: int) -> bool:
         return False
     if min(length - 1, max_relative_position) < 1:
         return False
-    return length <= _LONGEST_ON_DIAGONALS or _computes_with_onednn()
-
-
-@functools.cache
-def _computes_with_onednn() -> bool:
-    """Returns whether TensorFlow computes with oneDNN in this process."""
-    from tensorflow.python.util import _pywrap_util_port
-
-    return bool(_pywrap_util_port.IsMklEnabled())
+    return length <= _LONGEST_ON_DIAGONALS or computes_with_onednn()
