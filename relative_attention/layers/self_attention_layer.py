@@ -173,12 +173,10 @@ class SelfAttentionLayer(MultiHeadLayer):
         )
         return self._merge_heads(context), scores
 
-    def _project(
-        self, inputs: Tensor, as_one: bool = True
-    ) -> tuple[Tensor, Tensor, Tensor]:
+    def _project(self, inputs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Projects inputs to queries, scaled, keys and values."""
         query, key, value = project_to_heads(
-            inputs, [self.query_dense, self.key_dense, self.value_dense], as_one
+            inputs, [self.query_dense, self.key_dense, self.value_dense]
         )
         # 1 / sqrt(d_z): scaling the query scales both terms of eq. 5.
         return query * self.key_dim**-0.5, key, value

@@ -255,13 +255,9 @@ class TransformerDecoderBlock(TransformerBlock):
 
         def attend_source(x: Tensor) -> Tensor:
             # The beams of a sentence are so many queries of it.
-            outputs, _ = self.cross_attention.attend(
-                x,
-                cache["source"],
-                padding_mask=source_padding_mask,
-                few_queries=True,
+            return self.cross_attention.decode_step(
+                x, cache["source"], padding_mask=source_padding_mask
             )
-            return outputs
 
         return self._sublayers(inputs, attend_self, attend_source), cache
 

@@ -48,7 +48,7 @@ def can_project(model: Any, loss: Any, metrics: Iterable[Any]) -> bool:
             "call",
             "encode",
             "decode",
-            "_project",
+            "logits",
         )
         and _is_ours(type(transformer.output_embedding), "logits")
         and _is_ours(type(transformer.output_embedding), "matrix")
