@@ -8,6 +8,7 @@ from keras import ops
 from relative_attention.layers.token_embedding import TokenEmbedding
 from relative_attention.models.adapted_model import AdaptedModel
 from relative_attention.ops.masks import padding_mask
+from relative_attention.ops.static_shape import static_shape
 from relative_attention.tensor_type import Tensor
 
 
@@ -112,7 +113,6 @@ class DecodingSteps(AdaptedModel):
             longer.
         """
         # All `M` tokens are at one position: embedded as rows of length 1.
-        batch_size, num_beams = ops.shape(token_ids)
         hidden = self._embed(
             self.target_embedding,
             self.decoder_positions,
@@ -120,7 +120,7 @@ class DecodingSteps(AdaptedModel):
             start_position=position,
         )
         hidden = ops.reshape(
-            hidden, (batch_size, num_beams, self.config.hidden_dim)
+            hidden, (*static_shape(token_ids), self.config.hidden_dim)
         )
         blocks = []
         for block, block_cache in zip(self.decoder_blocks, cache["blocks"]):
