@@ -113,7 +113,11 @@ class FeedForward(keras.layers.Layer):
             for dense in (self.intermediate_dense, self.output_dense)
         )
         return feed_forward(
-            rows, (first[0], second[0]), (first[1], second[1]), factors
+            rows,
+            (first[0], second[0]),
+            (first[1], second[1]),
+            factors,
+            scale=1 / (1 - self.dropout_layer.rate),
         )
 
     def compute_output_shape(self, inputs_shape: Shape) -> Shape:

@@ -1,4 +1,4 @@
-"""The feed-forward layer with its gradient written out."""
+"""The feed-forward layer on TensorFlow, with its gradient written out."""
 
 from collections.abc import Callable
 
@@ -13,24 +13,28 @@ def feed_forward(
     kernels: tuple[Tensor, Tensor],
     biases: tuple[Tensor, Tensor],
     factors: Tensor | None = None,
+    scale: float = 1.0,
 ) -> Tensor:
     """Computes `(max(0, x W_1 + b_1) * factors) W_2 + b_2`.
 
     What is kept for the gradient is what the second product multiplies,
     alone: an element of it is above 0 where neither ReLU nor dropout has put
-    a 0, and there both have one slope. Automatic differentiation would keep
-    the outputs of the ReLU and the mask of dropout as well.
+    a 0, and there both together have the slope `scale`. Automatic
+    differentiation would keep the outputs of the ReLU and the mask of dropout
+    as well.
 
     Args:
         rows: float tensor `(R, D)`.
         kernels: pair of float tensors, `(D, F)` and `(F, D)`.
         biases: pair of float tensors, `(F,)` and `(D,)`.
-        factors: float tensor `(R, F)` of what dropout multiplies by, 0 or one
-            number above; or `None`.
+        factors: float tensor `(R, F)` of what dropout multiplies by, 0 or
+            `scale`; or `None` for no dropout.
+        scale: float above 0. Defaults to `1.0`.
 
     Returns:
         Float tensor `(R, D)`.
     """
+    import tensorflow as tf
 
     @custom_gradient
     def compute(
@@ -46,10 +50,12 @@ def feed_forward(
         outputs = ops.add(ops.matmul(hidden, second_kernel), second_bias)
 
         def gradient(upstream: Tensor) -> tuple[Tensor, ...]:
-            d_hidden = ops.matmul(upstream, ops.transpose(second_kernel))
-            d_hidden = ops.where(hidden > 0, d_hidden, ops.zeros_like(d_hidden))
-            if factors is not None:
-                d_hidden = d_hidden * factors
+            # Scaled where it is narrow.
+            scaled = upstream if factors is None else upstream * scale
+            d_hidden = tf.raw_ops.ReluGrad(
+                gradients=ops.matmul(scaled, ops.transpose(second_kernel)),
+                features=hidden,
+            )
             return (
                 ops.matmul(d_hidden, ops.transpose(first_kernel)),
                 ops.matmul(ops.transpose(rows), d_hidden),
