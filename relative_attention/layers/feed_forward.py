@@ -79,9 +79,9 @@ class FeedForward(keras.layers.Layer):
     def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
         # As a matrix: TensorFlow then computes product, bias and ReLU in one.
         rows = ops.reshape(inputs, (-1, inputs.shape[-1]))
-        if self._has_own_gradient():
+        if training and self._has_own_gradient():
             return ops.reshape(
-                self._with_own_gradient(rows, training), static_shape(inputs)
+                self._with_own_gradient(rows), static_shape(inputs)
             )
         intermediate = self.dropout_layer(
             self.intermediate_dense(rows), training=training
@@ -97,10 +97,10 @@ class FeedForward(keras.layers.Layer):
             dense.quantization_mode for dense in dense_layers
         )
 
-    def _with_own_gradient(self, rows: Tensor, training: bool | None) -> Tensor:
-        """Computes rows `(R, D)`."""
+    def _with_own_gradient(self, rows: Tensor) -> Tensor:
+        """Computes rows `(R, D)` in training."""
         factors = None
-        if training and self.dropout_layer.rate > 0:
+        if self.dropout_layer.rate > 0:
             factors = self.dropout_layer.draw_factors(
                 (*sizes(rows)[:1], self.intermediate_dim), rows.dtype
             )
