@@ -1,4 +1,4 @@
-"""Random bytes, as few passes over memory as there can be."""
+"""Random bytes, in few passes over memory."""
 
 from typing import Any
 
@@ -7,10 +7,6 @@ from keras import ops
 
 from relative_attention.ops.byte_view import byte_view
 from relative_attention.tensor_type import Tensor
-
-# A slice of a tensor is no copy in TensorFlow where it begins and ends at a
-# multiple of so many words.
-_ALIGNED = 16
 
 
 def random_bytes(size: int | Tensor, seed: Any) -> tuple[Tensor, Tensor]:
@@ -23,10 +19,10 @@ def random_bytes(size: int | Tensor, seed: Any) -> tuple[Tensor, Tensor]:
     Returns:
         Pair of an int32 scalar, and int8 `(size,)`.
     """
-    num_words = (size // (4 * _ALIGNED) + 1) * _ALIGNED
-    words = _random_words(num_words + _ALIGNED, seed)
-    # Read as bytes, a word of them for each of four.
-    levels = ops.reshape(byte_view(words[_ALIGNED:, None]), (-1,))
+    # What a seed draws is what it has drawn since the first runs were saved:
+    # a word, and the bytes of those that follow.
+    words = _random_words(size // 4 + 2, seed)
+    levels = ops.reshape(byte_view(words[1:, None]), (-1,))
     return words[0], levels[:size]
 
 
@@ -43,10 +39,13 @@ def _random_words(count: int | Tensor, seed: Any) -> Tensor:
     state = tf.math.floormod(
         tf.convert_to_tensor(seed.next()), tf.int32.max - 1
     )
-    return tf.random.stateless_uniform(
+    words = tf.random.stateless_uniform(
         (count,),
         tf.cast(state, "int32"),
         minval=None,
         maxval=None,
         dtype="int32",
     )
+    # The range begins at the least number, to which the word is added: its
+    # highest bit is the other. They differ for one word of 2^32, the greatest.
+    return tf.bitwise.bitwise_xor(words, -(2**31))

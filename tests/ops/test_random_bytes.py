@@ -43,3 +43,19 @@ def test_every_call_draws_anew_and_a_seed_draws_the_same():
     assert (first != second).mean() > 0.9
     again = ops.convert_to_numpy(random_bytes(1000, same)[1])
     np.testing.assert_array_equal(first, again)
+
+
+def test_they_are_those_of_keras_range_of_words():
+    """So that a run goes on from an older checkpoint as it would have."""
+    seed, same = (keras.random.SeedGenerator(7) for _ in range(2))
+    for size in (6, 4001):
+        word, levels = random_bytes(size, seed)
+        words = ops.convert_to_numpy(
+            keras.random.randint(
+                (size // 4 + 2,), -(2**31), 2**31 - 1, dtype="int32", seed=same
+            )
+        )
+        assert int(word) == words[0]
+        np.testing.assert_array_equal(
+            ops.convert_to_numpy(levels), words[1:].view("int8")[:size]
+        )
