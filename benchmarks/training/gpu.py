@@ -1,23 +1,26 @@
-"""How fast a GPU trains the paper's models, and what relative positions cost.
+r"""How fast a GPU trains the paper's models, and what relative positions cost.
 
 The base and the big model take the step that `relative-attention train` takes
 on JAX, with sinusoidal positions and with relative ones: time, memory, and the
-share of the device's peak. Python 3.11, JAX for the GPU, Keras, NumPy, PyYAML,
-SentencePiece, sacreBLEU and tabulate are all it needs, and no TensorFlow. On a
-machine that has none of them, from the root of a checkout:
+share of the device's peak.
 
-    pip install "jax[cuda12]" keras pyyaml sentencepiece sacrebleu tabulate
     KERAS_BACKEND=jax python -m benchmarks.training.gpu
 
-Sentences are made up, as long as those of text, and padded to a few lengths.
-Batches are on the device already, and nothing is read between two steps.
+It needs no TensorFlow, and the package need not be installed. All that is
+imported comes with
 
-Both models are on the device and take turns on the same batch, and a ratio is
-that of turns of the same round. Tokens are those of both sides, without
-padding; the same holds for the operations that count (`training_flops`).
-Memory is what the compiler planned for a step, with weights, optimizer and
-batch. The line "all" is an epoch, each shape as often as it comes. The program
-begins no shape after `--minutes`, as a pair of steps may compile for minutes.
+    pip install "jax[cuda12]" keras pyyaml sacrebleu safetensors sentencepiece \
+        tabulate
+
+Sentences are made up, as long as those of text, and padded to a few lengths.
+Batches lie on the device already, and nothing is read between two steps.
+
+The two models of a size are on the device together and take turns on the same
+batch; a ratio is that of turns of the same round. Tokens are those of both
+sides without padding, and so are the operations (`training_flops`). Memory is
+what the compiler planned for a step, with weights, optimizer and batch. "all"
+is an epoch, in which each shape comes as often as the corpus has it. The
+program begins no shape after `--minutes`; one may compile for minutes.
 """
 
 import argparse
@@ -146,7 +149,7 @@ def measure(options: argparse.Namespace) -> list[Row]:
             gc.collect()
         shapes.append(_all_shapes(shapes))
         for of_shape in shapes:
-            rows += _compared(of_shape, peak)
+            rows += _compared(of_shape, preset, peak)
     return rows
 
 
@@ -250,28 +253,26 @@ def _all_shapes(shapes: Sequence[Sequence[Row]]) -> list[Row]:
     return found
 
 
-def _compared(rows: Sequence[Row], peak: float | None) -> list[Row]:
+def _compared(
+    rows: Sequence[Row], sinusoidal: str, peak: float | None
+) -> list[Row]:
     """Adds what follows from the times of one shape.
 
     Args:
-        rows: A sequence of rows, that of sinusoidal positions first.
+        rows: A sequence of rows of a shape.
+        sinusoidal: A string, the model that is compared with.
         peak: 10^12 operations a second that the device can do, if known.
     """
-    for row in rows:
-        if "reason" in row:
-            continue
+    measured = {row["model"]: row for row in rows if "reason" not in row}
+    for name, row in measured.items():
         seconds = row["seconds"]
         row["tokens_per_second"] = [row["tokens"] / s for s in seconds]
         row["flops_per_second"] = row["flops"] / median(seconds)
         if peak:
             row["share"] = row["flops_per_second"] / (1e12 * peak)
-        base = rows[0]
-        if (
-            row is not base
-            and _RELATIVE.format(base["model"]) == row["model"]
-            and "seconds" in base
-        ):
-            row["over_sinusoidal"] = ratios(seconds, base["seconds"])
+        if name != sinusoidal and sinusoidal in measured:
+            base = measured[sinusoidal]["seconds"]
+            row["over_sinusoidal"] = ratios(seconds, base)
     return [*rows]
 
 
