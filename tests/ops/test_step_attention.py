@@ -7,7 +7,7 @@ from relative_attention.ops import step_attention
 
 
 @pytest.mark.parametrize("own", [True, False], ids=["own", "keras"])
-@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 @pytest.mark.parametrize("num_beams", [1, 2])
 def test_every_vector_meets_the_matrix_of_its_sentence_and_head(
     monkeypatch, rng, num_beams, dtype, own
@@ -33,7 +33,7 @@ def test_every_vector_meets_the_matrix_of_its_sentence_and_head(
 
 
 @pytest.mark.parametrize("own", [True, False], ids=["own", "keras"])
-@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 @pytest.mark.parametrize("num_keys", [1, 6])
 def test_scores_of_a_step_are_those_of_a_pass(
     monkeypatch, rng, num_keys, dtype, own
@@ -47,7 +47,7 @@ def test_scores_of_a_step_are_those_of_a_pass(
         assert scores.dtype == logits.dtype
         # Sums of six numbers, made in float32 at least.
         np.testing.assert_allclose(
-            ops.convert_to_numpy(ops.cast(scores, "float64")),
-            ops.convert_to_numpy(ops.cast(expected, "float64")),
+            ops.convert_to_numpy(scores).astype("float64"),
+            ops.convert_to_numpy(expected).astype("float64"),
             rtol=2.0**-7 if "16" in dtype else 1e-6,
         )
