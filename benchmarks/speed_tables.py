@@ -126,6 +126,7 @@ def training_table(result: Result) -> str:
 TABLES: dict[str, Callable[[Result], str]] = {
     "attention_speed": attention_table,
     "translation_speed": translation_table,
+    "translation_speed_avx2": translation_table,
     "output_length": output_length_table,
     "training_speed": training_table,
 }

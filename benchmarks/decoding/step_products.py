@@ -1,11 +1,11 @@
 """What the products of a decoding step gain by the way they are made.
 
 TensorFlow multiplies few rows by a large matrix slowly on CPUs. The logits of
-a decoding step therefore have the matrix on the left
-(`TokenEmbedding.logits`), and `step_logits` and `step_context` let each
-hypothesis of a sentence attend by itself. The program times them against the
-usual products, in turns, and prints by how much they are faster. From the root
-of a checkout, with the package installed:
+a decoding step are therefore products with a transposed copy of the matrix,
+made once a search (`TokenEmbedding.transposed_matrix`), and `step_product` lets
+each hypothesis of a sentence attend by itself; `step_scores` is its softmax.
+The program times them against the usual operations, in turns, and prints by how
+much they are faster. From the root of a checkout, with the package installed:
 
     python -m benchmarks.decoding.step_products
 """
@@ -74,38 +74,55 @@ def _measure_token_logits(options: argparse.Namespace) -> list[Row]:
     hidden_dim = options.num_heads * options.key_dim
     embedding = ra.TokenEmbedding(options.vocabulary_size, hidden_dim)
     embedding.build()
-    return [
-        _compare(
-            f"logits of {count:,} rows",
-            embedding.logits,
-            functools.partial(embedding.logits, few_rows=True),
-            [_random_tensor(count, hidden_dim)],
-            options,
+    matrix = embedding.transposed_matrix()
+    rows = []
+    for count in options.rows:
+        hidden = [_random_tensor(count, hidden_dim)]
+        of_a_step = functools.partial(
+            embedding.logits, transposed_matrix=matrix
         )
-        for count in options.rows
-    ]
+        title = f"logits of {count:,} rows"
+        rows.append(
+            _compare(title, embedding.logits, of_a_step, hidden, options)
+        )
+    return rows
 
 
 def _measure_attention(options: argparse.Namespace) -> list[Row]:
-    """Returns two rows for each number of keys: of equations 4 and 3."""
+    """Returns three rows for each number of keys: of equations 4, 2 and 3."""
     from relative_attention.ops.attention import attention_context
     from relative_attention.ops.attention import attention_logits
-    from relative_attention.ops.step_attention import step_context
-    from relative_attention.ops.step_attention import step_logits
+    from relative_attention.ops.attention import masked_softmax
+    from relative_attention.ops.step_attention import step_product
+    from relative_attention.ops.step_attention import step_scores
 
-    heads = (options.batch_size, options.num_heads)
+    step_logits = functools.partial(step_product, transpose=True)
+    sizes = (options.batch_size, options.num_heads, options.beams)
     rows = []
     for count in options.keys:
-        query = _random_tensor(*heads, options.beams, options.key_dim)
-        keys = _random_tensor(*heads, count, options.key_dim)
-        scores = _random_tensor(*heads, options.beams, count)
-        for name, usual, of_a_step, operands in (
-            ("logits", attention_logits, step_logits, [query, keys]),
-            ("context", attention_context, step_context, [scores, keys]),
+        query = _random_tensor(*sizes, options.key_dim)
+        keys = _random_tensor(*sizes[:2], count, options.key_dim)
+        scores = _random_tensor(*sizes, count)
+        # In a step the hypotheses stand before the heads.
+        for name, usual, of_a_step, x, *others in (
+            ("logits", attention_logits, step_logits, query, keys),
+            ("scores", masked_softmax, step_scores, scores),
+            ("context", attention_context, step_product, scores, keys),
         ):
+            operands = [x, *others]
             title = f"attention {name}, {count:,} keys"
-            rows.append(_compare(title, usual, of_a_step, operands, options))
+            swapped = [_swapped(x), *others]
+            rows.append(
+                _compare(title, usual, of_a_step, operands, options, swapped)
+            )
     return rows
+
+
+def _swapped(x: Tensor) -> Tensor:
+    """Returns a tensor with heads and hypotheses in each other's place."""
+    import tensorflow as tf
+
+    return tf.transpose(x, (0, 2, 1, 3))
 
 
 def _random_tensor(*shape: int) -> Tensor:
@@ -121,17 +138,25 @@ def _compare(
     of_a_step: Product,
     operands: Sequence[Tensor],
     options: argparse.Namespace,
+    operands_of_a_step: Sequence[Tensor] | None = None,
 ) -> Row:
-    """Times a product made both ways, of the same operands."""
+    """Times a product made both ways, of the same numbers."""
     import tensorflow as tf
 
-    def compile_call(product: Product) -> Callable[[], Tensor]:
+    def compile_call(
+        product: Product, operands: Sequence[Tensor]
+    ) -> Callable[[], Tensor]:
         return functools.partial(
             tf.function(product, autograph=False), *operands
         )
 
     times = paired_times(
-        {"usual": compile_call(usual), "of_a_step": compile_call(of_a_step)},
+        {
+            "usual": compile_call(usual, operands),
+            "of_a_step": compile_call(
+                of_a_step, operands_of_a_step or operands
+            ),
+        },
         options.rounds,
         options.seconds,
         f"{name}, ",

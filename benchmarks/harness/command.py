@@ -24,7 +24,10 @@ _OUTPUT = ROOT / "runs" / "benchmarks"
 
 
 def make_parser(
-    name: str, description: str | None, example: str
+    name: str,
+    description: str | None,
+    example: str,
+    result_name: str | None = None,
 ) -> argparse.ArgumentParser:
     """Returns a parser with the option `--output`.
 
@@ -33,6 +36,8 @@ def make_parser(
             `"training.feeding"`.
         description: The docstring of the module; its first line is shown.
         example: A string of arguments that can be given.
+        result_name: A string, what its result is stored as. Defaults to the
+            last part of `name`.
     """
     program = f"python -m benchmarks.{name}"
     parser = argparse.ArgumentParser(
@@ -44,7 +49,7 @@ def make_parser(
         "--output",
         metavar="FILE.json",
         type=pathlib.Path,
-        default=_OUTPUT / f"{name.rpartition('.')[2]}.json",
+        default=_OUTPUT / f"{result_name or name.rpartition('.')[2]}.json",
         help="where to store all figures (default: %(default)s)",
     )
     return parser

@@ -45,18 +45,34 @@ def write_corpus(
     with open(paths[0], "wb") as source, open(paths[1], "wb") as target:
         for start in range(0, num_pairs, _CHUNK_PAIRS):
             size = min(_CHUNK_PAIRS, num_pairs - start)
-            lengths = rng.lognormal(*_LENGTHS, size)
-            others = lengths * rng.lognormal(*_LENGTH_RATIOS, size)
+            lengths = draw_lengths(rng, size)
             for file, words, number in (
-                (source, lexicons[0], lengths),
-                (target, lexicons[1], others),
+                (source, lexicons[0], lengths[0]),
+                (target, lexicons[1], lengths[1]),
             ):
-                number = np.clip(number, 1, _LONGEST).astype(int)
                 drawn = np.searchsorted(cumulative, rng.random(number.sum()))
                 file.write(join_lines(words, drawn, number))
             show_progress(f"writing: {start + size:,} pairs")
     show_progress()
     return ra.ParallelCorpus(*paths)
+
+
+def draw_lengths(
+    rng: np.random.Generator, num_pairs: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Returns numbers of words of made-up sentence pairs.
+
+    Args:
+        rng: A `numpy.random.Generator`.
+        num_pairs: An integer.
+
+    Returns:
+        A pair of integer arrays `(num_pairs,)`, of sources and of targets.
+    """
+    source = rng.lognormal(*_LENGTHS, num_pairs)
+    target = source * rng.lognormal(*_LENGTH_RATIOS, num_pairs)
+    clipped = np.clip([source, target], 1, _LONGEST).astype(int)
+    return clipped[0], clipped[1]
 
 
 def make_lexicon(rng: np.random.Generator, num_words: int) -> np.ndarray:

@@ -86,14 +86,13 @@ def compile_model(
         vocabulary_size: An integer.
         dtype: A string, the dtype policy.
     """
-    import keras
-
     model = ra.Transformer.from_preset(
         preset, vocabulary_size=vocabulary_size, dtype=dtype
     )
     model.compile(
-        optimizer=keras.optimizers.Adam(
+        optimizer=ra.AveragingAdam(
             ra.TransformerSchedule(model.config.hidden_dim),
+            ema_momentum=None,
             beta_1=0.9,
             beta_2=0.98,
             epsilon=1e-9,

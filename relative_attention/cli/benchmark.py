@@ -87,7 +87,9 @@ def _run(options: argparse.Namespace) -> None:
         num_rounds=options.rounds,
         report=lambda line: print(line, file=sys.stderr, flush=True),
     )
-    peak = options.peak_tflops or _known_peak(origin["hardware"], options)
+    peak = options.peak_tflops or known_peak(
+        origin["hardware"], options.precision
+    )
     print(_table(rows, peak))
     print(
         f"\nTime over that of {options.presets[0]}; {options.precision}, "
@@ -128,9 +130,17 @@ def _table(rows: Sequence[Mapping[str, Any]], peak: float | None) -> str:
     )
 
 
-def _known_peak(hardware: str, options: argparse.Namespace) -> float | None:
-    """Returns the peak of a known device, `None` of an unknown one."""
-    if options.precision != "mixed_bfloat16":
+def known_peak(hardware: str, precision: str) -> float | None:
+    """Returns the peak of a known device, `None` of an unknown one.
+
+    Args:
+        hardware: A string with the device's name in it, as of `provenance`.
+        precision: A string, the dtype policy that is computed in.
+
+    Returns:
+        A float, 10^12 operations a second.
+    """
+    if precision != "mixed_bfloat16":
         return None
     return next(
         (peak for name, peak in _PEAK_TFLOPS.items() if name in hardware), None

@@ -38,6 +38,16 @@ def add_decoding_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_dtype_option(parser: argparse.ArgumentParser) -> None:
+    """Adds the precision in which a command computes."""
+    parser.add_argument(
+        "--dtype",
+        choices=("float32", "bfloat16"),
+        help="what weights are held and multiplied as (default: float32); "
+        "bfloat16 is for processors that multiply it",
+    )
+
+
 def translator_of(
     options: argparse.Namespace, more_names: Sequence[str] = ()
 ) -> "Translator":
@@ -45,8 +55,8 @@ def translator_of(
 
     Args:
         options: `argparse.Namespace`. The options of the command line.
-        more_names: list of strings. Options of this command alone that a
-            `Translator` takes.
+        more_names: list of strings. Options of this command alone that
+            `load_translator` takes.
     """
     from relative_attention.saving import load_translator
 

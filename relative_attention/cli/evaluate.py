@@ -10,6 +10,7 @@ from relative_attention.cli.command import Subparsers
 from relative_attention.cli.command import add_command
 from relative_attention.cli.command import add_models
 from relative_attention.cli.decoding_options import add_decoding_options
+from relative_attention.cli.decoding_options import add_dtype_option
 from relative_attention.cli.decoding_options import translator_of
 from relative_attention.cli.output_file import check_output
 from relative_attention.cli.progress import report_cut
@@ -83,6 +84,7 @@ def add_parser(subparsers: Subparsers) -> None:
         help="of the bootstrap (default: 1000)",
     )
     add_decoding_options(parser)
+    add_dtype_option(parser)
 
 
 def _add_tokenizer(parser: argparse.ArgumentParser) -> None:
@@ -116,7 +118,9 @@ def _run(options: argparse.Namespace) -> None:
         "lowercase": options.lowercase,
         "tokenize": _tokenizer(options),
     }
-    translations = _translations(translator_of(options), sources)
+    translations = _translations(
+        translator_of(options, more_names=("dtype",)), sources
+    )
     hypotheses = [translation.text for translation in translations]
     if options.hypotheses:
         with atomic_file(options.hypotheses, "w") as file:
@@ -250,7 +254,8 @@ def _other(path: str, options: argparse.Namespace) -> "Translator | list[str]":
 
     if find_file_or_model(path).is_dir():
         return translator_of(
-            argparse.Namespace(**{**vars(options), "models": [path]})
+            argparse.Namespace(**{**vars(options), "models": [path]}),
+            more_names=("dtype",),
         )
     ParallelCorpus(path, options.reference).check()
     return list(read_lines(path))

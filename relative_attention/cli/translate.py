@@ -16,6 +16,7 @@ from relative_attention.cli.command import Subparsers
 from relative_attention.cli.command import add_command
 from relative_attention.cli.command import add_models
 from relative_attention.cli.decoding_options import add_decoding_options
+from relative_attention.cli.decoding_options import add_dtype_option
 from relative_attention.cli.decoding_options import check_nbest
 from relative_attention.cli.decoding_options import translator_of
 from relative_attention.cli.output_file import check_output
@@ -34,7 +35,10 @@ if TYPE_CHECKING:
     from relative_attention.runs.translate_text import LineOutput
 
 # What of the options decides over what is written, beside the translator.
-_WRITTEN = ("shard", "nbest", "sample", "temperature", "top_k", "top_p", "seed")
+_WRITTEN = (
+    *("dtype", "shard", "nbest"),
+    *("sample", "temperature", "top_k", "top_p", "seed"),
+)
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -80,6 +84,7 @@ def add_parser(subparsers: Subparsers) -> None:
         "many lines; an empty one leaves its translation free",
     )
     add_decoding_options(parser)
+    add_dtype_option(parser)
     parser.add_argument(
         "--batch-tokens",
         type=int,
@@ -122,7 +127,7 @@ def _run(options: argparse.Namespace) -> None:
     _check_prefixes(options, is_typed)
     drawing = _sampling_arguments(options)
     lines = _lines(options)
-    translator = translator_of(options, more_names=("batch_tokens",))
+    translator = translator_of(options, more_names=("batch_tokens", "dtype"))
     if options.nbest is not None:
         check_nbest(
             options.nbest, None if options.sample else translator.num_beams

@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import pathlib
 from collections.abc import Iterable
 from collections.abc import Iterator
 from typing import TypeVar
@@ -37,9 +38,15 @@ class ParallelCorpus:
             int. Number of pairs.
 
         Raises:
-            InputError: if a file is missing, damaged or not UTF-8, if their
-                numbers of lines differ, or if there is no line.
+            InputError: if a file is missing, a pipe, damaged or not UTF-8, if
+                their numbers of lines differ, or if there is no line.
         """
+        for path in (self.source, self.target):
+            if pathlib.Path(path).is_fifo():
+                raise InputError(
+                    f"{path} is a pipe, which can be read but once. Give a "
+                    "file, plain or .gz."
+                )
         counts = [count_lines(path) for path in (self.source, self.target)]
         if counts[0] != counts[1]:
             raise InputError(

@@ -24,6 +24,7 @@ from relative_attention.decoding.continuations import take_beams
 from relative_attention.decoding.length_penalty import length_penalty
 from relative_attention.decoding.start_and_end import END_ID
 from relative_attention.decoding.step_model import StepModel
+from relative_attention.decoding.step_model import prepared
 from relative_attention.decoding.while_loop import fixed_while_loop
 from relative_attention.decoding.while_loop import while_loop
 from relative_attention.tensor_type import Tensor
@@ -89,7 +90,7 @@ def beam_search_loop(
     """
     constraints = Constraints(inputs.constraints)
     plan = BeamPlan(
-        model=model,
+        model=prepared(model),
         constraints=constraints,
         alpha=inputs.length_penalty,
         penalty_at_limit=length_penalty(

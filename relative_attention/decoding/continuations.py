@@ -49,14 +49,7 @@ def best_continuations(
     # those need no normalised copy of all the logits.
     per_beam = min(num_continuations, vocabulary_size)
     best_logits, token_ids, largest = top_k(allowed, per_beam)
-    # What is not allowed stays in the sum: the log-probabilities are those of
-    # the model, which knows no constraint.
-    if allowed is not logits:
-        largest = ops.max(logits, axis=-1, keepdims=True)
-    # log Z, with the largest logit taken out so that no exp overflows.
-    normalizer = largest + ops.log(
-        ops.sum(ops.exp(logits - largest), axis=-1, keepdims=True)
-    )
+    normalizer = _log_sum_of_exp(logits, allowed, token_ids, largest)
     totals = beam_log_probs[..., None] + best_logits - normalizer
     log_probs, indices = ops.top_k(
         ops.reshape(totals, (-1, num_beams * per_beam)), num_continuations
@@ -71,6 +64,30 @@ def best_continuations(
             ops.all(ops.isfinite(normalizer), axis=(1, 2))
         ),
     )
+
+
+def _log_sum_of_exp(
+    logits: Tensor, allowed: Tensor, best_token_ids: Tensor, largest: Tensor
+) -> Tensor:
+    """Computes `log Z`, `(A, M, 1)`.
+
+    Args:
+        logits: float tensor `(A, M, V)`.
+        allowed: see `best_continuations`.
+        best_token_ids: int tensor `(A, M, C)`, the best allowed ones first.
+        largest: float tensor `(A, M, 1)`, the logit of the first of them.
+    """
+    if allowed is not logits:
+        # What is not allowed stays in the sum: the log-probabilities are those
+        # of the model, which knows no constraint.
+        return ops.logsumexp(logits, axis=-1, keepdims=True)
+    # From the probability of the best token, exp(logit) / Z, which is at least
+    # `1 / V`: a softmax passes over the vocabulary half as often as a sum of
+    # exponentials.
+    probability = ops.take_along_axis(
+        ops.softmax(logits), best_token_ids[..., :1], axis=-1
+    )
+    return largest - ops.log(probability)
 
 
 def take_beams(values: Tensor, beams: Tensor) -> Tensor:

@@ -7,6 +7,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from relative_attention.decoding.step_model import StepModel
 from relative_attention.models import Transformer
 from relative_attention.models import TransformerConfig
 from relative_attention.ops.precision import widened
@@ -135,12 +136,49 @@ class Ensemble:
             Pair of the logarithms of the mean probabilities `(B, M, V)`, or
             of a single model its logits, and the cache, one position longer.
         """
-        steps = [
-            model.decode_step(token_ids, of_model, position, ancestors)
-            for model, of_model in zip(self.models, cache)
-        ]
-        logits, caches = zip(*steps)
-        return mean_logits(logits), list(caches)
+        return _step_of_all(self.models, token_ids, cache, position, ancestors)
+
+    def prepare_steps(self) -> "PreparedEnsemble":
+        """Returns the ensemble of what `Transformer.prepare_steps` returns."""
+        return PreparedEnsemble(self)
+
+
+class PreparedEnsemble:
+    """An ensemble whose weights are laid out for the steps of one search.
+
+    Args:
+        ensemble: `Ensemble`.
+    """
+
+    def __init__(self, ensemble: Ensemble) -> None:
+        self.start_cache = ensemble.start_cache
+        self.merge_cache = ensemble.merge_cache
+        self._models = [model.prepare_steps() for model in ensemble.models]
+
+    def decode_step(
+        self,
+        token_ids: Tensor,
+        cache: list[dict[str, Any]],
+        position: int | Tensor,
+        ancestors: Tensor | None = None,
+    ) -> tuple[Tensor, list[dict[str, Any]]]:
+        """Computes what `Ensemble.decode_step` does."""
+        return _step_of_all(self._models, token_ids, cache, position, ancestors)
+
+
+def _step_of_all(
+    models: Sequence[StepModel],
+    token_ids: Tensor,
+    cache: list[dict[str, Any]],
+    position: int | Tensor,
+    ancestors: Tensor | None,
+) -> tuple[Tensor, list[dict[str, Any]]]:
+    steps = [
+        model.decode_step(token_ids, of_model, position, ancestors)
+        for model, of_model in zip(models, cache)
+    ]
+    logits, caches = zip(*steps)
+    return mean_logits(logits), list(caches)
 
 
 def mean_logits(logits: Sequence[Tensor]) -> Tensor:

@@ -18,6 +18,7 @@ from relative_attention.decoding.gumbel_noise import gumbel_noise
 from relative_attention.decoding.start_and_end import END_ID
 from relative_attention.decoding.start_and_end import first_inputs
 from relative_attention.decoding.step_model import StepModel
+from relative_attention.decoding.step_model import prepared
 from relative_attention.decoding.while_loop import while_loop
 from relative_attention.tensor_type import Tensor
 
@@ -96,7 +97,7 @@ def sample_loop(
     constraints = Constraints(inputs.constraints)
     shape = (ops.shape(inputs.keys)[0], num_results)
     plan = SamplePlan(
-        model=model,
+        model=prepared(model),
         constraints=constraints,
         # So that the number of results is known when the graph is made.
         keys=ops.reshape(inputs.keys, (*shape, 2)),

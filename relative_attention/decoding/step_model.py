@@ -11,7 +11,8 @@ class StepModel(Protocol):
 
     `Transformer` and `Ensemble` are such; `beam_search` and `sample` take any
     other. A model may have more, which is used where it is there: `config`, to
-    hold ids against the vocabulary, and `start_token_id`.
+    hold ids against the vocabulary, `start_token_id`, and `prepare_steps`,
+    which returns a `StepModel` of the same numbers for the steps of a search.
 
     A cache is a structure of nested dicts, lists and tuples of tensors; the
     first axis of each tensor is that of the sentences.
@@ -41,3 +42,13 @@ class StepModel(Protocol):
 
     def merge_cache(self, cache: Any) -> Any:
         """Returns the cache with its recent positions joined to the others."""
+
+
+def prepared(model: StepModel) -> StepModel:
+    """Returns the model for the steps of one search, prepared if it can be.
+
+    Args:
+        model: `StepModel`.
+    """
+    prepare_steps = getattr(model, "prepare_steps", None)
+    return model if prepare_steps is None else prepare_steps()

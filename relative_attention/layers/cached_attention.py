@@ -10,11 +10,10 @@ from keras import ops
 
 from relative_attention.layers.fixed_key_value_cache import FixedKeyValueCache
 from relative_attention.layers.key_value_cache import KeyValueCache
-from relative_attention.ops.attention import masked_softmax
 from relative_attention.ops.last_relations import last_relation_context
 from relative_attention.ops.last_relations import last_relation_logits
-from relative_attention.ops.step_attention import step_context
-from relative_attention.ops.step_attention import step_logits
+from relative_attention.ops.step_attention import step_product
+from relative_attention.ops.step_attention import step_scores
 from relative_attention.tensor_type import Tensor
 
 
@@ -29,7 +28,7 @@ def cached_attention(
     """Computes the context vectors of one position of every beam.
 
     Args:
-        query: float tensor `(B, N, M, H)`, scaled: the query at `position`
+        query: float tensor `(B, M, N, H)`, scaled: the query at `position`
             of each of the `M` beams of a sentence.
         cache: `KeyValueCache` or `FixedKeyValueCache`, `position` included.
         position: int scalar, absolute, 0 first.
@@ -43,16 +42,16 @@ def cached_attention(
             the relation table of the values, or `None`.
 
     Returns:
-        Float tensor `(B, N, M, H_v)`.
+        Float tensor `(B, M, N, H_v)`.
     """
-    num_beams = query.shape[2]
+    num_beams = query.shape[1]
     # `P` of a cache that has room for later positions, else `None`.
     num_fixed = None
     num_positions = position + 1
     if isinstance(cache, FixedKeyValueCache):
         num_positions = num_fixed = cache.key.shape[2] // num_beams
     # Eq. 5, the first term: x_i W^Q (x_j W^K)^T.
-    logits = _content_logits(query, cache)  # (B, N, M, (position + 1) * M)
+    logits = _content_logits(query, cache)  # (B, M, N, (position + 1) * M)
     # With K = 0 the second term, x_i W^Q (a_ij^K)^T, is the same for all j,
     # and softmax ignores what is added to all logits alike.
     if key_embeddings is not None and _max_distance(key_embeddings):
@@ -65,7 +64,7 @@ def cached_attention(
     mask = _history_mask(ancestors, num_beams, num_positions)
     if num_fixed is not None:
         mask = _without_later(mask, num_beams, num_fixed, position)
-    scores = masked_softmax(logits, mask)
+    scores = step_scores(logits, mask)
     # Eq. 3, the first term: sum_j alpha_ij x_j W^V.
     context = _content_context(scores, cache)
     if value_embeddings is None:
@@ -87,11 +86,11 @@ def _content_logits(
 ) -> Tensor:
     """Computes the logits of all columns of the cache."""
     if isinstance(cache, FixedKeyValueCache):
-        return step_logits(query, cache.key)
+        return step_product(query, cache.key, transpose=True)
     return ops.concatenate(
         [
-            step_logits(query, cache.key),
-            step_logits(query, cache.recent_key),
+            step_product(query, cache.key, transpose=True),
+            step_product(query, cache.recent_key, transpose=True),
         ],
         axis=-1,
     )
@@ -102,10 +101,10 @@ def _content_context(
 ) -> Tensor:
     """Computes the context vectors of all columns of the cache."""
     if isinstance(cache, FixedKeyValueCache):
-        return step_context(scores, cache.value)
+        return step_product(scores, cache.value)
     num_merged = ops.shape(cache.key)[2]
-    context = step_context(scores[..., :num_merged], cache.value)
-    return context + step_context(scores[..., num_merged:], cache.recent_value)
+    context = step_product(scores[..., :num_merged], cache.value)
+    return context + step_product(scores[..., num_merged:], cache.recent_value)
 
 
 def _max_distance(embeddings: Tensor) -> int:
@@ -122,20 +121,20 @@ def _past_relations(embeddings: Tensor, dtype: str) -> tuple[Tensor, Tensor]:
     `cached_attention` for why neither softmax nor context changes.
 
     Returns:
-        Pair of the row of distance `-K`, `(1, H)`, and of the rows of
-        distances `1 - K` to `0` less that one, `(K, H)`; with an axis `N`
-        before these when heads do not share a table.
+        Pair of the row of distance `-K`, `(H,)`, and of the rows of distances
+        `1 - K` to `0` less that one, `(K, H)`; with an axis `N` before these
+        when heads do not share a table.
     """
     rows = ops.cast(embeddings, dtype)
     rows = rows[..., : _max_distance(embeddings) + 1, :]
     farthest = rows[..., :1, :]
-    return farthest, rows[..., 1:, :] - farthest
+    return farthest[..., 0, :], rows[..., 1:, :] - farthest
 
 
 def _sum_over_beams(
     scores: Tensor, num_beams: int, num_positions: int | Tensor
 ) -> Tensor:
-    """Sums scores by position: `(B, N, M, num_positions)`.
+    """Sums scores by position: `(B, M, N, num_positions)`.
 
     Of the `M` columns of a position, a history has one; the others are zero.
     """
@@ -160,7 +159,7 @@ def _history_mask(
         beam 1   0 1   0 1   0 1
 
     Returns:
-        Bool tensor `(B or 1, 1, M, num_positions * M)`, or `None` with one
+        Bool tensor `(B or 1, M, 1, num_positions * M)`, or `None` with one
         beam, to which every column belongs.
     """
     if num_beams == 1:
@@ -172,7 +171,7 @@ def _history_mask(
         )
     is_ancestor = ops.equal(ancestors[..., None], beams)
     batch_size = ops.shape(is_ancestor)[0]
-    return ops.reshape(is_ancestor, (batch_size, 1, num_beams, -1))
+    return ops.reshape(is_ancestor, (batch_size, num_beams, 1, -1))
 
 
 def _without_later(
@@ -184,13 +183,13 @@ def _without_later(
     """Takes the columns out of a mask that nothing was written to yet.
 
     Args:
-        mask: bool tensor `(B or 1, 1, M, num_positions * M)`, or `None`.
+        mask: bool tensor `(B or 1, M, 1, num_positions * M)`, or `None`.
         num_beams: int `M`.
         num_positions: int.
         position: int scalar, the last that was written.
 
     Returns:
-        Bool tensor, that can be broadcast to `(B, 1, M, num_positions * M)`.
+        Bool tensor, that can be broadcast to `(B, M, 1, num_positions * M)`.
     """
     is_written = ops.arange(num_positions, dtype="int32") <= position
     is_written = ops.repeat(is_written, num_beams)[None, None, None]

@@ -1,6 +1,5 @@
 """Attention from the decoder to the encoder."""
 
-from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -17,8 +16,8 @@ from relative_attention.ops.attention import masked_softmax
 from relative_attention.ops.given_mask import check_padding_mask
 from relative_attention.ops.given_mask import given_mask
 from relative_attention.ops.given_mask import same_size
-from relative_attention.ops.step_attention import step_context
-from relative_attention.ops.step_attention import step_logits
+from relative_attention.ops.step_attention import step_product
+from relative_attention.ops.step_attention import step_scores
 from relative_attention.tensor_type import Tensor
 
 
@@ -113,7 +112,6 @@ class CrossAttention(MultiHeadLayer):
         inputs: Tensor,
         source: dict[str, Tensor],
         padding_mask: Tensor | None = None,
-        few_queries: bool = False,
         training: bool | None = None,
     ) -> tuple[Tensor, Tensor]:
         """Attends to the keys and values that `project_source` returned.
@@ -122,33 +120,44 @@ class CrossAttention(MultiHeadLayer):
             inputs: float tensor `(B, T, D)`, the target side.
             source: what `project_source` returned.
             padding_mask: bool tensor `(B, S)`. `True` = real token.
-            few_queries: A boolean to indicate whether the queries are the
-                beams of a decoding step, which other products compute faster;
-                the numbers are the same. Defaults to `False`.
             training: bool. Whether dropout is active.
 
         Returns:
             Pair of outputs `(B, T, D)` and scores `(B, N, T, S)`.
         """
         (query,) = project_to_heads(inputs, [self.query_dense])
-        # The same numbers by other products: see `ops/step_attention.py`.
-        find_logits: Callable[..., Tensor] = attention_logits
-        find_context: Callable[..., Tensor] = attention_context
-        if few_queries:
-            find_logits, find_context = step_logits, step_context
         # Vaswani et al., eq. 1: softmax(Q K^T / sqrt(d_k)) V
-        logits = find_logits(query * self.key_dim**-0.5, source["key"])
-        mask = None
-        if padding_mask is not None:
-            # (B, 1, 1, S): the same for every head and query.
-            mask = given_mask("padding_mask", padding_mask)[:, None, None, :]
-        scores = masked_softmax(logits, mask)  # (B, N, T, S)
+        logits = attention_logits(query * self.key_dim**-0.5, source["key"])
+        scores = masked_softmax(logits, _key_mask(padding_mask))  # (B, N, T, S)
         # As in tensor2tensor, scores are dropped, and those that are
         # returned are whole.
-        context = find_context(
+        context = attention_context(
             self.dropout_layer(scores, training=training), source["value"]
         )
         return self._merge_heads(context), scores
+
+    def decode_step(
+        self,
+        inputs: Tensor,
+        source: dict[str, Tensor],
+        padding_mask: Tensor | None = None,
+    ) -> Tensor:
+        """Attends as `attend` does, from one position of every beam.
+
+        Args:
+            inputs: float tensor `(B, M, D)`, a token of each of `M` beams a
+                sentence.
+            source: what `project_source` returned.
+            padding_mask: bool tensor `(B, S)`. `True` = real token.
+
+        Returns:
+            Float tensor `(B, M, D)`.
+        """
+        # The same equations by other kernels: see `ops/step_attention.py`.
+        query = self.query_dense(inputs) * self.key_dim**-0.5
+        logits = step_product(query, source["key"], transpose=True)
+        scores = step_scores(logits, _key_mask(padding_mask))  # (B, M, N, S)
+        return self.output_dense(step_product(scores, source["value"]))
 
     def _check_source(
         self,
@@ -194,3 +203,10 @@ class CrossAttention(MultiHeadLayer):
             [(b, self.num_heads, t, encoder_outputs.shape[1])],
             return_attention_scores,
         )
+
+
+def _key_mask(padding_mask: Tensor | None) -> Tensor | None:
+    """Returns the mask `(B, 1, 1, S)`, the same for every head and query."""
+    if padding_mask is None:
+        return None
+    return given_mask("padding_mask", padding_mask)[:, None, None, :]

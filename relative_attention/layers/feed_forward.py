@@ -11,6 +11,8 @@ from relative_attention.layers.argument_types import Shape
 from relative_attention.layers.dropout import Dropout
 from relative_attention.layers.width_spec import known_width
 from relative_attention.layers.width_spec import width_spec
+from relative_attention.ops.feed_forward import feed_forward
+from relative_attention.ops.static_shape import sizes
 from relative_attention.ops.static_shape import static_shape
 from relative_attention.tensor_type import Tensor
 
@@ -77,11 +79,45 @@ class FeedForward(keras.layers.Layer):
     def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
         # As a matrix: TensorFlow then computes product, bias and ReLU in one.
         rows = ops.reshape(inputs, (-1, inputs.shape[-1]))
+        if training and self._has_own_gradient():
+            return ops.reshape(
+                self._with_own_gradient(rows), static_shape(inputs)
+            )
         intermediate = self.dropout_layer(
             self.intermediate_dense(rows), training=training
         )
         return ops.reshape(
             self.output_dense(intermediate), static_shape(inputs)
+        )
+
+    def _has_own_gradient(self) -> bool:
+        """Tells whether `ops/feed_forward.py` computes the layer."""
+        dense_layers = (self.intermediate_dense, self.output_dense)
+        return keras.backend.backend() == "tensorflow" and not any(
+            dense.quantization_mode for dense in dense_layers
+        )
+
+    def _with_own_gradient(self, rows: Tensor) -> Tensor:
+        """Computes rows `(R, D)` in training."""
+        factors = None
+        if self.dropout_layer.rate > 0:
+            factors = self.dropout_layer.draw_factors(
+                (*sizes(rows)[:1], self.intermediate_dim), rows.dtype
+            )
+        # Tensors: what has a gradient of its own takes no variables.
+        first, second = (
+            [
+                ops.cast(dense.kernel, rows.dtype),
+                ops.cast(dense.bias, rows.dtype),
+            ]
+            for dense in (self.intermediate_dense, self.output_dense)
+        )
+        return feed_forward(
+            rows,
+            (first[0], second[0]),
+            (first[1], second[1]),
+            factors,
+            scale=1 / (1 - self.dropout_layer.rate),
         )
 
     def compute_output_shape(self, inputs_shape: Shape) -> Shape:

@@ -97,9 +97,7 @@ class HeadProjection(keras.layers.EinsumDense):
 
 
 def project_to_heads(
-    inputs: Tensor,
-    projections: Sequence[HeadProjection],
-    as_one: bool = True,
+    inputs: Tensor, projections: Sequence[HeadProjection]
 ) -> list[Tensor]:
     """Projects `inputs` by several `HeadProjection`s in one matrix product.
 
@@ -111,14 +109,12 @@ def project_to_heads(
         projections: built `HeadProjection`s with kernels `(D, N, H)`, the
             same `N` in all. Where `H` differs, or a kernel is int8, each is
             computed on its own.
-        as_one: A boolean to indicate whether it is to be one product.
-            Defaults to `True`.
 
     Returns:
         List of float tensors `(B, N, T, H)`, one for each projection.
     """
     is_quantized = any(p.quantization_mode is not None for p in projections)
-    if not as_one or len(projections) == 1 or is_quantized:
+    if len(projections) == 1 or is_quantized:
         return _project_apart(inputs, projections)
     batch_size, length, hidden_dim = static_shape(inputs)
     kernels = [ops.cast(p.kernel, inputs.dtype) for p in projections]

@@ -9,6 +9,7 @@ from relative_attention.argument_checks import checked_int
 from relative_attention.layers.argument_types import Shape
 from relative_attention.layers.width_spec import known_width
 from relative_attention.layers.width_spec import width_spec
+from relative_attention.ops.static_shape import sizes
 from relative_attention.tensor_type import Tensor
 
 
@@ -52,7 +53,7 @@ class LearnedPositions(keras.layers.Layer):
         )
 
     def call(self, inputs: Tensor, start_position: int | Tensor = 0) -> Tensor:
-        length = ops.shape(inputs)[1]
+        length = sizes(inputs)[1]
         positions = ops.arange(length, dtype="int32") + start_position
         positions = ops.minimum(positions, self.max_length - 1)
         rows = ops.take(self.embeddings, positions, axis=0)

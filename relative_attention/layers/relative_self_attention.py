@@ -364,11 +364,14 @@ class RelativeSelfAttention(SelfAttentionLayer):
             Pair of outputs `(B, M, D)` and the cache, one position longer.
         """
         # A beam's token stands where a sentence's tokens do in a pass, so
-        # the projections serve both. Of so few rows three products are
-        # faster than one.
-        query, key, value = self._project(inputs, as_one=False)
-        # First of all the new position: a token attends to itself too.
-        cache = cache.extended(key, value)
+        # the projections serve both: queries `(B, M, N, H)`, and a column of
+        # the cache for each beam.
+        query = self.query_dense(inputs) * self.key_dim**-0.5
+        cache = cache.extended(
+            ops.swapaxes(self.key_dense(inputs), 1, 2),
+            ops.swapaxes(self.value_dense(inputs), 1, 2),
+        )
+        # The new position is in it: a token attends to itself too.
         context = cached_attention(
             query,
             cache,
@@ -377,7 +380,7 @@ class RelativeSelfAttention(SelfAttentionLayer):
             self.key_relation_embeddings,
             self.value_relation_embeddings,
         )
-        return self._merge_heads(context), cache
+        return self.output_dense(context), cache
 
     def get_config(self) -> dict[str, Any]:
         return {

@@ -4,7 +4,6 @@ from typing import Any
 
 import keras
 from keras import initializers
-from keras import ops
 
 from relative_attention.argument_checks import checked_bool
 from relative_attention.layers.argument_types import ConstraintLike
@@ -22,6 +21,7 @@ from relative_attention.ops.given_mask import check_mask
 from relative_attention.ops.given_mask import check_padding_mask
 from relative_attention.ops.given_mask import given_mask
 from relative_attention.ops.given_mask import same_size
+from relative_attention.ops.static_shape import sizes
 from relative_attention.tensor_type import Tensor
 
 
@@ -114,7 +114,7 @@ class SelfAttentionLayer(MultiHeadLayer):
         padding_mask = mask if mask is not None else inputs_mask
         outputs, scores = self._self_attention(
             inputs,
-            self._edges(ops.shape(inputs)[1]),
+            self._edges(sizes(inputs)[1]),
             mask=self._merge_masks(
                 inputs, attention_mask, padding_mask, use_causal_mask
             ),
@@ -173,12 +173,10 @@ class SelfAttentionLayer(MultiHeadLayer):
         )
         return self._merge_heads(context), scores
 
-    def _project(
-        self, inputs: Tensor, as_one: bool = True
-    ) -> tuple[Tensor, Tensor, Tensor]:
+    def _project(self, inputs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Projects inputs to queries, scaled, keys and values."""
         query, key, value = project_to_heads(
-            inputs, [self.query_dense, self.key_dense, self.value_dense], as_one
+            inputs, [self.query_dense, self.key_dense, self.value_dense]
         )
         # 1 / sqrt(d_z): scaling the query scales both terms of eq. 5.
         return query * self.key_dim**-0.5, key, value
@@ -198,7 +196,7 @@ class SelfAttentionLayer(MultiHeadLayer):
         elif padding_mask is None and not use_causal_mask:
             return None
         return AttentionMask(
-            ops.shape(inputs)[1], padding_mask, attention_mask, use_causal_mask
+            sizes(inputs)[1], padding_mask, attention_mask, use_causal_mask
         )
 
     def _check_masks(

@@ -8,6 +8,7 @@ from keras import ops
 
 from relative_attention.argument_checks import checked_positive
 from relative_attention.layers.argument_types import Shape
+from relative_attention.ops.static_shape import sizes
 from relative_attention.tensor_type import Tensor
 
 
@@ -45,7 +46,7 @@ class SinusoidalPositions(keras.layers.Layer):
         self.input_spec = keras.layers.InputSpec(ndim=3)
 
     def call(self, inputs: Tensor, start_position: int | Tensor = 0) -> Tensor:
-        _, length, hidden_dim = ops.shape(inputs)
+        _, length, hidden_dim = sizes(inputs)
         positions = ops.arange(length, dtype="int32") + start_position
         encodings = self.encode(positions, hidden_dim)
         return inputs + ops.cast(encodings, inputs.dtype)

@@ -175,28 +175,38 @@ class TokenEmbedding(keras.layers.Embedding):
             self.compute_output_shape(inputs.shape), dtype=self.compute_dtype
         )
 
-    def logits(self, hidden: Tensor, few_rows: bool = False) -> Tensor:
+    def transposed_matrix(self) -> Tensor:
+        """Returns a copy of `matrix` for the products of a decoding step.
+
+        Of few rows TensorFlow multiplies by it several times as fast as by
+        the matrix itself on a CPU, and making it costs no more than one to
+        four such products (`benchmarks/decoding/step_products.py`).
+
+        Returns:
+            Float tensor `(D, V)` of the layer's compute dtype.
+        """
+        return ops.transpose(ops.cast(self.matrix(), self.compute_dtype))
+
+    def logits(
+        self, hidden: Tensor, transposed_matrix: Tensor | None = None
+    ) -> Tensor:
         """Computes the products with all rows of the matrix.
 
         Args:
             hidden: float tensor `(..., D)`.
-            few_rows: A boolean to indicate whether these are some hundred rows
-                at most, as in a decoding step: on a CPU TensorFlow is then 1.4
-                to 4 times as fast with the large matrix on the left; from
-                1,000 rows on, slower (`benchmarks/decoding/step_products.py`).
-                The numbers are the same. Defaults to `False`.
+            transposed_matrix: float tensor `(D, V)`, what `transposed_matrix`
+                returned. Defaults to `None`, where `matrix` is multiplied.
 
         Returns:
             Float tensor `(..., V)`.
         """
-        embeddings = ops.cast(self.matrix(), hidden.dtype)
+        if transposed_matrix is None:
+            matrix = ops.cast(self.matrix(), hidden.dtype)
+            transposed_matrix = ops.transpose(matrix)
         rows = ops.reshape(hidden, (-1, self.hidden_dim))
-        if few_rows:
-            logits = ops.transpose(ops.matmul(embeddings, ops.transpose(rows)))
-        else:
-            logits = ops.matmul(rows, ops.transpose(embeddings))
         return ops.reshape(
-            logits, (*static_shape(hidden)[:-1], self.vocabulary_size)
+            ops.matmul(rows, transposed_matrix),
+            (*static_shape(hidden)[:-1], self.vocabulary_size),
         )
 
     def compute_output_shape(self, inputs_shape: Shape) -> Shape:

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import Any
 
 import keras
-from keras import ops
 
 from relative_attention.layers.argument_types import Shape
 from relative_attention.layers.attention_output_spec import (
@@ -18,6 +17,7 @@ from relative_attention.layers.width_spec import known_width
 from relative_attention.layers.width_spec import width_spec
 from relative_attention.ops.attention_parts import AttentionParts
 from relative_attention.ops.given_mask import check_padding_mask
+from relative_attention.ops.static_shape import sizes
 from relative_attention.tensor_type import Tensor
 
 
@@ -207,7 +207,7 @@ class TransformerDecoderBlock(TransformerBlock):
         """
         return {
             "self_attention": self.self_attention.start_cache(
-                ops.shape(encoder_outputs)[0]
+                sizes(encoder_outputs)[0]
             ),
             "source": self.cross_attention.project_source(encoder_outputs),
         }
@@ -255,13 +255,9 @@ class TransformerDecoderBlock(TransformerBlock):
 
         def attend_source(x: Tensor) -> Tensor:
             # The beams of a sentence are so many queries of it.
-            outputs, _ = self.cross_attention.attend(
-                x,
-                cache["source"],
-                padding_mask=source_padding_mask,
-                few_queries=True,
+            return self.cross_attention.decode_step(
+                x, cache["source"], padding_mask=source_padding_mask
             )
-            return outputs
 
         return self._sublayers(inputs, attend_self, attend_source), cache
 

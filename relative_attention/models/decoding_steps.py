@@ -5,15 +5,17 @@ from typing import Any
 import keras
 from keras import ops
 
+from relative_attention.layers.token_embedding import TokenEmbedding
 from relative_attention.models.adapted_model import AdaptedModel
 from relative_attention.ops.masks import padding_mask
+from relative_attention.ops.static_shape import static_shape
 from relative_attention.tensor_type import Tensor
 
 
 class DecodingSteps(AdaptedModel):
     """The part of `Transformer` that search and sampling call.
 
-    The layers, and `encode`, `_embed` and `_project`, are those of
+    The layers, and `encode`, `_embed` and `logits`, are those of
     `Transformer`.
     """
 
@@ -21,9 +23,10 @@ class DecodingSteps(AdaptedModel):
     decoder_norm: keras.layers.Layer | None
     decoder_positions: keras.layers.Layer | None
     target_embedding: keras.layers.Layer
+    output_embedding: TokenEmbedding
     encode: Any
     _embed: Any
-    _project: Any
+    logits: Any
 
     def start_cache(self, source_token_ids: Tensor) -> dict[str, Any]:
         """Encodes, and prepares the cache that `decode_step` extends.
@@ -82,8 +85,34 @@ class DecodingSteps(AdaptedModel):
         Returns:
             Pair of logits `(B, M, V)` and the cache, one position longer.
         """
+        hidden, cache = self.step_outputs(token_ids, cache, position, ancestors)
+        return self.logits(hidden), cache
+
+    def prepare_steps(self) -> "PreparedSteps":
+        """Returns the same decoder with weights laid out for many steps.
+
+        What is laid out is a copy: it is to be made anew for every search,
+        inside its graph, as weights may change from one to the next.
+        """
+        return PreparedSteps(self)
+
+    def step_outputs(
+        self,
+        token_ids: Tensor,
+        cache: dict[str, Any],
+        position: int | Tensor,
+        ancestors: Tensor | None = None,
+    ) -> tuple[Tensor, dict[str, Any]]:
+        """Computes the hidden states that a step's logits are products of.
+
+        Args:
+            token_ids, cache, position, ancestors: see `decode_step`.
+
+        Returns:
+            Pair of hidden states `(B, M, D)` and the cache, one position
+            longer.
+        """
         # All `M` tokens are at one position: embedded as rows of length 1.
-        batch_size, num_beams = ops.shape(token_ids)
         hidden = self._embed(
             self.target_embedding,
             self.decoder_positions,
@@ -91,7 +120,7 @@ class DecodingSteps(AdaptedModel):
             start_position=position,
         )
         hidden = ops.reshape(
-            hidden, (batch_size, num_beams, self.config.hidden_dim)
+            hidden, (*static_shape(token_ids), self.config.hidden_dim)
         )
         blocks = []
         for block, block_cache in zip(self.decoder_blocks, cache["blocks"]):
@@ -105,5 +134,31 @@ class DecodingSteps(AdaptedModel):
             blocks.append(block_cache)
         if self.decoder_norm is not None:
             hidden = self.decoder_norm(hidden)
-        logits = self._project(hidden, is_decoding_step=True)
-        return logits, {**cache, "blocks": blocks}
+        return hidden, {**cache, "blocks": blocks}
+
+
+class PreparedSteps:
+    """A decoder whose weights are laid out for the steps of one search.
+
+    Args:
+        model: `DecodingSteps`, a built model.
+    """
+
+    def __init__(self, model: DecodingSteps) -> None:
+        self.start_cache = model.start_cache
+        self.merge_cache = model.merge_cache
+        self._model = model
+        self._output_matrix = model.output_embedding.transposed_matrix()
+
+    def decode_step(
+        self,
+        token_ids: Tensor,
+        cache: dict[str, Any],
+        position: int | Tensor,
+        ancestors: Tensor | None = None,
+    ) -> tuple[Tensor, dict[str, Any]]:
+        """Computes what `DecodingSteps.decode_step` does."""
+        hidden, cache = self._model.step_outputs(
+            token_ids, cache, position, ancestors
+        )
+        return self._model.logits(hidden, self._output_matrix), cache

@@ -12,6 +12,7 @@ import keras
 from keras import ops
 
 from relative_attention.models.consistency import Consistency
+from relative_attention.ops.static_shape import sizes
 from relative_attention.ops.token_scores import TokenScores
 from relative_attention.tensor_type import Tensor
 
@@ -48,7 +49,7 @@ def can_project(model: Any, loss: Any, metrics: Iterable[Any]) -> bool:
             "call",
             "encode",
             "decode",
-            "_project",
+            "logits",
         )
         and _is_ours(type(transformer.output_embedding), "logits")
         and _is_ours(type(transformer.output_embedding), "matrix")
@@ -92,7 +93,7 @@ def projected_scores(
         copies = 2
     transformer = transformer_of(model)
     hidden = transformer.decoder_outputs(x, training=True)
-    hidden = ops.reshape(hidden, (copies, *ops.shape(y), hidden.shape[-1]))
+    hidden = ops.reshape(hidden, (copies, *sizes(y), hidden.shape[-1]))
     return loss.score_projection(
         y,
         hidden,

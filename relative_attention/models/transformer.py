@@ -125,7 +125,7 @@ class Transformer(DecodingSteps):
     def call(
         self, inputs: dict[str, Tensor], training: bool | None = None
     ) -> Tensor:
-        return self._project(self.decoder_outputs(inputs, training=training))
+        return self.logits(self.decoder_outputs(inputs, training=training))
 
     def decoder_outputs(
         self,
@@ -163,16 +163,26 @@ class Transformer(DecodingSteps):
         )
         return hidden
 
-    def logits(self, decoder_outputs: Tensor) -> Tensor:
+    def logits(
+        self, decoder_outputs: Tensor, transposed_matrix: Tensor | None = None
+    ) -> Tensor:
         """Computes the logits of what `decoder_outputs` returned.
 
         Args:
             decoder_outputs: float tensor `(B, T, D)`.
+            transposed_matrix: float tensor `(D, V)`, what
+                `output_embedding.transposed_matrix` returned, where that is
+                at hand. Defaults to `None`.
 
         Returns:
             Float tensor `(B, T, V)`.
         """
-        return self._project(decoder_outputs)
+        logits = self.output_embedding.logits(
+            decoder_outputs, transposed_matrix
+        )
+        if self.output_bias is not None:
+            logits = logits + ops.cast(self.output_bias, logits.dtype)
+        return logits
 
     def encode(
         self,
@@ -246,7 +256,7 @@ class Transformer(DecodingSteps):
             return_attention_scores=return_attention_scores,
             training=training,
         )
-        logits = self._project(hidden)
+        logits = self.logits(hidden)
         if return_attention_scores:
             return logits, self_scores, cross_scores
         return logits
@@ -382,11 +392,3 @@ class Transformer(DecodingSteps):
                 start_position=start_position + self.config.first_position,
             )
         return self.embedding_dropout(hidden, training=training)
-
-    def _project(
-        self, hidden: Tensor, is_decoding_step: bool = False
-    ) -> Tensor:
-        logits = self.output_embedding.logits(hidden, few_rows=is_decoding_step)
-        if self.output_bias is not None:
-            logits = logits + ops.cast(self.output_bias, logits.dtype)
-        return logits

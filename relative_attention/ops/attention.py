@@ -1,5 +1,7 @@
 """Attention logits, scores and context vectors, with or without relations."""
 
+from collections.abc import Callable
+
 from keras import ops
 
 from relative_attention.ops.masks import hide_masked
@@ -54,7 +56,11 @@ def attention_context(
     )
 
 
-def masked_softmax(logits: Tensor, mask: Tensor | None = None) -> Tensor:
+def masked_softmax(
+    logits: Tensor,
+    mask: Tensor | None = None,
+    softmax: Callable[[Tensor], Tensor] = ops.softmax,
+) -> Tensor:
     """Computes attention scores: softmax over the keys that are not masked.
 
     It is computed in float32 where the input is in half precision: in
@@ -64,6 +70,8 @@ def masked_softmax(logits: Tensor, mask: Tensor | None = None) -> Tensor:
         logits: float tensor `(B, N, T, S)`.
         mask: bool tensor of four axes that broadcasts to the shape of
             `logits`; `True` = may attend. Defaults to `None`, every key.
+        softmax: function of a float tensor, over its last axis. Defaults to
+            that of Keras.
 
     Returns:
         Tensor of the shape and dtype of `logits`. A row in which every key
@@ -71,18 +79,18 @@ def masked_softmax(logits: Tensor, mask: Tensor | None = None) -> Tensor:
     """
     dtype = logits.dtype
     logits = widened(logits)
+    # Keras warns of a softmax over one key; at the first step of decoding
+    # there is but one.
+    if logits.shape[-1] == 1:
+        softmax = _softmax_of_one
     if mask is None:
-        return ops.cast(_softmax(logits), dtype)
-    scores = _softmax(hide_masked(logits, mask))
+        return ops.cast(softmax(logits), dtype)
+    scores = softmax(hide_masked(logits, mask))
     # Without this a fully masked row would attend to every key alike.
     any_key = ops.any(mask, axis=-1, keepdims=True)
     return ops.cast(scores * ops.cast(any_key, scores.dtype), dtype)
 
 
-def _softmax(logits: Tensor) -> Tensor:
-    # Keras warns of a softmax over one key; at the first step of decoding
-    # there is but one. Its score is `exp(0) = 1`; written so, its gradient is
-    # 0 and not missing.
-    if logits.shape[-1] == 1:
-        return ops.exp(logits - logits)
-    return ops.softmax(logits, axis=-1)
+def _softmax_of_one(logits: Tensor) -> Tensor:
+    # `exp(0) = 1`; written so, its gradient is 0 and not missing.
+    return ops.exp(logits - logits)

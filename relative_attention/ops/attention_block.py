@@ -87,6 +87,9 @@ class Block:
 
     def queries(self, tensor: Tensor) -> Tensor:
         """Returns the block's rows of a tensor `(B, N, T, H)`."""
+        if not self.has_known_length:
+            # The only block has all of them.
+            return tensor
         return tensor[:, :, self.start : self.stop]
 
     def to_keys(self, by_distance: Tensor) -> Tensor:

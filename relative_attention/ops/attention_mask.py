@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from keras import ops
 
 from relative_attention.ops.masks import causal_mask
+from relative_attention.ops.static_shape import sizes
 from relative_attention.tensor_type import Tensor
 
 
@@ -44,7 +45,7 @@ class AttentionMask:
                 # An axis of unknown size may be one that is broadcast.
                 attention_mask = ops.broadcast_to(
                     attention_mask,
-                    (*ops.shape(attention_mask)[:2], length, length),
+                    (*sizes(attention_mask)[:2], length, length),
                 )
             self._masks.append(attention_mask)
         if padding_mask is not None:

@@ -63,6 +63,7 @@ from relative_attention.ops.block_operands import joined
 from relative_attention.ops.block_operands import make_operands
 from relative_attention.ops.block_sums import sum_gradients
 from relative_attention.ops.custom_gradient import custom_gradient
+from relative_attention.ops.static_shape import sizes
 from relative_attention.tensor_type import Tensor
 
 
@@ -107,7 +108,7 @@ def block_attention(
     }
     given = [table for table in tables.values() if table is not None]
     blocks = split_into_blocks(
-        ops.shape(query)[2],
+        sizes(query)[2],
         block_length if length is not None else None,
         max_relative_position=given[-1].shape[-2] // 2 if given else 0,
         has_relations=bool(given),

@@ -8,6 +8,7 @@ from keras import ops
 
 from relative_attention.ops.attention_block import Block
 from relative_attention.ops.diagonal_block import DiagonalBlock
+from relative_attention.ops.static_shape import sizes
 from relative_attention.tensor_type import Tensor
 
 
@@ -61,7 +62,7 @@ def draw_keep_masks(
     """
     if dropout is None:
         return [None] * len(blocks)
-    batch_size, num_heads = ops.shape(query)[:2]
+    batch_size, num_heads = sizes(query)[:2]
     return [
         KeepMasks(
             [

@@ -48,13 +48,13 @@ class Operands(NamedTuple):
     def keys(self, region: Region) -> Tensor:
         """Returns the keys of a region, `(B, N, keys, H)`."""
         keys: Tensor = self.key_right if region.side == "right" else self.key
-        return keys[:, :, region.start : region.stop]
+        return _positions(keys, region)
 
     def values(self, region: Region) -> Tensor:
         """Returns the values of a region, `(B, N, keys, H_v)`."""
         is_right = region.side == "right"
         values: Tensor = self.value_right if is_right else self.value
-        return values[:, :, region.start : region.stop]
+        return _positions(values, region)
 
 
 def make_operands(
@@ -115,6 +115,13 @@ def added(parts: Sequence[Tensor]) -> Tensor:
     Python's `sum` begins with 0, which is one more operation.
     """
     return functools.reduce(operator.add, parts)
+
+
+def _positions(tensor: Tensor, region: Region) -> Tensor:
+    if not isinstance(region.stop, int):
+        # A region that ends where the sequence does, and begins with it.
+        return tensor
+    return tensor[:, :, region.start : region.stop]
 
 
 def _add_row(x: Tensor, row: Tensor) -> Tensor:

@@ -2,6 +2,7 @@
 
 from keras import ops
 
+from relative_attention.ops.static_shape import sizes
 from relative_attention.ops.table_product import table_product
 from relative_attention.tensor_type import Tensor
 
@@ -48,7 +49,7 @@ def _by_query(rows: Tensor, matrices: Tensor) -> Tensor:
         product = ops.matmul(ops.transpose(rows, (0, 2, 1, 3)), matrices)
         return ops.transpose(product, (0, 2, 1, 3))
     # The same for all sentences: one product over sentences and heads.
-    batch_size, num_heads, length, width = ops.shape(rows)
+    batch_size, num_heads, length, width = sizes(rows)
     by_query = ops.reshape(
         ops.transpose(rows, (2, 0, 1, 3)),
         (length, batch_size * num_heads, width),
@@ -56,6 +57,6 @@ def _by_query(rows: Tensor, matrices: Tensor) -> Tensor:
     # Said in full, since of an empty batch no size can be inferred.
     product = ops.reshape(
         ops.matmul(by_query, matrices),
-        (length, batch_size, num_heads, ops.shape(matrices)[-1]),
+        (length, batch_size, num_heads, sizes(matrices)[-1]),
     )
     return ops.transpose(product, (1, 2, 0, 3))

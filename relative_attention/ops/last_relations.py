@@ -7,6 +7,7 @@ not grow with what has been decoded.
 
 from keras import ops
 
+from relative_attention.ops.step_attention import step_product
 from relative_attention.ops.table_product import table_product
 from relative_attention.tensor_type import Tensor
 
@@ -20,7 +21,7 @@ def last_relation_logits(
     """Computes what relations add to the logits, eq. 5.
 
     Args:
-        query: float tensor `(B, N, M, H)`: `M` queries at `position`, scaled.
+        query: float tensor `(B, M, N, H)`: `M` queries at `position`, scaled.
         relations: float tensor `(K, H)` or `(N, K, H)`: edges to the last
             `K` positions, `position` the last of them.
         position: int scalar, absolute, 0 first.
@@ -28,10 +29,10 @@ def last_relation_logits(
             `position`, too. Defaults to `None`: there are none.
 
     Returns:
-        Float tensor `(B, N, M, position + 1)` or `(B, N, M, P)`, zero for
+        Float tensor `(B, M, N, position + 1)` or `(B, M, N, P)`, zero for
         earlier positions and for later ones.
     """
-    logits = table_product(query, ops.swapaxes(relations, -1, -2))
+    logits = _product(query, ops.swapaxes(relations, -1, -2))
     if num_positions is not None:
         # Column `position` is the last of the `K`; those before it and after
         # it are zeros, as far as there may be any.
@@ -56,13 +57,13 @@ def last_relation_context(
     """Computes what relations add to the context vectors, eq. 3.
 
     Args:
-        scores: float tensor `(B, N, M, position + 1)`, or `(B, N, M, P)`.
+        scores: float tensor `(B, M, N, position + 1)`, or `(B, M, N, P)`.
         relations: float tensor `(K, H_v)` or `(N, K, H_v)`.
         position: int scalar, absolute, 0 first.
         num_positions: int `P`, or `None`; see `last_relation_logits`.
 
     Returns:
-        Float tensor `(B, N, M, H_v)`.
+        Float tensor `(B, M, N, H_v)`.
     """
     num_relations = relations.shape[-2]
     before = ((0, 0), (0, 0), (0, 0), (num_relations, 0))
@@ -72,4 +73,11 @@ def last_relation_context(
     else:
         shape = (*scores.shape[:3], num_relations)
         last = ops.slice(padded, [0, 0, 0, position + 1], shape)
-    return table_product(last, relations)
+    return _product(last, relations)
+
+
+def _product(vectors: Tensor, table: Tensor) -> Tensor:
+    if len(table.shape) == 3:
+        # A table for each head.
+        return step_product(vectors, table[None])
+    return table_product(vectors, table)

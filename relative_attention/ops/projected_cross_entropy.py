@@ -20,8 +20,10 @@ from collections.abc import Callable
 
 from keras import ops
 
+from relative_attention.ops.control_dependency import run_after
 from relative_attention.ops.custom_gradient import custom_gradient
 from relative_attention.ops.label_smoothing import smoothed_distribution
+from relative_attention.ops.static_shape import sizes
 from relative_attention.ops.token_log_likelihood import add_at_labels
 from relative_attention.ops.token_log_likelihood import label_logit
 from relative_attention.ops.token_log_likelihood import largest_logit
@@ -85,7 +87,7 @@ def projected_cross_entropy(
      - [Liang et al., 2021](https://arxiv.org/abs/2106.14448), equation 2, the
        divergence
     """
-    num_rows = ops.shape(hidden)[1]
+    num_rows = sizes(hidden)[1]
     dtype = hidden.dtype
     tensors = [hidden, embeddings, *([] if bias is None else [bias])]
 
@@ -137,16 +139,18 @@ def _dense_part(
         `projected_cross_entropy` returns; and the gradients of hidden states
         `(C, R, D)`, still to be weighted, matrix `(V, D)` and bias `(V,)`.
     """
-    num_rows, vocabulary_size = ops.shape(hidden)[1], matrix.shape[0]
+    num_rows, vocabulary_size = sizes(hidden)[1], matrix.shape[0]
     num_chunks = num_row_chunks(vocabulary_size)
     losses, negative_log_likelihoods, matches, d_hidden = [], [], [], []
-    d_matrix = d_bias = 0.0
+    d_matrix, d_bias = None, 0.0
     for index in range(num_chunks):
         chunk = slice(
             index * num_rows // num_chunks,
             (index + 1) * num_rows // num_chunks,
         )
-        rows = _flat(hidden[:, chunk])
+        # One after the other: otherwise the products of all would be kept, and
+        # added up in the end.
+        rows = _flat(run_after(hidden[:, chunk], d_matrix))
         row_weights = weights[chunk]
         logits = ops.matmul(rows, ops.transpose(matrix))
         if bias is not None:
@@ -159,11 +163,12 @@ def _dense_part(
         matches.append(scored.matches)
         rounded = ops.cast(slopes, rows.dtype)
         d_rows = ops.cast(ops.matmul(rounded, matrix), "float32")
-        d_hidden.append(ops.reshape(d_rows, ops.shape(hidden[:, chunk])))
+        d_hidden.append(ops.reshape(d_rows, sizes(hidden[:, chunk])))
         copies = ops.tile(row_weights, (len(terms.copy_weights),))
         weighted = rows * ops.cast(copies, rows.dtype)[:, None]
         product = ops.matmul(ops.transpose(rounded), weighted)
-        d_matrix = d_matrix + ops.cast(product, "float32")
+        product = ops.cast(product, "float32")
+        d_matrix = product if d_matrix is None else d_matrix + product
         if bias is not None:
             d_bias = d_bias + ops.matmul(copies[None], slopes)[0]
     return (
@@ -201,7 +206,7 @@ def _score_rows(
     probabilities = ops.softmax(logits, axis=-1)
     largest = largest_logit(logits)
     normalizers = largest - ops.log(ops.max(probabilities, -1, initial=0.0))
-    num_rows = ops.shape(labels)[0]
+    num_rows = sizes(labels)[0]
     of_label = label_logit(logits[:num_rows], labels)
     negative_log_likelihoods = normalizers[:num_rows] - of_label
     matches = ops.cast(of_label >= largest[:num_rows], "float32")

@@ -2,6 +2,7 @@
 
 from keras import ops
 
+from relative_attention.ops.static_shape import sizes
 from relative_attention.tensor_type import Tensor
 
 
@@ -59,7 +60,7 @@ def edge_product(x: Tensor, z: Tensor, transpose: bool) -> Tensor:
             "`z` must have shape (T, S, H), shared by the heads, or "
             f"(N, T, S, H), one per head. Received shape: {tuple(z.shape)}."
         )
-    batch_size, num_heads, length, width = ops.shape(x)
+    batch_size, num_heads, length, width = sizes(x)
     if rank == 4:
         by_position = ops.transpose(x, (1, 2, 0, 3))  # (N, T, B, .)
         product = _product(by_position, z, transpose)
@@ -71,7 +72,7 @@ def edge_product(x: Tensor, z: Tensor, transpose: bool) -> Tensor:
     product = _product(by_position, z, transpose)  # (T, B * N, .)
     # Said in full, since of an empty batch no size can be inferred.
     product = ops.reshape(
-        product, (length, batch_size, num_heads, ops.shape(product)[-1])
+        product, (length, batch_size, num_heads, sizes(product)[-1])
     )
     return ops.transpose(product, (1, 2, 0, 3))
 

@@ -25,6 +25,7 @@ clipped; `skew` is the same for those that are not.
 
 from keras import ops
 
+from relative_attention.ops.static_shape import sizes
 from relative_attention.tensor_type import Tensor
 
 
@@ -48,7 +49,7 @@ def relative_shift(
         zeros.
     """
     num_heads = by_distance.shape[1]
-    batch_size, _, length, num_distances = ops.shape(by_distance)
+    batch_size, _, length, num_distances = sizes(by_distance)
     width = length + num_distances - 1
     if has_future:
         # Row `r` has `C - 1 - r` keys beyond `K`; the zeros after them are
@@ -90,7 +91,7 @@ def transposed_relative_shift(
         Tensor `(B, N, C, 2K + 1)`.
     """
     num_heads = by_key.shape[1]
-    batch_size, _, length, _ = ops.shape(by_key)
+    batch_size, _, length, _ = sizes(by_key)
     width = length + num_distances - 1
     padded, is_long_enough = by_key, False
     if any(margins):

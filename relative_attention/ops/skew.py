@@ -2,6 +2,7 @@
 
 from keras import ops
 
+from relative_attention.ops.static_shape import sizes
 from relative_attention.tensor_type import Tensor
 
 
@@ -24,7 +25,7 @@ def skew(by_distance: Tensor) -> Tensor:
         Tensor `(B, N, T, T)` with `[i, j]` from distance `j - i`; where
         `j - i > F` it holds nothing of use.
     """
-    batch_size, num_heads, length, width = ops.shape(by_distance)
+    batch_size, num_heads, length, width = sizes(by_distance)
     if isinstance(length, int) and length == 0:
         return by_distance[..., :0]
     # Each row one longer: in the flat order, key 0 of row `i` then stands
@@ -49,7 +50,7 @@ def unskew(by_key: Tensor, reach: int | Tensor) -> Tensor:
     Returns:
         Tensor `(B, N, T, T + F)`, zero for distances to no key.
     """
-    batch_size, num_heads, length, _ = ops.shape(by_key)
+    batch_size, num_heads, length, _ = sizes(by_key)
     width = length + reach
     padded = ops.pad(by_key, ((0, 0), (0, 0), (0, 0), (0, reach)))
     if isinstance(length, int) and length == 0:

@@ -8,6 +8,7 @@ from keras import ops
 
 from relative_attention.ops.custom_gradient import custom_gradient
 from relative_attention.ops.precision import widened
+from relative_attention.ops.static_shape import sizes
 from relative_attention.ops.static_shape import static_shape
 from relative_attention.tensor_type import Tensor
 
@@ -62,7 +63,7 @@ def table_gradient(x: Tensor, upstream: Tensor, shape: Sequence[int]) -> Tensor:
     if _is_per_head(shape):
         return ops.sum(ops.matmul(ops.swapaxes(x, -1, -2), upstream), axis=0)
     summed = ops.matmul(ops.transpose(_as_matrix(x)), _as_matrix(upstream))
-    return ops.reshape(summed, (*shape[:-2], *ops.shape(summed)))
+    return ops.reshape(summed, (*shape[:-2], *sizes(summed)))
 
 
 def _product(x: Tensor, table: Tensor) -> Tensor:
@@ -72,7 +73,7 @@ def _product(x: Tensor, table: Tensor) -> Tensor:
         table = ops.squeeze(table, 0)
     # As a matrix, in whose place Keras would put a dozen small operations.
     product = ops.matmul(_as_matrix(x), table)
-    return ops.reshape(product, (*static_shape(x)[:3], ops.shape(table)[1]))
+    return ops.reshape(product, (*static_shape(x)[:3], sizes(table)[1]))
 
 
 def _is_per_head(shape: Sequence[int]) -> bool:
@@ -91,5 +92,5 @@ def _as_matrix(x: Tensor) -> Tensor:
     if width:
         return ops.reshape(x, (-1, width))
     # With rows of no numbers, their count cannot be inferred.
-    *sizes, width = ops.shape(x)
-    return ops.reshape(x, (math.prod(sizes), width))
+    *lengths, width = sizes(x)
+    return ops.reshape(x, (math.prod(lengths), width))

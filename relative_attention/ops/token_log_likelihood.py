@@ -9,12 +9,13 @@ from collections.abc import Callable
 from keras import ops
 
 from relative_attention.ops.masks import padding_mask
+from relative_attention.ops.static_shape import sizes
 from relative_attention.tensor_type import Tensor
 
 # Enough that a block of the logits of a few thousand tokens stays in cache; a
 # small vocabulary needs fewer, and every chunk makes the graph larger.
 _MOST_CHUNKS = 16
-_CHUNK_VOCABULARY = 500
+_CHUNK_VOCABULARY = 1000
 
 
 def map_row_chunks(
@@ -31,7 +32,7 @@ def map_row_chunks(
     Returns:
         Tensor with `R` rows.
     """
-    num_rows = ops.shape(logits)[0]
+    num_rows = sizes(logits)[0]
     num_chunks = num_row_chunks(logits.shape[1])
     results = []
     for index in range(num_chunks):
@@ -73,7 +74,7 @@ def largest_logit(logits: Tensor) -> Tensor:
 def label_logit(logits: Tensor, labels: Tensor) -> Tensor:
     """Returns the logit of each row's label: `(r, V)`, `(r,)` -> `(r,)`."""
     # One gather from a flat tensor, whose gradient is one scatter.
-    rows = ops.arange(ops.shape(labels)[0], dtype="int32")
+    rows = ops.arange(sizes(labels)[0], dtype="int32")
     flat = ops.reshape(logits, (-1,))
     return ops.take(flat, rows * logits.shape[-1] + labels)
 
@@ -91,7 +92,7 @@ def add_at_labels(values: Tensor, labels: Tensor, addends: Tensor) -> Tensor:
     """
     # Read, added to and put back: Keras adds in place only since 3.14. No two
     # rows share a place.
-    rows = ops.arange(ops.shape(labels)[0], dtype="int32")
+    rows = ops.arange(sizes(labels)[0], dtype="int32")
     return ops.scatter_update(
         values,
         ops.stack([rows, labels], axis=1),

@@ -28,15 +28,31 @@ def build_model(
         accumulation_steps: An integer, the number of parts that an update is
             taken in. Defaults to `1`.
     """
-    training = recipe.training
     source_size = None if data.is_joint else len(data.source_vocabulary)
     config = recipe.model_config(len(data.target_vocabulary), source_size)
     model = Transformer(config, dtype=precision)
+    compile_model(model, recipe.training, accumulation_steps)
+    return model
+
+
+def compile_model(
+    model: Transformer,
+    training: TrainingSection,
+    accumulation_steps: int = 1,
+) -> None:
+    """Gives a model the optimizer, the loss and the metrics of a recipe.
+
+    Args:
+        model: A `Transformer`.
+        training: A `TrainingSection`.
+        accumulation_steps: An integer, the number of parts that an update is
+            taken in. Defaults to `1`.
+    """
     model.compile(
         # Beta 1: Shaw et al. (2018), section 4.1; tensor2tensor has the same.
         optimizer=AveragingAdam(
             TransformerSchedule(
-                config.hidden_dim,
+                model.config.hidden_dim,
                 warmup_steps=training.warmup_steps,
                 scale=training.learning_rate_scale,
                 zero_first_step=training.zero_first_step,
@@ -54,7 +70,6 @@ def build_model(
     )
     # Here, as its variables belong to the strategy whose scope this is.
     model.optimizer.build(model.trainable_variables)
-    return model
 
 
 def consistency_of(training: TrainingSection) -> Consistency | None:

@@ -5,7 +5,6 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-import keras
 import numpy as np
 
 from relative_attention.errors import InputError
@@ -13,6 +12,7 @@ from relative_attention.models import Transformer
 from relative_attention.models import presets
 from relative_attention.models import training_flops
 from relative_attention.runs.report import Report
+from relative_attention.training import AveragingAdam
 from relative_attention.training import MaskedCrossEntropy
 from relative_attention.training import TransformerSchedule
 
@@ -132,8 +132,9 @@ def _row(
 def _compiled(name: str, vocabulary_size: int, precision: str) -> Transformer:
     model = Transformer.from_preset(name, vocabulary_size, dtype=precision)
     model.compile(
-        optimizer=keras.optimizers.Adam(
+        optimizer=AveragingAdam(
             TransformerSchedule(model.config.hidden_dim),
+            ema_momentum=None,
             beta_2=0.98,
             epsilon=1e-9,
         ),

@@ -20,6 +20,8 @@ from keras import ops
 
 from relative_attention.argument_checks import is_real
 from relative_attention.tensor_type import Tensor
+from relative_attention.training.one_pass_adam import apply_adam
+from relative_attention.training.one_pass_adam import beta_powers
 
 # How fast the average forgets at the beginning; see `AveragingAdam`.
 _WARM_UP = 9
@@ -72,6 +74,8 @@ class AveragingAdam(keras.optimizers.Adam):
         super().__init__(learning_rate, **kwargs)
         self.ema_momentum = ema_momentum
         self.averages: list[keras.Variable | None] = []
+        # Computed once an update, for all weights.
+        self._beta_powers: list[Tensor] | None = None
 
     def build(self, var_list: Sequence[keras.Variable]) -> None:
         if self.built:
@@ -85,9 +89,39 @@ class AveragingAdam(keras.optimizers.Adam):
         grads: Sequence[Tensor],
         trainable_variables: Sequence[keras.Variable] | None = None,
     ) -> None:
+        self._beta_powers = None
         super().apply(grads, trainable_variables)
+        self._beta_powers = None
         if self.averages and len(grads) > 0:
             self._update_averages()
+
+    def update_step(
+        self, gradient: Tensor, variable: Any, learning_rate: Tensor
+    ) -> None:
+        """Updates one weight; on TensorFlow in one pass (`apply_adam`).
+
+        Args:
+            gradient: float tensor.
+            variable: the weight.
+            learning_rate: float scalar.
+        """
+        if keras.backend.backend() != "tensorflow" or self.amsgrad:
+            super().update_step(gradient, variable, learning_rate)
+            return
+        if self._beta_powers is None:
+            self._beta_powers = beta_powers(
+                self.iterations, self.beta_1, self.beta_2
+            )
+        index = self._get_variable_index(variable)
+        apply_adam(
+            variable,
+            (self._momentums[index], self._velocities[index]),
+            gradient,
+            learning_rate,
+            (self.beta_1, self.beta_2),
+            self._beta_powers,
+            self.epsilon,
+        )
 
     def averaged_variables(
         self,

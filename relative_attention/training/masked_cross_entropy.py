@@ -14,6 +14,7 @@ from relative_attention.ops.projected_cross_entropy import (
     projected_cross_entropy,
 )
 from relative_attention.ops.replicas import sum_over_replicas
+from relative_attention.ops.static_shape import sizes
 from relative_attention.ops.token_log_likelihood import add_at_labels
 from relative_attention.ops.token_log_likelihood import label_logit
 from relative_attention.ops.token_log_likelihood import log_normalizer
@@ -177,7 +178,7 @@ class MaskedCrossEntropy(keras.losses.Loss):
             ops.where(num_tokens == 0, 1.0, num_tokens),
             LossTerms(self.label_smoothing, **terms),
         )
-        shape = ops.shape(y_true)
+        shape = sizes(y_true)
         return TokenScores(
             loss,
             ops.reshape(negative_log_likelihoods, shape),

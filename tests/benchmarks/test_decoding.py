@@ -36,6 +36,7 @@ def test_products(run_benchmark):
     assert [row["product"] for row in result.rows] == [
         "logits of 1 rows",
         "attention logits, 2 keys",
+        "attention scores, 2 keys",
         "attention context, 2 keys",
     ]
     assert "times as fast" in printed

@@ -249,6 +249,22 @@ def test_options_of_the_search_are_passed_on(
             assert len(result.token_ids) <= options["max_length"]
 
 
+def test_precision_is_that_of_the_model(run, trained, source, monkeypatch):
+    load = ra.load_translator
+    dtypes = []
+
+    def note(directory, **settings):
+        translator = load(directory, **settings)
+        dtypes.append({weight.dtype for weight in translator.model.weights})
+        return translator
+
+    monkeypatch.setattr("relative_attention.saving.load_translator", note)
+    command = ["translate", trained, "--dtype=bfloat16", "--input", source]
+    status, out, _ = run(*command)
+    assert (status, len(out.splitlines())) == (0, len(LINES))
+    assert dtypes == [{"bfloat16"}]
+
+
 @pytest.mark.usefixtures("loaded")
 @pytest.mark.parametrize(
     ("arguments", "message"),

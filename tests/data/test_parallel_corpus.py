@@ -1,6 +1,8 @@
 """Two files, line by line."""
 
+import dataclasses
 import gzip
+import os
 
 import pytest
 
@@ -64,6 +66,15 @@ def test_error_when_a_side_is_missing(side, corpus, tmp_path):
     with pytest.raises(InputError, match="No such file") as raised:
         text.check()
     assert missing in str(raised.value)
+
+
+def test_error_when_a_side_is_a_pipe(corpus, tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    given = dataclasses.replace(corpus(["one"], ["eins"]), target=str(pipe))
+    # Nobody writes to it: opened, it would be waited for.
+    with pytest.raises(InputError, match=f"{pipe} is a pipe"):
+        given.check()
 
 
 def test_error_when_a_late_line_is_not_utf8(corpus):

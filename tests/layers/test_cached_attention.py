@@ -36,7 +36,7 @@ def test_second_beam_continues_the_first_by_hand():
         cache = cache.extended(
             zeros, ops.reshape(ops.array(values), (1, 1, 2, 1))
         )
-    query = ops.ones((1, 1, 2, 1))
+    query = ops.ones((1, 2, 1, 1))
 
     def context(ancestors):
         if ancestors is not None:

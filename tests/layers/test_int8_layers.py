@@ -130,9 +130,9 @@ def test_int8_rows_and_logits_are_of_one_matrix():
     np.testing.assert_allclose(array(layer.matrix()), matrix, atol=1e-6)
     rows = matrix[IDS] * (IDS != 0)[..., None] * D**0.5
     np.testing.assert_allclose(array(layer(IDS)), rows, atol=1e-5)
-    for few_rows in (False, True):
+    for transposed_matrix in (None, layer.transposed_matrix()):
         np.testing.assert_allclose(
-            array(layer.logits(INPUTS, few_rows=few_rows)),
+            array(layer.logits(INPUTS, transposed_matrix)),
             INPUTS.astype("float64") @ matrix.T,
             atol=1e-5,
         )

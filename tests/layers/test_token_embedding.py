@@ -26,12 +26,13 @@ def test_ids_embed_to_scaled_rows_and_zero_to_zeros(layer):
     assert not outputs[IDS == 0].any()
 
 
-@pytest.mark.parametrize("few_rows", [False, True])
+@pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("shape", [(D,), (B, D), (B, T, D)], ids=str)
-def test_logits_are_products_with_the_same_rows(rng, layer, shape, few_rows):
+def test_logits_are_products_with_the_same_rows(rng, layer, shape, transposed):
     hidden = rng.normal(size=shape).astype("float32")
+    matrix = layer.transposed_matrix() if transposed else None
     np.testing.assert_allclose(
-        layer.logits(keras.ops.array(hidden), few_rows=few_rows),
+        layer.logits(keras.ops.array(hidden), matrix),
         hidden @ np.array(layer.embeddings, "float64").T,
         rtol=1e-5,
         atol=1e-5,
@@ -68,12 +69,14 @@ def test_both_uses_train_the_one_matrix(layer, gradients, rng):
     np.testing.assert_allclose(gradient, expected, rtol=1e-4, atol=1e-5)
 
 
-def test_logits_in_half_precision_are_near(rng, layer):
+@pytest.mark.parametrize("transposed", [False, True])
+def test_logits_in_half_precision_are_near(rng, layer, transposed):
     half = TokenEmbedding(V, D, dtype="mixed_bfloat16")
     half.build((None, None))
     half.set_weights(layer.get_weights())
     hidden = rng.normal(size=(B, T, D)).astype("float32")
-    logits = half.logits(keras.ops.cast(hidden, "bfloat16"))
+    matrix = half.transposed_matrix() if transposed else None
+    logits = half.logits(keras.ops.cast(hidden, "bfloat16"), matrix)
     assert keras.backend.standardize_dtype(logits.dtype) == "bfloat16"
     np.testing.assert_allclose(
         keras.ops.cast(logits, "float32"),

@@ -35,7 +35,7 @@ def test_only_the_last_positions_have_context(scores, expected):
 
 
 def test_heads_may_have_relations_of_their_own():
-    query = ops.array([[[[3.0, 4.0]], [[3.0, 4.0]]]])
+    query = ops.array([[[[3.0, 4.0], [3.0, 4.0]]]])
     relations = np.stack([RELATIONS, 2 * RELATIONS])
     logits = last_relation_logits(query, relations, 1)
-    np.testing.assert_array_equal(logits[0, :, 0], [[3, 40], [6, 80]])
+    np.testing.assert_array_equal(logits[0, 0], [[3, 40], [6, 80]])

@@ -93,8 +93,9 @@ def test_training_is_that_of_adam(data):
     adam.compile(keras.optimizers.Adam(0.1), "mse", run_eagerly=True)
     fit(adam, data, 10)
     for weight, expected in zip(values(model), values(adam)):
-        # PyTorch has an Adam of its own, which rounds otherwise.
-        np.testing.assert_allclose(weight, expected, rtol=1e-6, atol=1e-7)
+        # PyTorch has an Adam of its own, and so has TensorFlow, to which
+        # 1 - 0.999 is what float32 makes of it: up to 3e-5 off.
+        np.testing.assert_allclose(weight, expected, rtol=1e-5, atol=1e-5)
 
 
 def test_several_fits_equal_one(data):

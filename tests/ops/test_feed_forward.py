@@ -1,0 +1,48 @@
+"""The feed-forward layer's own gradient, against the formulas by hand."""
+
+import numpy as np
+import pytest
+
+from relative_attention.ops.feed_forward import feed_forward
+
+R, D, F = 6, 3, 5
+SCALE = 1 / (1 - 0.25)
+
+pytestmark = pytest.mark.only_on("tensorflow", reason="its own kernels")
+
+
+@pytest.mark.parametrize("drops", [False, True])
+def test_gradients_are_those_of_the_equations(rng, drops):
+    import tensorflow as tf
+
+    rows, upstream = rng.normal(size=(2, R, D))
+    kernels = rng.normal(size=(D, F)), rng.normal(size=(F, D))
+    biases = rng.normal(size=F), rng.normal(size=D)
+    factors = rng.integers(0, 2, (R, F)) * SCALE if drops else np.ones((R, F))
+    before = rows @ kernels[0] + biases[0]
+    hidden = np.maximum(before, 0) * factors
+    d_hidden = (upstream @ kernels[1].T) * factors * (before > 0)
+    expected = [
+        d_hidden @ kernels[0].T,
+        rows.T @ d_hidden,
+        d_hidden.sum(axis=0),
+        hidden.T @ upstream,
+        upstream.sum(axis=0),
+    ]
+    given = [tf.constant(x) for x in (rows, kernels[0], biases[0])]
+    given += [tf.constant(x) for x in (kernels[1], biases[1])]
+    with tf.GradientTape() as tape:
+        tape.watch(given)
+        outputs = feed_forward(
+            given[0],
+            (given[1], given[3]),
+            (given[2], given[4]),
+            tf.constant(factors) if drops else None,
+            scale=SCALE,
+        )
+    np.testing.assert_allclose(
+        outputs, hidden @ kernels[1] + biases[1], rtol=1e-12
+    )
+    gradients = tape.gradient(outputs, given, tf.constant(upstream))
+    for gradient, wanted in zip(gradients, expected):
+        np.testing.assert_allclose(gradient, wanted, rtol=1e-12, atol=1e-12)
