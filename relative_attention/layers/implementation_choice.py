@@ -1,8 +1,11 @@
-"""The choice between the two ways to compute relative attention.
+"""The choice between the ways to compute relative attention.
 
 `"transpose"` gathers an embedding for every pair of tokens, `(T, T, H)`, as
 tensor2tensor does; `"blocks"` computes a block of queries at a time and never
-makes that tensor. Their times, by length, stand in the docstring of
+makes that tensor. There are two kinds of blocks: scores worked on region by
+region (`block_attention.py`), for any backend, and relations added along
+diagonals (`diagonal_attention.py`), in fewer operations, for TensorFlow on
+CPUs. Their times, by length, stand in the docstring of
 `RelativeSelfAttention`; `benchmarks/attention/attention_speed.py` measures
 them.
 """
@@ -10,6 +13,7 @@ them.
 import keras
 
 from relative_attention.ops.onednn import computes_with_onednn
+from relative_attention.ops.own_kernels import prefers_own_kernels
 
 IMPLEMENTATIONS = ("auto", "transpose", "blocks")
 
@@ -17,7 +21,7 @@ IMPLEMENTATIONS = ("auto", "transpose", "blocks")
 # slower, and its memory grows with the square of the length.
 _SHORTEST_IN_BLOCKS = 64
 _LONGEST_IN_TRANSPOSE = 256
-# Without oneDNN, scores worked on region by region are faster from there on.
+# Without oneDNN, regions are faster from there on.
 _LONGEST_ON_DIAGONALS = 512
 
 
@@ -49,9 +53,9 @@ def uses_blocks(
 
 
 def uses_diagonals(length: int | None, max_relative_position: int) -> bool:
-    """Tells whether what is computed in blocks is `diagonal_attention`.
+    """Tells whether what is computed in blocks has its relations on diagonals.
 
-    It takes the fewest operations, each of which costs most where TensorFlow
+    That takes the fewest operations, each of which costs most where TensorFlow
     computes with oneDNN, as it does on processors with AVX-512 or AMX.
 
     Args:
@@ -61,8 +65,9 @@ def uses_diagonals(length: int | None, max_relative_position: int) -> bool:
     Returns:
         A boolean; `False` where `diagonal_attention` cannot be used.
     """
-    if keras.backend.backend() != "tensorflow" or length is None:
+    if length is None or min(length - 1, max_relative_position) < 1:
         return False
-    if min(length - 1, max_relative_position) < 1:
+    # Measured with TensorFlow on CPUs alone.
+    if keras.backend.backend() != "tensorflow" or not prefers_own_kernels():
         return False
     return length <= _LONGEST_ON_DIAGONALS or computes_with_onednn()

@@ -69,7 +69,9 @@ class RelativeSelfAttention(SelfAttentionLayer):
             gives the same numbers. `"transpose"` is tensor2tensor's
             (`relative_attention_inner`), which makes an embedding for every
             edge, `(T, T, H)`; `"blocks"` computes a block of queries at a
-            time without them (`block_attention`). `"auto"` takes blocks
+            time without them (`block_attention`; with TensorFlow on CPUs
+            `diagonal_attention`, by the fewest operations, up to 512 tokens,
+            or any number where it computes with oneDNN). `"auto"` takes blocks
             beyond 256 tokens, from 64 on if there are more than `2K`, and
             where a graph is made for any length, all in one block there; see
             the table below. Scores that are asked for are computed as

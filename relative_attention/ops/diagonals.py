@@ -25,7 +25,8 @@ def diagonals(matrix: Tensor, lowest: int, highest: int) -> Tensor:
     Args:
         matrix: tensor `(B, N, C, S)`.
         lowest: int, the last diagonal, of those above `-C`; 0 is the main one.
-        highest: int, the first diagonal, of those below `S`.
+        highest: int, the first diagonal, of those below `S`. One of them, from
+            `highest` to `lowest`, must have a key for every query.
 
     Returns:
         Tensor `(B, N, highest - lowest + 1, C)`.
