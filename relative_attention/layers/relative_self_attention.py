@@ -118,22 +118,22 @@ class RelativeSelfAttention(SelfAttentionLayer):
     >>> keras.ops.shape(layer(keras.ops.zeros((2, 10, 512))))
     (2, 10, 512)
 
-    Time of forward and backward pass, for K = 16 with peak memory, over those
-    of `keras.layers.MultiHeadAttention`, which knows no positions: without
-    relations, by "transpose" and "blocks" for K = 16, and for K = 64 (hidden
-    512, 8 heads, 2,048 tokens a batch, float32, two CPU cores;
-    `benchmarks/attention/attention_speed.py`):
+    Time of forward and backward pass, with relations with peak memory, over
+    those of `keras.layers.MultiHeadAttention`, which knows no positions: on an
+    AMD EPYC with AVX-512, and on one without, where "blocks" were regions at
+    every length (K = 16, hidden 512, 8 heads, 2,048 tokens a batch, float32,
+    two CPU cores; `benchmarks/attention/attention_speed.py`):
 
-    | T | none | transpose 16 | blocks 16 | transpose 64 | blocks 64 |
-    | --- | --- | --- | --- | --- | --- |
-    | 32 | 0.24 | 0.23, 0.61 | 0.24, 0.57 | 0.29 | 0.28 |
-    | 64 | 0.42 | 0.58, 0.82 | 0.49, 0.73 | 0.46 | 0.63 |
-    | 128 | 0.64 | 0.82, 1.37 | 0.68, 0.98 | 0.95 | 1.03 |
-    | 256 | 0.84 | 1.16, 1.33 | 0.75, 0.68 | 1.05 | 0.87 |
-    | 512 | 0.85 | 2.16, 2.29 | 0.97, 0.86 | 2.32 | 1.04 |
-    | 1,024 | 0.86 | 3.83, 3.34 | 0.87, 0.69 | 4.16 | 1.08 |
-    | 2,048 | 0.93 | 9.49, 6.91 | 0.98, 0.63 | 10.28 | 1.08 |
-    | 4,096 | 1.01 | - | 0.78, 0.49 | - | 0.86 |
+    | T | none | transpose | blocks | none | transpose | blocks |
+    | --- | --- | --- | --- | --- | --- | --- |
+    | 32 | 0.71 | 0.81, 0.40 | 0.91, 0.48 | 0.24 | 0.23, 0.61 | 0.24, 0.57 |
+    | 64 | 0.80 | 0.96, 0.98 | 0.90, 1.03 | 0.42 | 0.58, 0.82 | 0.49, 0.73 |
+    | 128 | 0.85 | 1.03, 1.81 | 0.97, 1.27 | 0.64 | 0.82, 1.37 | 0.68, 0.98 |
+    | 256 | 0.91 | 1.39, 2.07 | 1.06, 1.32 | 0.84 | 1.16, 1.33 | 0.75, 0.68 |
+    | 512 | 0.91 | 1.96, 3.12 | 0.97, 1.03 | 0.85 | 2.16, 2.29 | 0.97, 0.86 |
+    | 1,024 | 0.95 | 3.38, 4.52 | 1.05, 0.75 | 0.86 | 3.83, 3.34 | 0.87, 0.69 |
+    | 2,048 | 0.98 | 6.42, 7.85 | 1.20, 0.56 | 0.93 | 9.49, 6.91 | 0.98, 0.63 |
+    | 4,096 | 0.97 | - | 1.01, 0.38 | 1.01 | - | 0.78, 0.49 |
 
     Reference:
      - [Shaw et al., 2018](https://arxiv.org/abs/1803.02155), eqs. 3-5
