@@ -55,6 +55,44 @@ def attention_table(result: Result) -> str:
     return markdown_table(header, cells)
 
 
+def layer_docstring_table(*results: Result) -> str:
+    """Returns time and memory over Keras' layer, result beside result.
+
+    It is the table in the docstring of `RelativeSelfAttention`.
+    """
+    columns = []
+    for result in results:
+        rows = {
+            (row["tokens"], row["engine"]): row
+            for row in result.rows
+            if row["max_relative_position"] == _DISTANCE
+        }
+        columns += [(rows, kind) for kind in (PLAIN, TRANSPOSE, "blocks")]
+
+    def ratios_of(row: Row | None, kind: str) -> str:
+        if row is None:
+            return _NOT_MEASURED
+        time = f"{median(row['backward_over'][KERAS]):.2f}"
+        if kind == PLAIN:
+            return time
+        return f"{time}, {row['memory_over'][KERAS]:.2f}"
+
+    lengths = dict.fromkeys(tokens for rows, _ in columns for tokens, _ in rows)
+    cells = [
+        [
+            f"{tokens:,}",
+            *(
+                ratios_of(rows.get((tokens, kind)), kind)
+                for rows, kind in columns
+            ),
+        ]
+        for tokens in lengths
+    ]
+    header = ["T", *len(results) * ["none", "transpose", "blocks"]]
+    lines = [header, ["---"] * len(header), *cells]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
 def translation_table(result: Result) -> str:
     """Returns sentences a second and the ratio to the base, by engine."""
     rows = {
@@ -125,6 +163,7 @@ def training_table(result: Result) -> str:
 # By the name of the result, which is that of the mark in the page.
 TABLES: dict[str, Callable[[Result], str]] = {
     "attention_speed": attention_table,
+    "attention_speed_avx2": attention_table,
     "translation_speed": translation_table,
     "translation_speed_avx2": translation_table,
     "output_length": output_length_table,

@@ -12,6 +12,7 @@ from relative_attention.layers.argument_types import RegularizerLike
 from relative_attention.layers.cached_attention import cached_attention
 from relative_attention.layers.implementation_choice import IMPLEMENTATIONS
 from relative_attention.layers.implementation_choice import uses_blocks
+from relative_attention.layers.implementation_choice import uses_diagonals
 from relative_attention.layers.key_value_cache import KeyValueCache
 from relative_attention.layers.self_attention_layer import SelfAttentionLayer
 from relative_attention.ops.attention import attention_context
@@ -20,6 +21,7 @@ from relative_attention.ops.attention import masked_softmax
 from relative_attention.ops.attention_mask import AttentionMask
 from relative_attention.ops.block_attention import block_attention
 from relative_attention.ops.block_attention import block_length
+from relative_attention.ops.diagonal_attention import diagonal_attention
 from relative_attention.ops.relative_positions import clipped_relative_positions
 from relative_attention.tensor_type import Tensor
 
@@ -67,7 +69,9 @@ class RelativeSelfAttention(SelfAttentionLayer):
             gives the same numbers. `"transpose"` is tensor2tensor's
             (`relative_attention_inner`), which makes an embedding for every
             edge, `(T, T, H)`; `"blocks"` computes a block of queries at a
-            time without them (`block_attention`). `"auto"` takes blocks
+            time without them (`block_attention`; with TensorFlow on CPUs
+            `diagonal_attention`, by the fewest operations, up to 512 tokens,
+            or any number where it computes with oneDNN). `"auto"` takes blocks
             beyond 256 tokens, from 64 on if there are more than `2K`, and
             where a graph is made for any length, all in one block there; see
             the table below. Scores that are asked for are computed as
@@ -114,22 +118,22 @@ class RelativeSelfAttention(SelfAttentionLayer):
     >>> keras.ops.shape(layer(keras.ops.zeros((2, 10, 512))))
     (2, 10, 512)
 
-    Time of forward and backward pass, for K = 16 with peak memory, over those
-    of `keras.layers.MultiHeadAttention`, which knows no positions: without
-    relations, by "transpose" and "blocks" for K = 16, and for K = 64 (hidden
-    512, 8 heads, 2,048 tokens a batch, float32, two CPU cores;
-    `benchmarks/attention/attention_speed.py`):
+    Time of forward and backward pass, with relations with peak memory, over
+    those of `keras.layers.MultiHeadAttention`, which knows no positions: on an
+    AMD EPYC with AVX-512, and on one without, where "blocks" were regions at
+    every length (K = 16, hidden 512, 8 heads, 2,048 tokens a batch, float32,
+    two CPU cores; `benchmarks/attention/attention_speed.py`):
 
-    | T | none | transpose 16 | blocks 16 | transpose 64 | blocks 64 |
-    | --- | --- | --- | --- | --- | --- |
-    | 32 | 0.24 | 0.23, 0.61 | 0.24, 0.57 | 0.29 | 0.28 |
-    | 64 | 0.42 | 0.58, 0.82 | 0.49, 0.73 | 0.46 | 0.63 |
-    | 128 | 0.64 | 0.82, 1.37 | 0.68, 0.98 | 0.95 | 1.03 |
-    | 256 | 0.84 | 1.16, 1.33 | 0.75, 0.68 | 1.05 | 0.87 |
-    | 512 | 0.85 | 2.16, 2.29 | 0.97, 0.86 | 2.32 | 1.04 |
-    | 1,024 | 0.86 | 3.83, 3.34 | 0.87, 0.69 | 4.16 | 1.08 |
-    | 2,048 | 0.93 | 9.49, 6.91 | 0.98, 0.63 | 10.28 | 1.08 |
-    | 4,096 | 1.01 | - | 0.78, 0.49 | - | 0.86 |
+    | T | none | transpose | blocks | none | transpose | blocks |
+    | --- | --- | --- | --- | --- | --- | --- |
+    | 32 | 0.71 | 0.81, 0.40 | 0.91, 0.48 | 0.24 | 0.23, 0.61 | 0.24, 0.57 |
+    | 64 | 0.80 | 0.96, 0.98 | 0.90, 1.03 | 0.42 | 0.58, 0.82 | 0.49, 0.73 |
+    | 128 | 0.85 | 1.03, 1.81 | 0.97, 1.27 | 0.64 | 0.82, 1.37 | 0.68, 0.98 |
+    | 256 | 0.91 | 1.39, 2.07 | 1.06, 1.32 | 0.84 | 1.16, 1.33 | 0.75, 0.68 |
+    | 512 | 0.91 | 1.96, 3.12 | 0.97, 1.03 | 0.85 | 2.16, 2.29 | 0.97, 0.86 |
+    | 1,024 | 0.95 | 3.38, 4.52 | 1.05, 0.75 | 0.86 | 3.83, 3.34 | 0.87, 0.69 |
+    | 2,048 | 0.98 | 6.42, 7.85 | 1.20, 0.56 | 0.93 | 9.49, 6.91 | 0.98, 0.63 |
+    | 4,096 | 0.97 | - | 1.01, 0.38 | 1.01 | - | 0.78, 0.49 |
 
     Reference:
      - [Shaw et al., 2018](https://arxiv.org/abs/1803.02155), eqs. 3-5
@@ -250,16 +254,24 @@ class RelativeSelfAttention(SelfAttentionLayer):
         # Without dropout no random number is drawn: the seed's state and the
         # graph of inference stay as they are.
         drops = training and self.dropout_layer.rate > 0
-        context = block_attention(
-            query,
-            key,
-            value,
-            self.key_relation_embeddings,
-            self.value_relation_embeddings,
-            mask=mask,
-            block_length=block_length(query.shape[2]),
-            dropout=self.dropout_layer if drops else None,
-        )
+        dropout = self.dropout_layer if drops else None
+        tables = (self.key_relation_embeddings, self.value_relation_embeddings)
+        length = query.shape[2]
+        has_relations = self.use_key_relations or self.use_value_relations
+        if has_relations and uses_diagonals(length, self.max_relative_position):
+            context = diagonal_attention(
+                query, key, value, *tables, mask=mask, dropout=dropout
+            )
+        else:
+            context = block_attention(
+                query,
+                key,
+                value,
+                *tables,
+                mask=mask,
+                block_length=block_length(length),
+                dropout=dropout,
+            )
         return context, None
 
     def _edge_relations(

@@ -7,6 +7,7 @@ from typing import Protocol
 from keras import ops
 
 from relative_attention.ops.attention_block import Block
+from relative_attention.ops.diagonal_block import DiagonalBlock
 from relative_attention.ops.static_shape import sizes
 from relative_attention.tensor_type import Tensor
 
@@ -46,7 +47,7 @@ class KeepMasks(NamedTuple):
 
 def draw_keep_masks(
     dropout: DropoutLayer | None,
-    blocks: Sequence[Block],
+    blocks: Sequence[Block | DiagonalBlock],
     query: Tensor,
 ) -> list[KeepMasks | None]:
     """Draws what dropout keeps of each block.

@@ -31,8 +31,8 @@ def sum_gradients(blocks: Sequence[Operands], like: Operands) -> Operands:
         d_value_right = _sum_future(_given(blocks, "value_right"), length)
     return Operands(
         query=joined([block.query for block in blocks]),
-        key=_sum_past([block.key for block in blocks]),
-        value=_sum_past([block.value for block in blocks]),
+        key=sum_past([block.key for block in blocks]),
+        value=sum_past([block.value for block in blocks]),
         key_relations=_sum_tables(blocks, "key_relations", like),
         value_relations=_sum_tables(blocks, "value_relations", like),
         key_right=d_key_right,
@@ -55,7 +55,7 @@ def _sum_tables(
     return ops.cast(added(_given(blocks, name)), table.dtype)
 
 
-def _sum_past(parts: Sequence[Tensor]) -> Tensor:
+def sum_past(parts: Sequence[Tensor]) -> Tensor:
     """Sums gradients of the keys from the first on.
 
     The later the block the more keys it has seen: the parts grow.

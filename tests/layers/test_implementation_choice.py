@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from relative_attention.layers import RelativeSelfAttention
+from relative_attention.layers import implementation_choice
 from relative_attention.layers.implementation_choice import uses_blocks
+from relative_attention.layers.implementation_choice import uses_diagonals
 
 
 @pytest.mark.parametrize(
@@ -30,26 +32,67 @@ def test_auto_takes_blocks_where_most_pairs_are_far(
     assert not uses_blocks("transpose", length, distance)
 
 
+@pytest.mark.only_on("tensorflow", reason="has diagonals")
+@pytest.mark.parametrize("computes_with_onednn", [True, False])
 @pytest.mark.parametrize(
-    "arguments, length, takes_blocks",
+    ("length", "distance", "takes_diagonals"),
     [
-        ({}, 8, False),
-        ({}, 64, True),
-        ({"return_attention_scores": True}, 64, False),
+        (None, 16, False),
+        (1, 16, False),
+        (2, 16, True),
+        (64, 0, False),
+        (64, 1, True),
+        (512, 16, True),
+        (513, 16, None),
     ],
-    ids=["short", "long", "scores"],
+)
+def test_long_sentences_have_diagonals_where_operations_cost_most(
+    monkeypatch, length, distance, takes_diagonals, computes_with_onednn
+):
+    monkeypatch.setattr(
+        implementation_choice,
+        "computes_with_onednn",
+        lambda: computes_with_onednn,
+    )
+    if takes_diagonals is None:
+        takes_diagonals = computes_with_onednn
+    assert uses_diagonals(length, distance) == takes_diagonals
+
+
+def test_only_kernels_that_were_measured_have_diagonals(monkeypatch):
+    monkeypatch.setattr(
+        implementation_choice, "prefers_own_kernels", lambda: False
+    )
+    assert not uses_diagonals(64, 16)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "length", "expected"),
+    [
+        ({}, 8, "transpose"),
+        ({}, 64, "diagonals"),
+        ({}, 65, "blocks"),
+        ({"return_attention_scores": True}, 64, "transpose"),
+    ],
+    ids=["short", "diagonals", "regions", "scores"],
 )
 def test_layer_computes_what_is_chosen(
-    monkeypatch, arguments, length, takes_blocks
+    monkeypatch, arguments, length, expected
 ):
     module = sys.modules[RelativeSelfAttention.__module__]
-    calls = []
+    taken = []
 
-    def block_attention(query, *others, **options):
-        calls.append(query)
-        return query
+    def take(name):
+        def attention(query, *others, **options):
+            taken.append(name)
+            return query
 
-    monkeypatch.setattr(module, "block_attention", block_attention)
+        return attention
+
+    monkeypatch.setattr(module, "block_attention", take("blocks"))
+    monkeypatch.setattr(module, "diagonal_attention", take("diagonals"))
+    monkeypatch.setattr(module, "uses_diagonals", lambda length, _: length < 65)
     layer = RelativeSelfAttention(1, 2, 3)
     layer(np.zeros((1, length, 2), "float32"), **arguments)
-    assert bool(calls) == takes_blocks
+    # Keras may call a layer twice, to know the shape of its outputs.
+    assert set(taken or ["transpose"]) == {expected}
