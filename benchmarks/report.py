@@ -5,8 +5,8 @@ From the root of a checkout, with the package installed:
     python -m benchmarks.report --write docs/science/speed.md
 
 A table stands between two marks, `<!-- NAME: by benchmarks.report -->` and
-`<!-- /NAME -->`, and is made of `benchmarks/results/NAME.json`. `--check` only
-says whether the text is up to date.
+`<!-- /NAME -->`, and is made of `benchmarks/results/NAME.json`; the table
+`bars` is made of several. `--check` only says whether the text is up to date.
 """
 
 import argparse
@@ -15,6 +15,8 @@ import re
 import sys
 from collections.abc import Sequence
 
+from benchmarks.bars import BARS
+from benchmarks.bars import bars_table
 from benchmarks.harness.origin import origin_line
 from benchmarks.harness.results import RESULTS
 from benchmarks.harness.results import Result
@@ -41,14 +43,19 @@ def fill_tables(text: str, folder: pathlib.Path = RESULTS) -> str:
             a result is missing.
     """
 
+    def read(name: str) -> Result:
+        return Result.read(folder / f"{name}.json")
+
     def fill(block: re.Match) -> str:
         name = block["name"]
-        if name not in TABLES:
-            raise InputError(
-                f"There is no table {name!r}. Known: {', '.join(TABLES)}."
-            )
-        result = Result.read(folder / f"{name}.json")
-        table = f"{TABLES[name](result)}\n\n{_origin_of(result)}"
+        if name == BARS:
+            table = bars_table(read)
+        elif name in TABLES:
+            result = read(name)
+            table = f"{TABLES[name](result)}\n\n{_origin_of(result)}"
+        else:
+            known = ", ".join([*TABLES, BARS])
+            raise InputError(f"There is no table {name!r}. Known: {known}.")
         return f"<!-- {name}{_MARK}\n\n{table}\n\n<!-- /{name} -->"
 
     filled, count = _BLOCK.subn(fill, text)

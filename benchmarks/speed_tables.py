@@ -160,6 +160,21 @@ def training_table(result: Result) -> str:
     return markdown_table(header, cells)
 
 
+def training_profile_table(result: Result) -> str:
+    """Returns the dearest operations of a training step."""
+    total = sum(row["milliseconds_a_step"] for row in result.rows)
+    cells = [
+        [
+            f"`{row['operation']}`",
+            f"{row['calls_a_step']:.0f}",
+            f"{row['milliseconds_a_step'] / total:.1%}",
+        ]
+        for row in result.rows[: result.options["rows"]]
+    ]
+    header = ["operation", "calls a step", "share of the time"]
+    return markdown_table(header, cells)
+
+
 # By the name of the result, which is that of the mark in the page.
 TABLES: dict[str, Callable[[Result], str]] = {
     "attention_speed": attention_table,
@@ -168,4 +183,5 @@ TABLES: dict[str, Callable[[Result], str]] = {
     "translation_speed_avx2": translation_table,
     "output_length": output_length_table,
     "training_speed": training_table,
+    "training_profile": training_profile_table,
 }

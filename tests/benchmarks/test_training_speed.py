@@ -135,3 +135,18 @@ def test_training_speed(run_command, texts):
     ]
     assert all(row["ratio_to_peer"] is None for row in result.rows)
     assert "time, relative / sinusoidal, float32" in printed
+
+
+@pytest.mark.large
+@pytest.mark.only_on("tensorflow", reason="TensorFlow's profiler")
+def test_profile(run_benchmark, texts):
+    result, printed = run_benchmark(
+        "training.training_profile",
+        *("--data", texts, "--vocabulary-size", 300, "--batch-tokens", 64),
+        *("--preset", "transformer_tiny_relative", "--dtype", "float32"),
+        *("--steps", 2),
+    )
+    times = [row["milliseconds_a_step"] for row in result.rows]
+    assert times == sorted(times, reverse=True) and times[0] > 0
+    assert any("MatMul" in row["operation"] for row in result.rows)
+    assert "ms of operations a step; `transformer_tiny_relative`" in printed
