@@ -38,12 +38,13 @@ _KINDS = {
         "attention": "attention_speed",
         "bfloat16 attention": "attention_speed_bfloat16",
         "training": "training_speed",
+        "step": "step_benchmark",
         "decoding": "translation_speed",
         "start": "first_translation",
     },
     "without": {
         "attention": "attention_speed_avx2",
-        "step": "step_benchmark",
+        "step": "step_benchmark_avx2",
         "decoding": "translation_speed_avx2",
     },
 }
@@ -58,8 +59,9 @@ def bars_table(read: Read) -> str:
     figures: dict[tuple[str, float, bool], dict[str, Sequence[float]]] = {}
     for kind, names in _KINDS.items():
         for topic, name in names.items():
-            for *bar, measured in _MEASURED[topic](read(name)):
-                figures.setdefault(tuple(bar), {})[kind] = measured
+            for what, limit, at_least, measured in _MEASURED[topic](read(name)):
+                bar = (what, limit, at_least)
+                figures.setdefault(bar, {})[kind] = measured
     cells = [
         [
             what,

@@ -51,7 +51,6 @@ _PACKAGE_OF = {
     "TransformerSchedule": "training",
     "average_checkpoints": "training",
     "averaged_weights": "training",
-    "keep_freed_memory": "training",
     "relation_tables": "training",
     "load_opennmt_tf": "convert",
     "load_tensor2tensor": "convert",

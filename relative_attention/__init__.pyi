@@ -88,6 +88,5 @@ from relative_attention.training import (
     average_checkpoints as average_checkpoints,
 )
 from relative_attention.training import averaged_weights as averaged_weights
-from relative_attention.training import keep_freed_memory as keep_freed_memory
 from relative_attention.training import relation_tables as relation_tables
 from relative_attention.version import __version__ as __version__

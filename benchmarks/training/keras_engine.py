@@ -76,8 +76,6 @@ def main(
         steps: An integer, the steps of a turn.
         seed: An integer, for weights and the order of batches.
     """
-    # As `relative-attention train` does.
-    ra.keep_freed_memory()
     keras.utils.set_random_seed(seed)
     corpus = ra.ParallelCorpus(source, target)
     vocabulary, tokens = prepare_corpus(corpus, vocabulary_size, folder)

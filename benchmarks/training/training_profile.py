@@ -63,8 +63,6 @@ def measure(options: argparse.Namespace) -> list[Row]:
     Returns:
         A list of a row for each kind of operation, the dearest first.
     """
-    # As `relative-attention train` does.
-    ra.keep_freed_memory()
     load_tensorflow_quietly()
     corpus = find_corpus(options.data)
     with tempfile.TemporaryDirectory() as folder:

@@ -15,7 +15,6 @@ from relative_attention.runs.report import Report
 from relative_attention.training import AveragingAdam
 from relative_attention.training import MaskedCrossEntropy
 from relative_attention.training import TransformerSchedule
-from relative_attention.training import keep_freed_memory
 
 # The first step compiles, the second may still allocate.
 _WARM_UP_STEPS = 2
@@ -65,7 +64,6 @@ def step_benchmark(
         lengths,
         [batch_tokens, vocabulary_size, num_steps, num_rounds],
     )
-    keep_freed_memory()
     models = {
         name: _compiled(name, vocabulary_size, precision) for name in names
     }

@@ -21,7 +21,6 @@ from relative_attention.saving.results import load_results
 from relative_attention.saving.run_lock import lock_run
 from relative_attention.training import StopSignals
 from relative_attention.training import choose_precision
-from relative_attention.training import keep_freed_memory
 
 
 def train(
@@ -92,7 +91,6 @@ def train(
                 inputs.vocabularies,
             )
         report(f"precision: {precision} ({reason})")
-        keep_freed_memory()
         run = TrainingRun(recipe, data, cluster, precision, output, report)
         run.prepare(inputs.initial_weights)
         with StopSignals() as signals:

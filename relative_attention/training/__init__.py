@@ -11,7 +11,6 @@ from relative_attention.training.checkpoint import save_checkpoint
 from relative_attention.training.epoch_logs import EpochLogs
 from relative_attention.training.event_log import EventLog
 from relative_attention.training.finite_guard import FiniteGuard
-from relative_attention.training.freed_memory import keep_freed_memory
 from relative_attention.training.masked_cross_entropy import MaskedCrossEntropy
 from relative_attention.training.perplexity import Perplexity
 from relative_attention.training.precision import PRECISIONS
@@ -46,7 +45,6 @@ __all__ = [
     "averaged_weights",
     "checkpoint_bytes",
     "choose_precision",
-    "keep_freed_memory",
     "load_checkpoint",
     "read_training_table",
     "relation_tables",
