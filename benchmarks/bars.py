@@ -11,10 +11,15 @@ from collections.abc import Sequence
 from benchmarks.attention.layer_kinds import KERAS
 from benchmarks.attention.layer_kinds import PLAIN
 from benchmarks.attention.layer_kinds import TRANSPOSE
+from benchmarks.decoding.prepared_engines import OURS
+from benchmarks.harness import opennmt_tf
 from benchmarks.harness.results import Result
 from benchmarks.harness.spread import median
 from benchmarks.harness.spread import ratios
 from benchmarks.harness.tables import markdown_table
+from benchmarks.speed_tables import BASE_DISTANCE
+from benchmarks.speed_tables import NOT_MEASURED
+from benchmarks.speed_tables import rows_by_layer
 from benchmarks.training.training_demands import find_demands
 from benchmarks.training.training_speed import PEER
 
@@ -25,12 +30,7 @@ Read = Callable[[str], Result]
 # above), and the figures.
 Measured = tuple[str, float, bool, Sequence[float]]
 
-_DISTANCE = 16
-_OURS = "relative-attention"
-_OPENNMT_TF = "OpenNMT-tf 2.32.0"
 _CTRANSLATE2 = "CTranslate2, float32"
-_NOT_MEASURED = "-"
-
 
 # With AVX-512 TensorFlow computes with oneDNN, without it does not.
 _KINDS = {
@@ -77,11 +77,13 @@ def _cell(figures: Sequence[float], limit: float, at_least: bool) -> str:
     """Returns figures, those on the wrong side of the bar in bold."""
 
     def shown(figure: float) -> str:
-        rounded = round(figure, 2)
-        is_met = rounded >= limit if at_least else rounded <= limit
-        return f"{rounded:.2f}" if is_met else f"**{rounded:.2f}**"
+        is_met = figure >= limit if at_least else figure <= limit
+        # A third digit where two would hide that it is not.
+        digits = 2 if is_met or round(figure, 2) != limit else 3
+        text = f"{figure:.{digits}f}"
+        return text if is_met else f"**{text}**"
 
-    return ", ".join(map(shown, figures)) or _NOT_MEASURED
+    return ", ".join(map(shown, figures)) or NOT_MEASURED
 
 
 def _attention(result: Result) -> list[Measured]:
@@ -104,7 +106,7 @@ def _bfloat16_attention(result: Result) -> list[Measured]:
 
 def _chosen(tokens: int) -> str:
     """Returns what `implementation="auto"` takes."""
-    return "blocks" if tokens > 2 * _DISTANCE else TRANSPOSE
+    return "blocks" if tokens > 2 * BASE_DISTANCE else TRANSPOSE
 
 
 def _plain(_: int) -> str:
@@ -129,11 +131,7 @@ def _layer(
         passes: A string: `"forward"`, or `"backward"` for both passes.
         lengths: A pair of integers, the least and the most tokens.
     """
-    rows = {
-        (row["tokens"], row["engine"]): row
-        for row in result.rows
-        if row["max_relative_position"] == _DISTANCE
-    }
+    rows = rows_by_layer(result)
     measured = [
         tokens
         for tokens in dict.fromkeys(tokens for tokens, _ in rows)
@@ -187,7 +185,7 @@ def _decoding(result: Result) -> list[Measured]:
     }
 
     def ratio(beams: int, size: int) -> float:
-        return median(rows[_OURS, beams, size]["ratio_to_base"])
+        return median(rows[OURS, beams, size]["ratio_to_base"])
 
     def best(engine: str, beams: int) -> float:
         return max(
@@ -201,7 +199,7 @@ def _decoding(result: Result) -> list[Measured]:
         (1, 2.0, 2.5, 3.0, 1.0),
         (4, 2.0, 3.5, 5.0, 0.9),
     ):
-        ours, peer = (best(name, beams) for name in (_OURS, _OPENNMT_TF))
+        ours, peer = (best(name, beams) for name in (OURS, opennmt_tf.NAME))
         over = f"sentences/s over OpenNMT-tf, beam {beams}"
         measured += [
             (f"{over}, batch 1", single, True, [ratio(beams, 1)]),

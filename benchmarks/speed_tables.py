@@ -12,17 +12,25 @@ from benchmarks.harness.spread import spread
 from benchmarks.harness.tables import markdown_table
 
 # The clipping distance of the paper's base model.
-_DISTANCE = 16
-_NOT_MEASURED = "-"
+BASE_DISTANCE = 16
+NOT_MEASURED = "-"
+
+
+def rows_by_layer(result: Result) -> dict[tuple[int, str], Row]:
+    """Returns the rows of `attention_speed` by tokens and engine.
+
+    Of several clipping distances, those of the paper's.
+    """
+    return {
+        (row["tokens"], row["engine"]): row
+        for row in result.rows
+        if row["max_relative_position"] == BASE_DISTANCE
+    }
 
 
 def attention_table(result: Result) -> str:
     """Returns time over Keras' layer and peak memory, by length."""
-    rows = {
-        (row["tokens"], row["engine"]): row
-        for row in result.rows
-        if row["max_relative_position"] == _DISTANCE
-    }
+    rows = rows_by_layer(result)
     names = {
         PLAIN: "our layer without positions",
         TRANSPOSE: '`"transpose"` (tensor2tensor)',
@@ -36,11 +44,11 @@ def attention_table(result: Result) -> str:
     }
 
     def ratio(row: Row | None) -> str:
-        return spread(row["backward_over"][KERAS]) if row else _NOT_MEASURED
+        return spread(row["backward_over"][KERAS]) if row else NOT_MEASURED
 
     def megabytes(row: Row | None) -> str:
         if row is None:
-            return _NOT_MEASURED
+            return NOT_MEASURED
         return f"{row['peak_memory_bytes'] / 1e6:,.0f}"
 
     cells = [
@@ -62,16 +70,12 @@ def layer_docstring_table(*results: Result) -> str:
     """
     columns = []
     for result in results:
-        rows = {
-            (row["tokens"], row["engine"]): row
-            for row in result.rows
-            if row["max_relative_position"] == _DISTANCE
-        }
+        rows = rows_by_layer(result)
         columns += [(rows, kind) for kind in (PLAIN, TRANSPOSE, "blocks")]
 
     def ratios_of(row: Row | None, kind: str) -> str:
         if row is None:
-            return _NOT_MEASURED
+            return NOT_MEASURED
         time = f"{median(row['backward_over'][KERAS]):.2f}"
         if kind == PLAIN:
             return time

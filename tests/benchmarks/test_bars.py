@@ -35,7 +35,7 @@ def test_what_was_not_measured_on_a_processor_is_said():
 
 @pytest.mark.parametrize(
     ("ratio", "cell"),
-    [(1.0, "1.00"), (1.004, "1.00"), (1.006, "**1.01**"), (0.5, "0.50")],
+    [(1.0, "1.00"), (1.004, "**1.004**"), (1.006, "**1.01**"), (0.5, "0.50")],
 )
 def test_figures_beyond_a_bar_are_bold(ratio, cell):
     """The bar of a layer over Keras' is at most 1.00."""
