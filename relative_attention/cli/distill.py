@@ -24,7 +24,7 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     parser.usage = (
         "relative-attention distill [options] RECIPE --teachers MODEL "
-        "[MODEL ...] [section.key=value ...]"
+        "[MODEL ...] [--backward MODEL ...] [section.key=value ...]"
     )
     parser.add_argument(
         "words",
@@ -34,14 +34,7 @@ def add_parser(subparsers: Subparsers) -> None:
         help="the student's, as of `train`; after it values of the recipe to "
         "replace (section.key=value)",
     )
-    parser.add_argument(
-        "--teachers",
-        nargs="+",
-        required=True,
-        metavar="MODEL",
-        help="folders of trained models, or names of the zoo, with the same "
-        "vocabulary, which the student gets",
-    )
+    _add_teachers(parser)
     parser.add_argument(
         "--output", metavar="DIR", help="default: runs/RECIPE_distilled"
     )
@@ -50,7 +43,7 @@ def add_parser(subparsers: Subparsers) -> None:
         "--num-beams",
         type=int,
         metavar="N",
-        help="of the teachers' beam search (default: the first teacher's)",
+        help="of all teachers' beam search (default: the first teacher's)",
     )
     parser.add_argument(
         "--batch-tokens",
@@ -67,6 +60,32 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.set_defaults(settle=_settle)
 
 
+def _add_teachers(parser: argparse.ArgumentParser) -> None:
+    """Adds who translates, and how."""
+    parser.add_argument(
+        "--teachers",
+        nargs="+",
+        required=True,
+        metavar="MODEL",
+        help="folders of trained models, or names of the zoo, with the same "
+        "vocabulary, which the student gets",
+    )
+    parser.add_argument(
+        "--backward",
+        nargs="+",
+        default=[],
+        metavar="MODEL",
+        help="likewise, models of the other direction: they translate the "
+        "recipe's target into its source",
+    )
+    parser.add_argument(
+        "--separately",
+        action="store_true",
+        help="each teacher translates all lines alone, and the student learns "
+        "from all translations; vocabularies may then differ",
+    )
+
+
 def _settle(
     options: argparse.Namespace,
     words: list[str],
@@ -79,9 +98,11 @@ def _settle(
         words: list of strings. The other arguments.
         error: function. It is called with what is wrong.
     """
-    # What follows `--teachers` is theirs to argparse.
-    words = [*words, *filter(is_override, options.teachers)]
-    options.teachers = [t for t in options.teachers if not is_override(t)]
+    # What follows `--teachers` or `--backward` is theirs to argparse.
+    for name in ("teachers", "backward"):
+        models = getattr(options, name)
+        words = [*words, *filter(is_override, models)]
+        setattr(options, name, [m for m in models if not is_override(m)])
     recipes = [word for word in words if not is_override(word)]
     if not recipes:
         error("a RECIPE is needed, before --teachers")
@@ -106,6 +127,8 @@ def _run(options: argparse.Namespace) -> None:
         overwrite=options.overwrite,
         num_beams=options.num_beams,
         batch_tokens=options.batch_tokens,
+        backward=options.backward,
+        separately=options.separately,
     )
     for name, scores in results["scores"].items():
         print(f"{name}: BLEU {scores['bleu']} ({scores['bleu_signature']})")

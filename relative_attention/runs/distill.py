@@ -3,7 +3,6 @@
 import gc
 import os
 import pathlib
-from collections.abc import Iterable
 from collections.abc import Sequence
 from typing import Any
 from typing import cast
@@ -13,10 +12,7 @@ from relative_attention.corpora.find_corpus import find_corpus
 from relative_attention.corpora.find_corpus import named_files
 from relative_attention.corpora.hold_out import hold_out
 from relative_attention.data import ParallelCorpus
-from relative_attention.data import TokenVocabulary
 from relative_attention.data.lines import read_lines
-from relative_attention.data.vocabulary_kinds import AnyVocabulary
-from relative_attention.decoding import Translator
 from relative_attention.errors import InputError
 from relative_attention.runs import distilled_text
 from relative_attention.runs.devices import choose_strategy
@@ -34,13 +30,15 @@ from relative_attention.runs.run_files import is_run
 from relative_attention.runs.run_files import recorded_files
 from relative_attention.runs.run_files import write_record
 from relative_attention.runs.run_inputs import check_language
+from relative_attention.runs.teachers import Teachers
+from relative_attention.runs.teachers import check_teachers
+from relative_attention.runs.teachers import load_teachers
+from relative_attention.runs.teachers import weights_of
 from relative_attention.runs.train import train
 from relative_attention.runs.translate_text import translate_text
-from relative_attention.saving.model_directory import load_translator
 from relative_attention.saving.run_lock import lock_run
 from relative_attention.saving.vocabulary_files import find_vocabulary
 from relative_attention.saving.vocabulary_files import save_vocabularies
-from relative_attention.saving.zoo import find_model
 
 
 def distill(
@@ -52,15 +50,22 @@ def distill(
     num_beams: int | None = None,
     batch_tokens: int | None = None,
     report: Report | None = None,
+    backward: Sequence[pathlib.Path | str] = (),
+    separately: bool = False,
 ) -> dict[str, Any]:
     """Trains the model of a recipe on its own text and on its teachers'.
 
     The teachers, together an `Ensemble` if there are several, translate the
-    source of the recipe's training text by beam search. The student, which
-    has their vocabulary, is then trained by `train` on the pairs of the
-    recipe and on those of the same sources with their translations. What it
-    is validated and tested on stays as the recipe has it; lines that are held
+    source of the recipe's training text by beam search; those of the other
+    direction, if any, its target. The student, which has the vocabulary of
+    the first teacher, is then trained by `train` on the pairs of the recipe
+    and on those of the same lines with their translations. What it is
+    validated and tested on stays as the recipe has it; lines that are held
     out for want of a validation text are not translated.
+
+    With `separately` each teacher translates all lines alone, so that the
+    student learns from as many more pairs: with teachers of both directions,
+    the data diversification of Nguyen et al. (2020).
 
     Both can be interrupted at any time; the same call goes on. Once all is
     translated, `train` with `resume` does too, without the teachers.
@@ -68,18 +73,24 @@ def distill(
     Args:
         recipe: A `Recipe`, the student's.
         teachers: A list of folders of trained models, or names of the zoo,
-            with one vocabulary.
+            with one vocabulary unless `separately`.
         output: The path of the folder to fill, as of `train`.
         data_directory: The path of a folder in which to look for the texts;
             see `find_corpus`. Defaults to `None`.
         overwrite: A boolean to indicate whether to delete the run in `output`
             first, its translations too.
-        num_beams: An integer, of the teachers' beam search. Defaults to
-            `None`, as the first teacher has it, like all else.
+        num_beams: An integer, of all teachers' beam search. Defaults to
+            `None`, as the first teacher has it, like the length penalty.
         batch_tokens: An integer, the most source positions, over all beams,
-            translated at a time. Defaults to `None`, likewise.
+            translated at a time. Defaults to `None`, as the teachers have
+            it.
         report: A function that is called with each line for the log.
             Defaults to printing to standard error.
+        backward: A list like `teachers`, of models that translate the
+            recipe's target into its source. Their vocabulary may be another.
+            Defaults to none.
+        separately: A boolean to indicate whether each teacher translates
+            alone. Defaults to `False`.
 
     Returns:
         A dict, what was written to `results.json`; its `distilled_from` says
@@ -87,15 +98,18 @@ def distill(
 
     Raises:
         InputError: if there is no teacher, one is missing or is `output`
-            itself, their vocabularies differ, `output` holds translations of
-            others, or as `train`; all before any work is done.
+            itself, vocabularies differ of those who translate together,
+            `output` holds translations of others, or as `train`; all before
+            any work is done.
 
     Reference:
      - [Kim and Rush, 2016](https://arxiv.org/abs/1606.07947), section 3.2
+     - [Nguyen et al., 2020](https://arxiv.org/abs/1911.01986), section 3
     """
     report = report or print_error
     output = pathlib.Path(output)
-    folders = _find_teachers(teachers, output)
+    check_teachers("teachers", teachers, output)
+    check_teachers("backward", backward, output)
     if os.environ.get("TF_CONFIG"):
         raise InputError(
             "One machine translates the text. Unset TF_CONFIG; when all is "
@@ -109,13 +123,25 @@ def distill(
     known = recorded_files(output) if goes_on else {}
     texts = find_corpus(recipe.data, data_directory, known)
     check_texts(texts)
-    translator = _load_teachers(
-        teachers, num_beams=num_beams, batch_tokens=batch_tokens
+    loaded = load_teachers(
+        teachers,
+        backward,
+        separately,
+        num_beams=num_beams,
+        batch_tokens=batch_tokens,
     )
-    student = _student_recipe(recipe, translator)
+    vocabularies = loaded[0].vocabularies()
+    student = _student_recipe(recipe, loaded)
     find_initial_weights(student, output, goes_on, known)
-    subword_sampling(student, *_vocabularies(translator))
-    origin = _origin(recipe, texts, translator, zip(teachers, folders))
+    subword_sampling(student, *vocabularies)
+    origin = Distillation(
+        teachers=weights_of(teachers),
+        backward=weights_of(backward),
+        separately=separately,
+        num_beams=loaded[0].translator.num_beams,
+        length_penalty=loaded[0].translator.length_penalty,
+        **_text_origin(recipe, texts),
+    )
     theirs = named_files(recipe.data, texts)
     with lock_run(output, report=report):
         if not overwrite:
@@ -125,60 +151,29 @@ def distill(
         # Before anything that is made of it.
         origin.save(output)
         if find_vocabulary(output, _last_vocabulary(student)) is None:
-            save_vocabularies(*_vocabularies(translator), output)
-        _make_texts(recipe, texts, translator, output, origin, report)
+            save_vocabularies(*vocabularies, output)
+        _make_texts(recipe, texts, loaded, output, origin, report)
     # The student needs the memory, and graphs lead back to their model.
-    del translator
+    del loaded
     gc.collect()
     return train(student, output, data_directory, resume=True, report=report)
 
 
-def _find_teachers(
-    teachers: Sequence[pathlib.Path | str], output: pathlib.Path
-) -> list[pathlib.Path]:
-    """Returns the folders of the teachers, none of which is that of the run."""
-    if isinstance(teachers, str | pathlib.Path) or not teachers:
-        raise InputError(
-            "`teachers` must be a list of at least one trained model. "
-            f"Received: {teachers!r}."
-        )
-    folders = [find_model(teacher) for teacher in teachers]
-    for teacher, folder in zip(teachers, folders):
-        if folder.resolve() == output.resolve():
-            raise InputError(
-                f"The teacher {teacher} is the folder of the student. Choose "
-                "another `--output`."
-            )
-    return folders
-
-
-def _load_teachers(
-    teachers: Sequence[pathlib.Path | str], **settings: int | None
-) -> Translator:
-    """Returns one translator of all teachers."""
-    given: dict[str, Any] = {
-        name: value for name, value in settings.items() if value is not None
-    }
-    try:
-        return load_translator(list(teachers), **given)
-    except ValueError as error:
-        raise InputError(str(error)) from error
-
-
-def _student_recipe(recipe: Recipe, translator: Translator) -> Recipe:
+def _student_recipe(recipe: Recipe, teachers: Sequence[Teachers]) -> Recipe:
     """Returns the recipe with the texts and the vocabulary of the teachers.
 
     Raises:
         InputError: if no model of the recipe can have that vocabulary.
     """
-    source, target = _vocabularies(translator)
-    takes_tokens = isinstance(target, TokenVocabulary) and not target.tokenizer
-    if takes_tokens != recipe.data.tokenized:
-        raise InputError(
-            "`data.tokenized` must be as the teachers have it, whose "
-            f"vocabulary the student gets: {str(takes_tokens).lower()}. "
-            f"Received: {str(recipe.data.tokenized).lower()}."
-        )
+    for some in teachers:
+        if some.take_tokens() != recipe.data.tokenized:
+            raise InputError(
+                "`data.tokenized` must be as the teachers have it, all of "
+                "them, and the student gets the vocabulary of the first: "
+                f"{str(some.take_tokens()).lower()}. Received: "
+                f"{str(recipe.data.tokenized).lower()}."
+            )
+    source, target = teachers[0].vocabularies()
     values = {
         "data.source": distilled_text.SOURCE,
         "data.target": distilled_text.TARGET,
@@ -199,56 +194,30 @@ def _student_recipe(recipe: Recipe, translator: Translator) -> Recipe:
     return student
 
 
-def _vocabularies(
-    translator: Translator,
-) -> tuple[AnyVocabulary, AnyVocabulary]:
-    """Returns source and target vocabulary, one object where it is joint."""
-    # They came from a folder, and are of the kinds that those have.
-    return (
-        cast(AnyVocabulary, translator.source_vocabulary),
-        cast(AnyVocabulary, translator.vocabulary),
-    )
-
-
 def _last_vocabulary(student: Recipe) -> str:
     """Returns the name of the vocabulary that is written last."""
     return "vocabulary" if student.vocabulary.joint else "target_vocabulary"
 
 
-def _origin(
-    recipe: Recipe,
-    texts: DataSection,
-    translator: Translator,
-    teachers: Iterable[tuple[pathlib.Path | str, pathlib.Path]],
-) -> Distillation:
-    """Returns what the translations depend on."""
-    # `find_corpus` has refused a recipe without them.
-    source, target = cast(str, texts.source), cast(str, texts.target)
+def _text_origin(recipe: Recipe, texts: DataSection) -> dict[str, Any]:
+    """Returns what `Distillation` says of the text that is translated."""
     held_out = None
     if texts.validation_source is None:
         held_out = [texts.held_out, recipe.training.seed]
-    return Distillation(
-        teachers=[
-            {
-                "model": str(name),
-                "weights_sha256": file_sha256(folder / "model.safetensors"),
-            }
-            for name, folder in teachers
-        ],
-        num_beams=translator.num_beams,
-        length_penalty=translator.length_penalty,
-        text_sha256={
-            "source": file_sha256(source),
-            "target": file_sha256(target),
+    # `find_corpus` has refused a recipe without them.
+    return {
+        "text_sha256": {
+            "source": file_sha256(cast(str, texts.source)),
+            "target": file_sha256(cast(str, texts.target)),
         },
-        held_out=held_out,
-    )
+        "held_out": held_out,
+    }
 
 
 def _make_texts(
     recipe: Recipe,
     texts: DataSection,
-    translator: Translator,
+    teachers: Sequence[Teachers],
     output: pathlib.Path,
     origin: Distillation,
     report: Report,
@@ -263,15 +232,25 @@ def _make_texts(
             recipe.training.seed,
             directory / "held_out",
         )
-    translated = directory / distilled_text.TRANSLATED
+    sources: list[pathlib.Path | str] = [corpus.source]
+    targets: list[pathlib.Path | str] = [corpus.target]
+    translations = [
+        directory / f"{distilled_text.TRANSLATED}-{number}"
+        for number in range(1, len(teachers) + 1)
+    ]
     # The target is written last.
     if not (output / distilled_text.TARGET).is_file():
-        translate_text(
-            translator, corpus.source, translated, origin.comparable(), report
-        )
-        _join([corpus.source, corpus.source], output / distilled_text.SOURCE)
-        _join([corpus.target, translated], output / distilled_text.TARGET)
-    translated.unlink(missing_ok=True)
+        for some, path in zip(teachers, translations):
+            translated = corpus.target if some.backward else corpus.source
+            translate_text(
+                some.translator, translated, path, origin.comparable(), report
+            )
+            sources.append(path if some.backward else corpus.source)
+            targets.append(corpus.target if some.backward else path)
+        _join(sources, output / distilled_text.SOURCE)
+        _join(targets, output / distilled_text.TARGET)
+    for path in translations:
+        path.unlink(missing_ok=True)
 
 
 def _join(texts: Sequence[pathlib.Path | str], path: pathlib.Path) -> None:

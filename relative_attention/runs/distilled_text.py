@@ -3,11 +3,12 @@
 distilled/origin.json        what it is made of: `Distillation`
 distilled/held_out/          the recipe's text in two parts, if it has no
                              validation text
-distilled/translated         the translations, until they are joined with the
-                             recipe's pairs; as long as not all are there,
-                             `translated.partial` and `translated.journal`
+distilled/translated-1       the translations, a file for all who translate
+                             together, until they are joined with the recipe's
+                             pairs; as long as not all are there,
+                             `translated-1.partial` and `translated-1.journal`
 distilled/train.source       what the student learns from: the recipe's
-distilled/train.target       pairs, then the same sources translated
+distilled/train.target       pairs, then the same lines translated
 """
 
 import dataclasses
@@ -31,6 +32,8 @@ TARGET = "distilled/train.target"
 VALIDATION_SOURCE = "distilled/held_out/validation.source"
 VALIDATION_TARGET = "distilled/held_out/validation.target"
 _ORIGIN = "distilled/origin.json"
+# What runs from before there was a choice do not say.
+_OF_OLD_RUNS: dict[str, Any] = {"backward": [], "separately": False}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,6 +43,8 @@ class Distillation:
     Attributes:
         teachers: A list of dicts: `model`, as it was named, and
             `weights_sha256`.
+        backward: A list likewise, of those of the other direction.
+        separately: A boolean, whether each translates alone.
         num_beams: An integer, of the beam search.
         length_penalty: A float, likewise.
         text_sha256: A dict of the recipe's two training texts.
@@ -48,6 +53,8 @@ class Distillation:
     """
 
     teachers: list[dict[str, str]]
+    backward: list[dict[str, str]]
+    separately: bool
     num_beams: int
     length_penalty: float
     text_sha256: dict[str, str]
@@ -100,6 +107,8 @@ _WAY_OUT = (
 )
 _WORDS = {
     "teachers": "teachers",
+    "backward": "teachers of the other direction",
+    "separately": "`--separately`",
     "num_beams": "`--num-beams`",
     "length_penalty": "`length_penalty` of the first teacher",
     "text_sha256": "training texts",
@@ -145,7 +154,14 @@ def distilled_from(
     origin = _read_origin(output)
     if recipe.data.source != SOURCE or origin is None:
         return {}
-    kept = ("teachers", "num_beams", "length_penalty")
+    origin = {**_OF_OLD_RUNS, **origin}
+    kept = (
+        "teachers",
+        "backward",
+        "separately",
+        "num_beams",
+        "length_penalty",
+    )
     return {"distilled_from": {name: origin.get(name) for name in kept}}
 
 
@@ -161,5 +177,9 @@ def _read_origin(output: pathlib.Path | str) -> dict[str, Any] | None:
 
 def _comparable(origin: Mapping[str, Any]) -> dict[str, Any]:
     """Returns what decides over the translations, without names."""
-    weights = [teacher["weights_sha256"] for teacher in origin["teachers"]]
-    return {**origin, "teachers": weights}
+    origin = {**_OF_OLD_RUNS, **origin}
+    weights = {
+        name: [teacher["weights_sha256"] for teacher in origin[name]]
+        for name in ("teachers", "backward")
+    }
+    return {**origin, **weights}

@@ -60,7 +60,7 @@ _PATTERNS = [
         "cache/held_out/*.source",
         "cache/held_out/*.target",
         "distilled/origin.json",
-        "distilled/part-*.txt",
+        "distilled/translated-*",
         *(
             f"distilled/{name}.{side}"
             for name in ("train", "held_out/train", "held_out/validation")

@@ -15,7 +15,7 @@ def test_student_of_two_teachers_is_trained_scored_and_used(
     command = (
         "distill", recipe_file, "--data", corpus, "--output",
         tmp_path / "student", "--num-beams", "1", "--teachers", trained,
-        trained, "training.steps=8",
+        trained, "--backward", trained, "training.steps=8",
     )  # fmt: skip
     status, out, err = run(*command)
     assert status == 0, err
@@ -26,6 +26,7 @@ def test_student_of_two_teachers_is_trained_scored_and_used(
     origin = results["distilled_from"]
     assert origin["num_beams"] == 1
     assert [t["model"] for t in origin["teachers"]] == [str(trained)] * 2
+    assert [t["model"] for t in origin["backward"]] == [str(trained)]
     vocabulary = (trained / "vocabulary.model").read_bytes()
     student = tmp_path / "student"
     assert (student / "vocabulary.model").read_bytes() == vocabulary
@@ -59,6 +60,14 @@ def test_recipe_teachers_and_values_are_told_apart(words):
         "data.max_length=9",
         "training.steps=3",
     ]
+
+
+def test_teachers_of_the_other_direction_are_told_apart():
+    words = "small --teachers a b --backward c training.steps=3 --separately"
+    options = parse(["distill", *words.split()])
+    assert (options.teachers, options.backward) == (["a", "b"], ["c"])
+    assert options.separately
+    assert options.overrides == ["training.steps=3"]
 
 
 @pytest.mark.parametrize(

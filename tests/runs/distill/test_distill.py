@@ -1,0 +1,261 @@
+"""A student learns from its own text and from what its teachers make of it."""
+
+import gc
+import json
+import shutil
+import sys
+import weakref
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+import relative_attention as ra
+from tests.runs.conftest import QUICK
+from tests.runs.distill.conftest import NUM_LINES
+from tests.runs.distill.conftest import lines_of
+from tests.runs.distill.conftest import load
+from tests.runs.distill.conftest import teachers_module
+
+# The package has a function of this name.
+distill_module = sys.modules["relative_attention.runs.distill"]
+
+TRAINED = "model.safetensors"
+
+
+# === What comes out ===
+
+
+def test_student_is_trained_on_both_texts_with_the_teachers_vocabulary(
+    distill, recipe, texts, both, expected, tmp_path
+):
+    results = distill(tmp_path / "student")
+    text = tmp_path / "student" / "distilled"
+    source, target = (lines_of(texts / f"train.{end}") for end in ("en", "de"))
+    assert lines_of(text / "train.source") == source + source
+    assert lines_of(text / "train.target") == target + expected
+    assert len(set(expected)) > NUM_LINES / 2
+    # What was made on the way is gone.
+    assert {path.name for path in text.iterdir()} == {
+        "origin.json",
+        "train.source",
+        "train.target",
+    }
+    origin = results["distilled_from"]
+    assert [t["model"] for t in origin["teachers"]] == list(map(str, both))
+    assert origin["num_beams"] == 2
+    assert origin["backward"] == [] and not origin["separately"]
+    # The same as a run of `train` on such a text, to the last digit.
+    ra.train(
+        recipe.override(
+            [
+                *QUICK,
+                f"data.source={text / 'train.source'}",
+                f"data.target={text / 'train.target'}",
+                f"vocabulary.model={both[0] / 'vocabulary.model'}",
+            ]
+        ),
+        tmp_path / "same",
+        data_directory=texts,
+    )
+    one, other = (
+        load_file(tmp_path / name / TRAINED) for name in ("student", "same")
+    )
+    assert one.keys() == other.keys()
+    for name in one:
+        np.testing.assert_array_equal(one[name], other[name])
+    student = ra.load_translator([tmp_path / "student", *both])
+    assert len(student.model.models) == 3
+
+
+def test_teachers_translate_separately_and_backward(
+    distill, texts, teachers, both, tmp_path
+):
+    stranger = teachers / "stranger"
+    results = distill(
+        tmp_path / "student",
+        "training.steps=1",
+        backward=[stranger],
+        separately=True,
+    )
+    text = tmp_path / "student" / "distilled"
+    source, target = (lines_of(texts / f"train.{end}") for end in ("en", "de"))
+    back = load([stranger], num_beams=2).translate(target)
+    assert lines_of(text / "train.source") == [*source * 3, *back]
+    first, second = (load([teacher]).translate(source) for teacher in both)
+    expected = [*target, *first, *second, *target]
+    assert lines_of(text / "train.target") == expected
+    origin = results["distilled_from"]
+    assert [t["model"] for t in origin["backward"]] == [str(stranger)]
+    assert origin["separately"]
+    assert not list(text.glob("translated*"))
+
+
+def test_teachers_of_the_other_direction_translate_together(
+    distill, texts, both, expected, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(distill_module, "train", lambda *_, **__: None)
+    distill(tmp_path / "student", backward=both)
+    text = tmp_path / "student" / "distilled"
+    source, target = (lines_of(texts / f"train.{end}") for end in ("en", "de"))
+    back = load(both).translate(target)
+    assert lines_of(text / "train.source") == source + source + back
+    assert lines_of(text / "train.target") == target + expected + target
+
+
+@pytest.mark.large
+def test_lines_that_are_held_out_are_not_translated(distill, texts, tmp_path):
+    distill(
+        tmp_path / "student",
+        "data.validation_source=null",
+        "data.validation_target=null",
+        "data.held_out=2",
+        "training.steps=1",
+    )
+    text = tmp_path / "student" / "distilled"
+    held_out = lines_of(text / "held_out" / "validation.target")
+    assert len(held_out) == 2
+    learnt = lines_of(text / "train.target")
+    assert len(learnt) == 2 * (NUM_LINES - 2)
+    assert sorted(learnt[: NUM_LINES - 2] + held_out) == sorted(
+        lines_of(texts / "train.de")
+    )
+
+
+# === Interrupted ===
+
+
+def test_interrupted_translation_goes_on_with_the_next_chunk(
+    distill, expected, tmp_path, monkeypatch
+):
+    # It begins when all is translated.
+    trained = []
+    monkeypatch.setattr(
+        distill_module, "train", lambda *_, **named: trained.append(named)
+    )
+    output = tmp_path / "student"
+    reported = []
+
+    def stop(line):
+        if line.startswith("translated 20"):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        distill(output, report=stop)
+    assert not trained
+    text = output / "distilled"
+    assert lines_of(text / "translated-1.partial") == expected[:20]
+    assert not (text / "train.target").exists()
+    # Other updates of the student are no reason to translate again.
+    search = ra.Translator.search
+    num_lines = []
+    monkeypatch.setattr(
+        ra.Translator,
+        "search",
+        lambda self, lines, *rest, **named: (
+            num_lines.append(len(lines)) or search(self, lines, *rest, **named)
+        ),
+    )
+    distill(output, "training.seed=5", report=reported.append)
+    assert num_lines == [5]
+    assert [named["resume"] for named in trained] == [True]
+    assert any("translated 25 of 25" in line for line in reported)
+    text = lines_of(output / "distilled" / "train.target")
+    assert text[NUM_LINES:] == expected
+
+
+def test_interrupted_translation_by_the_second_teacher_goes_on(
+    distill, texts, both, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(distill_module, "train", lambda *_, **__: None)
+    output = tmp_path / "student"
+    reported = []
+
+    def stop(line):
+        reported.append(line)
+        if sum("translated 10" in line for line in reported) == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        distill(output, separately=True, report=stop)
+    text = output / "distilled"
+    source = lines_of(texts / "train.en")
+    first, second = (load([teacher]).translate(source) for teacher in both)
+    assert lines_of(text / "translated-1") == first
+    assert lines_of(text / "translated-2.partial") == second[:10]
+    distill(output, separately=True)
+    assert lines_of(text / "train.target")[NUM_LINES:] == first + second
+
+
+def test_interrupted_translation_is_overwritten(
+    distill, expected, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(distill_module, "train", lambda *_, **__: None)
+    output = tmp_path / "student"
+
+    def stop(line):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        distill(output, num_beams=1, report=stop)
+    assert (output / "distilled" / "translated-1.partial").exists()
+    distill(output, overwrite=True)
+    text = lines_of(output / "distilled" / "train.target")
+    assert text[NUM_LINES:] == expected
+
+
+@pytest.mark.large
+def test_translations_from_before_there_was_a_choice_are_known(
+    distill, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(distill_module, "train", lambda *_, **__: None)
+    distill(tmp_path / "student")
+    path = tmp_path / "student" / "distilled" / "origin.json"
+    origin = json.loads(path.read_text())
+    del origin["backward"], origin["separately"]
+    path.write_text(json.dumps(origin))
+    distill(tmp_path / "student")
+    with pytest.raises(ra.InputError, match="other `--separately`"):
+        distill(tmp_path / "student", separately=True)
+
+
+def test_teachers_are_gone_when_the_student_is_trained(
+    distill, tmp_path, monkeypatch
+):
+    """Their graphs, which lead back to them, keep no memory."""
+    loaded = []
+
+    def load_anew(folders, **settings):
+        translator = ra.load_translator(folders, **settings)
+        loaded.extend(map(weakref.ref, translator.model.models))
+        return translator
+
+    monkeypatch.setattr(teachers_module, "load_translator", load_anew)
+    monkeypatch.setattr(
+        distill_module, "train", lambda *_, **__: [ref() for ref in loaded]
+    )
+    gc.disable()
+    try:
+        assert distill(tmp_path / "student") == [None, None]
+    finally:
+        gc.enable()
+
+
+@pytest.mark.large
+def test_interrupted_training_goes_on_without_the_teachers(
+    distill, tmp_path, request, both
+):
+    copies = [shutil.copytree(f, tmp_path / f.name) for f in both]
+    output = tmp_path / "student"
+    assert distill(output, "training.steps=2", teachers=copies)["steps"] == 2
+    request.getfixturevalue("no_translating")
+    assert distill(output, teachers=copies)["steps"] == 4
+    for copy in copies:
+        shutil.rmtree(copy)
+    results = ra.train(
+        ra.find_recipe(output).override(["training.steps=6"]),
+        output,
+        resume=True,
+    )
+    assert results["steps"] == 6
+    assert len(results["distilled_from"]["teachers"]) == 2

@@ -1,0 +1,124 @@
+"""What `distill` refuses, and what is lost by it: nothing."""
+
+import shutil
+
+import pytest
+
+import relative_attention as ra
+from tests.runs.distill.conftest import snapshot
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    return tmp_path_factory.mktemp("finished")
+
+
+@pytest.fixture
+def student(distill, finished, tmp_path):
+    """A finished run that may be changed."""
+    if not (finished / "student").exists():
+        distill(finished / "student", "training.steps=1")
+    return shutil.copytree(finished / "student", tmp_path / "student")
+
+
+@pytest.mark.large
+def test_other_teachers_are_refused_until_told_to_overwrite(
+    distill, student, teachers, both
+):
+    before = snapshot(student)
+    for arguments, message in (
+        ({"teachers": [both[0], teachers / "third"]}, "other teachers"),
+        ({"teachers": both[:1]}, "other teachers"),
+        ({"num_beams": 1}, "other `--num-beams`"),
+        ({"separately": True}, "other `--separately`"),
+        ({"backward": both}, "other teachers of the other direction"),
+    ):
+        with pytest.raises(ra.InputError, match=f"{message}.*--overwrite"):
+            distill(student, **arguments)
+    assert snapshot(student) == before
+    results = distill(student, "training.steps=1", num_beams=1, overwrite=True)
+    assert results["distilled_from"]["num_beams"] == 1
+
+
+@pytest.mark.large
+def test_changed_text_is_refused(distill, recipe, student, texts, tmp_path):
+    changed = shutil.copytree(texts, tmp_path / "changed")
+    (changed / "train.en").write_text(
+        (changed / "train.en").read_text().replace("a", "o")
+    )
+    before = snapshot(student)
+    with pytest.raises(ra.InputError, match="other training texts"):
+        distill(student, f"data.source={changed / 'train.en'}")
+    assert snapshot(student) == before
+
+
+@pytest.mark.large
+@pytest.mark.parametrize("content", [None, "{", "{}", '{"teachers": [3]}'])
+def test_translations_of_unknown_origin_are_refused(distill, student, content):
+    origin = student / "distilled" / "origin.json"
+    if content is None:
+        origin.unlink()
+    else:
+        origin.write_text(content)
+    before = snapshot(student)
+    with pytest.raises(ra.InputError, match="origin.json is .*--overwrite"):
+        distill(student)
+    assert snapshot(student) == before
+
+
+@pytest.mark.parametrize(
+    "names, arguments, message",
+    [
+        ([], {}, "`teachers` must be a list of at least one"),
+        (["first", "absent"], {}, "No model directory at .*absent"),
+        (["first", "stranger"], {}, "first and .*stranger, whose vocab"),
+        (["first"], {"backward": ["absent"]}, "No model directory at absent"),
+        (["first"], {"backward": "first"}, "`backward` must be a list"),
+        (["first"], {"num_beams": 0}, "`num_beams` must be at least 1"),
+        (["first"], {"overrides": ["data.tokenized=true"]}, "tokenized"),
+        (["first"], {"overrides": ["data.source=absent"]}, "No text file"),
+        (
+            ["first"],
+            {"overrides": ["training.start_from=absent"]},
+            "No model to start from",
+        ),
+    ],
+    ids=str,
+)
+def test_what_is_wrong_is_told_before_any_work(
+    distill, teachers, names, arguments, message, tmp_path, no_translating
+):
+    overrides = arguments.get("overrides", [])
+    arguments = {k: v for k, v in arguments.items() if k != "overrides"}
+    with pytest.raises(ra.InputError, match=message) as error:
+        distill(
+            tmp_path / "student",
+            *overrides,
+            teachers=[teachers / name for name in names],
+            **arguments,
+        )
+    assert "\n" not in str(error.value)
+    assert not list(tmp_path.iterdir())
+
+
+def test_teacher_is_not_the_student(distill, both, no_translating):
+    before = snapshot(both[0])
+    for overwrite in (False, True):
+        with pytest.raises(ra.InputError, match="folder of the student"):
+            distill(both[0], overwrite=overwrite)
+        with pytest.raises(ra.InputError, match="folder of the student"):
+            distill(both[0], teachers=both[1:], backward=both[:1])
+    assert snapshot(both[0]) == before
+
+
+def test_several_machines_are_refused(distill, tmp_path, monkeypatch):
+    monkeypatch.setenv("TF_CONFIG", "{}")
+    with pytest.raises(ra.InputError, match="One machine .* TF_CONFIG"):
+        distill(tmp_path / "student")
+
+
+def test_run_of_another_recipe_is_refused(distill, quick_run):
+    before = snapshot(quick_run)
+    with pytest.raises(ra.InputError, match="`data.source` 'train.en'"):
+        distill(quick_run)
+    assert snapshot(quick_run) == before
