@@ -179,6 +179,25 @@ def training_profile_table(result: Result) -> str:
     return markdown_table(header, cells)
 
 
+def memory_profile_table(result: Result) -> str:
+    """Returns how the memory of training grows, by model."""
+    cells = []
+    for row in result.rows:
+        libraries = row["libraries_bytes"]
+        cells.append(
+            [
+                row["engine"],
+                f"{libraries / 1e9:.2f} GB",
+                *(
+                    f"{peak / 1e9:.2f} GB ({(peak - libraries) / 1e9:.2f})"
+                    for peak in row["peak_memory_bytes"]
+                ),
+            ]
+        )
+    steps = [f"{steps} steps" for steps in result.rows[0]["steps"]]
+    return markdown_table(["model", "libraries", *steps], cells)
+
+
 # By the name of the result, which is that of the mark in the page.
 TABLES: dict[str, Callable[[Result], str]] = {
     "attention_speed": attention_table,
@@ -188,4 +207,5 @@ TABLES: dict[str, Callable[[Result], str]] = {
     "output_length": output_length_table,
     "training_speed": training_table,
     "training_profile": training_profile_table,
+    "memory_profile": memory_profile_table,
 }

@@ -1,4 +1,4 @@
-"""The memory that belongs to this process alone, on Linux."""
+"""The memory of processes, on Linux."""
 
 import threading
 
@@ -39,8 +39,25 @@ def anonymous_memory() -> int:
     Raises:
         OSError: If the system does not say, as those other than Linux.
     """
-    with open("/proc/self/status") as file:
+    return _status_bytes("self", "RssAnon")
+
+
+def largest_resident_set(process: int) -> int:
+    """Returns the most bytes that a process had in memory so far.
+
+    Args:
+        process: An integer, its number.
+
+    Raises:
+        OSError: As `anonymous_memory`.
+    """
+    return _status_bytes(str(process), "VmHWM")
+
+
+def _status_bytes(process: str, field: str) -> int:
+    path = f"/proc/{process}/status"
+    with open(path) as file:
         for line in file:
-            if line.startswith("RssAnon:"):
+            if line.startswith(f"{field}:"):
                 return int(line.split()[1]) * 1024
-    raise OSError("/proc/self/status does not say RssAnon")
+    raise OSError(f"{path} does not say {field}")

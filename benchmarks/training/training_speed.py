@@ -31,12 +31,10 @@ from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
-import relative_attention as ra
 from benchmarks.harness import opennmt_tf
 from benchmarks.harness.command import make_parser
 from benchmarks.harness.command import positive_int
 from benchmarks.harness.command import run_benchmark
-from benchmarks.harness.engine import engine_command
 from benchmarks.harness.engine import running_engines
 from benchmarks.harness.results import Result
 from benchmarks.harness.results import Row
@@ -45,25 +43,16 @@ from benchmarks.harness.spread import median
 from benchmarks.harness.spread import ratios
 from benchmarks.harness.spread import spread
 from benchmarks.harness.tables import markdown_table
-from benchmarks.training.opennmt_tf_files import write_training_files
 from benchmarks.training.training_demands import demands_table
+from benchmarks.training.training_engines import ENVIRONMENT
+from benchmarks.training.training_engines import PEER
+from benchmarks.training.training_engines import PRECISIONS
+from benchmarks.training.training_engines import our_engines
+from benchmarks.training.training_engines import peer_engine
 from benchmarks.training.workload import add_data_argument
 from benchmarks.training.workload import find_corpus
 from benchmarks.training.workload import prepare_corpus
 
-_PRESETS = {
-    "relative": "transformer_small_relative",
-    "sinusoidal": "transformer_small",
-}
-_PRECISIONS = ("float32", "mixed_bfloat16")
-PEER = f"{opennmt_tf.NAME}, relative, float32"
-
-_ENVIRONMENT = {
-    "KERAS_BACKEND": "tensorflow",
-    "TF_CPP_MIN_LOG_LEVEL": "2",
-    # One CPU is compared with itself, also where there is a GPU.
-    "CUDA_VISIBLE_DEVICES": "-1",
-}
 # OpenNMT-tf leaves the first two steps out of its own figures.
 _SHORTEST_WINDOW = 5
 
@@ -83,7 +72,7 @@ def parse_arguments(
     add_data_argument(parser)
     add("--vocabulary-size", type=positive_int, default=8000)
     add("--batch-tokens", type=positive_int, default=2048)
-    add("--precisions", nargs="+", choices=_PRECISIONS, default=_PRECISIONS)
+    add("--precisions", nargs="+", choices=PRECISIONS, default=PRECISIONS)
     add("--repeats", type=positive_int, default=3, help="starts of all engines")
     add("--warmup", type=positive_int, default=60, metavar="STEPS")
     add(
@@ -135,60 +124,14 @@ def measure(options: argparse.Namespace) -> list[Row]:
         folder = pathlib.Path(name)
         _, tokens = prepare_corpus(corpus, options.vocabulary_size, folder)
         for repeat in range(options.repeats):
-            commands = _commands(corpus, options, folder, repeat)
+            commands = our_engines(corpus, options, folder, repeat)
             if peer_python:
-                commands[PEER] = _peer_command(
+                commands[PEER] = peer_engine(
                     tokens, options, folder, repeat, peer_python
                 )
             _train_in_turns(commands, options, folder, turns, memory)
             _print_speeds(turns, repeat, options.repeats)
     return _rows(turns, memory)
-
-
-def _commands(
-    corpus: "ra.ParallelCorpus",
-    options: argparse.Namespace,
-    folder: pathlib.Path,
-    seed: int,
-) -> dict[str, list[str]]:
-    """Returns the command line of each engine of ours, by its name."""
-    arguments = {
-        "source": corpus.source,
-        "target": corpus.target,
-        "vocabulary_size": options.vocabulary_size,
-        "folder": str(folder),
-        "batch_tokens": options.batch_tokens,
-        "steps": options.window,
-        # In a repeat, all of ours see the same batches.
-        "seed": seed,
-    }
-    module = "benchmarks.training.keras_engine"
-    return {
-        f"{positions}, {precision}": engine_command(
-            module, {"preset": preset, "dtype": precision, **arguments}
-        )
-        for precision in options.precisions
-        for positions, preset in _PRESETS.items()
-    }
-
-
-def _peer_command(
-    tokens: "ra.TokenCorpus",
-    options: argparse.Namespace,
-    folder: pathlib.Path,
-    repeat: int,
-    python: str,
-) -> list[str]:
-    """Returns the command line of OpenNMT-tf."""
-    config = write_training_files(
-        options.vocabulary_size,
-        tokens,
-        options.batch_tokens,
-        options.window,
-        folder / f"opennmt_tf_{repeat}",
-    )
-    module = "benchmarks.training.opennmt_tf_engine"
-    return engine_command(module, {"config": config}, python)
 
 
 def _train_in_turns(
@@ -199,7 +142,7 @@ def _train_in_turns(
     memory: dict[str, list[int]],
 ) -> None:
     """Starts all engines and adds what they do in a repeat."""
-    with running_engines(commands, folder, _ENVIRONMENT) as engines:
+    with running_engines(commands, folder, ENVIRONMENT) as engines:
         found = round_robin(
             list(engines),
             lambda name: engines[name].take_turn(),

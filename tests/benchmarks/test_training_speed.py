@@ -20,6 +20,7 @@ def test_what_starts_engines_has_no_tensorflow_itself():
     modules = [
         "attention.attention_speed",
         "decoding.translation_speed",
+        "training.memory_profile",
         "training.training_speed",
         "training.large_corpus",
     ]
@@ -150,3 +151,22 @@ def test_profile(run_benchmark, texts):
     assert times == sorted(times, reverse=True) and times[0] > 0
     assert any("MatMul" in row["operation"] for row in result.rows)
     assert "ms of operations a step; `transformer_tiny_relative`" in printed
+
+
+@pytest.mark.large
+@pytest.mark.only_on("tensorflow", reason="it trains with TensorFlow")
+def test_memory_grows_from_the_libraries_on(run_command, texts):
+    result, printed = run_command(
+        "training.memory_profile",
+        *("--data", texts, "--vocabulary-size", 300, "--batch-tokens", 32),
+        *("--precisions", "float32", "--window", 5, "--windows", 1, 2),
+    )
+    assert [row["engine"] for row in result.rows] == [
+        "relative, float32",
+        "sinusoidal, float32",
+    ]
+    for row in result.rows:
+        first, second = row["peak_memory_bytes"]
+        assert 1e8 < row["libraries_bytes"] < first <= second < 1e11
+        assert row["steps"] == [5, 10]
+    assert "5 steps" in printed
