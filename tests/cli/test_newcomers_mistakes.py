@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import relative_attention as ra
+from relative_attention.zoo_folder import zoo_models
 
 # {name} is the path of what a fixture made.
 TYPED = {
@@ -171,7 +172,7 @@ WRITTEN = {
     ),
     "folder that is not there": (
         lambda _: ra.load_translator("nowhere"),
-        "The zoo has: multi30k_en_de_tiny_relative",
+        rf"The zoo has: {', '.join(zoo_models())}\.",
     ),
 }
 
