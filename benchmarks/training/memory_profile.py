@@ -28,10 +28,10 @@ from benchmarks.harness.results import Row
 from benchmarks.speed_tables import memory_profile_table
 from benchmarks.training.training_engines import ENVIRONMENT
 from benchmarks.training.training_engines import PEER
-from benchmarks.training.training_engines import PRECISIONS
+from benchmarks.training.training_engines import add_engine_arguments
+from benchmarks.training.training_engines import check_window
 from benchmarks.training.training_engines import our_engines
 from benchmarks.training.training_engines import peer_engine
-from benchmarks.training.workload import add_data_argument
 from benchmarks.training.workload import find_corpus
 from benchmarks.training.workload import prepare_corpus
 
@@ -52,28 +52,23 @@ def parse_arguments(
         __doc__,
         "--data data/multi30k --peer opennmt-tf",
     )
-    add = parser.add_argument
-    add_data_argument(parser)
-    add("--vocabulary-size", type=positive_int, default=8000)
-    add("--batch-tokens", type=positive_int, default=2048)
-    add("--precisions", nargs="+", choices=PRECISIONS, default=PRECISIONS)
-    add(
-        "--window",
-        type=positive_int,
-        default=10,
-        metavar="STEPS",
-        help="steps between two looks at the memory (default: %(default)s)",
-    )
-    add(
+    add_engine_arguments(parser, window=10)
+    parser.add_argument(
         "--windows",
         type=positive_int,
         nargs="+",
         default=[1, 3, 8],
         metavar="N",
-        help="after so many windows it is looked at (default: 1 3 8)",
+        help="after so many turns the memory is looked at (default: 1 3 8)",
     )
-    opennmt_tf.add_peer_arguments(parser)
-    return parser, parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    check_window(parser, options)
+    if sys.platform != "linux":
+        parser.error(
+            "Linux alone says how much memory a process had that goes on. "
+            f"This is {sys.platform}: `training_speed` shows the peak there."
+        )
+    return parser, options
 
 
 def measure(options: argparse.Namespace) -> list[Row]:
@@ -121,20 +116,20 @@ def _row(
     folder: pathlib.Path,
 ) -> Row:
     """Returns how the memory of an engine grew while it trained."""
-    peaks = []
+    peaks = {}
     with running_engines({name: command}, folder, ENVIRONMENT) as engines:
         for window in range(1, max(options.windows) + 1):
             engines[name].take_turn()
             if window in options.windows:
-                peaks.append(engines[name].peak_memory())
+                peaks[window * options.window] = engines[name].peak_memory()
         engines[name].finish()
-    sizes = ", ".join(f"{peak / 1e9:.2f}" for peak in peaks)
+    sizes = ", ".join(f"{peak / 1e9:.2f}" for peak in peaks.values())
     print(f"{name}: {libraries / 1e9:.2f} GB, {sizes}", flush=True)
     return {
         "engine": name,
         "libraries_bytes": libraries,
-        "steps": [n * options.window for n in sorted(options.windows)],
-        "peak_memory_bytes": peaks,
+        "steps": list(peaks),
+        "peak_memory_bytes": list(peaks.values()),
     }
 
 

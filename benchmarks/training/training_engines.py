@@ -5,10 +5,12 @@ import pathlib
 
 import relative_attention as ra
 from benchmarks.harness import opennmt_tf
+from benchmarks.harness.command import positive_int
 from benchmarks.harness.engine import engine_command
 from benchmarks.training.opennmt_tf_files import write_training_files
+from benchmarks.training.workload import add_data_argument
 
-PRECISIONS = ("float32", "mixed_bfloat16")
+_PRECISIONS = ("float32", "mixed_bfloat16")
 _PRESETS = {
     "relative": "transformer_small_relative",
     "sinusoidal": "transformer_small",
@@ -21,6 +23,46 @@ ENVIRONMENT = {
     # One CPU is compared with itself, also where there is a GPU.
     "CUDA_VISIBLE_DEVICES": "-1",
 }
+# OpenNMT-tf leaves the first two steps out of its own figures.
+_SHORTEST_WINDOW = 5
+
+
+def add_engine_arguments(parser: argparse.ArgumentParser, window: int) -> None:
+    """Gives a command the options that engines are made by.
+
+    Args:
+        parser: The parser of the command.
+        window: An integer, the default of `--window`.
+    """
+    add = parser.add_argument
+    add_data_argument(parser)
+    add("--vocabulary-size", type=positive_int, default=8000)
+    add("--batch-tokens", type=positive_int, default=2048)
+    add("--precisions", nargs="+", choices=_PRECISIONS, default=_PRECISIONS)
+    add(
+        "--window",
+        type=positive_int,
+        default=window,
+        metavar="STEPS",
+        help="steps of a turn (default: %(default)s)",
+    )
+    opennmt_tf.add_peer_arguments(parser)
+
+
+def check_window(
+    parser: argparse.ArgumentParser, options: argparse.Namespace
+) -> None:
+    """Ends the command if its `--window` is too short.
+
+    Args:
+        parser: The parser of the command.
+        options: The options that it read.
+    """
+    if options.window < _SHORTEST_WINDOW:
+        parser.error(
+            f"--window must be at least {_SHORTEST_WINDOW}. Received: "
+            f"{options.window}."
+        )
 
 
 def our_engines(

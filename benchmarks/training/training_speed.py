@@ -46,15 +46,12 @@ from benchmarks.harness.tables import markdown_table
 from benchmarks.training.training_demands import demands_table
 from benchmarks.training.training_engines import ENVIRONMENT
 from benchmarks.training.training_engines import PEER
-from benchmarks.training.training_engines import PRECISIONS
+from benchmarks.training.training_engines import add_engine_arguments
+from benchmarks.training.training_engines import check_window
 from benchmarks.training.training_engines import our_engines
 from benchmarks.training.training_engines import peer_engine
-from benchmarks.training.workload import add_data_argument
 from benchmarks.training.workload import find_corpus
 from benchmarks.training.workload import prepare_corpus
-
-# OpenNMT-tf leaves the first two steps out of its own figures.
-_SHORTEST_WINDOW = 5
 
 Turn = dict[str, Any]
 
@@ -69,10 +66,7 @@ def parse_arguments(
         "--data data/multi30k --peer opennmt-tf",
     )
     add = parser.add_argument
-    add_data_argument(parser)
-    add("--vocabulary-size", type=positive_int, default=8000)
-    add("--batch-tokens", type=positive_int, default=2048)
-    add("--precisions", nargs="+", choices=PRECISIONS, default=PRECISIONS)
+    add_engine_arguments(parser, window=20)
     add("--repeats", type=positive_int, default=3, help="starts of all engines")
     add("--warmup", type=positive_int, default=60, metavar="STEPS")
     add(
@@ -81,20 +75,8 @@ def parse_arguments(
         default=100,
         help="counted steps of a repeat",
     )
-    add(
-        "--window",
-        type=positive_int,
-        default=20,
-        metavar="STEPS",
-        help="steps of a turn",
-    )
-    opennmt_tf.add_peer_arguments(parser)
     options = parser.parse_args(arguments)
-    if options.window < _SHORTEST_WINDOW:
-        parser.error(
-            f"--window must be at least {_SHORTEST_WINDOW}. Received: "
-            f"{options.window}."
-        )
+    check_window(parser, options)
     for name in ("warmup", "steps"):
         value = getattr(options, name)
         if value % options.window:

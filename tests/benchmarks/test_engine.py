@@ -1,5 +1,7 @@
 """Engines are processes that work when it is their turn."""
 
+import sys
+
 import pytest
 
 from benchmarks.harness.engine import EngineError
@@ -23,6 +25,8 @@ def test_engines_take_turns_and_end(tmp_path):
         with pytest.raises(EngineError, match="no more turns"):
             weak.take_turn()
         # A process of Python has a few megabytes at least.
+        if sys.platform == "linux":
+            assert steady.peak_memory() > 1e6
         assert steady.finish() > 1e6
     # The context has ended what had not ended.
     with pytest.raises((EngineError, ValueError)):

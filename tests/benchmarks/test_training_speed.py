@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from benchmarks.harness.engine import ROOT
+from benchmarks.training import memory_profile
 from benchmarks.training import training_speed
 from benchmarks.training.opennmt_tf_files import write_training_files
 from benchmarks.training.training_demands import find_demands
@@ -98,6 +99,23 @@ def test_steps_that_do_not_fit_are_refused(capsys, arguments, message):
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("platform", "arguments", "message"),
+    [
+        ("linux", ["--window", "4"], "--window must be at least 5"),
+        ("linux", ["--windows", "0"], "must be positive. Received: 0"),
+        ("darwin", [], "This is darwin"),
+    ],
+)
+def test_what_cannot_be_profiled_is_refused(
+    capsys, monkeypatch, platform, arguments, message
+):
+    monkeypatch.setattr(memory_profile.sys, "platform", platform)
+    with pytest.raises(SystemExit):
+        memory_profile.main(arguments)
+    assert message in capsys.readouterr().err
+
+
 def test_a_missing_corpus_is_one_line(tmp_path):
     with pytest.raises(SystemExit, match="^error: No train.en or train.en.gz"):
         training_speed.main(["--data", str(tmp_path)])
@@ -159,7 +177,7 @@ def test_memory_grows_from_the_libraries_on(run_command, texts):
     result, printed = run_command(
         "training.memory_profile",
         *("--data", texts, "--vocabulary-size", 300, "--batch-tokens", 32),
-        *("--precisions", "float32", "--window", 5, "--windows", 1, 2),
+        *("--precisions", "float32", "--window", 5, "--windows", 2, 1, 1),
     )
     assert [row["engine"] for row in result.rows] == [
         "relative, float32",
