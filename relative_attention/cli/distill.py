@@ -17,8 +17,8 @@ def add_parser(subparsers: Subparsers) -> None:
         subparsers,
         "distill",
         _run,
-        "train one model on its text and on what several others, together, "
-        "translate of it; the same command goes on where it was interrupted",
+        "train one model on its text and on what others translate of it; the "
+        "same command goes on where it was interrupted",
         "relative-attention distill small_relative --teachers runs/a runs/b "
         "--output runs/student data.source=my.en data.target=my.de",
     )
@@ -82,7 +82,8 @@ def _add_teachers(parser: argparse.ArgumentParser) -> None:
         "--separately",
         action="store_true",
         help="each teacher translates all lines alone, and the student learns "
-        "from all translations; vocabularies may then differ",
+        "from all translations; vocabularies may then differ, and it gets that "
+        "of the first",
     )
 
 

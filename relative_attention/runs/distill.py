@@ -168,9 +168,9 @@ def _student_recipe(recipe: Recipe, teachers: Sequence[Teachers]) -> Recipe:
     for some in teachers:
         if some.take_tokens() != recipe.data.tokenized:
             raise InputError(
-                "`data.tokenized` must be as the teachers have it, all of "
-                "them, and the student gets the vocabulary of the first: "
-                f"{str(some.take_tokens()).lower()}. Received: "
+                "`data.tokenized` must be as all teachers have it, who read "
+                "its text and write what the student learns. One of them "
+                f"has {str(some.take_tokens()).lower()}. Received: "
                 f"{str(recipe.data.tokenized).lower()}."
             )
     source, target = teachers[0].vocabularies()
