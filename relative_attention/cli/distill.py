@@ -83,7 +83,8 @@ def _add_teachers(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="each teacher translates all lines alone, and the student learns "
         "from all translations; vocabularies may then differ, and it gets that "
-        "of the first",
+        "of the first; and MODEL@TEXT may stand for MODEL, which then reads "
+        "that text, the recipe's in a third language, line by line",
     )
 
 

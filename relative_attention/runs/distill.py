@@ -3,12 +3,14 @@
 import gc
 import os
 import pathlib
+from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 from typing import cast
 
 from relative_attention.atomic_files import atomic_file
 from relative_attention.corpora.find_corpus import find_corpus
+from relative_attention.corpora.find_corpus import find_file
 from relative_attention.corpora.find_corpus import named_files
 from relative_attention.corpora.hold_out import hold_out
 from relative_attention.data import ParallelCorpus
@@ -30,10 +32,11 @@ from relative_attention.runs.run_files import is_run
 from relative_attention.runs.run_files import recorded_files
 from relative_attention.runs.run_files import write_record
 from relative_attention.runs.run_inputs import check_language
+from relative_attention.runs.teacher_names import TeacherName
+from relative_attention.runs.teacher_names import read_teacher_names
 from relative_attention.runs.teachers import Teachers
-from relative_attention.runs.teachers import check_teachers
 from relative_attention.runs.teachers import load_teachers
-from relative_attention.runs.teachers import weights_of
+from relative_attention.runs.teachers import origins_of
 from relative_attention.runs.train import train
 from relative_attention.runs.translate_text import translate_text
 from relative_attention.saving.run_lock import lock_run
@@ -67,13 +70,18 @@ def distill(
     student learns from as many more pairs: with teachers of both directions,
     the data diversification of Nguyen et al. (2020).
 
+    Where the text is there in a third language, line by line, a teacher may
+    read that: `MODEL@TEXT` among the teachers is a model from that language
+    to the recipe's target, among those backward one to its source.
+
     Both can be interrupted at any time; the same call goes on. Once all is
     translated, `train` with `resume` does too, without the teachers.
 
     Args:
         recipe: A `Recipe`, the student's.
         teachers: A list of folders of trained models, or names of the zoo,
-            with one vocabulary unless `separately`.
+            with one vocabulary unless `separately`; then also `MODEL@TEXT`,
+            the text found as those of the recipe are.
         output: The path of the folder to fill, as of `train`.
         data_directory: The path of a folder in which to look for the texts;
             see `find_corpus`. Defaults to `None`.
@@ -87,8 +95,8 @@ def distill(
         report: A function that is called with each line for the log.
             Defaults to printing to standard error.
         backward: A list like `teachers`, of models that translate the
-            recipe's target into its source. Their vocabulary may be another.
-            Defaults to none.
+            recipe's target, or another text, into its source. Their
+            vocabulary may be another. Defaults to none.
         separately: A boolean to indicate whether each teacher translates
             alone. Defaults to `False`.
 
@@ -98,9 +106,11 @@ def distill(
 
     Raises:
         InputError: if there is no teacher, one is missing or is `output`
-            itself, vocabularies differ of those who translate together,
-            `output` holds translations of others, or as `train`; all before
-            any work is done.
+            itself, vocabularies differ of those who translate together, a
+            text of a teacher's own is missing, unusable or has another number
+            of lines, or is given without `separately`, `output` holds
+            translations of others, or as `train`; all before any work is
+            done.
 
     Reference:
      - [Kim and Rush, 2016](https://arxiv.org/abs/1606.07947), section 3.2
@@ -108,8 +118,10 @@ def distill(
     """
     report = report or print_error
     output = pathlib.Path(output)
-    check_teachers("teachers", teachers, output)
-    check_teachers("backward", backward, output)
+    names, backward_names = (
+        read_teacher_names(argument, models, output, separately)
+        for argument, models in (("teachers", teachers), ("backward", backward))
+    )
     if os.environ.get("TF_CONFIG"):
         raise InputError(
             "One machine translates the text. Unset TF_CONFIG; when all is "
@@ -123,9 +135,12 @@ def distill(
     known = recorded_files(output) if goes_on else {}
     texts = find_corpus(recipe.data, data_directory, known)
     check_texts(texts)
+    others = _other_texts(
+        [*names, *backward_names], recipe, texts, data_directory, known
+    )
     loaded = load_teachers(
-        teachers,
-        backward,
+        names,
+        backward_names,
         separately,
         num_beams=num_beams,
         batch_tokens=batch_tokens,
@@ -135,14 +150,14 @@ def distill(
     find_initial_weights(student, output, goes_on, known)
     subword_sampling(student, *vocabularies)
     origin = Distillation(
-        teachers=weights_of(teachers),
-        backward=weights_of(backward),
+        teachers=origins_of(names, others),
+        backward=origins_of(backward_names, others),
         separately=separately,
         num_beams=loaded[0].translator.num_beams,
         length_penalty=loaded[0].translator.length_penalty,
         **_text_origin(recipe, texts),
     )
-    theirs = named_files(recipe.data, texts)
+    theirs = {**named_files(recipe.data, texts), **others}
     with lock_run(output, report=report):
         if not overwrite:
             origin.check_same(output)
@@ -152,11 +167,30 @@ def distill(
         origin.save(output)
         if find_vocabulary(output, _last_vocabulary(student)) is None:
             save_vocabularies(*vocabularies, output)
-        _make_texts(recipe, texts, loaded, output, origin, report)
+        _make_texts(recipe, texts, others, loaded, output, origin, report)
     # The student needs the memory, and graphs lead back to their model.
     del loaded
     gc.collect()
     return train(student, output, data_directory, resume=True, report=report)
+
+
+def _other_texts(
+    names: Sequence[TeacherName],
+    recipe: Recipe,
+    texts: DataSection,
+    data_directory: pathlib.Path | str | None,
+    known: Mapping[str, str],
+) -> dict[str, str]:
+    """Returns the texts that teachers name, and their paths, checked."""
+    others = {
+        name.text: known.get(name.text)
+        or find_file(name.text, recipe.data, data_directory)
+        for name in names
+        if name.text is not None
+    }
+    for path in others.values():
+        ParallelCorpus(path, cast(str, texts.target)).check()
+    return others
 
 
 def _student_recipe(recipe: Recipe, teachers: Sequence[Teachers]) -> Recipe:
@@ -217,6 +251,7 @@ def _text_origin(recipe: Recipe, texts: DataSection) -> dict[str, Any]:
 def _make_texts(
     recipe: Recipe,
     texts: DataSection,
+    others: Mapping[str, str],
     teachers: Sequence[Teachers],
     output: pathlib.Path,
     origin: Distillation,
@@ -224,14 +259,8 @@ def _make_texts(
 ) -> None:
     """Writes what the student learns from, unless it is there already."""
     directory = output / distilled_text.DIRECTORY
-    corpus = ParallelCorpus(cast(str, texts.source), cast(str, texts.target))
-    if texts.validation_source is None:
-        corpus, _ = hold_out(
-            corpus,
-            texts.held_out,
-            recipe.training.seed,
-            directory / "held_out",
-        )
+    held_out = directory / "held_out"
+    corpus = _learnt_from(recipe, texts, cast(str, texts.source), held_out)
     sources: list[pathlib.Path | str] = [corpus.source]
     targets: list[pathlib.Path | str] = [corpus.target]
     translations = [
@@ -240,8 +269,16 @@ def _make_texts(
     ]
     # The target is written last.
     if not (output / distilled_text.TARGET).is_file():
-        for some, path in zip(teachers, translations):
-            translated = corpus.target if some.backward else corpus.source
+        for number, (some, path) in enumerate(zip(teachers, translations), 1):
+            if some.text is not None:
+                translated = _learnt_from(
+                    recipe,
+                    texts,
+                    others[some.text],
+                    held_out.with_name(f"held_out-{number}"),
+                ).source
+            else:
+                translated = corpus.target if some.backward else corpus.source
             translate_text(
                 some.translator, translated, path, origin.comparable(), report
             )
@@ -251,6 +288,25 @@ def _make_texts(
         _join(targets, output / distilled_text.TARGET)
     for path in translations:
         path.unlink(missing_ok=True)
+
+
+def _learnt_from(
+    recipe: Recipe,
+    texts: DataSection,
+    source: str,
+    held_out: pathlib.Path,
+) -> ParallelCorpus:
+    """Returns a text and the recipe's target, but for lines to validate on.
+
+    Which lines are held out depends on their number and the seed alone: they
+    are the same of all texts.
+    """
+    corpus = ParallelCorpus(source, cast(str, texts.target))
+    if texts.validation_source is None:
+        corpus, _ = hold_out(
+            corpus, texts.held_out, recipe.training.seed, held_out
+        )
+    return corpus
 
 
 def _join(texts: Sequence[pathlib.Path | str], path: pathlib.Path) -> None:

@@ -3,6 +3,8 @@
 distilled/origin.json        what it is made of: `Distillation`
 distilled/held_out/          the recipe's text in two parts, if it has no
                              validation text
+distilled/held_out-2/        likewise, the text that the second of those who
+                             translate reads, if it is its own
 distilled/translated-1       the translations, a file for all who translate
                              together, until they are joined with the recipe's
                              pairs; as long as not all are there,
@@ -42,7 +44,8 @@ class Distillation:
 
     Attributes:
         teachers: A list of dicts: `model`, as it was named, and
-            `weights_sha256`.
+            `weights_sha256`; `text` and `text_sha256` of those that read a
+            text of their own.
         backward: A list likewise, of those of the other direction.
         separately: A boolean, whether each translates alone.
         num_beams: An integer, of the beam search.
@@ -178,8 +181,17 @@ def _read_origin(output: pathlib.Path | str) -> dict[str, Any] | None:
 def _comparable(origin: Mapping[str, Any]) -> dict[str, Any]:
     """Returns what decides over the translations, without names."""
     origin = {**_OF_OLD_RUNS, **origin}
-    weights = {
-        name: [teacher["weights_sha256"] for teacher in origin[name]]
+    hashes = {
+        name: [
+            # One of the recipe's text is known by its weights alone.
+            "@".join(
+                [
+                    teacher["weights_sha256"],
+                    *([teacher["text_sha256"]] if "text" in teacher else []),
+                ]
+            )
+            for teacher in origin[name]
+        ]
         for name in ("teachers", "backward")
     }
-    return {**origin, **weights}
+    return {**origin, **hashes}

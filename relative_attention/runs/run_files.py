@@ -63,7 +63,13 @@ _PATTERNS = [
         "distilled/translated-*",
         *(
             f"distilled/{name}.{side}"
-            for name in ("train", "held_out/train", "held_out/validation")
+            for name in (
+                "train",
+                "held_out/train",
+                "held_out/validation",
+                "held_out-*/train",
+                "held_out-*/validation",
+            )
             for side in ("source", "target")
         ),
         "logs/*/events.out.tfevents.*",

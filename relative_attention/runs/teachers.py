@@ -1,7 +1,8 @@
 """Trained models that translate a training text for a student."""
 
 import dataclasses
-import pathlib
+from collections.abc import Iterable
+from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 from typing import cast
@@ -11,10 +12,11 @@ from relative_attention.data.vocabulary_kinds import AnyVocabulary
 from relative_attention.decoding import Translator
 from relative_attention.errors import InputError
 from relative_attention.runs.distilled_text import file_sha256
+from relative_attention.runs.teacher_names import TeacherName
 from relative_attention.saving.model_directory import load_translator
 from relative_attention.saving.zoo import find_model
 
-Names = Sequence[pathlib.Path | str]
+Names = Sequence[TeacherName]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,12 +25,15 @@ class Teachers:
 
     Attributes:
         translator: A `Translator`.
-        backward: A boolean, whether the recipe's target is translated into
-            its source.
+        backward: A boolean, whether the recipe's source is what they write;
+            else it is the target.
+        text: A string, the name of the text that they read, if it is neither
+            the source nor the target of the recipe.
     """
 
     translator: Translator
     backward: bool = False
+    text: str | None = None
 
     def vocabularies(self) -> tuple[AnyVocabulary, AnyVocabulary]:
         """Returns source and target vocabulary, one object if it is joint."""
@@ -44,39 +49,15 @@ class Teachers:
         return isinstance(target, TokenVocabulary) and not target.tokenizer
 
 
-def check_teachers(argument: str, names: Names, output: pathlib.Path) -> None:
-    """Makes sure that teachers are there, and that none is the student.
-
-    Args:
-        argument: The name of the argument that names them.
-        names: A list of folders of trained models, or names of the zoo.
-        output: The path of the student's folder.
-
-    Raises:
-        InputError: if they are no list, one is missing, or is `output`.
-    """
-    if isinstance(names, str | pathlib.Path):
-        raise InputError(
-            f"`{argument}` must be a list of trained models. Received: "
-            f"{names!r}."
-        )
-    for name in names:
-        if find_model(name).resolve() == output.resolve():
-            raise InputError(
-                f"The teacher {name} is the folder of the student. Choose "
-                "another `--output`."
-            )
-
-
 def load_teachers(
     names: Names, backward: Names, separately: bool, **settings: int | None
 ) -> list[Teachers]:
     """Loads teachers, those first that translate from source to target.
 
     Args:
-        names: A list of folders of trained models, or names of the zoo, of
-            the student's direction.
-        backward: Likewise, of the other direction; it may be empty.
+        names: A list of `TeacherName`, of those that write the student's
+            target.
+        backward: Likewise, of those that write its source; it may be empty.
         separately: A boolean to indicate whether each translates alone. If
             not, all of a direction translate together.
         **settings: Arguments of `Translator`, or `None` for those of the
@@ -96,39 +77,50 @@ def load_teachers(
         )
     first, *rest = _in_groups(names, separately)
     given = {name: n for name, n in settings.items() if n is not None}
-    loaded = [Teachers(_load(first, given))]
+    loaded = [Teachers(_load(first, given), text=first[0].text)]
     search = {
         "num_beams": loaded[0].translator.num_beams,
         "length_penalty": loaded[0].translator.length_penalty,
         **given,
     }
-    loaded += [Teachers(_load(group, search)) for group in rest]
+    groups = [(False, group) for group in rest]
+    groups += [(True, group) for group in _in_groups(backward, separately)]
     return loaded + [
-        Teachers(_load(group, search), backward=True)
-        for group in _in_groups(backward, separately)
+        Teachers(_load(group, search), is_backward, group[0].text)
+        for is_backward, group in groups
     ]
 
 
-def weights_of(names: Names) -> list[dict[str, str]]:
-    """Returns for each teacher `model`, its name, and `weights_sha256`.
+def origins_of(
+    names: Iterable[TeacherName], texts: Mapping[str, str]
+) -> list[dict[str, str]]:
+    """Returns what `Distillation` says of teachers, a dict for each.
 
     Args:
-        names: A list of folders of trained models, or names of the zoo.
+        names: A list of `TeacherName`.
+        texts: A dict of the texts they name to their paths.
     """
     return [
         {
-            "model": str(name),
+            "model": str(name.model),
             "weights_sha256": file_sha256(
-                find_model(name) / "model.safetensors"
+                find_model(name.model) / "model.safetensors"
+            ),
+            **(
+                {}
+                if name.text is None
+                else {
+                    "text": name.text,
+                    "text_sha256": file_sha256(texts[name.text]),
+                }
             ),
         }
         for name in names
     ]
 
 
-def _in_groups(
-    names: Names, separately: bool
-) -> list[list[pathlib.Path | str]]:
+def _in_groups(names: Names, separately: bool) -> list[list[TeacherName]]:
+    """Returns those who translate together, who read one text."""
     if separately:
         return [[name] for name in names]
     return [list(names)] if names else []
@@ -136,6 +128,6 @@ def _in_groups(
 
 def _load(names: Names, settings: dict[str, Any]) -> Translator:
     try:
-        return load_translator(names, **settings)
+        return load_translator([name.model for name in names], **settings)
     except ValueError as error:
         raise InputError(str(error)) from error
