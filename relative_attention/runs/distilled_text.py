@@ -109,8 +109,8 @@ _WAY_OUT = (
     "`--output`."
 )
 _WORDS = {
-    "teachers": "teachers",
-    "backward": "teachers of the other direction",
+    "teachers": "teachers, or texts that these read",
+    "backward": "teachers of the other direction, or texts that these read",
     "separately": "`--separately`",
     "num_beams": "`--num-beams`",
     "length_penalty": "`length_penalty` of the first teacher",

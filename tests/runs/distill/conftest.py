@@ -30,6 +30,14 @@ def texts(corpus, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
+def third_text(texts):
+    """Lines of the training text in a third language, beside the others."""
+    lines = [line[::-1] for line in lines_of(texts / "train.en")]
+    (texts / "train.third").write_text("\n".join(lines) + "\n")
+    return lines
+
+
+@pytest.fixture(scope="module")
 def teachers(texts, tmp_path_factory):
     """Folders of two teachers, of their vocabulary's size, and a stranger."""
     folder = tmp_path_factory.mktemp("teachers")

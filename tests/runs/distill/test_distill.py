@@ -103,6 +103,61 @@ def test_teachers_of_the_other_direction_translate_together(
     assert lines_of(text / "train.target") == target + expected + target
 
 
+def test_teachers_read_a_third_language(
+    distill, texts, third_text, teachers, both, tmp_path, monkeypatch
+):
+    first, second = both
+    stranger = teachers / "stranger"
+    output = tmp_path / "student"
+    results = distill(
+        output,
+        "training.steps=1",
+        teachers=[first, f"{second}@train.third"],
+        backward=[stranger, f"{stranger}@train.third"],
+        separately=True,
+    )
+    text = output / "distilled"
+    source, target = (lines_of(texts / f"train.{end}") for end in ("en", "de"))
+    back = load([stranger], num_beams=2)
+    forward = load([first]).translate(source)
+    forward += load([second], num_beams=2).translate(third_text)
+    assert lines_of(text / "train.target") == [*target, *forward, *target * 2]
+    backward = back.translate(target) + back.translate(third_text)
+    assert lines_of(text / "train.source") == [*source * 3, *backward]
+    origin = results["distilled_from"]
+    named = [t["model"] for t in origin["teachers"] + origin["backward"]]
+    assert named == list(map(str, [first, second, stranger, stranger]))
+    texts_read = [t.get("text") for t in origin["backward"]]
+    assert texts_read == [None, "train.third"]
+    # It is among what the run reads: `--overwrite` never deletes it.
+    record = json.loads((output / "run.json").read_text())
+    assert record["files"]["train.third"] == str(texts / "train.third")
+
+
+@pytest.mark.large
+def test_held_out_lines_of_a_third_language_are_not_translated(
+    distill, texts, third_text, both, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(distill_module, "train", lambda *_, **__: None)
+    output = tmp_path / "student"
+    distill(
+        output,
+        "data.validation_source=null",
+        "data.validation_target=null",
+        "data.held_out=2",
+        backward=[f"{both[0]}@train.third"],
+        separately=True,
+    )
+    text = output / "distilled"
+    num_learnt = NUM_LINES - 2
+    learnt = lines_of(text / "train.source")[:num_learnt]
+    read = [line[::-1] for line in learnt]
+    back = load(both[:1], num_beams=2).translate(read)
+    assert lines_of(text / "train.source")[3 * num_learnt :] == back
+    distill(output, overwrite=True)
+    assert not list(text.glob("held_out*"))
+
+
 @pytest.mark.large
 def test_lines_that_are_held_out_are_not_translated(distill, texts, tmp_path):
     distill(

@@ -1,6 +1,7 @@
 """What `distill` refuses, and what is lost by it: nothing."""
 
 import shutil
+import sys
 
 import pytest
 
@@ -53,6 +54,20 @@ def test_changed_text_is_refused(distill, recipe, student, texts, tmp_path):
 
 
 @pytest.mark.large
+def test_changed_text_of_a_teacher_is_refused(
+    distill, both, texts, tmp_path, monkeypatch
+):
+    distill_module = sys.modules["relative_attention.runs.distill"]
+    monkeypatch.setattr(distill_module, "train", lambda *_, **__: None)
+    third = shutil.copy(texts / "train.de", tmp_path / "third")
+    arguments = {"backward": [f"{both[0]}@{third}"], "separately": True}
+    distill(tmp_path / "student", **arguments)
+    third.write_text(third.read_text().replace("e", "i"))
+    with pytest.raises(ra.InputError, match="of the other direction, or text"):
+        distill(tmp_path / "student", **arguments)
+
+
+@pytest.mark.large
 @pytest.mark.parametrize("content", [None, "{", "{}", '{"teachers": [3]}'])
 def test_translations_of_unknown_origin_are_refused(distill, student, content):
     origin = student / "distilled" / "origin.json"
@@ -74,6 +89,22 @@ def test_translations_of_unknown_origin_are_refused(distill, student, content):
         (["first", "stranger"], {}, "first and .*stranger, whose vocab"),
         (["first"], {"backward": ["absent"]}, "No model directory at absent"),
         (["first"], {"backward": "first"}, "`backward` must be a list"),
+        (["first@train.de"], {}, "text of its own.* `--separately`"),
+        (
+            ["first@absent.de"],
+            {"separately": True},
+            "No text file absent.de",
+        ),
+        (
+            ["first@short.de"],
+            {"separately": True},
+            "short.de with 1 lines, .*train.de with 25",
+        ),
+        (
+            ["first"],
+            {"backward": ["absent@train.de"], "separately": True},
+            "No model directory at absent",
+        ),
         (["first"], {"num_beams": 0}, "`num_beams` must be at least 1"),
         (["first"], {"overrides": ["data.tokenized=true"]}, "tokenized"),
         (["first"], {"overrides": ["data.source=absent"]}, "No text file"),
@@ -86,8 +117,10 @@ def test_translations_of_unknown_origin_are_refused(distill, student, content):
     ids=str,
 )
 def test_what_is_wrong_is_told_before_any_work(
-    distill, teachers, names, arguments, message, tmp_path, no_translating
+    distill, texts, teachers, names, arguments, message, tmp_path, request
 ):
+    request.getfixturevalue("no_translating")
+    (texts / "short.de").write_text("ein\n")
     overrides = arguments.get("overrides", [])
     arguments = {k: v for k, v in arguments.items() if k != "overrides"}
     with pytest.raises(ra.InputError, match=message) as error:
