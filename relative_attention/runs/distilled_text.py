@@ -182,16 +182,19 @@ def _comparable(origin: Mapping[str, Any]) -> dict[str, Any]:
     """Returns what decides over the translations, without names."""
     origin = {**_OF_OLD_RUNS, **origin}
     hashes = {
-        name: [
-            # One of the recipe's text is known by its weights alone.
-            "@".join(
-                [
-                    teacher["weights_sha256"],
-                    *([teacher["text_sha256"]] if "text" in teacher else []),
-                ]
-            )
-            for teacher in origin[name]
-        ]
+        name: [_hash_of(teacher) for teacher in origin[name]]
         for name in ("teachers", "backward")
     }
     return {**origin, **hashes}
+
+
+def _hash_of(teacher: Mapping[str, str]) -> str:
+    """Returns what a teacher's translations depend on.
+
+    One that reads the recipe's text is known by its weights alone, as runs
+    from before there were others have it.
+    """
+    weights = teacher["weights_sha256"]
+    return (
+        f"{weights}@{teacher['text_sha256']}" if "text" in teacher else weights
+    )

@@ -43,15 +43,16 @@ def read_teacher_names(
         A list of `TeacherName`.
 
     Raises:
-        InputError: if they are no list, one is missing, or is `output`, or
-            one reads a text of its own and all translate together.
+        InputError: if they are no list, one is missing, is `output` or has
+            nothing before or after its `@`, or reads a text of its own where
+            all translate together.
     """
     if isinstance(names, str | pathlib.Path):
         raise InputError(
             f"`{argument}` must be a list of trained models. Received: "
             f"{names!r}."
         )
-    found = [_read(name) for name in names]
+    found = [_read(argument, name) for name in names]
     for teacher in found:
         if find_model(teacher.model).resolve() == output.resolve():
             raise InputError(
@@ -67,8 +68,13 @@ def read_teacher_names(
     return found
 
 
-def _read(name: pathlib.Path | str) -> TeacherName:
-    if pathlib.Path(name).is_dir():
-        return TeacherName(name)
+def _read(argument: str, name: pathlib.Path | str) -> TeacherName:
     model, mark, text = str(name).rpartition("@")
-    return TeacherName(model, text) if mark else TeacherName(name)
+    if not mark or pathlib.Path(name).is_dir():
+        return TeacherName(name)
+    if not model or not text:
+        raise InputError(
+            f"`{argument}` must name a trained model, alone or as MODEL@TEXT "
+            f"with the text that it reads. Received: {str(name)!r}."
+        )
+    return TeacherName(model, text)

@@ -100,23 +100,19 @@ def origins_of(
         names: A list of `TeacherName`.
         texts: A dict of the texts they name to their paths.
     """
-    return [
-        {
-            "model": str(name.model),
-            "weights_sha256": file_sha256(
-                find_model(name.model) / "model.safetensors"
-            ),
-            **(
-                {}
-                if name.text is None
-                else {
-                    "text": name.text,
-                    "text_sha256": file_sha256(texts[name.text]),
-                }
-            ),
-        }
-        for name in names
-    ]
+    return [_origin_of(name, texts) for name in names]
+
+
+def _origin_of(name: TeacherName, texts: Mapping[str, str]) -> dict[str, str]:
+    weights = find_model(name.model) / "model.safetensors"
+    origin = {
+        "model": str(name.model),
+        "weights_sha256": file_sha256(weights),
+    }
+    if name.text is not None:
+        origin["text"] = name.text
+        origin["text_sha256"] = file_sha256(texts[name.text])
+    return origin
 
 
 def _in_groups(names: Names, separately: bool) -> list[list[TeacherName]]:

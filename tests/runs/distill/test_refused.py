@@ -90,6 +90,12 @@ def test_translations_of_unknown_origin_are_refused(distill, student, content):
         (["first"], {"backward": ["absent"]}, "No model directory at absent"),
         (["first"], {"backward": "first"}, "`backward` must be a list"),
         (["first@train.de"], {}, "text of its own.* `--separately`"),
+        (["first@"], {"separately": True}, "`teachers` must .*MODEL@TEXT"),
+        (
+            ["first"],
+            {"backward": ["@train.de"], "separately": True},
+            "`backward` must .*MODEL@TEXT.*'@train.de'",
+        ),
         (
             ["first@absent.de"],
             {"separately": True},
