@@ -25,6 +25,8 @@ _PANELS = (
 )
 _COLORS = {"training": "tab:blue", "validation": "tab:orange"}
 _NUM_COLUMNS = 3
+# What a run that starts from trained weights changes in the others is little.
+_FROM_ZERO = ("learning rate", "gradient norm")
 
 
 def training_curve(curve: Sequence[Mapping[str, Any]], path: AnyPath) -> None:
@@ -64,10 +66,10 @@ def curve_figure(curve: Sequence[Mapping[str, Any]]) -> "Figure":
         axes.set_title(title)
         axes.set_xlabel("step")
         if title == "perplexity":
-            # It begins near the size of the vocabulary.
-            axes.set_yscale("log")
-        elif title != "loss":
-            axes.set_ylim(bottom=0)
+            _set_logarithmic(axes)
+        elif title in _FROM_ZERO:
+            # The margin of what is drawn is too thin where values are close.
+            axes.set_ylim(0, 1.05 * axes.dataLim.ymax or 1)
     return figure
 
 
@@ -83,6 +85,16 @@ def _draw(
             )
     if len(lines) > 1:
         axes.legend(fontsize="small")
+
+
+def _set_logarithmic(axes: "Axes") -> None:
+    """Sets the scale of what begins near the size of the vocabulary."""
+    from matplotlib.ticker import LogFormatter
+
+    axes.set_yscale("log")
+    # Plain numbers: values of an end are not powers of ten.
+    axes.yaxis.set_major_formatter(LogFormatter())
+    axes.yaxis.set_minor_formatter(LogFormatter())
 
 
 def _points(

@@ -57,6 +57,26 @@ def test_curve_of_results_has_validation_alone():
     assert lines(found["loss"]) == {"validation": [[5, 2.0]]}
 
 
+def test_lines_that_change_little_are_inside_their_panels():
+    names = ["loss", "perplexity", "accuracy", "val_bleu", "learning_rate"]
+    curve = [
+        {
+            "step": step,
+            "gradient_norm": 7.0,
+            **{name: 7.0 + step * 1e-4 for name in names},
+        }
+        for step in (1, 2, 3)
+    ]
+    found = panels(curve_figure(curve))
+    assert len(found) == 6
+    for axes in found.values():
+        low, high = axes.get_ylim()
+        values = axes.lines[0].get_ydata()
+        margin = 0.04 * (high - low)
+        assert low + margin <= min(values) <= max(values) <= high - margin
+    assert found["gradient norm"].get_ylim()[0] == 0
+
+
 @pytest.mark.parametrize(
     "curve", [CURVE, [], [{"step": 1, "val_loss": math.inf}]], ids=len
 )
