@@ -46,6 +46,14 @@ def add_parser(subparsers: Subparsers) -> None:
         help="of all teachers' beam search (default: the first teacher's)",
     )
     parser.add_argument(
+        "--closest-of",
+        type=int,
+        metavar="N",
+        help="of the N most probable translations of each line, N at most the "
+        "number of beams, learn the one closest to the recipe's target, by "
+        "sentence BLEU, not the most probable",
+    )
+    parser.add_argument(
         "--batch-tokens",
         type=int,
         metavar="N",
@@ -131,6 +139,7 @@ def _run(options: argparse.Namespace) -> None:
         batch_tokens=options.batch_tokens,
         backward=options.backward,
         separately=options.separately,
+        closest_of=options.closest_of,
     )
     for name, scores in results["scores"].items():
         print(f"{name}: BLEU {scores['bleu']} ({scores['bleu_signature']})")

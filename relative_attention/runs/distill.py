@@ -17,6 +17,8 @@ from relative_attention.data import ParallelCorpus
 from relative_attention.data.lines import read_lines
 from relative_attention.errors import InputError
 from relative_attention.runs import distilled_text
+from relative_attention.runs.closest_translations import ClosestTo
+from relative_attention.runs.closest_translations import check_closest_of
 from relative_attention.runs.devices import choose_strategy
 from relative_attention.runs.distilled_text import Distillation
 from relative_attention.runs.distilled_text import file_sha256
@@ -55,6 +57,7 @@ def distill(
     report: Report | None = None,
     backward: Sequence[pathlib.Path | str] = (),
     separately: bool = False,
+    closest_of: int | None = None,
 ) -> dict[str, Any]:
     """Trains the model of a recipe on its own text and on its teachers'.
 
@@ -69,6 +72,11 @@ def distill(
     With `separately` each teacher translates all lines alone, so that the
     student learns from as many more pairs: with teachers of both directions,
     the data diversification of Nguyen et al. (2020).
+
+    With `closest_of` the student learns not what is most probable of what the
+    teachers find, but what is closest to the target of the corpus by sentence
+    BLEU: sequence-level interpolation. Translations of the other direction are
+    the most probable ones as ever.
 
     Where the text is there in a third language, line by line, a teacher may
     read that: `MODEL@TEXT` among the teachers is a model from that language
@@ -99,6 +107,9 @@ def distill(
             vocabulary may be another. Defaults to none.
         separately: A boolean to indicate whether each teacher translates
             alone. Defaults to `False`.
+        closest_of: An integer from 1 to the beams of the search, how many
+            translations of a line to choose from. Defaults to `None`, the best
+            one is taken.
 
     Returns:
         A dict, what was written to `results.json`; its `distilled_from` says
@@ -108,12 +119,13 @@ def distill(
         InputError: if there is no teacher, one is missing or is `output`
             itself, vocabularies differ of those who translate together, a
             text of a teacher's own is missing, unusable or has another number
-            of lines, or is given without `separately`, `output` holds
-            translations of others, or as `train`; all before any work is
-            done.
+            of lines, or is given without `separately`, `closest_of` is out
+            of range, `output` holds translations of others, or as `train`;
+            all before any work is done.
 
     Reference:
-     - [Kim and Rush, 2016](https://arxiv.org/abs/1606.07947), section 3.2
+     - [Kim and Rush, 2016](https://arxiv.org/abs/1606.07947), sections 3.2
+       and 3.3
      - [Nguyen et al., 2020](https://arxiv.org/abs/1911.01986), section 3
     """
     report = report or print_error
@@ -145,6 +157,7 @@ def distill(
         num_beams=num_beams,
         batch_tokens=batch_tokens,
     )
+    check_closest_of(closest_of, loaded[0].translator.num_beams)
     vocabularies = loaded[0].vocabularies()
     student = _student_recipe(recipe, loaded)
     find_initial_weights(student, output, goes_on, known)
@@ -155,6 +168,7 @@ def distill(
         separately=separately,
         num_beams=loaded[0].translator.num_beams,
         length_penalty=loaded[0].translator.length_penalty,
+        closest_of=closest_of,
         **_text_origin(recipe, texts),
     )
     theirs = {**named_files(recipe.data, texts), **others}
@@ -267,6 +281,10 @@ def _make_texts(
         directory / f"{distilled_text.TRANSLATED}-{number}"
         for number in range(1, len(teachers) + 1)
     ]
+    closest_to = None
+    if origin.closest_of is not None:
+        tokenize = "none" if recipe.data.tokenized else "13a"
+        closest_to = ClosestTo(corpus.target, origin.closest_of, tokenize)
     # The target is written last.
     if not (output / distilled_text.TARGET).is_file():
         for number, (some, path) in enumerate(zip(teachers, translations), 1):
@@ -280,7 +298,12 @@ def _make_texts(
             else:
                 translated = corpus.target if some.backward else corpus.source
             translate_text(
-                some.translator, translated, path, origin.comparable(), report
+                some.translator,
+                translated,
+                path,
+                origin.comparable(),
+                report,
+                None if some.backward else closest_to,
             )
             sources.append(path if some.backward else corpus.source)
             targets.append(corpus.target if some.backward else path)

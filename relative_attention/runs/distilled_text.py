@@ -35,7 +35,11 @@ VALIDATION_SOURCE = "distilled/held_out/validation.source"
 VALIDATION_TARGET = "distilled/held_out/validation.target"
 _ORIGIN = "distilled/origin.json"
 # What runs from before there was a choice do not say.
-_OF_OLD_RUNS: dict[str, Any] = {"backward": [], "separately": False}
+_OF_OLD_RUNS: dict[str, Any] = {
+    "backward": [],
+    "separately": False,
+    "closest_of": None,
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,6 +54,8 @@ class Distillation:
         separately: A boolean, whether each translates alone.
         num_beams: An integer, of the beam search.
         length_penalty: A float, likewise.
+        closest_of: An integer, of how many translations the one closest to the
+            target is taken, or `None` for the best.
         text_sha256: A dict of the recipe's two training texts.
         held_out: A list of the number of lines held out and the seed, or
             `None` where there is a validation text.
@@ -60,6 +66,7 @@ class Distillation:
     separately: bool
     num_beams: int
     length_penalty: float
+    closest_of: int | None
     text_sha256: dict[str, str]
     held_out: list[int] | None
 
@@ -114,6 +121,7 @@ _WORDS = {
     "separately": "`--separately`",
     "num_beams": "`--num-beams`",
     "length_penalty": "`length_penalty` of the first teacher",
+    "closest_of": "`--closest-of`",
     "text_sha256": "training texts",
     "held_out": "`data.held_out`, `training.seed` or validation text",
 }
@@ -164,6 +172,7 @@ def distilled_from(
         "separately",
         "num_beams",
         "length_penalty",
+        "closest_of",
     )
     return {"distilled_from": {name: origin.get(name) for name in kept}}
 

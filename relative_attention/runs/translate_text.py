@@ -12,8 +12,11 @@ from typing import Protocol
 from relative_attention.data.lines import count_lines
 from relative_attention.data.lines import read_lines
 from relative_attention.data.parallel_corpus import batched
+from relative_attention.decoding import Translation
 from relative_attention.decoding import Translator
 from relative_attention.resumable_file import resumable_file
+from relative_attention.runs.closest_translations import ClosestTo
+from relative_attention.runs.closest_translations import closest_translations
 from relative_attention.runs.report import Report
 from relative_attention.runs.translation_progress import TranslationProgress
 
@@ -51,6 +54,7 @@ def translate_text(
     path: pathlib.Path,
     origin: Mapping[str, Any],
     report: Report,
+    closest_to: ClosestTo | None = None,
 ) -> None:
     """Translates a text into a file, unless that is there already.
 
@@ -65,6 +69,7 @@ def translate_text(
             `resumable_file`.
         report: A function that is called with a line for the log after each
             chunk.
+        closest_to: A `ClosestTo`. Defaults to `None`: the best translations.
 
     Raises:
         InputError: if the text is unusable, or the model's logits are not
@@ -76,11 +81,12 @@ def translate_text(
     with resumable_file(path, origin, {"lines": 0, "cut": 0}) as output:
         num_before = output.counts["lines"]
         progress = TranslationProgress(len(lines), num_before)
+        search = _searching(translator, closest_to, lines[num_before:])
 
         def translate(num_done: int, chunk: list[str]) -> tuple[str, int]:
             if num_done > num_before:
                 report(f"translated {progress.line(num_done)}")
-            found = translator.search(chunk)
+            found = search(chunk)
             text = "".join(f"{result.text}\n" for result in found)
             return text, sum(result.was_cut for result in found)
 
@@ -88,6 +94,20 @@ def translate_text(
             read_chunks(source, lines[num_before:]), translate, output
         )
         report(f"translated {progress.line(output.counts['lines'])}")
+
+
+def _searching(
+    translator: Translator, closest_to: ClosestTo | None, lines: range
+) -> Callable[[list[str]], list[Translation]]:
+    """Returns what translates the next chunk of some lines."""
+    if closest_to is None:
+        return translator.search
+    references = read_chunks(closest_to.references, lines)
+    return lambda chunk: closest_translations(
+        translator.search(chunk, num_results=closest_to.num_candidates),
+        next(references),
+        closest_to.tokenize,
+    )
 
 
 def translate_chunks(

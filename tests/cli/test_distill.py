@@ -64,9 +64,10 @@ def test_recipe_teachers_and_values_are_told_apart(words):
 
 def test_teachers_of_the_other_direction_are_told_apart():
     words = "small --teachers a b --backward c training.steps=3 --separately"
-    options = parse(["distill", *words.split()])
+    options = parse(["distill", *words.split(), "--closest-of", "2"])
     assert (options.teachers, options.backward) == (["a", "b"], ["c"])
     assert options.separately
+    assert options.closest_of == 2
     assert options.overrides == ["training.steps=3"]
 
 

@@ -8,6 +8,7 @@ import weakref
 
 import numpy as np
 import pytest
+import sacrebleu
 from safetensors.numpy import load_file
 
 import relative_attention as ra
@@ -45,6 +46,7 @@ def test_student_is_trained_on_both_texts_with_the_teachers_vocabulary(
     assert [t["model"] for t in origin["teachers"]] == list(map(str, both))
     assert origin["num_beams"] == 2
     assert origin["backward"] == [] and not origin["separately"]
+    assert origin["closest_of"] is None
     # The same as a run of `train` on such a text, to the last digit.
     ra.train(
         recipe.override(
@@ -132,6 +134,50 @@ def test_teachers_read_a_third_language(
     # It is among what the run reads: `--overwrite` never deletes it.
     record = json.loads((output / "run.json").read_text())
     assert record["files"]["train.third"] == str(texts / "train.third")
+
+
+@pytest.mark.parametrize("interrupted", [False, True])
+def test_closest_of_the_best_translations_is_learnt(
+    distill, texts, both, tmp_path, monkeypatch, interrupted
+):
+    monkeypatch.setattr(distill_module, "train", lambda *_, **__: None)
+    output = tmp_path / "student"
+    source = lines_of(texts / "train.en")
+    translator = load(both, num_beams=3)
+    candidates = translator.translate(source, num_results=3)
+    # Where the third best is what shall be learnt, the second may be as close.
+    target = [found[n % 3] for n, found in enumerate(candidates)]
+    bleu = sacrebleu.BLEU(effective_order=True)
+    expected = [
+        max(
+            found[:2],
+            key=lambda text, line=line: bleu.sentence_score(text, [line]).score,
+        )
+        for found, line in zip(candidates, target)
+    ]
+    assert (
+        expected[1::3]
+        == target[1::3]
+        != [found[0] for found in candidates[1::3]]
+    )
+    (tmp_path / "target").write_text("\n".join(target) + "\n")
+
+    def stop(line):
+        raise KeyboardInterrupt
+
+    words = [output, f"data.target={tmp_path / 'target'}"]
+    asked = {"num_beams": 3, "closest_of": 2, "backward": both}
+    if interrupted:
+        with pytest.raises(KeyboardInterrupt):
+            distill(*words, report=stop, **asked)
+    distill(*words, **asked)
+    text = output / "distilled"
+    assert lines_of(text / "train.target") == [*target, *expected, *target]
+    # Those of the other direction are the most probable ones.
+    back = translator.translate(target)
+    assert lines_of(text / "train.source") == [*source, *source, *back]
+    origin = json.loads((text / "origin.json").read_text())
+    assert origin["closest_of"] == 2
 
 
 @pytest.mark.large
@@ -267,7 +313,7 @@ def test_translations_from_before_there_was_a_choice_are_known(
     distill(tmp_path / "student")
     path = tmp_path / "student" / "distilled" / "origin.json"
     origin = json.loads(path.read_text())
-    del origin["backward"], origin["separately"]
+    del origin["backward"], origin["separately"], origin["closest_of"]
     path.write_text(json.dumps(origin))
     distill(tmp_path / "student")
     with pytest.raises(ra.InputError, match="other `--separately`"):

@@ -32,6 +32,7 @@ def test_other_teachers_are_refused_until_told_to_overwrite(
         ({"teachers": both[:1]}, "other teachers"),
         ({"num_beams": 1}, "other `--num-beams`"),
         ({"separately": True}, "other `--separately`"),
+        ({"closest_of": 2}, "other `--closest-of`"),
         ({"backward": both}, "other teachers of the other direction"),
     ):
         with pytest.raises(ra.InputError, match=f"{message}.*--overwrite"):
@@ -161,3 +162,13 @@ def test_run_of_another_recipe_is_refused(distill, quick_run):
     with pytest.raises(ra.InputError, match="`data.source` 'train.en'"):
         distill(quick_run)
     assert snapshot(quick_run) == before
+
+
+@pytest.mark.parametrize("closest_of", [0, 3, True, 1.5])
+def test_numbers_of_candidates_that_no_search_finds_are_refused(
+    distill, no_translating, tmp_path, closest_of
+):
+    message = "`closest_of` must be an int from 1 to the number of beams, 2,"
+    with pytest.raises(ra.InputError, match=message):
+        distill(tmp_path / "student", closest_of=closest_of)
+    assert not (tmp_path / "student").exists()
