@@ -71,8 +71,11 @@ def distill(
 
     With `closest_of` the student learns not what is most probable of what the
     teachers find, but what is closest to the target of the corpus by sentence
-    BLEU: sequence-level interpolation. Translations of the other direction are
-    the most probable ones as ever.
+    BLEU: sequence-level interpolation. Words are told apart as by sacreBLEU's
+    `13a`, or are the tokens of text that is tokenised; where all candidates
+    score alike, as in scripts without blanks they may, the most probable is
+    taken. Translations of the other direction are the most probable ones as
+    ever.
 
     Where the text is there in a third language, line by line, a teacher may
     read that: `MODEL@TEXT` among the teachers is a model from that language
