@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import matplotlib.figure
 from matplotlib.axes import Axes
 
-from benchmarks.attention.attention_speed import ENGINE_NAMES
+from benchmarks.attention.layer_kinds import ENGINE_NAMES
 from benchmarks.attention.layer_kinds import KERAS
 from benchmarks.harness.results import Row
 from benchmarks.harness.spread import median

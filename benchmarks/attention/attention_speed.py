@@ -27,6 +27,7 @@ from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
+from benchmarks.attention.layer_kinds import ENGINE_NAMES
 from benchmarks.attention.layer_kinds import KERAS
 from benchmarks.attention.layer_kinds import PLAIN
 from benchmarks.attention.layer_kinds import TRANSPOSE
@@ -46,13 +47,6 @@ from benchmarks.harness.tables import markdown_table
 
 # What the others are compared with, where it is measured.
 _BASES = (KERAS, PLAIN, TRANSPOSE)
-ENGINE_NAMES = {
-    KERAS: "keras.layers.MultiHeadAttention",
-    PLAIN: "no relative positions",
-    TRANSPOSE: '"transpose" (tensor2tensor)',
-    "blocks": '"blocks"',
-    "auto": '"auto"',
-}
 
 
 def parse_arguments(

@@ -1,4 +1,4 @@
-"""Names of the layers that are compared."""
+"""The layers that are compared, and what tables and pictures call them."""
 
 # `keras.layers.MultiHeadAttention`, which knows no positions.
 KERAS = "keras"
@@ -6,3 +6,10 @@ KERAS = "keras"
 # name of their implementation.
 PLAIN = "none"
 TRANSPOSE = "transpose"
+ENGINE_NAMES = {
+    KERAS: "keras.layers.MultiHeadAttention",
+    PLAIN: "no relative positions",
+    TRANSPOSE: '"transpose" (tensor2tensor)',
+    "blocks": '"blocks"',
+    "auto": '"auto"',
+}
