@@ -71,8 +71,9 @@ def _summary(jobs: Sequence[StudyJob], runs: Mapping[str, RunRecord]) -> str:
         return f"{text}; none is left."
     if not done:
         return f"{text}; how long the others take is not known yet."
+    verb = "is" if len(left) == 1 else "are"
     return (
-        f"{text}; {len(left)} are left, about "
+        f"{text}; {len(left)} {verb} left, about "
         f"{sum(_minutes_left(job, runs) for job in left):,.0f} minutes one "
         "after another, as those before."
     )

@@ -236,10 +236,11 @@ def _notes(
     left = sum(len(study.seeds_of(row)) for row in study.rows) - len(used)
     minutes = sum(record["minutes"] for record in used)
     number = "1 run" if len(used) == 1 else f"{len(used)} runs"
+    verb = "is" if left == 1 else "are"
     notes += [
         f"{number} of {used[0]['steps']:,} updates each in "
         f"{used[0]['precision']}, {minutes:,.0f} minutes in all"
-        f"{f'; {left} are left' if left else ''}. "
+        f"{f'; {left} {verb} left' if left else ''}. "
         f"{_all(used, lambda r: r.get('hardware'))}; "
         f"Python {_all(used, lambda r: r.get('python'))}, "
         f"Keras {_all(used, lambda r: r.get('keras'))}, "

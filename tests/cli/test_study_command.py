@@ -36,6 +36,19 @@ def test_list_says_what_is_done_what_it_cost_and_what_is_left(study_bench, run):
     assert len(study_bench.order()) == 2
 
 
+def test_one_run_that_is_left_is_counted_as_one(study_bench, run):
+    study_bench.run(rows=["relative"])
+    study_bench.run(rows=["plain"], seeds=[1])
+    study = study_bench.output.with_name("positions.yaml")
+    status, out, err = run(
+        "study", study, "--list", "--output", study_bench.output
+    )
+    assert status == 0, err
+    assert "3 of 4 runs are done" in out and "; 1 is left, about " in out
+    page = (study_bench.output / "positions.md").read_text()
+    assert "; 1 is left." in " ".join(page.split())
+
+
 def test_command_runs_a_study_and_prints_the_table(
     study_bench, run, draw_study
 ):
