@@ -62,16 +62,35 @@ def _mean(files: Sequence[pathlib.Path], name: str) -> np.ndarray:
 
 
 def _check_alike(files: Sequence[pathlib.Path]) -> None:
-    kinds = {file: _read(file, _kinds) for file in files}
-    for file, kind in kinds.items():
-        if kind != kinds[files[0]]:
-            raise InputError(
-                f"{file} and {files[0]} cannot be averaged: they are of "
-                "models with different weights."
-            )
+    first = _read(files[0], _kinds)
+    for file in files[1:]:
+        other = _read(file, _kinds)
+        if other == first:
+            continue
+        name = next(
+            name
+            for name in [*first, *other]
+            if first.get(name) != other.get(name)
+        )
+        raise InputError(
+            f"{file} and {files[0]} cannot be averaged: of {name} the one has "
+            f"{_described(other.get(name))}, the other "
+            f"{_described(first.get(name))}. Models must be of one "
+            "architecture and vocabulary, and of one type of numbers: "
+            "`relative-attention export MODEL --format model --dtype float16 "
+            "FOLDER` gives that of the models in the zoo."
+        )
 
 
-def _kinds(arrays: Any) -> dict[str, tuple[Any, str]]:
+def _described(kind: tuple[list[int], str] | None) -> str:
+    if kind is None:
+        return "nothing"
+    shape, dtype = kind
+    # "F16" is float16, "BF16" bfloat16.
+    return f"{dtype.replace('F', 'float').lower()} of shape {tuple(shape)}"
+
+
+def _kinds(arrays: Any) -> dict[str, tuple[list[int], str]]:
     """Returns shape and type of each array, as JSON has them."""
     slices = {name: arrays.get_slice(name) for name in arrays.keys()}
     return {

@@ -60,9 +60,22 @@ def _of(arrays, step):
 
 def test_different_models_are_refused(files, tmp_path):
     save_arrays({"a": np.zeros((2, 3), "float32")}, files[1])
-    with pytest.raises(ra.InputError, match="cannot be averaged"):
+    with pytest.raises(ra.InputError, match="cannot be averaged: of b the one"):
         ra.average_checkpoints(files, tmp_path / "mean.safetensors")
     assert not (tmp_path / "mean.safetensors").exists()
+
+
+def test_weights_of_another_type_are_refused_with_the_way_out(files, tmp_path):
+    save_arrays(
+        {k: v.astype("float16") for k, v in load_arrays(files[2]).items()},
+        files[2],
+    )
+    with pytest.raises(
+        ra.InputError,
+        match=r"of a the one has float16 of shape \(2, 3\), the other float32 "
+        r"of shape \(2, 3\).* --dtype float16",
+    ):
+        ra.average_checkpoints(files, tmp_path / "mean.safetensors")
 
 
 def test_no_checkpoint_is_refused(tmp_path):
