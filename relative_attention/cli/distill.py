@@ -76,7 +76,9 @@ def _add_teachers(parser: argparse.ArgumentParser) -> None:
         required=True,
         metavar="MODEL",
         help="folders of trained models, or names of the zoo, with the same "
-        "vocabulary, which the student gets",
+        "vocabulary, which the student gets; MODEL@TEXT may stand for MODEL, "
+        "which then reads that text, the recipe's in a third language, line "
+        "by line, together with others that do",
     )
     parser.add_argument(
         "--backward",
@@ -91,8 +93,7 @@ def _add_teachers(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="each teacher translates all lines alone, and the student learns "
         "from all translations; vocabularies may then differ, and it gets that "
-        "of the first; and MODEL@TEXT may stand for MODEL, which then reads "
-        "that text, the recipe's in a third language, line by line",
+        "of the first",
     )
 
 

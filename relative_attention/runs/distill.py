@@ -59,7 +59,7 @@ def distill(
 
     The teachers, together an `Ensemble` if there are several, translate the
     source of the recipe's training text by beam search; those of the other
-    direction, if any, its target. The student, which has the vocabulary of
+    direction, if any, its target, likewise together. The student, which has the vocabulary of
     the first teacher, is then trained by `train` on the pairs of the recipe
     and on those of the same lines with their translations. What it is
     validated and tested on stays as the recipe has it; lines that are held
@@ -79,7 +79,8 @@ def distill(
 
     Where the text is there in a third language, line by line, a teacher may
     read that: `MODEL@TEXT` among the teachers is a model from that language
-    to the recipe's target, among those backward one to its source.
+    to the recipe's target, among those backward one to its source. It
+    translates together with those alone that read the same text.
 
     Both can be interrupted at any time; the same call goes on. Once all is
     translated, `train` with `resume` does too, without the teachers.
@@ -87,8 +88,8 @@ def distill(
     Args:
         recipe: A `Recipe`, the student's.
         teachers: A list of folders of trained models, or names of the zoo,
-            with one vocabulary unless `separately`; then also `MODEL@TEXT`,
-            the text found as those of the recipe are.
+            or of `MODEL@TEXT`, the text found as those of the recipe are;
+            with one vocabulary those who translate together.
         output: The path of the folder to fill, as of `train`.
         data_directory: The path of a folder in which to look for the texts;
             see `find_corpus`. Defaults to `None`.
@@ -118,9 +119,9 @@ def distill(
         InputError: if there is no teacher, one is missing or is `output`
             itself, vocabularies differ of those who translate together, a
             text of a teacher's own is missing, unusable or has another number
-            of lines, or is given without `separately`, `closest_of` is out
-            of range, `output` holds translations of others, or as `train`;
-            all before any work is done.
+            of lines, `closest_of` is out of range, `output` holds
+            translations of others, or as `train`; all before any work is
+            done.
 
     Reference:
      - [Kim and Rush, 2016](https://arxiv.org/abs/1606.07947), sections 3.2
@@ -130,7 +131,7 @@ def distill(
     report = report or print_error
     output = pathlib.Path(output)
     names, backward_names = (
-        read_teacher_names(argument, models, output, separately)
+        read_teacher_names(argument, models, output)
         for argument, models in (("teachers", teachers), ("backward", backward))
     )
     if os.environ.get("TF_CONFIG"):

@@ -27,7 +27,6 @@ def read_teacher_names(
     argument: str,
     names: Sequence[pathlib.Path | str],
     output: pathlib.Path,
-    separately: bool,
 ) -> list[TeacherName]:
     """Reads the names of teachers, and makes sure that they are there.
 
@@ -37,15 +36,13 @@ def read_teacher_names(
             alone or with `@` and the name of a text. A folder whose name has
             an `@` goes before that.
         output: The path of the student's folder.
-        separately: A boolean to indicate whether each translates alone.
 
     Returns:
         A list of `TeacherName`.
 
     Raises:
         InputError: if they are no list, one is missing, is `output` or has
-            nothing before or after its `@`, or reads a text of its own where
-            all translate together.
+            nothing before or after its `@`.
     """
     if isinstance(names, str | pathlib.Path):
         raise InputError(
@@ -58,12 +55,6 @@ def read_teacher_names(
             raise InputError(
                 f"The teacher {teacher.model} is the folder of the student. "
                 "Choose another `--output`."
-            )
-        if teacher.text is not None and not separately:
-            raise InputError(
-                f"The teacher {teacher.model} reads a text of its own, "
-                f"{teacher.text}, so that it cannot translate together with "
-                "others. Pass `--separately`."
             )
     return found
 

@@ -59,7 +59,7 @@ def load_teachers(
             target.
         backward: Likewise, of those that write its source; it may be empty.
         separately: A boolean to indicate whether each translates alone. If
-            not, all of a direction translate together.
+            not, those of a direction that read one text translate together.
         **settings: Arguments of `Translator`, or `None` for those of the
             first teacher.
 
@@ -116,10 +116,13 @@ def _origin_of(name: TeacherName, texts: Mapping[str, str]) -> dict[str, str]:
 
 
 def _in_groups(names: Names, separately: bool) -> list[list[TeacherName]]:
-    """Returns those who translate together, who read one text."""
+    """Returns those who translate together: unless alone, who read one text."""
     if separately:
         return [[name] for name in names]
-    return [list(names)] if names else []
+    groups: dict[str | None, list[TeacherName]] = {}
+    for name in names:
+        groups.setdefault(name.text, []).append(name)
+    return list(groups.values())
 
 
 def _load(names: Names, settings: dict[str, Any]) -> Translator:

@@ -136,6 +136,27 @@ def test_teachers_read_a_third_language(
     assert record["files"]["train.third"] == str(texts / "train.third")
 
 
+def test_teachers_that_read_one_text_translate_it_together(
+    distill, texts, third_text, both, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(distill_module, "train", lambda *_, **__: None)
+    first, second = both
+    names = [f"{first}@train.third", first, f"{second}@train.third", second]
+    distill(tmp_path / "student", teachers=names[::-1], backward=names[::2])
+    text = tmp_path / "student" / "distilled"
+    source, target = (lines_of(texts / f"train.{end}") for end in ("en", "de"))
+    of_third = load((second, first)).translate(third_text)
+    of_source = load((second, first)).translate(source)
+    assert lines_of(text / "train.target") == [
+        *target,
+        *of_source,
+        *of_third,
+        *target,
+    ]
+    back = load(both).translate(third_text)
+    assert lines_of(text / "train.source") == [*source * 3, *back]
+
+
 @pytest.mark.parametrize("interrupted", [False, True])
 def test_closest_of_the_best_translations_is_learnt(
     distill, texts, both, tmp_path, monkeypatch, interrupted
