@@ -59,11 +59,12 @@ def distill(
 
     The teachers, together an `Ensemble` if there are several, translate the
     source of the recipe's training text by beam search; those of the other
-    direction, if any, its target, likewise together. The student, which has the vocabulary of
-    the first teacher, is then trained by `train` on the pairs of the recipe
-    and on those of the same lines with their translations. What it is
-    validated and tested on stays as the recipe has it; lines that are held
-    out for want of a validation text are not translated.
+    direction, if any, its target, likewise together. The student, which has
+    the vocabulary of the first teacher, is then trained by `train` on the
+    pairs of the recipe and on those of the same lines with their
+    translations. What it is validated and tested on stays as the recipe has
+    it; lines that are held out for want of a validation text are not
+    translated.
 
     With `separately` each teacher translates all lines alone, so that the
     student learns from as many more pairs: with teachers of both directions,

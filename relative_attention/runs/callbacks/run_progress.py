@@ -11,6 +11,7 @@ import keras
 from relative_attention.models.weights import save_weights
 from relative_attention.runs.callbacks.checkpointer import Checkpointer
 from relative_attention.runs.callbacks.epoch_weights import EpochWeights
+from relative_attention.runs.callbacks.run_cost import RunCost
 from relative_attention.runs.callbacks.run_history import RunHistory
 from relative_attention.runs.callbacks.run_state import Record
 from relative_attention.runs.callbacks.run_state import RunState
@@ -25,8 +26,8 @@ from relative_attention.training.stop_signals import StopSignals
 class RunProgress(keras.callbacks.Callback):
     """Counts the steps of a run, saves what it has reached, and ends it.
 
-    It wires `Checkpointer`, `EpochWeights`, `RunHistory`, `SaveInterval` and
-    `StopRule` to what `fit` calls:
+    It wires `Checkpointer`, `EpochWeights`, `RunCost`, `RunHistory`,
+    `SaveInterval` and `StopRule` to what `fit` calls:
 
     - after an update: the weights, if an epoch ends with it; a checkpoint, if
       one is due, or if the run was told to stop, which then ends;
@@ -84,8 +85,8 @@ class RunProgress(keras.callbacks.Callback):
         )
         self.step = 0
         self.unvalidated: Record | None = None
-        self._seconds_before = 0.0
-        self._start = self._last_save = time.perf_counter()
+        self._cost = RunCost()
+        self._last_save = time.perf_counter()
 
     def restore(self, model: keras.Model) -> None:
         """Goes on from the last good checkpoint of the run, if any.
@@ -103,7 +104,7 @@ class RunProgress(keras.callbacks.Callback):
         self.step = state.step
         self.unvalidated = state.unvalidated
         self.history.records = state.history
-        self._seconds_before = state.seconds
+        self._cost.restore(state.seconds, state.joules)
         # What a crash undid is no history.
         self._write_history()
 
@@ -112,15 +113,18 @@ class RunProgress(keras.callbacks.Callback):
         return self.stop_rule.is_over(self.history, self.cluster)
 
     def on_train_begin(self, logs: Mapping[str, Any] | None = None) -> None:
-        self._start = self._last_save = time.perf_counter()
+        self._last_save = time.perf_counter()
+        self._cost.begin()
 
     def on_train_end(self, logs: Mapping[str, Any] | None = None) -> None:
-        self._seconds_before = self._seconds()
+        self._cost.end()
 
     def on_train_batch_end(
         self, batch: int, logs: Mapping[str, Any] | None = None
     ) -> None:
         self.step += 1
+        # Its counter must not go round unseen.
+        self._cost.joules()
         self._save_epoch()
         if self.validate_at(self.step):
             # The validation ends with a checkpoint; but it may be long, and
@@ -135,6 +139,7 @@ class RunProgress(keras.callbacks.Callback):
     def on_test_batch_end(
         self, batch: int, logs: Mapping[str, Any] | None = None
     ) -> None:
+        self._cost.joules()
         if self._is_told_to_stop():
             self.model.stop_evaluating = True
 
@@ -147,9 +152,12 @@ class RunProgress(keras.callbacks.Callback):
         record = {
             "epoch": epoch + 1,
             "step": self.step,
-            "seconds": self._seconds(),
+            "seconds": self._cost.seconds(),
             **_numbers(logs),
         }
+        joules = self._cost.joules()
+        if joules is not None:
+            record["joules"] = joules
         # Best weights, checkpoint, history, in this order. Killed after the
         # first, the run validates again; killed after the second, `restore`
         # writes the history. The other way round the best would be lost.
@@ -176,17 +184,14 @@ class RunProgress(keras.callbacks.Callback):
             self._save("stop")
             self.signals.leave()
 
-    def _seconds(self) -> float:
-        """Returns the time that the run has taken, over all its parts."""
-        return self._seconds_before + time.perf_counter() - self._start
-
     def _save(self, kind: str) -> None:
         self._last_save = time.perf_counter()
         state = RunState(
             step=self.step,
             history=self.history.records,
             unvalidated=self.unvalidated,
-            seconds=self._seconds(),
+            seconds=self._cost.seconds(),
+            joules=self._cost.joules(),
             run=self.checkpointer.run,
         )
         self.checkpointer.save(self.model, state, kind)

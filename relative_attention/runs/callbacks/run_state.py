@@ -19,6 +19,8 @@ class RunState:
             validation ended, or `None`.
         seconds: The seconds that the run had taken, over all its parts.
         run: A dict of what must be the same when the run goes on.
+        joules: The energy that the processors had taken meanwhile, or `None`
+            if it is not known, as in checkpoints from before it was.
     """
 
     step: int
@@ -26,6 +28,7 @@ class RunState:
     unvalidated: Record | None
     seconds: float
     run: dict[str, Any]
+    joules: float | None = None
 
     @classmethod
     def from_json(cls, content: Any) -> "RunState":
@@ -38,9 +41,14 @@ class RunState:
             ValueError: if it is of another shape.
         """
         names = [field.name for field in dataclasses.fields(cls)]
-        if not isinstance(content, dict) or not content.keys() >= {*names}:
-            raise ValueError(f"its state must have {', '.join(names)}")
-        state = cls(**{name: content[name] for name in names})
+        # Checkpoints from before it was known have none.
+        needed = [name for name in names if name != "joules"]
+        if not isinstance(content, dict) or not content.keys() >= {*needed}:
+            raise ValueError(f"its state must have {', '.join(needed)}")
+        state = cls(
+            **{name: content[name] for name in needed},
+            joules=content.get("joules"),
+        )
         if not (
             isinstance(state.step, int)
             and state.step >= 0
@@ -49,6 +57,7 @@ class RunState:
             and (state.unvalidated is None or _is_numbers(state.unvalidated))
             and _is_number(state.seconds)
             and isinstance(state.run, dict)
+            and (state.joules is None or _is_number(state.joules))
         ):
             raise ValueError("its state has values of other types")
         return state

@@ -250,6 +250,7 @@ WRONG = {
     "unvalidated_is_list": with_state(unvalidated=[]),
     "seconds_is_null": with_state(seconds=None),
     "run_is_list": with_state(run=[]),
+    "joules_is_text": with_state(joules="many"),
 }
 
 
@@ -284,7 +285,12 @@ def test_state_that_was_changed_is_damage(model, tmp_path, folder):
 
 def test_state_of_an_earlier_version_is_read(model, tmp_path, folder):
     save(tmp_path, model, 100)
-    change_json(folder / "step-00000100/state.json", without("state_checksum"))
+
+    def change(content):
+        del content["state"]["joules"]
+        return without("state_checksum")(content)
+
+    change_json(folder / "step-00000100/state.json", change)
     assert restored(tmp_path, model).step == 100
 
 
