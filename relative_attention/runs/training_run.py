@@ -167,16 +167,20 @@ class TrainingRun:
         """
         history = self.progress.history.records
         draw_curves(self.output, history, self.report)
-        if not (self.output / "best.safetensors").exists():
+        best = self.output / "best.safetensors"
+        if not best.exists():
             raise InputError(
                 "No validation had a finite loss, so there is no model to "
                 f"keep; the checkpoints of {self.output} are as training left "
                 "them. Train anew with a lower `training.learning_rate_scale`, "
                 "or with `training.gradient_clip`."
             )
-        averaged = self._averaged_weights()
-        if averaged:
-            average_checkpoints(averaged, self.output / "model.safetensors")
+        # The best, too, is written again: a part of the run that ended before
+        # this may have left the mean of other checkpoints.
+        average_checkpoints(
+            self._averaged_weights() or [best],
+            self.output / "model.safetensors",
+        )
         return write_results(
             self.output,
             self.recipe,

@@ -199,6 +199,11 @@ def test_finished_model_is_the_average_when_asked(quickly, quick_run, tmp_path):
     for name, array in load_arrays(output / MODEL).items():
         mean = (parts[0][name].astype("float64") + parts[1][name]) / 2
         np.testing.assert_allclose(array, mean, atol=1e-7)
+    # And the best by validation when no longer asked.
+    quickly(output, "training.average_last=0", resume=True)
+    best = load_arrays(output / "best.safetensors")
+    for name, array in load_arrays(output / MODEL).items():
+        np.testing.assert_array_equal(array, best[name])
 
 
 @pytest.mark.large
