@@ -20,6 +20,7 @@ from relative_attention.runs.distilled_pairs import write_distilled_pairs
 from relative_attention.runs.distilled_text import Distillation
 from relative_attention.runs.distilled_text import file_sha256
 from relative_attention.runs.initial_weights import find_initial_weights
+from relative_attention.runs.one_device import check_backend
 from relative_attention.runs.prepared_data import check_texts
 from relative_attention.runs.prepared_data import subword_sampling
 from relative_attention.runs.recipe import Recipe
@@ -141,6 +142,7 @@ def distill(
             "translated, end the command, and let all machines go on by "
             "`train --resume`."
         )
+    check_backend(recipe)
     # TensorFlow wants its devices before it does anything else.
     choose_strategy(recipe.training.devices)
     check_language(recipe)

@@ -153,6 +153,18 @@ def test_several_machines_are_refused(distill, tmp_path, monkeypatch):
         distill(tmp_path / "student")
 
 
+def test_backend_that_cannot_train_is_refused_before_any_work(
+    distill, no_translating, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("keras.backend.backend", lambda: "jax")
+    with pytest.raises(ra.InputError, match="`vocabulary.sampling` must be 0"):
+        distill(tmp_path / "student", "vocabulary.sampling=0.1")
+    monkeypatch.setattr("keras.backend.backend", lambda: "torch")
+    with pytest.raises(ra.InputError, match="tensorflow or jax"):
+        distill(tmp_path / "student")
+    assert not list(tmp_path.iterdir())
+
+
 def test_run_of_another_recipe_is_refused(distill, quick_run):
     before = snapshot(quick_run)
     with pytest.raises(ra.InputError, match="`data.source` 'train.en'"):
