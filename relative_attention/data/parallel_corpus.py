@@ -56,8 +56,8 @@ class ParallelCorpus:
             )
         if counts[0] == 0:
             raise InputError(
-                f"{self.source} and {self.target} are empty: there is nothing "
-                "to learn from."
+                f"{self.source} and {self.target} are empty: there must be a "
+                "line in each."
             )
         return counts[0]
 
