@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -85,11 +86,18 @@ def positions_study(recipe_file, tmp_path):
     mapping = {
         "description": "Which?",
         "recipe": str(recipe_file),
+        "overrides": {"training.devices": 1},
         "seeds": [1, 2],
         "rows": rows,
     }
     path.write_text(yaml.safe_dump(mapping))
     return ra.find_study(path)
+
+
+def write_references(folder, lines, language="de"):
+    """Replaces a side of the test text."""
+    text = "".join(f"{line}\n" for line in lines)
+    (folder / f"test.{language}").write_text(text)
 
 
 class Bench:
@@ -140,4 +148,7 @@ def draw_study(monkeypatch):
 def study_bench(positions_study, tmp_path, corpus, monkeypatch, draw_study):
     monkeypatch.setattr(study_processes, "_CHILD", CHILD)
     monkeypatch.setattr(study_processes, "_SECONDS_BETWEEN_LOOKS", 0.01)
-    return Bench(positions_study, tmp_path / "out", corpus)
+    texts = shutil.copytree(corpus, tmp_path / "texts")
+    for language in ("en", "de"):
+        write_references(texts, REFERENCES, language)
+    return Bench(positions_study, tmp_path / "out", texts)

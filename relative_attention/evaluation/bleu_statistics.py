@@ -74,6 +74,18 @@ class BleuStatistics:
         counts = self.counts if sentences is None else self.counts[sentences]
         return bleu_of_counts(counts.sum(axis=0))
 
+    def has_text_of(self, other: "BleuStatistics") -> bool:
+        """Returns whether both count alike, in what looks like one test text.
+
+        The lengths of the references tell it, as there is no text here.
+
+        Args:
+            other: `BleuStatistics`.
+        """
+        return self.signature == other.signature and np.array_equal(
+            self.counts[:, 1], other.counts[:, 1]
+        )
+
     def to_json(self) -> dict[str, Any]:
         """Returns what `from_json` makes the same of, a dict of strings."""
         # By column: equal numbers stand side by side, and compress.

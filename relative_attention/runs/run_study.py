@@ -23,6 +23,7 @@ from relative_attention.runs.study_plan import take_over
 from relative_attention.runs.study_processes import run_processes
 from relative_attention.runs.study_table import study_markdown
 from relative_attention.runs.study_table import study_table
+from relative_attention.runs.study_text import check_test_texts
 
 
 def run_study(
@@ -62,9 +63,9 @@ def run_study(
 
     Raises:
         InputError: if a text is missing, what is finished is of another
-            recipe, precision or number of updates, or the results file cannot
-            be written, all before any work is done; or if a run failed, after
-            the others have ended.
+            recipe, precision, number of updates or test text, or the results
+            file cannot be written, all before any work is done; or if a run
+            failed, after the others have ended.
         KeyboardInterrupt, SystemExit: on SIGINT or SIGTERM, after each run
             saved a checkpoint.
     """
@@ -80,6 +81,7 @@ def run_study(
     runs = places.results.runs()
     left = [job for job in chosen if job.name not in runs]
     check_jobs(left, places.results)
+    check_test_texts(study, left, places.results)
 
     def add(job: StudyJob) -> None:
         record = job.read_record()

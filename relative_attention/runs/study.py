@@ -5,7 +5,6 @@ A study is a YAML file; those of the zoo are in `models/studies`.
 
 import dataclasses
 import functools
-import json
 import pathlib
 import re
 from collections.abc import Iterable
@@ -16,6 +15,7 @@ from relative_attention.errors import InputError
 from relative_attention.runs.find_recipe import find_recipe
 from relative_attention.runs.recipe import Recipe
 from relative_attention.runs.recipe_values import read_yaml
+from relative_attention.runs.study_values import as_text
 from relative_attention.runs.study_values import value_of
 from relative_attention.settings import check_mapping
 from relative_attention.settings import key
@@ -201,7 +201,7 @@ class Study:
         """
         values = {**self.overrides, **(row.overrides or {})}
         return [
-            *(f"{name}={_as_text(value)}" for name, value in values.items()),
+            *(f"{name}={as_text(value)}" for name, value in values.items()),
             *self.assignments,
             f"{_SEED}={seed}",
         ]
@@ -320,6 +320,13 @@ def find_study(name: pathlib.Path | str) -> Study:
 def _check_updates(row: StudyRow, recipe: Recipe) -> None:
     """Refuses what would make updates of one table differ, hours later."""
     training = recipe.training
+    if training.steps is None or training.epochs is not None:
+        raise InputError(
+            f"Row {row.name!r}: `training.steps` must be given, and "
+            "`training.epochs` null, as rows and seeds may have other numbers "
+            f"of updates a pass. Received: {training.steps} and "
+            f"{training.epochs}."
+        )
     if training.minutes is not None or training.early_stopping:
         raise InputError(
             f"Row {row.name!r}: `training.minutes` must be null and "
@@ -327,11 +334,14 @@ def _check_updates(row: StudyRow, recipe: Recipe) -> None:
             "number of updates than the others. Received: "
             f"{training.minutes} and {training.early_stopping}."
         )
-    if training.batch_tokens == "auto" and not training.effective_batch_tokens:
+    if training.effective_batch_tokens is None and (
+        training.batch_tokens == "auto" or training.devices != 1
+    ):
         raise InputError(
-            f"Row {row.name!r}: `training.batch_tokens` must be a number, or "
-            "`training.effective_batch_tokens` be given: an update has as many "
-            "tokens on every machine. Received: auto and null."
+            f"Row {row.name!r}: `training.batch_tokens` must be a number and "
+            "`training.devices` 1, or `training.effective_batch_tokens` be "
+            "given: an update has as many tokens on every machine. Received: "
+            f"{training.batch_tokens}, {training.devices} and null."
         )
 
 
@@ -383,8 +393,3 @@ def _checked_seeds(seeds: Sequence[Any], where: str) -> list[int]:
             f"Received: {seeds!r}."
         )
     return list(seeds)
-
-
-def _as_text(value: Any) -> str:
-    """Returns a value as the command line of `train` takes it."""
-    return value if isinstance(value, str) else json.dumps(value)

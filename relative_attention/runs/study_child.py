@@ -4,12 +4,9 @@ import json
 from typing import Any
 
 from relative_attention.atomic_files import atomic_file
-from relative_attention.corpora.find_corpus import find_corpus
-from relative_attention.data import ParallelCorpus
 from relative_attention.errors import InputError
 from relative_attention.evaluation import BleuStatistics
 from relative_attention.runs.report import print_error
-from relative_attention.runs.run_files import recorded_files
 from relative_attention.runs.study_job import RunRecord
 from relative_attention.runs.study_job import StudyJob
 from relative_attention.runs.study_values import deciding_values
@@ -93,13 +90,7 @@ def run_job(job: StudyJob) -> RunRecord:
 
 def _translate_test(job: StudyJob) -> BleuStatistics:
     """Translates the test text, and keeps the translations beside the run."""
-    texts = find_corpus(
-        job.made_recipe.data,
-        job.data_directory,
-        recorded_files(job.directory),
-    )
-    corpus = ParallelCorpus(str(texts.test_source), str(texts.test_target))
-    sources, references = (list(side) for side in zip(*corpus))
+    sources, references = job.test_texts()
     hypotheses = load_translator(job.directory).translate(sources)
     with atomic_file(job.hypotheses, "w") as file:
         file.writelines(f"{line}\n" for line in hypotheses)

@@ -6,10 +6,14 @@ import json
 import pathlib
 from typing import Any
 
+from relative_attention.corpora.find_corpus import find_corpus
+from relative_attention.data import ParallelCorpus
 from relative_attention.errors import InputError
 from relative_attention.json_file import read_json_object
 from relative_attention.runs.find_recipe import find_recipe
 from relative_attention.runs.recipe import Recipe
+from relative_attention.runs.run_files import recorded_files
+from relative_attention.runs.study_record import check_record
 from relative_attention.runs.study_values import deciding_values
 from relative_attention.runs.study_values import first_difference
 from relative_attention.saving.results import load_results
@@ -85,6 +89,22 @@ class StudyJob:
         """The recipe of the run."""
         return find_recipe(self.recipe).override(self.assignments)
 
+    def test_texts(self) -> tuple[list[str], list[str]]:
+        """Reads the sources and the references of the test text.
+
+        Raises:
+            InputError: if a text of the run is missing or unusable.
+        """
+        texts = find_corpus(
+            self.made_recipe.data,
+            self.data_directory,
+            recorded_files(self.directory),
+        )
+        corpus = ParallelCorpus(str(texts.test_source), str(texts.test_target))
+        corpus.check()
+        sources, references = zip(*corpus)
+        return list(sources), list(references)
+
     def read_record(self) -> RunRecord | None:
         """Returns what waits to be added, or `None`.
 
@@ -95,13 +115,13 @@ class StudyJob:
             return None
         try:
             record = read_json_object(self.record)
-            values = record["values"]
-        except (OSError, ValueError, LookupError) as error:
+            check_record(record)
+        except (OSError, ValueError) as error:
             raise InputError(
                 f"{self.record} is damaged: {error}. Delete it: it is made "
                 "anew from the run."
             ) from error
-        self._check(values, deciding_values(self.made_recipe))
+        self._check(record["values"], deciding_values(self.made_recipe))
         return record
 
     def read_results(self) -> dict[str, Any]:

@@ -15,7 +15,8 @@ from relative_attention.runs.study_job import StudyJob
 from relative_attention.runs.study_results import StudyResults
 from relative_attention.runs.study_results import check_common
 from relative_attention.runs.study_results import check_values
-from relative_attention.runs.study_results import equal_run
+from relative_attention.runs.study_results import equal_runs
+from relative_attention.runs.study_text import StudyText
 from relative_attention.runs.study_values import deciding_values
 from relative_attention.settings import unknown
 from relative_attention.training import choose_precision
@@ -136,7 +137,8 @@ def take_over(
     """Adds to the results what is finished and not among them.
 
     That is what a process left that died before it could add it, and runs of
-    the same recipe in the results of other studies beside these.
+    the same recipe, and of the same test text, in the results of other studies
+    beside these.
 
     Args:
         jobs: Runs of the study.
@@ -147,9 +149,10 @@ def take_over(
 
     Raises:
         InputError: if a run's files are those of another recipe, or it would
-            not fit the table.
+            not fit the table; or if a run could be taken over, and the text is
+            missing by which that is decided.
     """
-    added = []
+    added, text = [], StudyText()
     for job in jobs:
         runs = results.runs()
         if job.name in runs:
@@ -161,9 +164,11 @@ def take_over(
                 "precision": choose_precision(recipe.training.precision)[0],
                 **_own_bleu(),
             }
-            equal = equal_run(deciding_values(recipe), common, results.path)
-            if equal is not None:
-                record = {**equal, "row": job.row, "seed": job.seed}
+            equal = equal_runs(deciding_values(recipe), common, results.path)
+            for one in equal:
+                if text.is_that_of(one, job):
+                    record = {**one, "row": job.row, "seed": job.seed}
+                    break
         if record is not None:
             results.add(record)
             added.append((job, record))

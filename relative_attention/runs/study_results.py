@@ -18,20 +18,11 @@ from relative_attention.file_lock import lock_file
 from relative_attention.json_file import read_json_object
 from relative_attention.runs.study_job import RunRecord
 from relative_attention.runs.study_job import run_name
+from relative_attention.runs.study_record import check_record
+from relative_attention.runs.study_values import as_text
 from relative_attention.runs.study_values import first_difference
 
 _FORMAT = 1
-# What a record has at least; the table and the comparisons read it.
-_KINDS = {
-    "row": str,
-    "seed": int,
-    "values": dict,
-    "precision": str,
-    "steps": int,
-    "minutes": int | float,
-    "test": dict,
-    "validation": dict,
-}
 # What a run must have in common with all others of its table: what it is
 # called, and how to get it.
 _COMMON = {
@@ -114,13 +105,13 @@ class StudyResults:
         if not self.path.exists():
             return {"format": _FORMAT, "study": self.study, "runs": {}}
         try:
-            content = read_json_object(self.path)
+            content = _read_results(self.path)
         except (OSError, ValueError) as error:
             raise InputError(
                 f"{self.path} is damaged: {error}. Put an earlier one back, or "
                 "give another `--results`."
             ) from error
-        if not is_results(content) or content.get("study") != self.study:
+        if content.get("study") != self.study:
             raise InputError(
                 f"{self.path} does not hold results of the study "
                 f"{self.study!r}. Give another `--results`."
@@ -147,22 +138,23 @@ class StudyResults:
             yield
 
 
-def is_results(content: dict[str, Any]) -> bool:
-    """Returns whether a JSON object is a results file of some study."""
+def _read_results(path: pathlib.Path) -> dict[str, Any]:
+    """Reads the results file of some study.
+
+    Raises:
+        OSError: if it cannot be read.
+        ValueError: if it is damaged, or holds something else.
+    """
+    content = read_json_object(path)
     runs = content.get("runs")
-    return (
-        content.get("format") == _FORMAT
-        and isinstance(runs, dict)
-        and all(map(_is_record, runs.values()))
-    )
-
-
-def _is_record(record: Any) -> bool:
-    return (
-        isinstance(record, dict)
-        and all(isinstance(record.get(n), k) for n, k in _KINDS.items())
-        and {"bleu", "signature", "counts"} <= record["test"].keys()
-    )
+    if content.get("format") != _FORMAT or not isinstance(runs, dict):
+        raise ValueError("it holds no runs of a study")
+    for name, record in runs.items():
+        try:
+            check_record(record)
+        except ValueError as error:
+            raise ValueError(f"of its run {name} {error}") from error
+    return content
 
 
 def common_values(record: RunRecord) -> dict[str, Any]:
@@ -232,15 +224,15 @@ def check_values(
         key, before, now = difference
         raise InputError(
             f"In {path} the run {name} has `{key}` {before!r}, and the study "
-            f"asks for {now!r}. Take it back by `{key}={before}`, or begin "
-            "another table with `--results`."
+            f"asks for {now!r}. Take it back by `{key}={as_text(before)}`, or "
+            "begin another table with `--results`."
         )
 
 
-def equal_run(
+def equal_runs(
     asked: dict[str, Any], common: RunRecord, path: pathlib.Path
-) -> RunRecord | None:
-    """Finds a finished run of the same recipe in results beside these.
+) -> Iterator[RunRecord]:
+    """Yields finished runs of the same recipe in results beside these.
 
     Tables of one paper share rows, which need not be trained twice.
 
@@ -250,21 +242,20 @@ def equal_run(
             in common; see `common_values`.
         path: The path of the results file, which is looked at, too.
 
-    Returns:
-        The record, with `taken_from`, or `None`.
+    Yields:
+        Records, with `taken_from`.
     """
     for file in sorted(path.parent.glob("*.json")):
-        with contextlib.suppress(OSError, ValueError):
-            content = read_json_object(file)
-            if not is_results(content):
-                continue
-            for name, record in content["runs"].items():
-                found = common_values(record)
-                if all(
-                    found.get(n) == value
-                    for n, value in common_values(common).items()
-                ) and not first_difference(record["values"], asked):
-                    # Of a run that was taken itself, where it was trained.
-                    origin = f"{content.get('study')}: {name}"
-                    return {"taken_from": origin, **record}
-    return None
+        try:
+            content = _read_results(file)
+        except (OSError, ValueError):
+            continue
+        for name, record in content["runs"].items():
+            found = common_values(record)
+            if all(
+                found.get(n) == value
+                for n, value in common_values(common).items()
+            ) and not first_difference(record["values"], asked):
+                # Of a run that was taken itself, where it was trained.
+                origin = f"{content.get('study')}: {name}"
+                yield {"taken_from": origin, **record}

@@ -93,6 +93,15 @@ def first_difference(
     return None
 
 
+def as_text(value: Any) -> str:
+    """Returns a value as the command line takes it after `section.key=`.
+
+    Args:
+        value: What YAML or JSON gave back.
+    """
+    return value if isinstance(value, str) else json.dumps(value)
+
+
 def _all_values(recipe: Recipe) -> dict[str, Any]:
     sections: dict[str, dict[str, Any]] = {
         name: dataclasses.asdict(getattr(recipe, name)) for name in SECTIONS

@@ -15,7 +15,7 @@ from tests.small_run import RECIPE
 STUDY = {
     "description": "Which positions?",
     "recipe": "RECIPE",
-    "overrides": {"training.bleu_every": 0},
+    "overrides": {"training.bleu_every": 0, "training.devices": 1},
     "seeds": [1, 2],
     "rows": [
         {
@@ -66,6 +66,7 @@ def test_study_makes_the_recipes_of_its_runs(study_file, recipe):
     expected = recipe.override(
         [
             "training.bleu_every=0",
+            "training.devices=1",
             "model.position_encoding=sinusoidal",
             "training.seed=2",
             "training.steps=7",
@@ -144,7 +145,22 @@ def test_study_makes_the_recipes_of_its_runs(study_file, recipe):
         (
             ["overrides", "training.batch_tokens"],
             "auto",
-            "`training.batch_tokens` must be a number, or `training.effective",
+            "`training.batch_tokens` must be a number and.*: auto, 1 and null",
+        ),
+        (
+            ["overrides", "training.devices"],
+            "all",
+            "`training.devices` 1, or `training.effective.*: 512, all and null",
+        ),
+        (
+            ["overrides", "training.epochs"],
+            2,
+            "`training.steps` must be given, and `training.epochs` null.*12 an",
+        ),
+        (
+            ["overrides"],
+            {"training.steps": None, "training.epochs": 2},
+            "`training.steps` must be given.*Received: None and 2",
         ),
         (
             ["overrides"],

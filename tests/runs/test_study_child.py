@@ -111,6 +111,7 @@ def small_study(recipe_file):
         "recipe": str(recipe_file),
         "overrides": {
             "training.steps": 60,
+            "training.devices": 1,
             "training.bleu_every": 0,
             "training.save_every": 2,
             "decoding.num_beams": 1,
