@@ -136,13 +136,7 @@ def distill(
         read_teacher_names(argument, models, output)
         for argument, models in (("teachers", teachers), ("backward", backward))
     )
-    if os.environ.get("TF_CONFIG"):
-        raise InputError(
-            "One machine translates the text. Unset TF_CONFIG; when all is "
-            "translated, end the command, and let all machines go on by "
-            "`train --resume`."
-        )
-    check_backend(recipe)
+    _check_machine(recipe)
     # TensorFlow wants its devices before it does anything else.
     choose_strategy(recipe.training.devices)
     check_language(recipe)
@@ -191,6 +185,17 @@ def distill(
     del loaded
     gc.collect()
     return train(student, output, data_directory, resume=True, report=report)
+
+
+def _check_machine(recipe: Recipe) -> None:
+    """Refuses several machines, and a backend that cannot train."""
+    if os.environ.get("TF_CONFIG"):
+        raise InputError(
+            "One machine translates the text. Unset TF_CONFIG; when all is "
+            "translated, end the command, and let all machines go on by "
+            "`train --resume`."
+        )
+    check_backend(recipe)
 
 
 def _other_texts(
