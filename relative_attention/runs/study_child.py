@@ -90,7 +90,7 @@ def run_job(job: StudyJob) -> RunRecord:
 
 def _translate_test(job: StudyJob) -> BleuStatistics:
     """Translates the test text, and keeps the translations beside the run."""
-    sources, references = job.test_texts()
+    sources, references = (list(side) for side in zip(*job.test_corpus()))
     hypotheses = load_translator(job.directory).translate(sources)
     with atomic_file(job.hypotheses, "w") as file:
         file.writelines(f"{line}\n" for line in hypotheses)

@@ -89,8 +89,8 @@ class StudyJob:
         """The recipe of the run."""
         return find_recipe(self.recipe).override(self.assignments)
 
-    def test_texts(self) -> tuple[list[str], list[str]]:
-        """Reads the sources and the references of the test text.
+    def test_corpus(self) -> ParallelCorpus:
+        """Returns the test text, as it is found here.
 
         Raises:
             InputError: if a text of the run is missing or unusable.
@@ -102,8 +102,7 @@ class StudyJob:
         )
         corpus = ParallelCorpus(str(texts.test_source), str(texts.test_target))
         corpus.check()
-        sources, references = zip(*corpus)
-        return list(sources), list(references)
+        return corpus
 
     def read_record(self) -> RunRecord | None:
         """Returns what waits to be added, or `None`.

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from relative_attention.data import ParallelCorpus
 from relative_attention.errors import InputError
 from relative_attention.evaluation import BleuStatistics
 from relative_attention.runs.study import Study
@@ -18,8 +19,8 @@ class StudyText:
     """
 
     def __init__(self) -> None:
-        # By corpus and name, each read once.
-        self._here: dict[tuple[str | None, str | None], BleuStatistics] = {}
+        # Each read once.
+        self._here: dict[ParallelCorpus, BleuStatistics] = {}
 
     def is_that_of(self, record: RunRecord, job: StudyJob) -> bool:
         """Returns whether a finished run translated the text of a job.
@@ -35,12 +36,11 @@ class StudyText:
         return found.has_text_of(self._references(job))
 
     def _references(self, job: StudyJob) -> BleuStatistics:
-        data = job.made_recipe.data
-        name = data.corpus, data.test_target
-        if name not in self._here:
-            _, references = job.test_texts()
-            self._here[name] = BleuStatistics.of_texts(references, references)
-        return self._here[name]
+        corpus = job.test_corpus()
+        if corpus not in self._here:
+            references = [target for _, target in corpus]
+            self._here[corpus] = BleuStatistics.of_texts(references, references)
+        return self._here[corpus]
 
 
 def check_test_texts(
