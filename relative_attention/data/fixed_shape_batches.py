@@ -8,7 +8,6 @@ import numpy as np
 from relative_attention.argument_checks import checked_at_least
 from relative_attention.data.fixed_lengths import choose_lengths
 from relative_attention.data.padded_batch import Batch
-from relative_attention.data.padded_batch import padded_batch
 from relative_attention.data.subword_sampling import SubwordSampling
 from relative_attention.data.token_batches import TokenBatches
 from relative_attention.data.token_corpus import TokenCorpus
@@ -32,6 +31,7 @@ class FixedShapeBatches(TokenBatches):
         corpus, batch_tokens, seed, start_token_id: as of `TokenBatches`.
         sampling: must be `None`: lengths are not known before text is spelt.
         num_shapes: int. Greatest number of shapes. Defaults to `12`.
+        join, join_share, max_length: as of `TokenBatches`.
 
     Raises:
         InputError: if there is `sampling`.
@@ -46,6 +46,10 @@ class FixedShapeBatches(TokenBatches):
         start_token_id: int = 0,
         sampling: SubwordSampling | None = None,
         num_shapes: int = 12,
+        *,
+        join: int | None = None,
+        join_share: float = 0.3,
+        max_length: int | None = None,
     ) -> None:
         if sampling is not None:
             raise InputError(
@@ -53,29 +57,36 @@ class FixedShapeBatches(TokenBatches):
                 "shapes, as on JAX: text that is spelt at random has other "
                 f"lengths each time. Received: {sampling.rate}."
             )
-        num_shapes = checked_at_least("num_shapes", num_shapes, 1)
-        self.num_shapes = num_shapes
-        order = corpus.length_order
-        self._lengths = choose_lengths(
-            order.longest, np.diff(order.starts), num_shapes
+        self.num_shapes = checked_at_least("num_shapes", num_shapes, 1)
+        super().__init__(
+            corpus,
+            batch_tokens,
+            seed,
+            start_token_id,
+            join=join,
+            join_share=join_share,
+            max_length=max_length,
         )
-        super().__init__(corpus, batch_tokens, seed, start_token_id)
 
     @property
     def shapes(self) -> list[tuple[int, int]]:
         """The shapes `(B, T)` of both sides of a batch, shortest first."""
         return [
-            (self._rows(length), length) for length in self._lengths.tolist()
+            (self._num_rows(length), length)
+            for length in self._lengths.tolist()
         ]
 
     @functools.cached_property
     def padding_share(self) -> float:
         """The share of the positions of an epoch that hold no token."""
+        order = self._order
+        # The last row of a batch is its longest.
+        last = np.searchsorted(order.starts, self._bounds[1:] - 1, "right") - 1
         num_positions = sum(
-            2 * self._rows(length) * length
-            for length in map(self._length_of, self.indices())
+            2 * self._num_rows(length) * length
+            for length in map(self._length, order.longest[last].tolist())
         )
-        num_tokens = 2 * len(self.corpus)  # The ends of sentences.
+        num_tokens = 2 * len(order.pairs)  # The ends of sentences.
         for offsets in (self.corpus.source_offsets, self.corpus.target_offsets):
             num_tokens += int(offsets[-1])
         return 1 - num_tokens / num_positions
@@ -92,51 +103,46 @@ class FixedShapeBatches(TokenBatches):
             self.seed,
             self.start_token_id,
             num_shapes=self.num_shapes,
+            join=self.join,
+            join_share=self.join_share,
+            max_length=self.max_length,
         )
 
-    def batch(self, indices: np.ndarray) -> Batch:
-        """Returns arrays of the given pairs, as `TokenBatches.batch`.
-
-        Args:
-            indices: int array of pairs, see `batch_indices`.
-        """
-        length = self._length_of(indices)
-        inputs, labels = padded_batch(self.corpus, indices, self.start_token_id)
-        shape = (max(self._rows(length), len(indices)), length)
+    def _padded(self, corpus: TokenCorpus, indices: np.ndarray) -> Batch:
+        inputs, labels = super()._padded(corpus, indices)
+        source = inputs["source_token_ids"]
+        length = self._length(max(source.shape[1], labels.shape[1]))
+        shape = (max(self._num_rows(length), len(indices)), length)
         return (
-            {name: _padded(ids, shape) for name, ids in inputs.items()},
-            _padded(labels, shape),
+            {name: _fill(ids, shape) for name, ids in inputs.items()},
+            _fill(labels, shape),
         )
 
     def _cut(self, budget: int) -> np.ndarray:
         longest, starts = self._order.longest, self._order.starts
+        self._lengths = choose_lengths(
+            longest, np.diff(starts), self.num_shapes
+        )
         bounds = [0]
         for length in self._lengths.tolist():
             end = int(starts[np.searchsorted(longest, length, "right")])
-            rows = self._rows(length)
+            rows = self._num_rows(length)
             # What is left over becomes part of a batch of longer pairs.
             bounds += range(bounds[-1] + rows, end + 1, rows)
         if bounds[-1] < starts[-1]:
             bounds.append(int(starts[-1]))
         return np.array(bounds)
 
-    def _rows(self, length: int) -> int:
+    def _num_rows(self, length: int) -> int:
         """Returns how many rows a batch of a length has."""
         return max(self.batch_tokens // length, 1)
 
-    def _length_of(self, indices: np.ndarray) -> int:
-        """Returns the length that a batch of some pairs is padded to."""
-        longest = max(
-            int((offsets[indices + 1] - offsets[indices]).max()) + 1
-            for offsets in (
-                self.corpus.source_offsets,
-                self.corpus.target_offsets,
-            )
-        )
+    def _length(self, longest: int) -> int:
+        """Returns the length that a batch is padded to, of its longest row."""
         return int(self._lengths[np.searchsorted(self._lengths, longest)])
 
 
-def _padded(ids: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
+def _fill(ids: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
     """Returns ids with rows and columns of id 0 added up to a shape."""
     missing = [(0, size - given) for size, given in zip(shape, ids.shape)]
     return np.pad(ids, missing)

@@ -12,6 +12,9 @@ _ROUNDS = 3
 # The multipliers of SplitMix64, which spread every bit over all others.
 _MULTIPLIERS = np.array([0xBF58476D1CE4E5B9, 0x94D049BB133111EB], np.uint64)
 _STEP = 0x9E3779B97F4A7C15
+# The difference between the keys of neighbouring ranges: odd, so that no two
+# keys are equal, and with bits well mixed, so that no two are alike.
+_KEY_STEP = np.uint64(0xD1342543DE82EF95)
 # Added to the key in the two halves of each round, lest they be alike.
 _ROUND_KEYS = [
     [np.uint64((2 * number + half) * _STEP % 2**64) for half in range(2)]
@@ -59,6 +62,32 @@ def keyed_permutation(
         )
         outside = outside[values[outside] >= sizes[outside]]
     return values.astype(np.int64)
+
+
+def permuted_within(
+    starts: np.ndarray, positions: np.ndarray, key: np.uint64
+) -> np.ndarray:
+    """Returns where each position goes that is shuffled within its range.
+
+    No range is shuffled as a whole, so a position costs the same whatever
+    their sizes.
+
+    Args:
+        starts: int array `(num_ranges + 1,)`. Where each range starts, and
+            where the last one ends.
+        positions: int array `(B,)`, at least 0 and below the last end.
+        key: uint64. The permutation of a range is a function of it and of the
+            number of the range.
+
+    Returns:
+        Int64 array `(B,)` of positions.
+    """
+    ranges = np.searchsorted(starts, positions, "right") - 1
+    first = starts[ranges]
+    keys = ranges.astype(np.uint64) * _KEY_STEP + key
+    return first + keyed_permutation(
+        positions - first, starts[ranges + 1] - first, keys
+    )
 
 
 def _encrypt(

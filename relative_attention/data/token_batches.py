@@ -9,13 +9,16 @@ from typing import Self
 
 import numpy as np
 
-from relative_attention.data.keyed_permutation import keyed_permutation
+from relative_attention.argument_checks import checked_int
+from relative_attention.data.joined_rows import JoinedRows
+from relative_attention.data.keyed_permutation import permuted_within
 from relative_attention.data.length_order import LengthOrder
 from relative_attention.data.padded_batch import Batch
 from relative_attention.data.padded_batch import padded_batch
 from relative_attention.data.sampled_window import SampledWindow
 from relative_attention.data.subword_sampling import SubwordSampling
 from relative_attention.data.token_corpus import TokenCorpus
+from relative_attention.errors import InputError
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -29,9 +32,6 @@ _BUCKET_OFFSETS = range(_BUCKET_WIDTH)
 # Steps whose batches are drawn together where text is spelt at random: enough
 # for pairs of one length to be found in them, and soon drawn.
 _WINDOW = 32
-# The difference between the keys of neighbouring buckets: odd, so that no two
-# keys are equal, and with bits well mixed, so that no two are alike.
-_KEY_STEP = np.uint64(0xD1342543DE82EF95)
 
 
 class TokenBatches:
@@ -54,6 +54,11 @@ class TokenBatches:
     for how much longer text becomes: a batch has about `batch_tokens`. What is
     evaluated stays as it is.
 
+    With `join`, some rows of a training batch are two or more pairs, one
+    after another with a single end of sentence, so that a model learns longer
+    text. The pairs of a row are drawn again in every epoch, and each pair
+    comes once an epoch, alone or joined. What is evaluated is never joined.
+
     `fit` and `evaluate` of a `Transformer` take them, on every backend:
     `model.fit(batches, validation_data=others, epochs=10)`. Elsewhere
     `train_dataset` and `evaluation_dataset` stand for them.
@@ -67,6 +72,20 @@ class TokenBatches:
             Defaults to `0`.
         sampling: `SubwordSampling`, how training text is spelt at random.
             Defaults to `None`: as the vocabulary encodes it.
+        join: int. The most pairs of a row. Defaults to `None`: 1.
+        join_share: float. The share of rows that are joined; each has from 2
+            to `join` pairs, each number as likely. Defaults to `0.3`.
+        max_length: int. The most tokens of either side of a joined row, its
+            end included; pairs that would have more stay single. Defaults to
+            `None`: `batch_tokens`, which is never exceeded.
+
+    Raises:
+        InputError: if there are `sampling` and `join`.
+        ValueError: if `join` or `join_share` is out of its range.
+
+    Example:
+    >>> batches = TokenBatches(corpus, 4096, join=4, join_share=0.2)
+    >>> model.fit(batches, validation_data=TokenBatches(validation, 4096))
     """
 
     def __init__(
@@ -76,13 +95,30 @@ class TokenBatches:
         seed: int = 0,
         start_token_id: int = 0,
         sampling: SubwordSampling | None = None,
+        *,
+        join: int | None = None,
+        join_share: float = 0.3,
+        max_length: int | None = None,
     ) -> None:
+        if sampling is not None and (join or 1) > 1:
+            raise InputError(
+                "`join` must be None where there is `sampling`: text that is "
+                f"spelt at random is not joined. Received: join={join}. Leave "
+                "out one of the two."
+            )
         self.corpus = corpus
         self.batch_tokens = batch_tokens
         self.seed = seed
         self.start_token_id = start_token_id
         self.sampling = sampling
-        self._order = corpus.length_order
+        self.join = join
+        self.join_share = join_share
+        self.max_length = max_length
+        self._rows: TokenCorpus | JoinedRows = corpus
+        if join is not None and checked_int("join", join) > 1:
+            limit = min(batch_tokens, max_length or batch_tokens)
+            self._rows = JoinedRows.draw(corpus, join, join_share, limit, seed)
+        self._order = self._rows.length_order
         budget = batch_tokens
         if sampling is not None:
             budget = int(batch_tokens / sampling.growth(corpus))
@@ -112,6 +148,9 @@ class TokenBatches:
             self.seed,
             self.start_token_id,
             self.sampling,
+            join=self.join,
+            join_share=self.join_share,
+            max_length=self.max_length,
         )
 
     def _cut(self, budget: int) -> np.ndarray:
@@ -137,10 +176,12 @@ class TokenBatches:
             epoch: int or `None`, as for `indices`.
             number: int. Number of the batch in the epoch, 0 first.
         """
-        if epoch is None:
-            return self._pairs(self._positions(number))
-        if self.sampling is None:
-            return self._shuffled_pairs(epoch, number)
+        rows = self._row_indices(epoch, number)
+        if isinstance(self._rows, JoinedRows):
+            key = None if epoch is None else self._epoch(epoch).text_key
+            return self._rows.pairs(rows, key)
+        if epoch is None or self.sampling is None:
+            return rows
         window, place = divmod(number, _WINDOW)
         drawn = self._window(epoch, window)
         return drawn.pairs[drawn.rows[place]]
@@ -157,15 +198,18 @@ class TokenBatches:
         indices = self.batch_indices(*divmod(step, len(self)))
         return sorted(self.corpus.line_numbers[indices].tolist())
 
-    def _pairs(self, positions: np.ndarray) -> np.ndarray:
-        """Returns the pairs at some positions in the order of lengths."""
+    def _row_indices(self, epoch: int | None, number: int) -> np.ndarray:
+        """Returns the rows of one batch: pairs, where none are joined."""
+        if epoch is None:
+            positions = self._positions(number)
+        else:
+            drawn = self._epoch(epoch)
+            positions = permuted_within(
+                drawn.bucket_starts,
+                self._positions(drawn.batch_order[number]),
+                drawn.key,
+            )
         return np.asarray(self._order.pairs[positions], np.int64)
-
-    def _shuffled_pairs(self, epoch: int, number: int) -> np.ndarray:
-        """Returns the pairs of one batch of an epoch, without sampling."""
-        drawn = self._epoch(epoch)
-        positions = self._positions(drawn.batch_order[number])
-        return self._pairs(drawn.shuffled(positions))
 
     def _positions(self, batch: int) -> np.ndarray:
         """Returns the positions of a batch in the order of lengths."""
@@ -182,7 +226,7 @@ class TokenBatches:
             key=random.integers(2**64, dtype=np.uint64),
             # In memory, since it has a number per batch and not per pair.
             batch_order=random.permutation(len(self)).astype(np.uint32),
-            sampling_key=int(random.integers(2**64, dtype=np.uint64)),
+            text_key=random.integers(2**64, dtype=np.uint64),
         )
 
     def _draw_window(
@@ -195,14 +239,16 @@ class TokenBatches:
             sampling,
             self.corpus,
             np.concatenate(
-                [self._shuffled_pairs(epoch, number) for number in numbers]
+                [self._row_indices(epoch, number) for number in numbers]
             ),
             len(numbers),
-            (self._epoch(epoch).sampling_key, window),
+            (int(self._epoch(epoch).text_key), window),
         )
 
     def batch(self, indices: np.ndarray) -> Batch:
         """Returns arrays of the given pairs, as `Transformer` takes them.
+
+        Each pair is a row of its own.
 
         Args:
             indices: int array of pairs, see `batch_indices`.
@@ -212,7 +258,11 @@ class TokenBatches:
             id 1 and `"target_token_ids"` int32 `(B, T)` starting with
             `start_token_id`, and labels int32 `(B, T)` ending with id 1.
         """
-        return padded_batch(self.corpus, indices, self.start_token_id)
+        return self._padded(self.corpus, indices)
+
+    def _padded(self, corpus: TokenCorpus, indices: np.ndarray) -> Batch:
+        """Returns arrays of some pairs of a corpus."""
+        return padded_batch(corpus, indices, self.start_token_id)
 
     def train_batch(self, step: int) -> Batch:
         """Returns the batch of a training step, see `batch`.
@@ -221,13 +271,15 @@ class TokenBatches:
             step: int. Number of the step over all epochs, 0 first.
         """
         epoch, number = divmod(int(step), len(self))
+        if isinstance(self._rows, JoinedRows):
+            rows = self._row_indices(epoch, number)
+            joined = self._rows.take(rows, self._epoch(epoch).text_key)
+            return self._padded(joined, np.arange(len(rows)))
         if self.sampling is None:
             return self.batch(self.batch_indices(epoch, number))
         window, place = divmod(number, _WINDOW)
         drawn = self._window(epoch, window)
-        return padded_batch(
-            drawn.corpus, drawn.rows[place], self.start_token_id
-        )
+        return self._padded(drawn.corpus, drawn.rows[place])
 
     def evaluation_batch(self, number: int) -> Batch:
         """Returns a batch of those that hold every pair once, by length.
@@ -267,31 +319,14 @@ class _Epoch:
         key: uint64. Key of the permutations of the buckets.
         batch_order: int array `(num_batches,)`. The batches in the order in
             which they come.
-        sampling_key: int, below 2^64. Key of how the text is spelt.
+        text_key: uint64. Key of how the text is spelt, or of which pairs are
+            joined.
     """
 
     bucket_starts: np.ndarray
     key: np.uint64
     batch_order: np.ndarray
-    sampling_key: int
-
-    def shuffled(self, positions: np.ndarray) -> np.ndarray:
-        """Returns where the pairs come from that are shuffled to `positions`.
-
-        A pair comes from another position of its bucket. No bucket is
-        shuffled as a whole, so a batch costs the same whatever their sizes.
-
-        Args:
-            positions: int array `(B,)` of positions in the order of lengths.
-
-        Returns:
-            Int64 array `(B,)` of positions.
-        """
-        bucket = np.searchsorted(self.bucket_starts, positions, "right") - 1
-        starts = self.bucket_starts[bucket]
-        sizes = self.bucket_starts[bucket + 1] - starts
-        keys = bucket.astype(np.uint64) * _KEY_STEP + self.key
-        return starts + keyed_permutation(positions - starts, sizes, keys)
+    text_key: np.uint64
 
 
 def _bucket_starts(order: LengthOrder, offset: int) -> np.ndarray:

@@ -21,6 +21,7 @@ from relative_attention.runs.distilled_text import Distillation
 from relative_attention.runs.distilled_text import file_sha256
 from relative_attention.runs.initial_weights import find_initial_weights
 from relative_attention.runs.one_device import check_backend
+from relative_attention.runs.prepared_data import check_joining
 from relative_attention.runs.prepared_data import check_texts
 from relative_attention.runs.prepared_data import subword_sampling
 from relative_attention.runs.recipe import Recipe
@@ -159,6 +160,7 @@ def distill(
     student = _student_recipe(recipe, loaded)
     find_initial_weights(student, output, goes_on, known)
     subword_sampling(student, *vocabularies)
+    check_joining(student, *vocabularies)
     origin = Distillation(
         teachers=origins_of(names, others),
         backward=origins_of(backward_names, others),

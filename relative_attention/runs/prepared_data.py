@@ -4,6 +4,7 @@ import dataclasses
 import itertools
 import pathlib
 from collections.abc import Iterable
+from typing import Any
 from typing import cast
 
 from relative_attention.corpora.hold_out import hold_out
@@ -17,6 +18,7 @@ from relative_attention.data import TokenVocabulary
 from relative_attention.data import Vocabulary
 from relative_attention.data.bidirectional_start import BidirectionalStart
 from relative_attention.data.vocabulary_kinds import AnyVocabulary
+from relative_attention.errors import InputError
 from relative_attention.runs.initial_weights import InitialWeights
 from relative_attention.runs.one_device import TRAIN_SHAPES
 from relative_attention.runs.one_device import VALIDATION_SHAPES
@@ -68,6 +70,8 @@ class PreparedData:
         test: A `ParallelCorpus` that the finished model is scored on, or
             `None`.
         sampling: A `SubwordSampling` of the text to learn from, or `None`.
+        joining: A dict of the arguments of `TokenBatches` that say how the
+            lines to learn from are joined; empty where they are not.
     """
 
     source_vocabulary: AnyVocabulary
@@ -77,6 +81,7 @@ class PreparedData:
     validation: ParallelCorpus
     test: ParallelCorpus | None
     sampling: SubwordSampling | None
+    joining: dict[str, Any]
 
     def batches(
         self,
@@ -105,7 +110,11 @@ class PreparedData:
         validation: TokenBatches
         if fixed_shapes:
             train = FixedShapeBatches(
-                self.train_corpus, train_tokens, *own, num_shapes=TRAIN_SHAPES
+                self.train_corpus,
+                train_tokens,
+                *own,
+                num_shapes=TRAIN_SHAPES,
+                **self.joining,
             )
             validation = FixedShapeBatches(
                 self.validation_corpus,
@@ -115,7 +124,11 @@ class PreparedData:
             )
         else:
             train = TokenBatches(
-                self.train_corpus, train_tokens, *own, self.sampling
+                self.train_corpus,
+                train_tokens,
+                *own,
+                self.sampling,
+                **self.joining,
             )
             validation = TokenBatches(
                 self.validation_corpus, validation_tokens, *own
@@ -156,8 +169,8 @@ def prepare_data(
         `PreparedData`.
 
     Raises:
-        InputError: if a file is unusable, or the vocabulary of a run that goes
-            on does not allow sampling.
+        InputError: if a file is unusable, or the vocabulary of a resumed run
+            does not allow sampling or joined lines.
     """
     train, validation, test = _texts(files)
     numbers = {}
@@ -170,6 +183,7 @@ def prepare_data(
         recipe, train, directory, report, initial_weights, given
     )
     sampling = subword_sampling(recipe, source_vocabulary, target_vocabulary)
+    check_joining(recipe, source_vocabulary, target_vocabulary)
     corpora = {
         name: TokenCorpus.prepare(
             corpus,
@@ -197,7 +211,46 @@ def prepare_data(
         validation,
         test,
         sampling,
+        joining(recipe),
     )
+
+
+def joining(recipe: Recipe) -> dict[str, Any]:
+    """Returns how `TokenBatches` are to join the lines of a recipe."""
+    data = recipe.data
+    if data.join is None or data.join == 1:
+        return {}
+    return {
+        "join": data.join,
+        "join_share": data.join_share,
+        "max_length": data.max_length,
+    }
+
+
+def check_joining(recipe: Recipe, *vocabularies: AnyVocabulary) -> None:
+    """Checks that the ids of lines can be joined, if a recipe asks for it.
+
+    Args:
+        recipe: A `Recipe`.
+        *vocabularies: A `Vocabulary` for each side.
+
+    Raises:
+        InputError: if the ids of two lines, one after another, are not those
+            of both lines with a blank between.
+    """
+    if not joining(recipe):
+        return
+    for vocabulary in vocabularies:
+        # With punctuation at the boundary, where spellings differ if at all.
+        first, second, both = vocabulary.encode(["a.", ".a", "a. .a"])
+        if first + second != both:
+            raise InputError(
+                "`data.join` must be null with this vocabulary "
+                f"({type(vocabulary).__name__}): the ids of two lines, one "
+                "after another, are not those of the joined line. Received: "
+                f"{recipe.data.join}. Set data.join=null, or learn a new "
+                "vocabulary (vocabulary.from_start=false)."
+            )
 
 
 def subword_sampling(

@@ -31,6 +31,7 @@ def check_values(recipe: "Recipe") -> None:
             f"Received: {recipe.data.target_language!r}. Add "
             "data.target_language=null."
         )
+    _check_join(recipe)
     training = recipe.training
     if training.steps is None and training.epochs is None:
         raise InputError(
@@ -92,6 +93,24 @@ def _check_averages(training: "TrainingSection") -> None:
             "weights: choose one. Received: "
             f"{' and '.join(map(str, chosen.values()))}."
         )
+
+
+def _check_join(recipe: "Recipe") -> None:
+    """Checks that lines are joined only where the batches can have them."""
+    join = recipe.data.join
+    if join is None or join == 1:
+        return
+    for section, name in (
+        ("vocabulary", "sampling"),
+        ("training", "consistency"),
+        ("training", "bidirectional_steps"),
+    ):
+        value = getattr(getattr(recipe, section), name)
+        if value:
+            raise InputError(
+                f"`data.join` cannot be used with `{section}.{name}`. "
+                f"Received: {join} and {value}. Set one of them to null or 0."
+            )
 
 
 def _check_vocabulary(recipe: "Recipe") -> None:

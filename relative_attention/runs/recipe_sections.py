@@ -65,6 +65,23 @@ class DataSection:
         of training.""",
         at_least=2,
     )
+    join: int | None = key(
+        None,
+        """The most lines of the training text that are joined to one, source
+        and target likewise, with a blank between; others in every epoch. A
+        model that learns from single sentences alone translates longer text
+        badly. Lines that would exceed `max_length` or the tokens of a batch
+        together stay single. `null` or 1: none are joined. What a model is
+        validated and scored on is never joined.""",
+        at_least=1,
+    )
+    join_share: float = key(
+        0.3,
+        """With `join`, the share of rows that are joined, of 2 to `join` lines
+        each. For example, with 4 and 0.3 they have 56% of all lines.""",
+        is_fraction=True,
+        is_positive=True,
+    )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,6 +10,7 @@ from relative_attention.runs.given_vocabulary import load_given
 from relative_attention.runs.given_vocabulary import named_vocabularies
 from relative_attention.runs.initial_weights import InitialWeights
 from relative_attention.runs.initial_weights import find_initial_weights
+from relative_attention.runs.prepared_data import check_joining
 from relative_attention.runs.prepared_data import check_texts
 from relative_attention.runs.prepared_data import subword_sampling
 from relative_attention.runs.recipe import Recipe
@@ -58,7 +59,7 @@ def find_inputs(
     Raises:
         InputError: if a file is missing or unusable, the tokeniser of
             `data.target_language` is, or a vocabulary does not allow the
-            sampling asked for.
+            sampling or the joined lines asked for.
     """
     check_language(recipe)
     known: dict[str, str] = {}
@@ -77,8 +78,10 @@ def find_inputs(
     vocabularies = load_given(recipe, own, output, resume)
     if initial_weights is not None and initial_weights.keeps_vocabularies:
         subword_sampling(recipe, *initial_weights.vocabularies)
+        check_joining(recipe, *initial_weights.vocabularies)
     if vocabularies is not None:
         subword_sampling(recipe, *vocabularies)
+        check_joining(recipe, *vocabularies)
     return RunInputs(
         texts,
         vocabularies,

@@ -1,0 +1,157 @@
+"""Joins random pairs of a corpus to longer rows, for training."""
+
+import dataclasses
+
+import numpy as np
+
+from relative_attention.argument_checks import checked_number
+from relative_attention.data.keyed_permutation import permuted_within
+from relative_attention.data.length_order import LengthOrder
+from relative_attention.data.length_order import order_by_length
+from relative_attention.data.ranges import offsets_of
+from relative_attention.data.ranges import take_ranges
+from relative_attention.data.token_corpus import TokenCorpus
+
+
+@dataclasses.dataclass(frozen=True)
+class JoinedRows:
+    """Rows of one or more pairs of a corpus, which change with a key.
+
+    The pairs are divided into rows once, at random. A row then keeps its
+    length: with a key, the place of each pair is taken by another of the same
+    source length and the same target length. So all keys give rows that can
+    be cut into the same batches, and with each key every pair is in one row.
+
+    Attributes:
+        corpus: `TokenCorpus`, which has the pairs.
+        places: uint32 array `(num_pairs,)`. For each pair of each row, its
+            position in the length order of the corpus.
+        starts: int64 array `(num_rows + 1,)`. Where each row starts in
+            `places`, and where the last one ends.
+        length_order: `LengthOrder` of the rows, whose lengths include the one
+            end of sentence of each.
+    """
+
+    corpus: TokenCorpus
+    places: np.ndarray
+    starts: np.ndarray
+    length_order: LengthOrder
+
+    @classmethod
+    def draw(
+        cls,
+        corpus: TokenCorpus,
+        most: int,
+        share: float,
+        max_length: int,
+        seed: int,
+    ) -> "JoinedRows":
+        """Divides the pairs of a corpus into rows.
+
+        Args:
+            corpus: `TokenCorpus`.
+            most: int. The most pairs of a row, at least 2.
+            share: float in `[0, 1]`. The share of rows that have more than
+                one.
+            max_length: int. Rows that would have more tokens on a side, the
+                end of sentence included, are single pairs instead.
+            seed: int.
+
+        Raises:
+            ValueError: if `share` is not in `[0, 1]`.
+        """
+        checked_number(
+            "join_share", share, lambda rate: 0 <= rate <= 1, "in [0, 1]"
+        )
+        # Not the draws of any epoch, which are those of `[seed, epoch]`.
+        random = np.random.default_rng([seed, 0, 1])
+        count = len(corpus)
+        places = random.permutation(count).astype(np.uint32)
+        sizes = random.integers(2, most + 1, count, np.int32)
+        sizes[random.random(count) >= share] = 1
+        firsts = offsets_of(sizes)
+        firsts = firsts[firsts < count]
+        sides = _lengths(corpus.length_order, places)
+        longest = np.maximum(*(np.add.reduceat(side, firsts) for side in sides))
+        is_first = np.repeat(
+            longest + 1 > max_length, np.diff(firsts, append=count)
+        )
+        is_first[firsts] = True
+        firsts = np.flatnonzero(is_first)
+        source, target = (
+            offsets_of(np.add.reduceat(side, firsts)) for side in sides
+        )
+        rows = np.empty(len(firsts), np.uint32)
+        return cls(
+            corpus,
+            places,
+            np.append(firsts, count),
+            order_by_length(source, target, rows),
+        )
+
+    def pairs(self, rows: np.ndarray, key: np.uint64 | None) -> np.ndarray:
+        """Returns the pairs of some rows, one row after another.
+
+        Args:
+            rows: int array `(B,)`.
+            key: uint64, by which pairs are put in the places of others.
+                `None`: each is in its own.
+
+        Returns:
+            Int64 array of indices of pairs.
+        """
+        places = take_ranges(
+            self.places, self.starts[rows], self._sizes(rows)
+        ).astype(np.int64)
+        order = self.corpus.length_order
+        if key is not None:
+            places = permuted_within(order.starts, places, key)
+        return np.asarray(order.pairs[places], np.int64)
+
+    def take(self, rows: np.ndarray, key: np.uint64 | None) -> TokenCorpus:
+        """Returns a corpus in memory with some rows as its pairs.
+
+        Args:
+            rows: int array `(B,)`.
+            key: uint64 or `None`, as for `pairs`.
+
+        Returns:
+            `TokenCorpus` of `B` pairs. Each has the line number of the first
+            pair of its row.
+        """
+        corpus, pairs = self.corpus, self.pairs(rows, key)
+        bounds = offsets_of(self._sizes(rows))
+
+        def joined(
+            ids: np.ndarray, offsets: np.ndarray
+        ) -> tuple[np.ndarray, np.ndarray]:
+            starts = offsets[pairs].astype(np.int64)
+            lengths = offsets[pairs + 1].astype(np.int64) - starts
+            return (
+                take_ranges(ids, starts, lengths),
+                offsets_of(lengths)[bounds],
+            )
+
+        source = joined(corpus.source_ids, corpus.source_offsets)
+        target = joined(corpus.target_ids, corpus.target_offsets)
+        return dataclasses.replace(
+            corpus,
+            source_ids=source[0],
+            source_offsets=source[1],
+            target_ids=target[0],
+            target_offsets=target[1],
+            line_numbers=corpus.line_numbers[pairs[bounds[:-1]]],
+        )
+
+    def _sizes(self, rows: np.ndarray) -> np.ndarray:
+        return self.starts[rows + 1] - self.starts[rows]
+
+
+def _lengths(
+    order: LengthOrder, places: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Returns source and target lengths at some places, ends not counted."""
+    groups = np.searchsorted(order.starts, places, "right") - 1
+    source = order.longest + np.minimum(order.difference, 0) - 1
+    target = order.longest - np.maximum(order.difference, 0) - 1
+    return source[groups], target[groups]
