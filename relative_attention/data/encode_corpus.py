@@ -11,6 +11,7 @@ import dataclasses
 import itertools
 import json
 import pathlib
+import zlib
 from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Mapping
@@ -27,10 +28,20 @@ from relative_attention.data.vocabulary_kinds import AnyVocabulary
 from relative_attention.errors import InputError
 
 SIDES = ("source", "target")
+# The arrays of a folder, in the order in which their checksum takes them.
+_ARRAYS = (
+    "source_ids",
+    "source_offsets",
+    "target_ids",
+    "target_offsets",
+    "line_numbers",
+    "length_order",
+    "length_cells",
+)
 
 # Lines encoded at a time: enough to keep SentencePiece's threads busy.
 _BATCH_LINES = 10_000
-# Lengths summed at a time.
+# Numbers summed at a time.
 _CHUNK = 1 << 20
 # From this number of ids on, offsets take eight bytes.
 _LARGE = 2**32
@@ -92,7 +103,25 @@ def encode_corpus(
     for side in SIDES:
         _write_offsets(folder, side)
     _write_length_order(folder)
+    counts["checksum"] = array_checksum(
+        np.load(folder / f"{name}.npy", mmap_mode="r") for name in _ARRAYS
+    )
     (folder / "counts.json").write_text(json.dumps(counts))
+
+
+def array_checksum(arrays: Iterable[np.ndarray], checksum: int = 0) -> int:
+    """Returns the checksum of integers, whatever type they are stored as.
+
+    Args:
+        arrays: int arrays. Their order matters.
+        checksum: int. That of the arrays before these. Defaults to `0`.
+    """
+    for array in arrays:
+        flat = array.reshape(-1)
+        for start in range(0, len(flat), _CHUNK):
+            part = flat[start : start + _CHUNK].astype("<u4")
+            checksum = zlib.crc32(part.data, checksum)
+    return checksum
 
 
 def _encode_batches(

@@ -13,6 +13,7 @@ import numpy as np
 
 from relative_attention.atomic_files import atomic_directory
 from relative_attention.atomic_files import recover_directory
+from relative_attention.data.encode_corpus import array_checksum
 from relative_attention.data.encode_corpus import encode_corpus
 from relative_attention.data.length_order import LengthOrder
 from relative_attention.data.length_order import order_by_length
@@ -22,9 +23,9 @@ from relative_attention.errors import InputError
 from relative_attention.json_file import read_json
 
 # Version of the files. Where another version made them, they are made anew.
-_FORMAT = 2
+_FORMAT = 3
 # The errors that reading a file raises that was cut or holds something else.
-_DAMAGED = (OSError, EOFError, ValueError, TypeError, IndexError)
+_DAMAGED = (OSError, EOFError, ValueError, TypeError, LookupError)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,6 +82,18 @@ class TokenCorpus:
             np.empty(len(self), np.int64),
         )
 
+    @functools.cached_property
+    def checksum(self) -> int:
+        """The checksum of the ids of all pairs, in their order."""
+        return array_checksum(
+            (
+                self.source_ids,
+                self.source_offsets,
+                self.target_ids,
+                self.target_offsets,
+            )
+        )
+
     def with_line_numbers(self, numbers: np.ndarray) -> "TokenCorpus":
         """Returns the same pairs with the line numbers of another text.
 
@@ -96,8 +109,9 @@ class TokenCorpus:
         corpus = dataclasses.replace(
             self, line_numbers=np.asarray(numbers)[self.line_numbers - 1]
         )
-        # Same lengths, same order: it is not sorted again.
+        # Same ids: they are not read, or sorted, again.
         corpus.__dict__["length_order"] = self.length_order
+        corpus.__dict__["checksum"] = self.checksum
         return corpus
 
     @classmethod
@@ -120,9 +134,9 @@ class TokenCorpus:
                 side is empty.
             directory: path of a folder for the arrays alone. Its arrays are
                 used if they were made from the same files (path, size, time
-                of change), vocabularies and limit, and are whole; otherwise
-                they are replaced. A folder with anything else in it is
-                refused.
+                of change), vocabularies and limit, and have the checksum that
+                they were written with; otherwise they are replaced. A folder
+                with anything else in it is refused.
 
         Returns:
             `TokenCorpus`.
@@ -137,8 +151,8 @@ class TokenCorpus:
         )
         recover_directory(directory)
         if _read_json(directory / "origin.json") == origin:
-            # A full disk or a copy may have cut a file: then all are made
-            # anew.
+            # A full disk or a copy may have cut or changed a file: then all
+            # are made again.
             with contextlib.suppress(*_DAMAGED):
                 return cls._load(directory)
         _check_replaceable(directory)
@@ -179,6 +193,8 @@ class TokenCorpus:
             return np.load(directory / f"{name}.npy", mmap_mode="r")
 
         counts = _read_json(directory / "counts.json")
+        checksum = counts["checksum"]
+        del counts["checksum"]
         tokens = cls(
             source_ids=load("source_ids"),
             source_offsets=load("source_offsets"),
@@ -196,6 +212,9 @@ class TokenCorpus:
             starts=groups[2],
         )
         tokens._check()
+        others = (tokens.line_numbers, tokens.length_order.pairs, groups)
+        if array_checksum(others, tokens.checksum) != checksum:
+            raise ValueError("The arrays of a corpus were changed.")
         return tokens
 
     def _check(self) -> None:

@@ -86,6 +86,14 @@ def test_array_of_another_length_is_made_anew(name, prepare, cache):
     assert_made_anew(prepare)
 
 
+@pytest.mark.parametrize("name", [n for n in FILES if n.endswith("npy")])
+def test_array_with_other_numbers_is_made_anew(name, prepare, cache):
+    array = np.load(cache / name)
+    array.flat[1] += 1
+    np.save(cache / name, array)
+    assert_made_anew(prepare)
+
+
 @pytest.mark.parametrize(
     "counts",
     [
