@@ -14,6 +14,8 @@ from relative_attention.runs.batch_budget import UpdateSize
 from relative_attention.runs.batch_budget import choose_batch_tokens
 from relative_attention.runs.build_model import build_model
 from relative_attention.runs.build_model import consistency_of
+from relative_attention.runs.callbacks.checkpointer import TRAIN_IDS
+from relative_attention.runs.callbacks.checkpointer import VALIDATION_IDS
 from relative_attention.runs.callbacks.epoch_weights import EpochWeights
 from relative_attention.runs.callbacks.monitoring import draw_curves
 from relative_attention.runs.callbacks.monitoring import monitoring_callbacks
@@ -331,6 +333,8 @@ class TrainingRun:
             # Other updates would see other batches.
             run={
                 "update_tokens": self.size.update_tokens,
+                TRAIN_IDS: self.data.train_corpus.checksum,
+                VALIDATION_IDS: self.data.validation_corpus.checksum,
                 **(
                     {"num_shapes": TRAIN_SHAPES}
                     if self._has_fixed_shapes

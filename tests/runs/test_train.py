@@ -19,6 +19,7 @@ from relative_attention.runs.prepared_data import prepare_data
 from relative_attention.runs.results import score_corpus
 from relative_attention.runs.run_directory import claim_run_directory
 from relative_attention.training import read_training_table
+from tests.runs.conftest import train_quickly
 
 MODEL = "model.safetensors"
 NO_DROPOUT = (
@@ -254,6 +255,36 @@ def test_run_told_to_stop_while_validating_goes_on_with_that(
             epoch[name] for epoch in after
         ]
     assert_same_weights(output, quick_run, 4)
+
+
+# === The texts of a resumed run ===
+
+
+def move_first_line(path):
+    first, *others = path.read_text().splitlines(keepends=True)
+    path.write_text("".join([*others, first]))
+
+
+def test_text_in_another_order_is_refused_and_a_copy_is_not(
+    recipe, corpus, tmp_path
+):
+    texts = shutil.copytree(corpus, tmp_path / "texts")
+    output = tmp_path / "run"
+    train_quickly(recipe, output, texts, "training.steps=2")
+    for name, message in (
+        ("train.en", "The text to train on"),
+        ("validation.de", "The validation text"),
+    ):
+        whole = (texts / name).read_text()
+        move_first_line(texts / name)
+        with pytest.raises(ra.InputError, match=f"{message}.* started with"):
+            train_quickly(recipe, output, texts, resume=True)
+        # A file of another time, with the same text.
+        (texts / name).write_text(whole)
+    assert checkpoints_of(output) == ["step-00000002"]
+    texts.rename(tmp_path / "moved")
+    results = train_quickly(recipe, output, tmp_path / "moved", resume=True)
+    assert results["steps"] == 4
 
 
 # === Updates ===

@@ -14,6 +14,13 @@ from relative_attention.training.checkpoint import load_checkpoint
 from relative_attention.training.checkpoint import save_checkpoint
 from relative_attention.training.run_checkpoints import RunCheckpoints
 
+# The checksums of the texts among what must be the same. A run of an earlier
+# version has none.
+TRAIN_IDS, VALIDATION_IDS = "train_ids", "validation_ids"
+_TEXTS = {
+    TRAIN_IDS: "The text to train on (`data.source`, `data.target`)",
+    VALIDATION_IDS: "The validation text",
+}
 # What must be the same when a run goes on, and how to have it so.
 _WAYS_OUT = {
     "update_tokens": (
@@ -110,6 +117,7 @@ class Checkpointer:
                 damaged[checkpoint] = error
                 continue
             self._check_same_run(state.run)
+            self._warn_of_earlier_version(checkpoint, state)
             # Not before one is good: a run without any is left as it is.
             for path, damage in damaged.items():
                 self._set_aside(path, damage, checkpoint)
@@ -135,9 +143,32 @@ class Checkpointer:
             line += f" It is {aside.name} now, and can be deleted."
         self.report(line)
 
+    def _warn_of_earlier_version(
+        self, checkpoint: pathlib.Path, state: RunState
+    ) -> None:
+        """Reports in one line what an earlier version did not write down."""
+        lacks = []
+        if self.run.keys() & _TEXTS.keys() - state.run.keys():
+            lacks.append("no checksum of the texts, so they are not compared")
+        if lacks:
+            self.report(
+                f"{checkpoint.name} is of an earlier version: it has "
+                f"{' and '.join(lacks)}."
+            )
+
     def _check_same_run(self, run: dict[str, Any]) -> None:
         for name in {**self.run, **run}:
             before, now = run.get(name), self.run.get(name)
+            if before is None and name in _TEXTS:
+                continue
+            if before != now and name in _TEXTS:
+                raise InputError(
+                    f"{_TEXTS[name]} must be the one that the run in "
+                    f"{self.directory} was started with, in the same order "
+                    "and with the same vocabulary: its token ids had the "
+                    f"checksum {before}, now it is {now}. Bring back the text "
+                    "of before, or train on this one in another `--output`."
+                )
             if before != now:
                 raise InputError(
                     f"The run in {self.directory} had {name} = {before}, now "
