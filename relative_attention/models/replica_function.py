@@ -56,8 +56,8 @@ def sums_over_replicas(
 def on_all_replicas(
     model: keras.Model,
     step: Callable[[Any], Any],
-    results: Callable[[], dict[str, Tensor]],
-) -> Callable[[Iterator], dict[str, Tensor]]:
+    results: Callable[[], Any],
+) -> Callable[[Iterator], Any]:
     """Makes what `fit` calls with an iterator: a step on every replica.
 
     Metrics are read outside the replicas, where they are sums over all.
@@ -65,11 +65,12 @@ def on_all_replicas(
     Args:
         model: Keras model made within a strategy's scope.
         step: function of a replica's part of a batch.
-        results: function without arguments that returns what is shown after
-            the step.
+        results: function without arguments that returns tensors, such as what
+            is shown after the step.
 
     Returns:
-        Function of an iterator of batches, that takes one batch of it.
+        Function of an iterator of batches, that takes one batch of it and
+        returns the results.
     """
     import tensorflow as tf
 
@@ -88,7 +89,7 @@ def on_all_replicas(
             on_next_batch, reduce_retracing=True, autograph=False
         )
 
-    def call(iterator: Iterator) -> dict[str, Tensor]:
+    def call(iterator: Iterator) -> Any:
         if isinstance(
             iterator, (tf.data.Iterator, tf.distribute.DistributedIterator)
         ):

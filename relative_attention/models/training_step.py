@@ -16,9 +16,11 @@ On JAX, on one device, it is the same step (`jax_training_step.py`).
 """
 
 from collections.abc import Callable
+from collections.abc import Iterator
 from typing import Any
 
 import keras
+import numpy as np
 from keras import ops
 
 from relative_attention.models.batch_parts import BatchParts
@@ -57,6 +59,8 @@ class TrainingStep(WholeBatchLoss):
         super().__init__(**kwargs)
         self.consistency: Consistency | None = None
         self.is_projected = False
+        # Of the last step on several replicas.
+        self.step_sums: Tensor | None = None
         if has_own_step():
             self.gradient_norm_metric = keras.metrics.Mean(name="gradient_norm")
             self.skipped_metric = keras.metrics.Sum(name="skipped")
@@ -350,9 +354,13 @@ class TrainingStep(WholeBatchLoss):
         if not self._is_replicated():
             return super().make_train_function(force)
         if self.train_function is None or force:
-            self.train_function = on_all_replicas(
-                self, self.train_step, self.get_metrics_result
-            )
+            step = on_all_replicas(self, self.train_step, self._sums_and_logs)
+
+            def train(iterator: Iterator) -> dict[str, Tensor]:
+                self.step_sums, logs = step(iterator)
+                return logs
+
+            self.train_function = train
         return None
 
     def make_test_function(self, force: bool = False) -> Callable | None:
@@ -365,6 +373,17 @@ class TrainingStep(WholeBatchLoss):
                 lambda: _without_updates(self.get_metrics_result()),
             )
         return None
+
+    def _sums_and_logs(self) -> tuple[Tensor, dict[str, Tensor]]:
+        """Returns the metrics' variables, added up once, and their results."""
+        import tensorflow as tf
+
+        variables = self.metrics_variables
+        sums = [tf.convert_to_tensor(variable) for variable in variables]
+        with keras.StatelessScope(zip(variables, sums)):
+            logs = self.get_metrics_result()
+        sums = [tf.reshape(tf.cast(s, "float32"), [-1]) for s in sums]
+        return tf.concat(sums, 0), logs
 
     def _is_replicated(self) -> bool:
         return (
@@ -380,6 +399,46 @@ class TrainingStep(WholeBatchLoss):
         if self._is_replicated():
             iterator, data_batch = None, self.symbolic_batch()
         super()._maybe_symbolic_build(iterator=iterator, data_batch=data_batch)
+
+
+def metric_sums(model: keras.Model) -> list[float]:
+    """Returns the variables of a model's metrics after a training step.
+
+    One of several machines may ask alone: what all replicas have counted was
+    added up in the step.
+
+    Args:
+        model: compiled Keras model, whose metrics have scalar variables.
+    """
+    sums = getattr(model, "step_sums", None)
+    if sums is None:
+        sums = [
+            keras.ops.convert_to_numpy(variable)
+            for variable in model.metrics_variables
+        ]
+    return [float(value) for value in np.asarray(sums)]
+
+
+def set_metric_sums(model: TrainingStep, sums: list[float]) -> bool:
+    """Gives a model's metrics what `metric_sums` returned.
+
+    Args:
+        model: compiled `TrainingStep`.
+        sums: list of floats.
+
+    Returns:
+        bool. Whether there is a number for each variable; if not, none is set.
+    """
+    if _is_tensorflow():
+        # Keras would make some of the variables in the first step.
+        with model.distribute_strategy.scope():
+            model._symbolic_build(data_batch=model.symbolic_batch())
+    variables = model.metrics_variables
+    if len(variables) != len(sums):
+        return False
+    for variable, value in zip(variables, sums):
+        variable.assign(value)
+    return True
 
 
 def _is_tensorflow() -> bool:

@@ -342,6 +342,7 @@ class TrainingRun:
                 ),
             },
             epoch_weights=self._epoch_weights,
+            report=self.report,
         )
 
     @functools.cached_property
@@ -360,12 +361,14 @@ class TrainingRun:
     def _callbacks(self) -> list[keras.callbacks.Callback]:
         """Returns the callbacks, each after those whose logs it reads."""
         training = self.recipe.training
+        resumed = self.progress.resumed_logs
         callbacks = [
             AveragedValidation(),
             FiniteGuard(
                 training.on_nonfinite,
                 self.progress.step,
                 self.batches.train.line_numbers,
+                first_skipped=resumed.get("skipped", 0.0),
             ),
         ]
         if training.bleu_every:
@@ -377,6 +380,7 @@ class TrainingRun:
                 self.total_steps,
                 lambda: self.progress.step,
                 pictures=training.pictures,
+                first_tokens=resumed.get("tokens", 0.0),
                 report=self.report,
             )
         return [*callbacks, self.progress]

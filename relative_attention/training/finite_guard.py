@@ -27,6 +27,8 @@ class FiniteGuard(keras.callbacks.Callback):
         describe_batch: function of a step, 0 first, that returns the line
             numbers of its batch.
         file: where to write. Defaults to standard error.
+        first_skipped: float. Updates left out before in the epoch that is
+            resumed. Defaults to `0.0`.
     """
 
     def __init__(
@@ -35,6 +37,7 @@ class FiniteGuard(keras.callbacks.Callback):
         first_step: int,
         describe_batch: Callable[[int], Sequence[int]],
         file: TextIO | None = None,
+        first_skipped: float = 0.0,
     ) -> None:
         super().__init__()
         self.on_nonfinite = on_nonfinite
@@ -43,13 +46,14 @@ class FiniteGuard(keras.callbacks.Callback):
         self._step = first_step
         # Steps and what `skipped` was after them, still on the device.
         self._seen: list[tuple[int, Any]] = []
+        self._first_skipped = first_skipped
         self._num_skipped = 0.0
 
     def on_epoch_begin(
         self, epoch: int, logs: dict[str, Any] | None = None
     ) -> None:
         """Forgets the updates left out before, as the metrics do."""
-        self._num_skipped = 0.0
+        self._num_skipped, self._first_skipped = self._first_skipped, 0.0
 
     def on_train_batch_end(
         self, batch: int, logs: dict[str, Any] | None = None

@@ -32,6 +32,8 @@ class ProgressLine(keras.callbacks.Callback):
         num_steps: function without arguments that returns the number of
             steps done. Defaults to what the optimizer counted, which leaves
             out updates that were not finite.
+        first_tokens: float. Tokens counted before in the epoch that is
+            resumed; the speed is that of the rest. Defaults to `0.0`.
     """
 
     def __init__(
@@ -39,11 +41,13 @@ class ProgressLine(keras.callbacks.Callback):
         total_steps: int,
         file: TextIO | None = None,
         num_steps: Callable[[], int] | None = None,
+        first_tokens: float = 0.0,
     ) -> None:
         super().__init__()
         self.total_steps = total_steps
         self.file = file or sys.stderr
         self.num_steps = num_steps or self._num_updates
+        self._first_tokens = first_tokens
         self._rewrites = self.file.isatty()
         self._epoch_steps = 0
         self._training_end: float | None = None
@@ -63,7 +67,9 @@ class ProgressLine(keras.callbacks.Callback):
         self._last_shown = self._start
         self._training_end = None
         self._first = None
-        self._last = (0, 0.0, self._start)
+        self._begin = (0, self._first_tokens, self._start)
+        self._first_tokens = 0.0
+        self._last = self._begin
         self._last_batch = None
 
     def on_train_batch_end(
@@ -121,7 +127,7 @@ class ProgressLine(keras.callbacks.Callback):
         start = self._first
         if start is None or start[0] >= self._last[0]:
             # One step alone is better than nothing.
-            start = (0, 0.0, self._start)
+            start = self._begin
         steps, tokens, seconds = (
             last - first for first, last in zip(start, self._last)
         )

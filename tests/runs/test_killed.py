@@ -1,5 +1,6 @@
 """A run that is killed again and again ends as if it never had been."""
 
+import json
 import random
 import signal
 import subprocess
@@ -21,6 +22,7 @@ OVERRIDES = [
     "training.keep_checkpoints=3",
     "training.bleu_every=0",
 ]
+TIMES = ("seconds", "joules", "tokens_per_second")
 FINAL = (
     "best.safetensors",
     "model.safetensors",
@@ -41,6 +43,14 @@ def start(recipe, corpus, output):
     command += ["--output", str(output), "--data", str(corpus)]
     with open(f"{output}.log", "ab") as log:
         return subprocess.Popen(command, stdout=log, stderr=log)
+
+
+def records(output):
+    """What was recorded, less times."""
+    return [
+        {name: record[name] for name in record.keys() - {*TIMES}}
+        for record in json.loads((output / "history.json").read_text())
+    ]
 
 
 def checkpoints(output):
@@ -88,3 +98,4 @@ def test_killed_at_any_moment_and_resumed_is_bit_for_bit_the_same(
     assert start(file, corpus, output).wait(timeout=400) == 0
     for name in FINAL:
         assert (output / name).read_bytes() == (whole / name).read_bytes(), name
+    assert records(output) == records(whole)

@@ -140,6 +140,14 @@ def test_a_worker_that_is_killed_changes_nothing(recipe, corpus, tmp_path):
     workers = [start(i, addresses, file, corpus, output) for i in range(2)]
     for worker in workers:
         assert worker.wait(timeout=400) == 0, logs(output)
+    # It was killed in an epoch, of which all is recorded.
+    records, of_one = (
+        json.loads((folder / "history.json").read_text())
+        for folder in (output, expected)
+    )
+    for record, whole in zip(records, of_one, strict=True):
+        assert record["tokens"] == whole["tokens"]
+        np.testing.assert_allclose(record["loss"], whole["loss"], rtol=1e-4)
     last = f"checkpoints/step-{STEPS:08}/model.safetensors"
     arrays, expected = (
         load_arrays(folder / last) for folder in (output, expected)

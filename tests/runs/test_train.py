@@ -257,6 +257,79 @@ def test_run_told_to_stop_while_validating_goes_on_with_that(
     assert_same_weights(output, quick_run, 4)
 
 
+EPOCH = "training.validate_every=4"
+
+
+class StopAt(keras.callbacks.Callback):
+    """Sends SIGTERM before the update with this number."""
+
+    def __init__(self, number):
+        super().__init__()
+        self.number = number
+
+    def on_train_batch_begin(self, batch, logs=None):
+        if batch + 1 == self.number:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+
+@pytest.fixture
+def stopped(quickly, tmp_path, monkeypatch):
+    """A run that was stopped after three of the four updates of an epoch."""
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            training_run, "monitoring_callbacks", lambda *_, **__: [StopAt(3)]
+        )
+        with pytest.raises(SystemExit):
+            quickly(tmp_path / "run", EPOCH)
+    assert checkpoints_of(tmp_path / "run") == ["stop-00000003"]
+    return tmp_path / "run"
+
+
+def change_state(checkpoint, change):
+    """Changes the state of a checkpoint as an earlier version had it."""
+    path = checkpoint / "state.json"
+    content = json.loads(path.read_text())
+    change(content["state"])
+    del content["state_checksum"]
+    path.write_text(json.dumps(content))
+
+
+def sums_of(record):
+    """What a record says of the updates, whatever time they took."""
+    times = ("seconds", "joules", "tokens_per_second")
+    return {name: record[name] for name in record if name not in times}
+
+
+def test_record_of_a_resumed_epoch_is_that_of_the_whole(
+    quickly, stopped, tmp_path
+):
+    quickly(tmp_path / "whole", EPOCH)
+    quickly(stopped, EPOCH, resume=True)
+    (whole,), (resumed,) = history_of(tmp_path / "whole"), history_of(stopped)
+    assert sums_of(resumed) == sums_of(whole)
+    assert resumed.keys() == whole.keys()
+    assert read_training_table(stopped / "training.csv") == [resumed]
+
+
+def test_run_of_an_earlier_version_is_resumed_with_a_warning(quickly, stopped):
+    def change(state):
+        del state["sums"], state["logs"]
+        del state["run"]["train_ids"], state["run"]["validation_ids"]
+
+    change_state(stopped / "checkpoints" / "stop-00000003", change)
+    lines = []
+    quickly(stopped, EPOCH, resume=True, report=lines.append)
+    (line,) = [line for line in lines if "earlier version" in line]
+    assert "no checksum of the texts" in line
+    assert "no sums of the epoch" in line
+    # From now on they are there.
+    lines.clear()
+    quickly(
+        stopped, EPOCH, "training.steps=5", resume=True, report=lines.append
+    )
+    assert not [line for line in lines if "earlier version" in line]
+
+
 # === The texts of a resumed run ===
 
 

@@ -21,10 +21,16 @@ class Skipped:
         return self.value
 
 
-def make_guard(on_nonfinite="skip", first_step=0, lines=(4, 7)):
+def make_guard(
+    on_nonfinite="skip", first_step=0, lines=(4, 7), first_skipped=0.0
+):
     file = io.StringIO()
     guard = FiniteGuard(
-        on_nonfinite, first_step, lambda step: list(lines), file=file
+        on_nonfinite,
+        first_step,
+        lambda step: list(lines),
+        file=file,
+        first_skipped=first_skipped,
     )
     guard.set_model(
         types.SimpleNamespace(
@@ -69,6 +75,17 @@ def test_count_begins_anew_with_each_epoch():
         "1",
         "2",
     ]
+
+
+def test_what_was_left_out_before_a_resume_is_not_named_again():
+    guard, file = make_guard(first_step=10, first_skipped=2.0)
+    feed(guard, 2.0, 3.0)
+    guard.on_epoch_end(0)
+    assert [line.split()[6] for line in file.getvalue().splitlines()] == ["12"]
+    guard.on_epoch_begin(1)
+    feed(guard, 1.0)
+    guard.on_epoch_end(1)
+    assert file.getvalue().count("Skipped") == 2
 
 
 def test_training_stops_where_that_is_asked_for():

@@ -60,6 +60,16 @@ def test_line_says_what_is_looked_at(clock):
     )
 
 
+def test_speed_leaves_out_tokens_of_before_a_resume(clock):
+    line, _ = make_line(first_tokens=900.0)
+    line.on_epoch_begin(0)
+    clock.now += 2.0
+    line.on_train_batch_end(0, {"tokens": 1000.0})
+    logs = {"tokens": 1000.0}
+    line.on_epoch_end(0, logs)
+    assert logs["tokens_per_second"] == 50.0
+
+
 def test_skipped_updates_are_shown_where_there_are_any(clock):
     line, file = make_line(num_steps=lambda: 12)
     line.on_epoch_begin(0)

@@ -150,6 +150,11 @@ class Checkpointer:
         lacks = []
         if self.run.keys() & _TEXTS.keys() - state.run.keys():
             lacks.append("no checksum of the texts, so they are not compared")
+        if state.is_within_epoch and state.sums is None:
+            lacks.append(
+                "no sums of the epoch that it is in, so the next record is of "
+                "the rest of it alone"
+            )
         if lacks:
             self.report(
                 f"{checkpoint.name} is of an earlier version: it has "

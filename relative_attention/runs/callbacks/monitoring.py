@@ -29,6 +29,7 @@ def monitoring_callbacks(
     num_steps: Callable[[], int],
     pictures: bool = True,
     report: Report = print_error,
+    first_tokens: float = 0.0,
 ) -> list[keras.callbacks.Callback]:
     """Returns the callbacks that show how training goes.
 
@@ -48,11 +49,15 @@ def monitoring_callbacks(
             Defaults to `True`.
         report: A function that is called with a line for the log where
             something is not drawn.
+        first_tokens: A float, the tokens that were counted before in the
+            epoch that is resumed. Defaults to `0.0`.
     """
     event_log = EventLog(pathlib.Path(directory) / "logs")
     callbacks: list[keras.callbacks.Callback] = [
         EpochLogs(),
-        ProgressLine(total_steps, num_steps=num_steps),
+        ProgressLine(
+            total_steps, num_steps=num_steps, first_tokens=first_tokens
+        ),
         ChartLog(event_log, num_steps),
     ]
     if not pictures:

@@ -8,6 +8,8 @@ from typing import Any
 
 import keras
 
+from relative_attention.models.training_step import metric_sums
+from relative_attention.models.training_step import set_metric_sums
 from relative_attention.models.weights import save_weights
 from relative_attention.runs.callbacks.checkpointer import Checkpointer
 from relative_attention.runs.callbacks.epoch_weights import EpochWeights
@@ -19,6 +21,8 @@ from relative_attention.runs.callbacks.save_interval import SaveInterval
 from relative_attention.runs.callbacks.stop_rule import StopRule
 from relative_attention.runs.cluster import Cluster
 from relative_attention.runs.recipe_sections import TrainingSection
+from relative_attention.runs.report import Report
+from relative_attention.runs.report import print_error
 from relative_attention.training.averaged_weights import averaged_weights
 from relative_attention.training.stop_signals import StopSignals
 
@@ -48,11 +52,15 @@ class RunProgress(keras.callbacks.Callback):
         signals: A `StopSignals`, entered. Defaults to `None`.
         run: A dict for JSON of what must be the same when the run goes on.
         epoch_weights: An `EpochWeights`. Defaults to `None`: none are kept.
+        report: A function that is called with each line on what is wrong.
+            Defaults to printing to standard error.
 
     Attributes:
         step: The number of updates that are done.
         unvalidated: A dict, the logs of an epoch whose validation has not
             ended, or `None`.
+        resumed_logs: A dict, what the metrics of the epoch that is resumed
+            gave before; empty where a run begins with an epoch.
     """
 
     def __init__(
@@ -64,14 +72,20 @@ class RunProgress(keras.callbacks.Callback):
         signals: StopSignals | None = None,
         run: dict[str, Any] | None = None,
         epoch_weights: EpochWeights | None = None,
+        report: Report = print_error,
     ) -> None:
         super().__init__()
         self.directory = directory
         self.cluster = cluster
         self.validate_at = validate_at
         self.signals = signals
+        self.report = report
         self.checkpointer = Checkpointer(
-            directory, training.keep_checkpoints, run, cluster.is_chief
+            directory,
+            training.keep_checkpoints,
+            run,
+            cluster.is_chief,
+            report,
         )
         self.history = RunHistory(directory, training.best_by)
         self.save_interval = SaveInterval(
@@ -85,6 +99,8 @@ class RunProgress(keras.callbacks.Callback):
         )
         self.step = 0
         self.unvalidated: Record | None = None
+        self.resumed_logs: Record = {}
+        self._resumed_sums: list[float] | None = None
         self._cost = RunCost()
         self._last_save = time.perf_counter()
 
@@ -103,6 +119,8 @@ class RunProgress(keras.callbacks.Callback):
             return
         self.step = state.step
         self.unvalidated = state.unvalidated
+        self.resumed_logs = state.logs or {}
+        self._resumed_sums = state.sums
         self.history.records = state.history
         self._cost.restore(state.seconds, state.joules)
         # What a crash undid is no history.
@@ -119,6 +137,17 @@ class RunProgress(keras.callbacks.Callback):
     def on_train_end(self, logs: Mapping[str, Any] | None = None) -> None:
         self._cost.end()
 
+    def on_epoch_begin(
+        self, epoch: int, logs: Mapping[str, Any] | None = None
+    ) -> None:
+        # Here, as Keras sets the metrics to 0 just before.
+        sums, self._resumed_sums = self._resumed_sums, None
+        if sums is not None and not set_metric_sums(self.model, sums):
+            self.report(
+                "The checkpoint has sums of other metrics: the next record is "
+                "of the rest of its epoch alone."
+            )
+
     def on_train_batch_end(
         self, batch: int, logs: Mapping[str, Any] | None = None
     ) -> None:
@@ -131,10 +160,10 @@ class RunProgress(keras.callbacks.Callback):
             # who is told to stop in it must not lose these logs.
             self.unvalidated = _numbers(logs)
             return
-        self._stop_if_told()
+        self._stop_if_told(logs)
         seconds = time.perf_counter() - self._last_save
         if self.save_interval.is_due(self.step, seconds):
-            self._save("step")
+            self._save("step", logs)
 
     def on_test_batch_end(
         self, batch: int, logs: Mapping[str, Any] | None = None
@@ -178,13 +207,14 @@ class RunProgress(keras.callbacks.Callback):
     def _is_told_to_stop(self) -> bool:
         return self.signals is not None and self.signals.received is not None
 
-    def _stop_if_told(self) -> None:
+    def _stop_if_told(self, logs: Mapping[str, Any] | None = None) -> None:
         """Saves a checkpoint and leaves, after a signal."""
         if self.signals is not None and self._is_told_to_stop():
-            self._save("stop")
+            self._save("stop", logs)
             self.signals.leave()
 
-    def _save(self, kind: str) -> None:
+    def _save(self, kind: str, logs: Mapping[str, Any] | None = None) -> None:
+        """Saves a checkpoint, in the middle of an epoch with its logs."""
         self._last_save = time.perf_counter()
         state = RunState(
             step=self.step,
@@ -193,6 +223,8 @@ class RunProgress(keras.callbacks.Callback):
             seconds=self._cost.seconds(),
             joules=self._cost.joules(),
             run=self.checkpointer.run,
+            sums=None if logs is None else metric_sums(self.model),
+            logs=None if logs is None else _numbers(logs),
         )
         self.checkpointer.save(self.model, state, kind)
         self._prune_epochs()

@@ -21,6 +21,10 @@ class RunState:
         run: A dict of what must be the same when the run goes on.
         joules: The energy that the processors had taken meanwhile, or `None`
             if it is not known, as in checkpoints from before it was.
+        sums: A list of floats, the variables of the model's metrics in the
+            middle of an epoch, or `None` elsewhere, and in checkpoints from
+            before they were kept.
+        logs: A dict, what these metrics gave, or `None`.
     """
 
     step: int
@@ -29,6 +33,14 @@ class RunState:
     seconds: float
     run: dict[str, Any]
     joules: float | None = None
+    sums: list[float] | None = None
+    logs: Record | None = None
+
+    @property
+    def is_within_epoch(self) -> bool:
+        """Whether updates were done whose validation is not due yet."""
+        validated = self.history[-1]["step"] if self.history else 0
+        return self.unvalidated is None and self.step > validated
 
     @classmethod
     def from_json(cls, content: Any) -> "RunState":
@@ -40,14 +52,21 @@ class RunState:
         Raises:
             ValueError: if it is of another shape.
         """
-        names = [field.name for field in dataclasses.fields(cls)]
-        # Checkpoints from before it was known have none.
-        needed = [name for name in names if name != "joules"]
+        fields = dataclasses.fields(cls)
+        # Checkpoints of earlier versions lack those that have a default.
+        needed = [
+            field.name
+            for field in fields
+            if field.default is dataclasses.MISSING
+        ]
         if not isinstance(content, dict) or not content.keys() >= {*needed}:
             raise ValueError(f"its state must have {', '.join(needed)}")
         state = cls(
-            **{name: content[name] for name in needed},
-            joules=content.get("joules"),
+            **{
+                field.name: content[field.name]
+                for field in fields
+                if field.name in content
+            }
         )
         if not (
             isinstance(state.step, int)
@@ -58,6 +77,14 @@ class RunState:
             and _is_number(state.seconds)
             and isinstance(state.run, dict)
             and (state.joules is None or _is_number(state.joules))
+            and (
+                state.sums is None
+                or (
+                    isinstance(state.sums, list)
+                    and all(map(_is_number, state.sums))
+                )
+            )
+            and (state.logs is None or _is_numbers(state.logs))
         ):
             raise ValueError("its state has values of other types")
         return state
