@@ -217,8 +217,8 @@ class RelationAwareSelfAttention(SelfAttentionLayer):
                 "`num_relations`, or name a `no_relation`."
             )
 
-    def compute_output_shape(  # type: ignore[override]  # As of `call`.
-        self, inputs_shape: Shape, relations_shape: Shape
+    def compute_output_shape(
+        self, inputs_shape: Shape, relations_shape: Shape | None = None
     ) -> Shape:
         return self._outputs_shape(inputs_shape)
 

@@ -74,8 +74,9 @@ class SinusoidalPositions(keras.layers.Layer):
         encodings = ops.concatenate([ops.sin(angles), ops.cos(angles)], axis=1)
         return ops.pad(encodings, ((0, 0), (0, hidden_dim % 2)))
 
-    def compute_output_shape(self, inputs_shape: Shape) -> Shape:
-        return inputs_shape
+    # The argument is named as that of `build`, by which Keras passes it.
+    def compute_output_shape(self, input_shape: Shape) -> Shape:
+        return input_shape
 
     def get_config(self) -> dict[str, Any]:
         return {

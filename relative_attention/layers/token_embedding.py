@@ -209,8 +209,9 @@ class TokenEmbedding(keras.layers.Embedding):
             (*static_shape(hidden)[:-1], self.vocabulary_size),
         )
 
-    def compute_output_shape(self, inputs_shape: Shape) -> Shape:
-        return (*inputs_shape, self.hidden_dim)
+    # The argument is named as that of `build`, by which Keras passes it.
+    def compute_output_shape(self, input_shape: Shape) -> Shape:
+        return (*input_shape, self.hidden_dim)
 
     def get_config(self) -> dict[str, Any]:
         config = super().get_config()

@@ -1,0 +1,160 @@
+"""What Keras does with models of our layers: summaries, copies."""
+
+import inspect
+
+import keras
+import numpy as np
+import pytest
+
+import relative_attention as ra
+from relative_attention import layers
+from relative_attention.models.position_encodings import POSITION_ENCODINGS
+
+B, T, S, D, F, N, H, V = 2, 5, 7, 12, 17, 3, 4, 23
+
+# Every public layer by its name, but for models.
+LAYERS = {
+    name: value
+    for package in (ra, layers)
+    for name in package.__all__
+    if inspect.isclass(value := getattr(package, name))
+    and issubclass(value, keras.layers.Layer)
+    and not issubclass(value, keras.Model)
+}
+EVERY_LAYER = pytest.mark.parametrize("name", LAYERS)
+
+TOKENS = keras.KerasTensor((None, T, D), "float32")
+SOURCE = keras.KerasTensor((None, S, D), "float32")
+# Its inputs, where they are not one float tensor `(B, T, D)`.
+INPUTS = {
+    "CrossAttention": [TOKENS, SOURCE],
+    "RelationAwareSelfAttention": [
+        TOKENS,
+        keras.KerasTensor((None, T, T), "int32"),
+    ],
+    "TokenEmbedding": [keras.KerasTensor((None, T), "int32")],
+    "TransformerDecoderBlock": [TOKENS, SOURCE],
+}
+
+
+def make_layer(name, **arguments):
+    attention = {"num_heads": N, "key_dim": H}
+    parts = {
+        "self_attention": lambda: ra.RelativeSelfAttention(N, H, 2),
+        "cross_attention": lambda: ra.CrossAttention(N, H),
+        "feed_forward": lambda: ra.FeedForward(F),
+    }
+    encoder_parts = "self_attention", "feed_forward"
+    defaults = {
+        "CrossAttention": attention,
+        "Dropout": {"rate": 0.1},
+        "FeedForward": {"intermediate_dim": F},
+        "LayerNormalization": {},
+        "LearnedPositions": {"max_length": 9},
+        "RelationAwareSelfAttention": {**attention, "num_relations": 3},
+        "RelativeGlobalAttention": {**attention, "max_relative_position": 2},
+        "RelativeSelfAttention": {**attention, "max_relative_position": 2},
+        "SinusoidalPositions": {},
+        "TargetSpaceEmbedding": {},
+        "TokenEmbedding": {"vocabulary_size": V, "hidden_dim": D},
+        "TransformerDecoderBlock": {part: parts[part]() for part in parts},
+        "TransformerEncoderBlock": {
+            part: parts[part]() for part in encoder_parts
+        },
+    }
+    return LAYERS[name](**{**defaults[name], **arguments})
+
+
+def make_model(name):
+    """A functional model of the layer, in which it is also nested."""
+    symbols = [
+        keras.Input(spec.shape[1:], dtype=spec.dtype)
+        for spec in INPUTS.get(name, [TOKENS])
+    ]
+    inner = keras.Model(symbols, make_layer(name)(*symbols), name="inner")
+    return keras.Model(symbols, keras.layers.ReLU()(inner(symbols)))
+
+
+@pytest.fixture
+def summary_of(monkeypatch):
+    # A table that is wider than the terminal is cut.
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def summarize(model, **arguments):
+        lines = []
+        model.summary(print_fn=lines.append, line_length=200, **arguments)
+        return "\n".join(lines)
+
+    return summarize
+
+
+class Subclassed(keras.Model):
+    """A model that builds a layer from shapes, as `Transformer` does."""
+
+    def __init__(self, layer, shapes):
+        super().__init__()
+        self.layer = layer
+        layer.build(*shapes)
+        self.built = True
+
+
+# === Summaries and pictures ===
+
+
+@EVERY_LAYER
+def test_summary_tells_the_shape_of_a_layer_built_from_shapes(name, summary_of):
+    shapes = [spec.shape for spec in INPUTS.get(name, [TOKENS])]
+    layer = make_layer(name)
+    model = Subclassed(layer, shapes)
+    row = next(x for x in summary_of(model).split("\n") if layer.name in x)
+    assert f"(None, {T}, {D})" in row
+    assert summary_of(model, expand_nested=True)
+
+
+def test_labels_are_not_needed_to_build_or_to_tell_the_shape(summary_of):
+    layer = make_layer("RelationAwareSelfAttention")
+    text = summary_of(Subclassed(layer, [TOKENS.shape]))
+    assert f"(None, {T}, {D})" in text
+
+
+@EVERY_LAYER
+def test_summary_of_a_functional_model(name, summary_of):
+    model = make_model(name)
+    assert "inner" in summary_of(model)
+    nested = model.get_layer("inner").layers[-1].name
+    assert nested in summary_of(model, expand_nested=True)
+
+
+@pytest.mark.parametrize("encoding", POSITION_ENCODINGS, ids=str)
+def test_summary_of_a_transformer(encoding, summary_of):
+    model = ra.Transformer.from_preset(
+        "transformer_tiny", vocabulary_size=V, position_encoding=encoding
+    )
+    for expand_nested in (False, True):
+        text = summary_of(model, expand_nested=expand_nested)
+        assert f"{model.count_params():,}" in text
+
+
+@EVERY_LAYER
+def test_picture_of_a_model(name):
+    # Graphviz, which `plot_model` also needs, draws what this writes.
+    pytest.importorskip("pydot")
+    model = make_model(name)
+    dot = keras.utils.model_to_dot(model, show_shapes=True, expand_nested=True)
+    assert LAYERS[name].__name__ in dot.to_string()
+
+
+# === Copies ===
+
+
+@EVERY_LAYER
+def test_clone_has_the_same_outputs(rng, name):
+    model = make_model(name)
+    inputs = [
+        rng.integers(0, 3, (B, *spec.shape[1:])).astype(spec.dtype)
+        for spec in INPUTS.get(name, [TOKENS])
+    ]
+    clone = keras.models.clone_model(model)
+    clone.set_weights(model.get_weights())
+    assert not set(map(id, clone.weights)) & set(map(id, model.weights))
+    np.testing.assert_array_equal(clone(inputs), model(inputs))
