@@ -3,6 +3,7 @@
 from typing import Any
 
 import keras
+from keras import ops
 
 from relative_attention.layers.argument_types import Shape
 from relative_attention.layers.attention_output_spec import (
@@ -30,8 +31,10 @@ class CrossAttention(MultiHeadLayer):
     and values depend on the source alone, so that decoding computes them once
     (`project_source`) and attends from any number of queries (`attend`).
 
-    Masking: `padding_mask` hides padded source positions. A query that may
-    attend to nothing returns zeros, before the output projection.
+    Masking: `padding_mask` and the Keras mask of `encoder_outputs` hide padded
+    source positions; with both, a position must be real in both. The Keras
+    mask of `inputs` is passed on. A query that may attend to nothing returns
+    zeros, before the output projection.
 
     Args:
         num_heads: int. Number of attention heads `N`.
@@ -60,14 +63,16 @@ class CrossAttention(MultiHeadLayer):
         return_attention_scores: bool. Also return the scores, before dropout.
             Defaults to `False`.
         training: bool. Whether dropout is active.
+        encoder_outputs_mask: bool tensor `(B, S)`. The Keras padding mask of
+            `encoder_outputs`, which Keras fills in.
 
     Returns:
         Float tensor `(B, T, D)`, or the pair of it and scores `(B, N, T, S)`.
 
     Raises:
         ValueError: if a size is not positive, `encoder_outputs` has another
-            batch size or width than it should, or `padding_mask` is not a
-            mask of the source.
+            batch size or width than it should, or a mask is not a mask of the
+            source.
 
     Reference:
      - [Vaswani et al., 2017](https://arxiv.org/abs/1706.03762), section 3.2.3
@@ -83,8 +88,18 @@ class CrossAttention(MultiHeadLayer):
         padding_mask: Tensor | None = None,
         return_attention_scores: bool = False,
         training: bool | None = None,
+        encoder_outputs_mask: Tensor | None = None,
     ) -> Tensor | tuple[Tensor, Tensor]:
-        self._check_source(inputs, encoder_outputs, padding_mask)
+        self._check_source(
+            inputs, encoder_outputs, padding_mask, encoder_outputs_mask
+        )
+        if padding_mask is None:
+            padding_mask = encoder_outputs_mask
+        elif encoder_outputs_mask is not None:
+            padding_mask = ops.logical_and(
+                given_mask("padding_mask", padding_mask),
+                given_mask("encoder_outputs_mask", encoder_outputs_mask),
+            )
         outputs, scores = self.attend(
             inputs,
             self.project_source(encoder_outputs),
@@ -164,6 +179,7 @@ class CrossAttention(MultiHeadLayer):
         inputs: Tensor,
         encoder_outputs: Tensor,
         padding_mask: Tensor | None,
+        encoder_outputs_mask: Tensor | None = None,
     ) -> None:
         """Raises `ValueError` if the source does not fit `inputs`."""
         shape = tuple(encoder_outputs.shape)
@@ -179,8 +195,12 @@ class CrossAttention(MultiHeadLayer):
                 f"({expected[0]}, S, {expected[2]}), a source for each row of "
                 f"`inputs`. Received shape: {shape}."
             )
-        if padding_mask is not None:
-            check_padding_mask("padding_mask", padding_mask, *shape[:2])
+        for name, mask in (
+            ("padding_mask", padding_mask),
+            ("encoder_outputs_mask", encoder_outputs_mask),
+        ):
+            if mask is not None:
+                check_padding_mask(name, mask, *shape[:2])
 
     def compute_output_shape(
         self, inputs_shape: Shape, encoder_outputs_shape: Shape
@@ -194,8 +214,11 @@ class CrossAttention(MultiHeadLayer):
         padding_mask: Tensor | None = None,
         return_attention_scores: bool = False,
         training: bool | None = None,
+        encoder_outputs_mask: Tensor | None = None,
     ) -> keras.KerasTensor | tuple[keras.KerasTensor, ...]:
-        self._check_source(inputs, encoder_outputs, padding_mask)
+        self._check_source(
+            inputs, encoder_outputs, padding_mask, encoder_outputs_mask
+        )
         b, t, _ = inputs.shape
         return attention_output_spec(
             self._outputs_shape(inputs.shape),

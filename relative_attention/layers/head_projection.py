@@ -32,6 +32,8 @@ class HeadProjection(keras.layers.EinsumDense):
 
     def build(self, input_shape: Shape) -> None:
         super().build(input_shape)
+        # The axis of time stays where it is, and with it a mask.
+        self.supports_masking = True
         # A contracted axis is one of the inputs and of the kernel, every
         # other axis of either is one of the outputs.
         output_rank = 1 + len(self.partial_output_shape)

@@ -27,6 +27,10 @@ class TransformerDecoderBlock(TransformerBlock):
 
     Each stands in a residual connection of its own.
 
+    Masking: the Keras mask of `inputs` hides padded target positions and is
+    passed on. That of `encoder_outputs` hides padded source positions, as
+    `source_padding_mask` does; with both, a position must be real in both.
+
     Args:
         self_attention: `RelativeSelfAttention`.
         cross_attention: `CrossAttention`.

@@ -1,4 +1,4 @@
-"""What Keras does with models of our layers: summaries, copies."""
+"""What Keras does with models of our layers: summaries, copies, masks."""
 
 import inspect
 
@@ -158,3 +158,149 @@ def test_clone_has_the_same_outputs(rng, name):
     clone.set_weights(model.get_weights())
     assert not set(map(id, clone.weights)) & set(map(id, model.weights))
     np.testing.assert_array_equal(clone(inputs), model(inputs))
+
+
+# === Keras masks ===
+
+
+def embed(token_ids):
+    """Embeds ids; the Keras mask of the outputs hides ids 0."""
+    layer = keras.layers.Embedding(
+        V, D, mask_zero=True, embeddings_initializer=table
+    )
+    return layer(token_ids)
+
+
+def table(shape, dtype=None):
+    return np.random.default_rng(7).normal(size=shape).astype(dtype)
+
+
+def padded(ids, left, right):
+    return np.pad(ids, ((0, 0), (left, right)))
+
+
+def cut(outputs, left, right):
+    outputs = np.array(outputs)
+    return outputs[:, left : outputs.shape[1] - right]
+
+
+PADDING = pytest.mark.parametrize(
+    "left, right", [(0, 3), (2, 0)], ids=["right", "left"]
+)
+TWO_SIDES = {
+    "cross_attention": ("CrossAttention", {}),
+    "decoder_pre": ("TransformerDecoderBlock", {"normalize_first": True}),
+    "decoder_post": ("TransformerDecoderBlock", {"normalize_first": False}),
+}
+
+
+@PADDING
+@pytest.mark.parametrize("case", TWO_SIDES)
+def test_keras_mask_hides_padding_of_both_sides(
+    rng, randomize, case, left, right
+):
+    name, arguments = TWO_SIDES[case]
+    layer = make_layer(name, **arguments)
+    target, source = (rng.integers(1, V, (B, length)) for length in (T, S))
+    layer.build((None, None, D), (None, None, D))
+    randomize(layer)
+    expected = layer(embed(target), embed(source))
+    outputs = layer(embed(target), embed(padded(source, left, right)))
+    np.testing.assert_allclose(outputs, expected, rtol=0, atol=1e-5)
+    outputs = layer(embed(padded(target, left, right)), embed(source))
+    np.testing.assert_allclose(
+        cut(outputs, left, right), expected, rtol=0, atol=1e-5
+    )
+
+
+@PADDING
+@pytest.mark.parametrize(
+    "name",
+    [
+        "RelativeSelfAttention",
+        "RelativeGlobalAttention",
+        "RelationAwareSelfAttention",
+        "TransformerEncoderBlock",
+    ],
+)
+def test_keras_mask_holds_beside_another_tensor(
+    rng, randomize, name, left, right
+):
+    layer = make_layer(name)
+    layer.build((None, None, D))
+    randomize(layer)
+    ids = rng.integers(1, V, (B, T))
+    labels = rng.integers(0, 3, (T, T))
+
+    def attend(ids, labels):
+        if name == "RelationAwareSelfAttention":
+            return layer(embed(ids), labels)
+        # A mask that hides nothing.
+        return layer(embed(ids), attention_mask=np.ones((1, 1), bool))
+
+    outputs = attend(
+        padded(ids, left, right), np.pad(labels, [(left, right)] * 2)
+    )
+    np.testing.assert_allclose(
+        cut(outputs, left, right), attend(ids, labels), rtol=0, atol=1e-5
+    )
+
+
+@pytest.mark.parametrize("explicit", [False, True])
+def test_masks_are_merged_as_in_multi_head_attention(rng, randomize, explicit):
+    layer = make_layer("CrossAttention", use_bias=True)
+    reference = keras.layers.MultiHeadAttention(N, H)
+    layer.build((None, None, D), (None, None, D))
+    reference.build((None, None, D), (None, None, D))
+    randomize(layer)
+    for part in ("query_dense", "key_dense", "value_dense", "output_dense"):
+        getattr(reference, part).set_weights(getattr(layer, part).get_weights())
+    target, source = (
+        embed(padded(rng.integers(1, V, (B, length)), 1, 2))
+        for length in (T, S)
+    )
+    # Hides a token that is real, and shows one that is padding.
+    given = np.arange(S + 3) != 4
+    given = np.broadcast_to(given, (B, S + 3)) if explicit else None
+    outputs = layer(target, source, padding_mask=given)
+    expected = reference(
+        # It takes its inputs' masks off.
+        *(keras.ops.copy(x) for x in (target, source)),
+        query_mask=target._keras_mask,
+        value_mask=source._keras_mask,
+        attention_mask=None if given is None else given[:, None],
+    )
+    np.testing.assert_allclose(
+        cut(outputs, 1, 2), cut(expected, 1, 2), rtol=1e-5, atol=1e-5
+    )
+    changed = layer(target, keras.ops.copy(source))
+    assert np.abs(cut(outputs, 1, 2) - cut(changed, 1, 2)).max() > 1e-2
+
+
+def test_keras_mask_reaches_a_functional_model_and_its_outputs(rng):
+    symbols = [keras.Input((None,), dtype="int32") for _ in range(2)]
+    layer = make_layer("TransformerDecoderBlock")
+    outputs = layer(*map(embed, symbols))
+    # Only the real tokens are counted, where the mask is passed on.
+    model = keras.Model(symbols, keras.layers.GlobalAveragePooling1D()(outputs))
+    target, source = (rng.integers(1, V, (B, length)) for length in (T, S))
+    np.testing.assert_allclose(
+        model.predict([padded(target, 1, 2), padded(source, 1, 2)], verbose=0),
+        model.predict([target, source], verbose=0),
+        rtol=0,
+        atol=1e-5,
+    )
+
+
+def test_wrong_keras_mask_is_named():
+    layer = make_layer("CrossAttention")
+    with pytest.raises(ValueError) as error:
+        layer(
+            np.zeros((B, T, D)),
+            np.zeros((B, S, D)),
+            encoder_outputs_mask=np.ones((B, T), bool),
+        )
+    assert (
+        f"`encoder_outputs_mask` must have shape {(B, S)}, True for real "
+        f"tokens. Received shape: {(B, T)}."
+    ) in str(error.value)
