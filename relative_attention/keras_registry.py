@@ -21,6 +21,7 @@ PACKAGE = "relative_attention"
 # Every class with `register_keras_serializable`, by the package it is in.
 _CLASSES = {
     "hub": (
+        "transformer_parts.HiddenStates",
         "translation_backbone.TranslationBackbone",
         "translation_lm.TranslationLM",
         "translation_preprocessor.TranslationPreprocessor",

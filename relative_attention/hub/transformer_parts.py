@@ -1,4 +1,4 @@
-"""The two parts of a `Transformer`, as layers with KerasHub's inputs.
+"""A `Transformer` as a layer with KerasHub's inputs.
 
 KerasHub keeps the states of a model, which any task may use, apart from the
 logits of one task.
@@ -41,24 +41,30 @@ def transformer_inputs(inputs: dict[str, Tensor]) -> dict[str, Tensor]:
     return ids
 
 
+@keras.saving.register_keras_serializable(package="relative_attention")
 class HiddenStates(keras.layers.Layer):
-    """What encoder and decoder make of ids, before any logits.
+    """The outputs of encoder and decoder, or the logits of the latter.
+
+    One layer computes both, so that a saved or cloned model of both has one
+    `Transformer`.
 
     Args:
         transformer: `Transformer`.
-        **kwargs: arguments of `keras.layers.Layer`: `name`.
+        **kwargs: arguments of `keras.layers.Layer`: `name`, `dtype`.
 
     Call arguments:
         inputs: dict with the keys of `INPUT_DTYPES`.
+        return_logits: bool. Return the logits instead. Defaults to `False`.
         training: A boolean to indicate whether dropout is active.
 
     Returns:
         Dict of `"encoder_sequence_output"` `(B, S, D)` and
-        `"decoder_sequence_output"` `(B, T, D)`.
+        `"decoder_sequence_output"` `(B, T, D)`; or logits `(B, T, V)`.
     """
 
     def __init__(self, transformer: Transformer, **kwargs: Any) -> None:
-        super().__init__(dtype=transformer.dtype_policy, **kwargs)
+        kwargs.setdefault("dtype", transformer.dtype_policy)
+        super().__init__(**kwargs)
         self.transformer = transformer
         self.built = True
 
@@ -68,9 +74,14 @@ class HiddenStates(keras.layers.Layer):
         return []
 
     def call(
-        self, inputs: dict[str, Tensor], training: bool | None = None
-    ) -> dict[str, Tensor]:
+        self,
+        inputs: dict[str, Tensor],
+        return_logits: bool = False,
+        training: bool | None = None,
+    ) -> Any:
         ids = transformer_inputs(inputs)
+        if return_logits:
+            return self.transformer(ids, training=training)
         encoder_outputs = self.transformer.encode(
             ids["source_token_ids"], training=training
         )
@@ -82,45 +93,33 @@ class HiddenStates(keras.layers.Layer):
         }
 
     def compute_output_spec(
-        self, inputs: dict[str, Tensor], training: bool | None = None
-    ) -> dict[str, keras.KerasTensor]:
+        self,
+        inputs: dict[str, Tensor],
+        return_logits: bool = False,
+        training: bool | None = None,
+    ) -> Any:
         # Not traced: JAX cannot compare lengths that it does not know.
-        width = self.transformer.config.hidden_dim
+        def spec(side: str, width: int) -> keras.KerasTensor:
+            shape = (*inputs[f"{side}_token_ids"].shape, width)
+            return keras.KerasTensor(shape, self.compute_dtype)
+
+        config = self.transformer.config
+        if return_logits:
+            return spec("decoder", config.vocabulary_size)
         return {
-            f"{side}_sequence_output": keras.KerasTensor(
-                (*inputs[f"{side}_token_ids"].shape, width), self.compute_dtype
-            )
+            f"{side}_sequence_output": spec(side, config.hidden_dim)
             for side in ("encoder", "decoder")
         }
 
+    def get_config(self) -> dict[str, Any]:
+        serialize = keras.saving.serialize_keras_object
+        return {
+            **super().get_config(),
+            "transformer": serialize(self.transformer),
+        }
 
-class Logits(keras.layers.Layer):
-    """The logits of the decoder's outputs.
-
-    Args:
-        transformer: `Transformer`.
-        **kwargs: arguments of `keras.layers.Layer`: `name`.
-
-    Call arguments:
-        inputs: float tensor `(B, T, D)`.
-
-    Returns:
-        Float tensor `(B, T, V)`.
-    """
-
-    def __init__(self, transformer: Transformer, **kwargs: Any) -> None:
-        super().__init__(dtype=transformer.dtype_policy, **kwargs)
-        self.transformer = transformer
-        self.built = True
-
-    @property
-    def metrics(self) -> list[keras.metrics.Metric]:
-        """None: those that a `Transformer` has are of its own training."""
-        return []
-
-    def call(self, inputs: Tensor) -> Tensor:
-        return self.transformer.logits(inputs)
-
-    def compute_output_spec(self, inputs: Tensor) -> keras.KerasTensor:
-        size = self.transformer.config.vocabulary_size
-        return keras.KerasTensor((*inputs.shape[:-1], size), self.compute_dtype)
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> "HiddenStates":
+        deserialize = keras.saving.deserialize_keras_object
+        transformer = deserialize(config["transformer"])
+        return cls(**{**config, "transformer": transformer})

@@ -22,7 +22,6 @@ from relative_attention.hub.preset_source import model_folder
 from relative_attention.hub.sampled_step import sampled_step
 from relative_attention.hub.string_training import StringTraining
 from relative_attention.hub.task_checks import check_parts
-from relative_attention.hub.transformer_parts import Logits
 from relative_attention.hub.transformer_parts import transformer_inputs
 from relative_attention.hub.translation_backbone import TranslationBackbone
 from relative_attention.hub.translation_preprocessor import (
@@ -99,11 +98,12 @@ class TranslationLM(StringTraining):
         self.backbone = backbone
         self.preprocessor = preprocessor
         inputs = backbone.input
-        hidden = backbone(inputs)["decoder_sequence_output"]
+        # The layer of the backbone, called again.
+        hidden_states = backbone.get_layer("hidden_states")
         with bases_kept():
             super().__init__(
                 inputs=inputs,
-                outputs=Logits(backbone.transformer, name="logits")(hidden),
+                outputs=hidden_states(inputs, return_logits=True),
                 compile=False,
                 **kwargs,
             )
@@ -190,6 +190,14 @@ class TranslationLM(StringTraining):
                 translator
             )
         return cls(**{**arguments, **kwargs})
+
+    @property
+    def layers(self) -> list[keras.layers.Layer]:
+        """The backbone and the layers of the graph from inputs to logits.
+
+        Files name the weights by the first layer that has them: the backbone.
+        """
+        return [self.backbone, *super().layers]
 
     @property
     def transformer(self) -> Transformer:

@@ -106,6 +106,37 @@ def test_keras_file_loads_in_a_new_process(joint, tmp_path):
     assert json.loads(found.splitlines()[-1]) == joint.generate(SOURCES)
 
 
+MODELS_ON_TOP = {
+    "logits": lambda task: keras.layers.Softmax()(task.output),
+    "hidden_states": lambda task: keras.layers.Dense(3)(
+        task.backbone.output["decoder_sequence_output"]
+    ),
+    "both": lambda task: [task.output, task.backbone.output],
+    "a_call_of_the_task": lambda task: keras.layers.Softmax()(task(task.input)),
+}
+
+
+@pytest.mark.parametrize("outputs", MODELS_ON_TOP)
+def test_model_on_top_of_a_task_is_saved_and_cloned(joint, tmp_path, outputs):
+    ids = np.array([[5, 6, 7, 1, 0], [8, 9, 1, 0, 0]], "int32")
+    inputs = {
+        f"{side}_{name}": value
+        for side in ("encoder", "decoder")
+        for name, value in (("token_ids", ids), ("padding_mask", ids != 0))
+    }
+    model = keras.Model(joint.input, MODELS_ON_TOP[outputs](joint))
+    expected = keras.tree.flatten(model(inputs))
+    model.save(tmp_path / "model.keras")
+    clone = keras.models.clone_model(model)
+    clone.set_weights(model.get_weights())
+    for copy in (keras.models.load_model(tmp_path / "model.keras"), clone):
+        # No weight is there twice, as one that is tied no longer would be.
+        assert_same_weights(copy, model)
+        assert not set(map(id, copy.weights)) & set(map(id, joint.weights))
+        for result, wanted in zip(keras.tree.flatten(copy(inputs)), expected):
+            np.testing.assert_allclose(result, wanted, rtol=0, atol=1e-6)
+
+
 @pytest.mark.large
 def test_settings_may_be_given_when_loading(preset):
     task = ra.hub.TranslationLM.from_preset(preset, num_beams=1)
