@@ -5,8 +5,11 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+import keras
 import numpy as np
 
+from relative_attention.data import TokenBatches
+from relative_attention.data import TokenCorpus
 from relative_attention.errors import InputError
 from relative_attention.models import Transformer
 from relative_attention.models import presets
@@ -32,10 +35,11 @@ def step_benchmark(
 ) -> list[dict[str, Any]]:
     """Measures tokens per second of training, by preset and sentence length.
 
-    Steps are made on random sentences, all of one length. The presets take
-    turns, `num_steps` at a time: what is compared was measured in the same
-    round, as a minute of a shared machine is not like the next. It works on
-    every backend of Keras.
+    Random sentences, all of one length, are trained on by `fit` and
+    `TokenBatches`, as `train` does: on TensorFlow the graph is one for
+    sentences of any length. The presets take turns, `num_steps` at a time:
+    what is compared was measured in the same round, as a minute of a shared
+    machine is not like the next. It works on every backend of Keras.
 
     Args:
         names: A list of presets; the first is what the others are compared
@@ -69,10 +73,10 @@ def step_benchmark(
     }
     rows = []
     for length in lengths:
-        batch = _batch(batch_tokens, length, vocabulary_size)
+        batches = _batches(batch_tokens, length, vocabulary_size)
         # Compiled, before the clock runs.
         for model in models.values():
-            _time_steps(model, batch, _WARM_UP_STEPS)
+            _time_steps(model, batches, _WARM_UP_STEPS)
         seconds: dict[str, list[float]] = {name: [] for name in names}
         for number in range(num_rounds):
             for name, model in models.items():
@@ -81,9 +85,9 @@ def step_benchmark(
                         f"{length} tokens, round {number + 1} of "
                         f"{num_rounds}: {name}"
                     )
-                seconds[name].append(_time_steps(model, batch, num_steps))
+                seconds[name].append(_time_steps(model, batches, num_steps))
         first = seconds[names[0]]
-        num_pairs = len(batch[1])
+        num_pairs = len(batches.corpus)
         rows += [
             _row(name, models[name], length, num_pairs, seconds[name], first)
             for name in names
@@ -143,29 +147,38 @@ def _compiled(name: str, vocabulary_size: int, precision: str) -> Transformer:
     return model
 
 
-def _batch(
+def _batches(
     batch_tokens: int, length: int, vocabulary_size: int
-) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """Returns inputs and labels of random sentences of one length."""
-    random = np.random.default_rng(0)
-    shape = (max(batch_tokens // length, 1), length)
-    source, target = (
-        random.integers(min(3, vocabulary_size - 1), vocabulary_size, shape)
-        for _ in range(2)
+) -> TokenBatches:
+    """Returns one batch of random sentences of one length, over and over."""
+    num_pairs = max(batch_tokens // length, 1)
+    # The last token of a sentence is its end, which `TokenBatches` adds.
+    offsets = (length - 1) * np.arange(num_pairs + 1)
+    source, target = np.random.default_rng(0).integers(
+        min(3, vocabulary_size - 1), vocabulary_size, (2, offsets[-1])
     )
-    inputs = {
-        "source_token_ids": source.astype("int32"),
-        "target_token_ids": target.astype("int32"),
-    }
-    return inputs, np.roll(target, -1, axis=1).astype("int32")
+    corpus = TokenCorpus(
+        source_ids=source,
+        source_offsets=offsets,
+        target_ids=target,
+        target_offsets=offsets,
+        line_numbers=np.arange(num_pairs) + 1,
+        num_empty=0,
+        num_too_long=0,
+    )
+    return TokenBatches(corpus, max(batch_tokens, length))
 
 
-def _time_steps(model: Transformer, batch: Any, num_steps: int) -> float:
-    """Returns the seconds of a step.
-
-    `train_on_batch` reads the loss, so that the step has been done.
-    """
-    start = time.perf_counter()
-    for _ in range(num_steps):
-        model.train_on_batch(*batch)
-    return (time.perf_counter() - start) / num_steps
+def _time_steps(
+    model: Transformer, batches: TokenBatches, num_steps: int
+) -> float:
+    """Returns the seconds of a step, without what `fit` does before it."""
+    starts: list[float] = []
+    timer = keras.callbacks.LambdaCallback(
+        on_train_batch_begin=lambda batch, logs: starts.append(
+            time.perf_counter()
+        )
+    )
+    # `fit` returns the loss, so that all steps have been done.
+    model.fit(batches, steps_per_epoch=num_steps, callbacks=[timer], verbose=0)
+    return (time.perf_counter() - starts[0]) / num_steps
