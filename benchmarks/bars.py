@@ -8,9 +8,8 @@ import statistics
 from collections.abc import Callable
 from collections.abc import Sequence
 
-from benchmarks.attention.layer_kinds import KERAS
-from benchmarks.attention.layer_kinds import PLAIN
-from benchmarks.attention.layer_kinds import TRANSPOSE
+from benchmarks.attention.attention_speed import KERAS
+from benchmarks.attention.attention_speed import PLAIN
 from benchmarks.decoding.prepared_engines import OURS
 from benchmarks.harness import opennmt_tf
 from benchmarks.harness.results import Result
@@ -19,6 +18,7 @@ from benchmarks.harness.spread import ratios
 from benchmarks.harness.tables import markdown_table
 from benchmarks.speed_tables import BASE_DISTANCE
 from benchmarks.speed_tables import NOT_MEASURED
+from benchmarks.speed_tables import TRANSPOSE
 from benchmarks.speed_tables import rows_by_layer
 from benchmarks.training.training_demands import find_demands
 from benchmarks.training.training_speed import PEER

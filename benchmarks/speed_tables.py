@@ -2,9 +2,8 @@
 
 from collections.abc import Callable
 
-from benchmarks.attention.layer_kinds import KERAS
-from benchmarks.attention.layer_kinds import PLAIN
-from benchmarks.attention.layer_kinds import TRANSPOSE
+from benchmarks.attention.attention_speed import KERAS
+from benchmarks.attention.attention_speed import PLAIN
 from benchmarks.harness.results import Result
 from benchmarks.harness.results import Row
 from benchmarks.harness.spread import median
@@ -14,6 +13,7 @@ from benchmarks.harness.tables import markdown_table
 # The clipping distance of the paper's base model.
 BASE_DISTANCE = 16
 NOT_MEASURED = "-"
+TRANSPOSE = "transpose"
 
 
 def rows_by_layer(result: Result) -> dict[tuple[int, str], Row]:

@@ -1,9 +1,9 @@
 """Where the time goes that relative positions cost an attention layer.
 
 The program runs forward and backward pass of `RelativeSelfAttention`, with
-relations and without, with TensorFlow's profiler on, and prints what
-operations of each kind take. From the root of a checkout, with the package
-installed:
+relations and without, in a graph for any length, with TensorFlow's profiler
+on, and prints what operations of each kind take. From the root of a checkout,
+with the package installed:
 
     python -m benchmarks.attention.attention_profile --length 64
 
@@ -15,7 +15,13 @@ import argparse
 import collections
 from collections.abc import Sequence
 
-from benchmarks.attention.layer_kinds import PLAIN
+from benchmarks.attention.attention_speed import GRAPHS
+from benchmarks.attention.attention_speed import PLAIN
+from benchmarks.attention.attention_speed import PRECISIONS
+from benchmarks.attention.attention_speed import RELATIVE
+from benchmarks.attention.attention_speed import UNKNOWN
+from benchmarks.attention.attention_speed import make_inputs
+from benchmarks.attention.attention_speed import make_passes
 from benchmarks.harness.command import make_parser
 from benchmarks.harness.command import positive_int
 from benchmarks.harness.command import run_benchmark
@@ -38,9 +44,13 @@ def parse_arguments(
     add("--batch-tokens", type=positive_int, default=2048)
     add("--num-heads", type=positive_int, default=8)
     add("--key-dim", type=positive_int, default=64)
-    add("--max-relative-position", type=positive_int, default=16)
+    add("--distance", type=positive_int, default=16, metavar="K")
+    add("--precision", default="float32", choices=PRECISIONS)
+    add("--graph", default=UNKNOWN, choices=GRAPHS, help="of which lengths")
     add("--calls", type=positive_int, default=50)
     add("--rows", type=positive_int, default=12, help="of the printed table")
+    # What `make_passes` and `make_inputs` read beside.
+    parser.set_defaults(mask="none", dropout=0.0)
     return parser, parser.parse_args(arguments)
 
 
@@ -56,7 +66,7 @@ def measure(options: argparse.Namespace) -> list[Row]:
     """
     load_tensorflow_quietly()
     plain_calls, plain_ms = _profile(PLAIN, options)
-    relative_calls, relative_ms = _profile("auto", options)
+    relative_calls, relative_ms = _profile(RELATIVE, options)
     kinds = sorted(
         {**plain_ms, **relative_ms},
         key=lambda kind: plain_ms[kind] - relative_ms[kind],
@@ -77,29 +87,13 @@ def _profile(
     kind: str, options: argparse.Namespace
 ) -> tuple[dict[str, float], dict[str, float]]:
     """Returns calls and milliseconds of each kind of operation in a pass."""
-    import numpy as np
-    import tensorflow as tf
-
-    from benchmarks.attention.attention_engine import compile_passes
-    from benchmarks.attention.attention_engine import make_layer
-
-    layer = make_layer(
-        kind,
-        options.num_heads,
-        options.key_dim,
-        options.max_relative_position,
-    )
-    batch_size = max(1, options.batch_tokens // options.length)
-    hidden_dim = options.num_heads * options.key_dim
-    rng = np.random.default_rng(0)
-    inputs = tf.constant(
-        rng.normal(size=(batch_size, options.length, hidden_dim)), tf.float32
-    )
-    _, backward = compile_passes(layer, kind)
+    passes = make_passes(kind, options, options.precision, options.graph)
+    backward = passes["backward"]
+    inputs = make_inputs(options, options.length, options.precision)
 
     def run(calls: int = options.calls) -> None:
         for _ in range(calls):
-            gradients = backward(inputs)
+            gradients = backward(*inputs)
         gradients[0].numpy()
 
     run(_WARM_UP_CALLS)
@@ -139,17 +133,24 @@ def describe(result: Result) -> str:
     hidden_dim = options["num_heads"] * options["key_dim"]
     return (
         f"{markdown_table(header, cells)}\n\n"
-        f"A call at T = {options['length']}, hidden {hidden_dim}, "
-        f"{options['num_heads']} heads, K = "
-        f"{options['max_relative_position']}, {options['batch_tokens']:,} "
-        f"tokens; mean of {options['calls']}."
+        f"A call at T = {options['length']}, {options['graph']} to the graph, "
+        f"hidden {hidden_dim}, {options['num_heads']} heads, K = "
+        f"{options['distance']}, {options['batch_tokens']:,} tokens, "
+        f"{options['precision']}; mean of {options['calls']}."
     )
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs the benchmark that the module describes."""
     parser, options = parse_arguments(arguments)
-    run_benchmark(parser, options, arguments, measure, describe)
+    run_benchmark(
+        parser,
+        options,
+        arguments,
+        measure,
+        describe,
+        precision=options.precision,
+    )
 
 
 if __name__ == "__main__":

@@ -1,52 +1,71 @@
 """What relative positions cost an attention layer, in time and in memory.
 
-The program times each way to compute `RelativeSelfAttention`, the layer
-without relative positions, and `keras.layers.MultiHeadAttention`, over
-lengths and clipping distances, and prints and stores the ratios. From the root
-of a checkout, with the package installed (and its extra `plot` for `--plot`):
+`RelativeSelfAttention`, the same layer without relations, and
+`keras.layers.MultiHeadAttention`, forward alone, and forward and backward: in
+graphs for any length, as `fit` and `translate` make them, and in graphs for
+one. From the root of a checkout, with the package installed (and its extra
+`plot` for `--plot`):
 
     python -m benchmarks.attention.attention_speed
 
-Each layer is an engine, a process of its own; those of a length and distance
-live at once and take turns, and a ratio is that of turns of the same round. A
-turn calls the forward pass, and then forward and backward pass (gradients of
-the inputs and of every weight, as one compiled function), as often as goes
-into `--seconds`, at least once. The table shows both: relations weigh more in
-the forward pass alone, that of inference. Peak memory is what the largest
-resident set of the process is above that before the first pass, as the system
-counts it.
-
-With `KERAS_BACKEND=jax` it runs on the first device of JAX; memory of a GPU
-is not counted.
+The layers share a process and take turns: a round calls each of them once and
+begins with another one than the round before, and a ratio is that of calls of
+the same round. The median of the rounds is taken in each of several processes.
+The table shows the middle one, the lowest and the highest, and whether the
+middle one is within .04 of the bar. Peak memory is what a process with one
+layer took for forward and backward pass, on top of what it had before.
 """
 
 import argparse
+import functools
+import itertools
+import os
 import pathlib
-import tempfile
+from collections.abc import Callable
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
-from benchmarks.attention.layer_kinds import ENGINE_NAMES
-from benchmarks.attention.layer_kinds import KERAS
-from benchmarks.attention.layer_kinds import PLAIN
-from benchmarks.attention.layer_kinds import TRANSPOSE
+from benchmarks.harness.call_times import mean_call_time
 from benchmarks.harness.command import make_parser
-from benchmarks.harness.command import positive_float
 from benchmarks.harness.command import positive_int
 from benchmarks.harness.command import run_benchmark
-from benchmarks.harness.engine import engine_command
-from benchmarks.harness.engine import running_engines
+from benchmarks.harness.fresh_process import in_fresh_process
+from benchmarks.harness.peak_memory import largest_resident_set
+from benchmarks.harness.progress import show_progress
 from benchmarks.harness.results import Result
 from benchmarks.harness.results import Row
-from benchmarks.harness.round_robin import round_robin
 from benchmarks.harness.spread import median
 from benchmarks.harness.spread import ratios
 from benchmarks.harness.spread import spread
 from benchmarks.harness.tables import markdown_table
+from relative_attention.tensor_type import Tensor
 
-# What the others are compared with, where it is measured.
-_BASES = (KERAS, PLAIN, TRANSPOSE)
+RELATIVE, PLAIN, KERAS = KINDS = ("relative", "none", "keras")
+UNKNOWN, KNOWN = GRAPHS = ("unknown", "known")
+PRECISIONS = ("float32", "mixed_bfloat16")
+
+# What is shown: of which figure the ratio, over which layer.
+_COLUMNS = {
+    "forward + backward, over no relations": ("backward", PLAIN),
+    "over Keras' layer": ("backward", KERAS),
+    "forward, over no relations": ("forward", PLAIN),
+    "peak memory, over Keras' layer": ("memory", KERAS),
+}
+# The greatest ratios that will do, in float32, in mixed_bfloat16, and at 2,048
+# tokens in either.
+_BARS = {
+    (UNKNOWN, "backward", PLAIN): (1.14, 1.12, 1.22),
+    (UNKNOWN, "backward", KERAS): (1.08, 1.08, 1.15),
+    (UNKNOWN, "forward", PLAIN): (1.12, 1.12, 1.12),
+    (KNOWN, "backward", PLAIN): (1.16, 1.16, 1.16),
+    (UNKNOWN, "memory", KERAS): (1.0, 1.0, 1.0),
+    (KNOWN, "memory", KERAS): (0.8, 0.8, 0.8),
+}
+_LONG = 2048
+# Of times: the median of a process differs by so much from the next one's.
+_TOLERANCE = 0.04
+_WARM_UP_ROUNDS = 2
 
 
 def parse_arguments(
@@ -56,39 +75,45 @@ def parse_arguments(
     parser = make_parser(
         "attention.attention_speed",
         __doc__,
-        "--lengths 64 512 --distances 16",
+        "--unknown --lengths 64 512 --precision float32 --processes 1",
     )
     add = parser.add_argument
-    lengths = [32, 64, 128, 256, 512, 1024, 2048, 4096]
+    lengths = [16, 32, 64, 128, 256, 512, 1024, _LONG]
     add("--lengths", type=positive_int, nargs="+", default=lengths)
+    add("--precision", nargs="+", default=PRECISIONS, choices=PRECISIONS)
+    only = parser.add_mutually_exclusive_group()
+    for graph in GRAPHS:
+        only.add_argument(
+            f"--{graph}",
+            dest="graphs",
+            action="store_const",
+            const=[graph],
+            default=GRAPHS,
+            help=f"graphs for {graph} lengths alone",
+        )
     add(
-        "--distances",
-        type=positive_int,
+        "--onednn",
         nargs="+",
-        default=[8, 16, 64],
-        metavar="K",
+        default=["default"],
+        choices=["default", "off"],
+        help='"off" sets TF_ENABLE_ONEDNN_OPTS=0; both are two passes',
     )
-    implementations = [TRANSPOSE, "blocks", "auto"]
-    add(
-        "--implementations",
-        nargs="+",
-        default=implementations,
-        choices=implementations,
-    )
-    add(
-        "--longest-transpose",
-        type=positive_int,
-        default=2048,
-        metavar="T",
-        help='lengths beyond are left out for "transpose", which at 4,096 '
-        "takes 20 GB (default: 2048)",
-    )
+    add("--rounds", type=positive_int, default=21)
+    add("--processes", type=positive_int, default=3)
+    add("--mask", default="none", choices=["none", "padding", "causal"])
+    add("--dropout", type=float, default=0.0, help="of backward passes")
+    add("--distance", type=positive_int, default=16, metavar="K")
     add("--batch-tokens", type=positive_int, default=2048)
     add("--num-heads", type=positive_int, default=8)
     add("--key-dim", type=positive_int, default=64)
-    add("--dtype", default="float32")
-    add("--rounds", type=positive_int, default=5)
-    add("--seconds", type=positive_float, default=0.5)
+    add(
+        "--memory-length",
+        type=int,
+        default=_LONG,
+        metavar="T",
+        help="peak memory is measured there, if it is one of --lengths "
+        "(default: %(default)s)",
+    )
     add(
         "--plot",
         metavar="FILE.png",
@@ -98,149 +123,261 @@ def parse_arguments(
     return parser, parser.parse_args(arguments)
 
 
-def measure(options: argparse.Namespace) -> list[Row]:
-    """Measures all engines at all lengths and clipping distances.
+def make_passes(
+    kind: str, options: argparse.Namespace, precision: str, graph: str
+) -> dict[str, Callable[..., Any]]:
+    """Returns the passes of one of `KINDS`, as functions of `make_inputs`.
 
-    Args:
-        options: The options of the command.
-
-    Returns:
-        A list of a row for each engine, length and clipping distance.
+    `"forward"` is that of inference; `"backward"` is forward and backward pass
+    of training, and returns the gradients of inputs and weights.
     """
-    rows: list[Row] = []
-    with tempfile.TemporaryDirectory() as folder:
-        for length in options.lengths:
-            for distance in options.distances:
-                rows += _measure_case(
-                    length, distance, options, pathlib.Path(folder)
-                )
-    return rows
+    import keras
+    import tensorflow as tf
 
+    import relative_attention as ra
 
-def _measure_case(
-    length: int,
-    distance: int,
-    options: argparse.Namespace,
-    folder: pathlib.Path,
-) -> list[Row]:
-    """Measures all engines at one length and one clipping distance."""
-    kinds = [KERAS, PLAIN]
-    for kind in options.implementations:
-        if kind != TRANSPOSE or length <= options.longest_transpose:
-            kinds.append(kind)
-    arguments = {
-        "batch_size": max(1, options.batch_tokens // length),
-        "length": length,
-        "num_heads": options.num_heads,
-        "key_dim": options.key_dim,
-        "max_relative_position": distance,
-        "dtype": options.dtype,
-        "seconds": options.seconds,
-    }
-    module = "benchmarks.attention.attention_engine"
-    commands = {
-        kind: engine_command(module, {"kind": kind, **arguments})
-        for kind in kinds
-    }
-    environment = {"TF_CPP_MIN_LOG_LEVEL": "2"}
-    with running_engines(commands, folder, environment) as engines:
-        turns = round_robin(
-            kinds,
-            lambda kind: engines[kind].take_turn(),
-            options.rounds,
-            title=f"length {length}, K {distance}, ",
+    shape = (None, None, options.num_heads * options.key_dim)
+    sizes = (options.num_heads, options.key_dim)
+    common = {"dropout": options.dropout, "dtype": precision}
+    if kind == KERAS:
+        layer = keras.layers.MultiHeadAttention(
+            *sizes, use_bias=False, **common
         )
-        memory = {
-            kind: engines[kind].finish() - turns[kind][0]["memory_before"]
-            for kind in kinds
-        }
+        layer.build(shape, shape)
+    else:
+        layer = ra.RelativeSelfAttention(
+            *sizes,
+            options.distance,
+            use_key_relations=kind == RELATIVE,
+            use_value_relations=kind == RELATIVE,
+            **common,
+        )
+        layer.build(shape)
+    is_causal = options.mask == "causal"
+
+    def call(inputs: Tensor, mask: Tensor | None, **settings: Any) -> Tensor:
+        settings["use_causal_mask"] = is_causal
+        if kind == KERAS:
+            masks = {"query_mask": mask, "value_mask": mask}
+            return layer(inputs, inputs, **masks, **settings)
+        return layer(inputs, mask=mask, **settings)
+
+    def forward(inputs: Tensor, mask: Tensor | None = None) -> Tensor:
+        return call(inputs, mask, training=False)
+
+    def backward(inputs: Tensor, mask: Tensor | None = None) -> list[Tensor]:
+        with tf.GradientTape() as tape:
+            tape.watch(inputs)
+            outputs = call(inputs, mask, training=True)
+        # As if the layers that follow had sent back the outputs.
+        return tape.gradient(
+            outputs,
+            [inputs, *layer.trainable_variables],
+            output_gradients=tf.stop_gradient(outputs),
+        )
+
+    signature = [tf.TensorSpec(shape, layer.compute_dtype)]
+    if options.mask == "padding":
+        signature.append(tf.TensorSpec(shape[:2], "bool"))
+    return {
+        function.__name__: tf.function(
+            function,
+            # Without, there is a graph for each length.
+            input_signature=signature if graph == UNKNOWN else None,
+            autograph=False,
+        )
+        for function in (forward, backward)
+    }
+
+
+def make_inputs(
+    options: argparse.Namespace, length: int, precision: str
+) -> list[Tensor]:
+    """Returns a batch for `make_passes`, with its padding mask if asked for."""
+    import keras
+    import numpy as np
+    import tensorflow as tf
+
+    rows = max(1, options.batch_tokens // length)
+    shape = (rows, length, options.num_heads * options.key_dim)
+    values = np.random.default_rng(0).normal(size=shape)
+    dtype = keras.dtype_policies.get(precision).compute_dtype
+    inputs = [tf.cast(values, dtype)]
+    if options.mask == "padding":
+        # Sentences of three quarters of the length and more.
+        lengths = np.linspace(length - length // 4, length, rows).astype(int)
+        inputs.append(tf.sequence_mask(lengths, length))
+    return inputs
+
+
+def measure(options: argparse.Namespace) -> list[Row]:
+    """Returns a row for each graph and length, by the options."""
+    cases = list(
+        itertools.product(options.onednn, options.precision, options.graphs)
+    )
+    found: dict[Any, list[dict[str, Any]]] = {}
+    for number in range(options.processes):
+        for onednn, precision, graph in cases:
+            show_progress(
+                f"process {number + 1} of {options.processes}: {precision}, "
+                f"{graph} lengths, oneDNN {onednn}"
+            )
+            environment = {"TF_CPP_MIN_LOG_LEVEL": "2"}
+            if onednn == "off":
+                environment["TF_ENABLE_ONEDNN_OPTS"] = "0"
+            run = functools.partial(in_fresh_process, environment=environment)
+            case = (options, precision, graph)
+            times = run(_times, *case)
+            if options.memory_length in times:
+                times[options.memory_length]["memory"] = {
+                    kind: [run(_peak_memory, kind, *case)] for kind in KINDS
+                }
+            for length, figures in times.items():
+                name = (onednn, precision, graph, length)
+                found.setdefault(name, []).append(figures)
+    show_progress()
+    names = ("onednn", "precision", "graph", "tokens")
     return [
-        {
-            "tokens": length,
-            "max_relative_position": distance,
-            "engine": kind,
-            **_figures(turns, memory, kind),
-        }
-        for kind in kinds
+        {**dict(zip(names, name)), **_figures(processes)}
+        for name, processes in found.items()
     ]
 
 
-def _figures(
-    turns: Mapping[str, Sequence[Mapping[str, Any]]],
-    memory: Mapping[str, int],
-    kind: str,
-) -> Row:
-    """Returns medians of times, peak memory, and the ratios to each base."""
-    bases = [base for base in _BASES if base in turns]
-
-    def over(name: str) -> dict[str, list[float]]:
-        values = {key: [t[name] for t in turns[key]] for key in (kind, *bases)}
-        return {base: ratios(values[kind], values[base]) for base in bases}
-
-    return {
-        "forward_ms": median([turn["forward_ms"] for turn in turns[kind]]),
-        "backward_ms": median([turn["backward_ms"] for turn in turns[kind]]),
-        "peak_memory_bytes": memory[kind],
-        "forward_over": over("forward_ms"),
-        "backward_over": over("backward_ms"),
-        # A layer so small that it needs no new memory has no ratio to it.
-        "memory_over": {
-            base: memory[kind] / memory[base] if memory[base] else None
-            for base in bases
-        },
+def _times(
+    options: argparse.Namespace, precision: str, graph: str
+) -> dict[int, dict[str, dict[str, list[float]]]]:
+    """Returns the milliseconds of a call by length, pass, layer and round."""
+    passes = {
+        kind: make_passes(kind, options, precision, graph) for kind in KINDS
     }
+    found: dict[int, Any] = {}
+    for length in options.lengths:
+        inputs = make_inputs(options, length, precision)
+        found[length] = {
+            name: {kind: [] for kind in KINDS} for name in passes[PLAIN]
+        }
+        for name, times in found[length].items():
+            for number in range(-_WARM_UP_ROUNDS, options.rounds):
+                first = number % len(KINDS)
+                for kind in KINDS[first:] + KINDS[:first]:
+                    call = functools.partial(passes[kind][name], *inputs)
+                    milliseconds = mean_call_time(call, seconds=0)
+                    if number >= 0:
+                        times[kind].append(milliseconds)
+    return found
+
+
+def _peak_memory(
+    kind: str, options: argparse.Namespace, precision: str, graph: str
+) -> int:
+    """Returns the bytes that passes of training take of a process."""
+    backward = make_passes(kind, options, precision, graph)["backward"]
+    inputs = make_inputs(options, options.memory_length, precision)
+    # Two tokens load what every layer needs.
+    backward(*[each[:, :2] for each in inputs])
+    before = largest_resident_set(os.getpid())
+    for _ in range(3):
+        backward(*inputs)
+    # A page at least, as ratios are taken.
+    return max(4096, largest_resident_set(os.getpid()) - before)
+
+
+def _figures(processes: Sequence[Mapping[str, Any]]) -> Row:
+    """Returns medians of milliseconds and bytes, and ratios, by process."""
+    return {
+        name: {
+            "median": {
+                kind: [median(each[name][kind]) for each in processes]
+                for kind in KINDS
+            },
+            "over": {
+                base: [
+                    median(ratios(each[name][RELATIVE], each[name][base]))
+                    for each in processes
+                ]
+                for base in (PLAIN, KERAS)
+            },
+        }
+        for name in processes[0]
+    }
+
+
+def verdict(row: Row, name: str, base: str) -> tuple[float, bool] | None:
+    """Returns the bar of a ratio and whether it is met; `None` without one."""
+    bars = _BARS.get((row["graph"], name, base))
+    if bars is None or name not in row:
+        return None
+    is_long = row["tokens"] >= _LONG
+    bar = bars[-1 if is_long else PRECISIONS.index(row["precision"])]
+    tolerance = 0 if name == "memory" else _TOLERANCE
+    return bar, median(row[name]["over"][base]) <= bar + tolerance
 
 
 def describe(result: Result) -> str:
     """Returns the table of all rows, and how they were measured."""
-    compared = [
-        "ratio to Keras'",
-        "to no relative positions",
-        'to "transpose"',
+    verdicts: list[bool] = []
+
+    def cell(row: Row, name: str, base: str) -> str:
+        if name not in row:
+            return ""
+        shown = spread(row[name]["over"][base])
+        found = verdict(row, name, base)
+        if found is None:
+            return shown
+        bar, is_met = found
+        verdicts.append(is_met)
+        return f"{shown}, {bar:.2f} {'met' if is_met else '**missed**'}"
+
+    cells = [
+        [
+            f"{row['graph']}, {row['precision']}"
+            + ", no oneDNN" * (row["onednn"] == "off"),
+            f"{row['tokens']:,}",
+            f"{median(row['backward']['median'][RELATIVE]):,.1f} ms",
+            *(cell(row, *column) for column in _COLUMNS.values()),
+        ]
+        for row in result.rows
     ]
-    header = [
-        "layer",
-        "forward alone",
-        *compared,
-        "forward + backward",
-        *compared,
-        "peak memory",
-        "to no relative positions",
-    ]
-    table = markdown_table(header, [_cells(row) for row in result.rows])
+    header = ["lengths", "T", "forward + backward", *_COLUMNS]
     options = result.options
     return (
-        f"{table}\n\n"
-        f"Hidden {options['num_heads'] * options['key_dim']}, "
-        f"{options['num_heads']} heads, {options['batch_tokens']:,} tokens a "
-        f"batch (at least one sentence), {options['dtype']}; median of "
-        f"{options['rounds']} rounds (least to greatest)."
+        f"{markdown_table(header, cells)}\n\n"
+        f"{sum(verdicts)} of {len(verdicts)} bars are met. Hidden "
+        f"{options['num_heads'] * options['key_dim']}, {options['num_heads']} "
+        f"heads, K = {options['distance']}, {options['batch_tokens']:,} tokens "
+        f"a batch, mask: {options['mask']}, dropout {options['dropout']}; "
+        f"median of {options['rounds']} rounds, the middle one of "
+        f"{options['processes']} processes (least to greatest)."
     )
 
 
-def _cells(row: Row) -> list[str]:
-    """Returns the cells of a row of the table."""
-    forward, backward = (
-        [
-            spread(row[name][base]) if base in row[name] else ""
-            for base in _BASES
-        ]
-        for name in ("forward_over", "backward_over")
-    )
-    return [
-        f"T {row['tokens']:,}, K {row['max_relative_position']}: "
-        + ENGINE_NAMES[row["engine"]],
-        f"{row['forward_ms']:,.1f} ms",
-        *forward,
-        f"{row['backward_ms']:,.1f} ms",
-        *backward,
-        f"{row['peak_memory_bytes'] / 1e6:,.0f} MB",
-        _memory_ratio(row["memory_over"][PLAIN]),
-    ]
+def draw_ratios(rows: Sequence[Row], path: pathlib.Path) -> None:
+    """Draws time over that of Keras' layer by length, a panel a precision."""
+    import matplotlib.figure
 
-
-def _memory_ratio(ratio: float | None) -> str:
-    return "-" if ratio is None else f"{ratio:.2f}"
+    panels = list(dict.fromkeys(row["precision"] for row in rows))
+    size = (4 * len(panels), 3.5)
+    figure = matplotlib.figure.Figure(figsize=size, layout="constrained")
+    axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
+    lengths = sorted({row["tokens"] for row in rows})
+    for panel, precision in zip(axes, panels):
+        for graph, kind in itertools.product(GRAPHS, (RELATIVE, PLAIN)):
+            times = {
+                row["tokens"]: row["backward"]["median"]
+                for row in rows
+                if (row["precision"], row["graph"]) == (precision, graph)
+                and row["onednn"] == rows[0]["onednn"]
+            }
+            over = [median(t[kind]) / median(t[KERAS]) for t in times.values()]
+            label = f"{kind}, {graph} length"
+            panel.plot(list(times), over, marker="o", label=label)
+        panel.set(xlabel="tokens", xscale="log", title=precision)
+        panel.set_xticks(lengths, map(str, lengths))
+        panel.minorticks_off()
+        panel.grid(alpha=0.3)
+    axes[0].set_ylabel("time, forward and backward,\nover Keras' layer")
+    axes[0].legend(fontsize=7)
+    figure.savefig(path, dpi=100)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -252,11 +389,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         arguments,
         measure,
         describe,
-        precision=options.dtype,
+        precision=" and ".join(options.precision),
     )
     if options.plot:
-        from benchmarks.attention.attention_figure import draw_ratios
-
         draw_ratios(result.rows, options.plot)
 
 

@@ -73,7 +73,7 @@ def parse_arguments(
         "--implementations",
         nargs="+",
         default=["auto"],
-        choices=["auto", "blocks", "transpose"],
+        choices=["auto", "transpose"],
     )
     add("--batch-tokens", type=positive_int, default=16384)
     add("--num-heads", type=positive_int, default=8)

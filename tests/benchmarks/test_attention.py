@@ -1,60 +1,97 @@
 """Benchmarks of one attention layer, at tiny sizes."""
 
-import statistics
-
-import keras
 import numpy as np
 import pytest
 
-from benchmarks.attention.attention_engine import compile_passes
-from benchmarks.attention.attention_engine import make_layer
+from benchmarks.attention.attention_speed import KINDS
 from benchmarks.attention.attention_speed import describe
-from benchmarks.harness.results import RESULTS
+from benchmarks.attention.attention_speed import draw_ratios
+from benchmarks.attention.attention_speed import make_inputs
+from benchmarks.attention.attention_speed import make_passes
+from benchmarks.attention.attention_speed import parse_arguments
+from benchmarks.attention.attention_speed import verdict
 from benchmarks.harness.results import Result
 
 ONLY_TENSORFLOW = pytest.mark.only_on(
-    "tensorflow", reason="TensorFlow's profiler and engines"
+    "tensorflow", reason="TensorFlow's graphs and profiler"
 )
-SIZES = ["--num-heads", 1, "--key-dim", 2]
+SIZES = ["--num-heads", "1", "--key-dim", "2", "--distance", "1"]
 
 
-@pytest.mark.only_on("tensorflow", "jax", reason="the two are benchmarked")
-@pytest.mark.parametrize("kind", ["keras", "transpose"])
-def test_both_passes_of_a_layer(kind):
-    layer = make_layer(kind, 1, 2, 1)
-    inputs = keras.ops.convert_to_tensor(np.ones((1, 3, 2)), "float32")
-    layer(*[inputs] * (2 if kind == "keras" else 1))
-    forward, backward = compile_passes(layer, kind)
-    assert tuple(forward(inputs).shape) == (1, 3, 2)
-    gradients = keras.tree.flatten(backward(inputs))
-    # Query, key, value and output; with relations two tables.
-    weights = 6 if kind == "transpose" else 4
-    assert len(gradients) == 1 + weights
+@ONLY_TENSORFLOW
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("mask", ["none", "padding", "causal"])
+@pytest.mark.parametrize(
+    ("graph", "num_graphs"), [("unknown", 1), ("known", 2)]
+)
+def test_passes_of_a_layer(kind, mask, graph, num_graphs):
+    _, options = parse_arguments(
+        [*SIZES, "--batch-tokens", "16", "--mask", mask]
+    )
+    passes = make_passes(kind, options, "float32", graph)
+    for length in (4, 8):
+        inputs = make_inputs(options, length, "float32")
+        outputs = passes["forward"](*inputs)
+        assert tuple(outputs.shape) == (16 // length, length, 2)
+        gradients = passes["backward"](*inputs)
+        # Inputs, query, key, value and output; with relations two tables.
+        assert len(gradients) == (7 if kind == "relative" else 5)
+        assert all(np.any(gradient) for gradient in gradients)
+    for each in passes.values():
+        assert each.experimental_get_tracing_count() == num_graphs
 
 
-@pytest.fixture
-def stored():
-    return Result.read(RESULTS / "attention_speed.json")
+def made_up_row(graph="unknown", precision="float32", tokens=64, ratio=1.0):
+    over = {"none": [0.9, ratio, 9.0], "keras": [0.9, ratio, 9.0]}
+    figure = {"median": {kind: [3.0] for kind in KINDS}, "over": over}
+    return {
+        "onednn": "default",
+        "precision": precision,
+        "graph": graph,
+        "tokens": tokens,
+        "forward": figure,
+        "backward": figure,
+    }
 
 
-def test_forward_pass_alone_has_ratios_of_its_own(stored):
-    table, _, _ = describe(stored).partition("\n\n")
-    header, _, *lines = table.splitlines()
-    names = [name.strip() for name in header.strip("|").split("|")]
-    start = names.index("forward alone")
-    assert names[start + 2] == "to no relative positions"
-    for line, row in zip(lines, stored.rows, strict=True):
-        cells = [cell.strip() for cell in line.strip("|").split("|")]
-        ratios = row["forward_over"]["none"]
-        shown = cells[start + 2]
-        assert shown.split()[0] == f"{statistics.median(ratios):.2f}"
+@pytest.mark.parametrize(
+    ("changed", "bar"),
+    [
+        ({}, 1.14),
+        ({"precision": "mixed_bfloat16"}, 1.12),
+        ({"tokens": 2048}, 1.22),
+        ({"graph": "known"}, 1.16),
+    ],
+    ids=["float32", "bfloat16", "long", "known"],
+)
+def test_a_bar_allows_for_a_tolerance(changed, bar):
+    for ratio, is_met in ((bar + 0.039, True), (bar + 0.041, False)):
+        row = made_up_row(**changed, ratio=ratio)
+        assert verdict(row, "backward", "none") == (bar, is_met)
 
 
-def test_a_picture_is_drawn(stored, tmp_path):
+def test_memory_has_no_tolerance():
+    row = made_up_row(tokens=2048)
+    assert verdict(row, "memory", "keras") is None
+    for ratio, is_met in ((1.0, True), (1.01, False)):
+        row["memory"] = {"over": {"keras": [ratio]}}
+        assert verdict(row, "memory", "keras") == (1.0, is_met)
+
+
+def test_the_table_counts_the_bars_that_are_met():
+    _, options = parse_arguments([])
+    rows = [made_up_row(), made_up_row(tokens=128, ratio=1.5)]
+    result = Result("attention_speed", "", vars(options), "", {}, rows)
+    printed = describe(result)
+    assert "1.00 (0.90 to 9.00), 1.14 met" in printed
+    assert "1.50 (0.90 to 9.00), 1.14 **missed**" in printed
+    assert "3 of 6 bars are met." in printed
+
+
+def test_a_picture_is_drawn(tmp_path):
     pytest.importorskip("matplotlib", reason="the extra plot is missing")
-    from benchmarks.attention.attention_figure import draw_ratios
-
-    draw_ratios(stored.rows[:8], tmp_path / "one.png")
+    rows = [made_up_row(graph) for graph in ("unknown", "known")]
+    draw_ratios(rows, tmp_path / "one.png")
     assert (tmp_path / "one.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -75,13 +112,17 @@ def test_profile(run_benchmark):
 def test_speed(run_command):
     result, printed = run_command(
         "attention.attention_speed",
-        *("--lengths", 2, "--distances", 1, "--implementations", "transpose"),
-        *("--batch-tokens", 2, "--rounds", 1, "--seconds", 0.001, *SIZES),
+        *("--lengths", 2, 4, "--precision", "float32", "--memory-length", 4),
+        *("--batch-tokens", 8, "--rounds", 1, "--processes", 1, *SIZES),
+        *("--unknown", "--onednn", "off"),
     )
-    assert [row["engine"] for row in result.rows] == [
-        "keras",
-        "none",
-        "transpose",
-    ]
-    assert result.rows[2]["backward_over"]["transpose"] == [1.0]
-    assert "T 2, K 1: no relative positions" in printed
+    short, long = result.rows
+    assert (short["graph"], short["onednn"]) == ("unknown", "off")
+    assert [short["tokens"], long["tokens"]] == [2, 4]
+    assert "memory" not in short
+    assert set(long["memory"]["median"]) == set(KINDS)
+    times = short["backward"]["median"]
+    assert short["backward"]["over"]["none"] == pytest.approx(
+        [times["relative"][0] / times["none"][0]]
+    )
+    assert "| unknown, float32, no oneDNN |" in printed
