@@ -55,7 +55,7 @@ def self_attention_parts(
         value,
         key_relations,
         value_relations,
-        mask and mask.whole(),
+        mask,
     )
     if layer.use_key_relations:
         # q_i w^K_r of every row r: (2K + 1, H) or (N, 2K + 1, H), transposed.

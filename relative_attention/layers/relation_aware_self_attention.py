@@ -11,7 +11,6 @@ from relative_attention.layers.self_attention_layer import SelfAttentionLayer
 from relative_attention.ops.attention import attention_context
 from relative_attention.ops.attention import attention_logits
 from relative_attention.ops.attention import masked_softmax
-from relative_attention.ops.attention_mask import AttentionMask
 from relative_attention.ops.known_values import known_values
 from relative_attention.ops.labelled_edges import label_context
 from relative_attention.ops.labelled_edges import label_logits
@@ -154,9 +153,10 @@ class RelationAwareSelfAttention(SelfAttentionLayer):
         key: Tensor,
         value: Tensor,
         edges: Any,
-        mask: AttentionMask | None = None,
+        mask: Tensor | None = None,
         training: bool | None = None,
         return_scores: bool = True,
+        is_causal: bool = False,
     ) -> tuple[Tensor, Tensor]:
         """Attends with the labels of edges.
 
@@ -171,7 +171,7 @@ class RelationAwareSelfAttention(SelfAttentionLayer):
             logits = logits + label_logits(
                 query, self.key_relation_embeddings, edges
             )
-        scores = masked_softmax(logits, mask and mask.whole())
+        scores = masked_softmax(logits, mask)
         # Both terms of eq. 3 must see the same scores dropped.
         weights = self.dropout_layer(scores, training=training)
         # Eq. 3: z_i = sum_j alpha_ij x_j W^V + sum_j alpha_ij a_ij^V

@@ -12,7 +12,6 @@ from relative_attention.layers.self_attention_layer import SelfAttentionLayer
 from relative_attention.ops.attention import attention_context
 from relative_attention.ops.attention import attention_logits
 from relative_attention.ops.attention import masked_softmax
-from relative_attention.ops.attention_mask import AttentionMask
 from relative_attention.ops.skew import skew
 from relative_attention.ops.skew import unskew
 from relative_attention.ops.table_product import table_product
@@ -133,7 +132,7 @@ class RelativeGlobalAttention(SelfAttentionLayer):
         attention_mask: Tensor | None,
         padding_mask: Tensor | None,
         use_causal_mask: bool,
-    ) -> AttentionMask | None:
+    ) -> Tensor | None:
         return super()._merge_masks(
             inputs, attention_mask, padding_mask, use_causal_mask or self.causal
         )
@@ -144,9 +143,10 @@ class RelativeGlobalAttention(SelfAttentionLayer):
         key: Tensor,
         value: Tensor,
         edges: Any,
-        mask: AttentionMask | None = None,
+        mask: Tensor | None = None,
         training: bool | None = None,
         return_scores: bool = True,
+        is_causal: bool = False,
     ) -> tuple[Tensor, Tensor]:
         """Attends with one embedding for each distance within reach.
 
@@ -162,7 +162,7 @@ class RelativeGlobalAttention(SelfAttentionLayer):
             logits = logits + skew(
                 table_product(query, ops.swapaxes(rows, -1, -2))
             )
-        scores = masked_softmax(logits, mask and mask.whole())
+        scores = masked_softmax(logits, mask)
         weights = self.dropout_layer(scores, training=training)
         context = attention_context(weights, value)
         if self.use_value_relations:

@@ -10,18 +10,12 @@ from relative_attention.layers.argument_types import ConstraintLike
 from relative_attention.layers.argument_types import InitializerLike
 from relative_attention.layers.argument_types import RegularizerLike
 from relative_attention.layers.cached_attention import cached_attention
-from relative_attention.layers.implementation_choice import IMPLEMENTATIONS
-from relative_attention.layers.implementation_choice import uses_blocks
-from relative_attention.layers.implementation_choice import uses_diagonals
 from relative_attention.layers.key_value_cache import KeyValueCache
 from relative_attention.layers.self_attention_layer import SelfAttentionLayer
 from relative_attention.ops.attention import attention_context
 from relative_attention.ops.attention import attention_logits
 from relative_attention.ops.attention import masked_softmax
-from relative_attention.ops.attention_mask import AttentionMask
-from relative_attention.ops.block_attention import block_attention
-from relative_attention.ops.block_attention import block_length
-from relative_attention.ops.diagonal_attention import diagonal_attention
+from relative_attention.ops.relative_attention import relative_attention
 from relative_attention.ops.relative_positions import clipped_relative_positions
 from relative_attention.tensor_type import Tensor
 
@@ -65,17 +59,12 @@ class RelativeSelfAttention(SelfAttentionLayer):
             `0.0`.
         use_bias: bool. Whether projections have biases. Defaults to `False`,
             as in tensor2tensor.
-        implementation: string. How the relations are computed; every way
-            gives the same numbers. `"transpose"` is tensor2tensor's
+        implementation: string. How the relations are computed. Both ways give
+            the same numbers. `"transpose"` is tensor2tensor's
             (`relative_attention_inner`), which makes an embedding for every
-            edge, `(T, T, H)`; `"blocks"` computes a block of queries at a
-            time without them (`block_attention`; with TensorFlow on CPUs
-            `diagonal_attention`, by the fewest operations, up to 512 tokens,
-            or any number where it computes with oneDNN). `"auto"` takes blocks
-            beyond 256 tokens, from 64 on if there are more than `2K`, and
-            where a graph is made for any length, all in one block there; see
-            the table below. Scores that are asked for are computed as
-            `"transpose"` does. Defaults to `"auto"`.
+            edge, `(T, T, H)`. `"auto"` makes none, and computes as
+            `"transpose"` does where scores are asked for. `"blocks"`, of older
+            versions, means `"auto"`. Defaults to `"auto"`.
         output_shape: int. Size of the outputs. Defaults to `D`, that of
             `inputs`.
         kernel_initializer: initializer of the projections, drawn as matrices
@@ -118,23 +107,6 @@ class RelativeSelfAttention(SelfAttentionLayer):
     >>> keras.ops.shape(layer(keras.ops.zeros((2, 10, 512))))
     (2, 10, 512)
 
-    Time of forward and backward pass, with relations with peak memory, over
-    those of `keras.layers.MultiHeadAttention`, which knows no positions: on an
-    AMD EPYC with AVX-512, and on one without, where "blocks" were regions at
-    every length (K = 16, hidden 512, 8 heads, 2,048 tokens a batch, float32,
-    two CPU cores; `benchmarks/attention/attention_speed.py`):
-
-    | T | none | transpose | blocks | none | transpose | blocks |
-    | --- | --- | --- | --- | --- | --- | --- |
-    | 32 | 0.71 | 0.81, 0.40 | 0.91, 0.48 | 0.24 | 0.23, 0.61 | 0.24, 0.57 |
-    | 64 | 0.80 | 0.96, 0.98 | 0.90, 1.03 | 0.42 | 0.58, 0.82 | 0.49, 0.73 |
-    | 128 | 0.85 | 1.03, 1.81 | 0.97, 1.27 | 0.64 | 0.82, 1.37 | 0.68, 0.98 |
-    | 256 | 0.91 | 1.39, 2.07 | 1.06, 1.32 | 0.84 | 1.16, 1.33 | 0.75, 0.68 |
-    | 512 | 0.91 | 1.96, 3.12 | 0.97, 1.03 | 0.85 | 2.16, 2.29 | 0.97, 0.86 |
-    | 1,024 | 0.95 | 3.38, 4.52 | 1.05, 0.75 | 0.86 | 3.83, 3.34 | 0.87, 0.69 |
-    | 2,048 | 0.98 | 6.42, 7.85 | 1.20, 0.56 | 0.93 | 9.49, 6.91 | 0.98, 0.63 |
-    | 4,096 | 0.97 | - | 1.01, 0.38 | 1.01 | - | 0.78, 0.49 |
-
     Reference:
      - [Shaw et al., 2018](https://arxiv.org/abs/1803.02155), eqs. 3-5
     """
@@ -170,9 +142,12 @@ class RelativeSelfAttention(SelfAttentionLayer):
             minimum=0,
             allowed="a non-negative int (tokens on either side)",
         )
-        if implementation not in IMPLEMENTATIONS:
+        # "blocks" is what "auto" took in older versions.
+        if implementation == "blocks":
+            implementation = "auto"
+        if implementation not in ("auto", "transpose"):
             raise ValueError(
-                f"`implementation` must be one of {IMPLEMENTATIONS}. "
+                "`implementation` must be one of ('auto', 'transpose'). "
                 f"Received: implementation={implementation!r}."
             )
         super().__init__(
@@ -213,28 +188,38 @@ class RelativeSelfAttention(SelfAttentionLayer):
         key: Tensor,
         value: Tensor,
         edges: Any,
-        mask: AttentionMask | None = None,
+        mask: Tensor | None = None,
         training: bool | None = None,
         return_scores: bool = True,
+        is_causal: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
         """Attends with clipped distances between query and key positions.
 
         Arguments are those of `SelfAttentionLayer._attend`; `edges` is a
         pair of int tensors `(T,)`, the positions of queries and of keys.
         """
-        # Blocks never hold all scores, so whoever wants those gets the other
-        # way.
-        if not return_scores and uses_blocks(
-            self.implementation, query.shape[2], self.max_relative_position
-        ):
-            return self._attend_by_blocks(query, key, value, mask, training)
+        if self.implementation == "auto" and not return_scores:
+            # Without dropout no random number is drawn, so that the state of
+            # the seed and the graph of inference stay as they are.
+            drops = training and self.dropout_layer.rate > 0
+            context = relative_attention(
+                query,
+                key,
+                value,
+                self.key_relation_embeddings,
+                self.value_relation_embeddings,
+                mask=mask,
+                is_causal=is_causal,
+                dropout=self.dropout_layer if drops else None,
+            )
+            return context, None
         key_relations, value_relations = self._edge_relations(
             edges, query.dtype
         )
         # Eq. 5: e_ij = (x_i W^Q (x_j W^K)^T + x_i W^Q (a_ij^K)^T) / sqrt(d_z)
         logits = attention_logits(query, key, key_relations)
         # Eq. 2: alpha_ij = softmax_j(e_ij)
-        scores = masked_softmax(logits, mask and mask.whole())  # (B, N, T, T)
+        scores = masked_softmax(logits, mask)  # (B, N, T, T)
         # Eq. 3: z_i = sum_j alpha_ij (x_j W^V + a_ij^V)
         context = attention_context(
             self.dropout_layer(scores, training=training),
@@ -242,37 +227,6 @@ class RelativeSelfAttention(SelfAttentionLayer):
             value_relations,
         )
         return context, scores
-
-    def _attend_by_blocks(
-        self,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        mask: AttentionMask | None,
-        training: bool | None,
-    ) -> tuple[Tensor, None]:
-        # Without dropout no random number is drawn: the seed's state and the
-        # graph of inference stay as they are.
-        drops = training and self.dropout_layer.rate > 0
-        dropout = self.dropout_layer if drops else None
-        tables = (self.key_relation_embeddings, self.value_relation_embeddings)
-        length = query.shape[2]
-        has_relations = self.use_key_relations or self.use_value_relations
-        if has_relations and uses_diagonals(length, self.max_relative_position):
-            context = diagonal_attention(
-                query, key, value, *tables, mask=mask, dropout=dropout
-            )
-        else:
-            context = block_attention(
-                query,
-                key,
-                value,
-                *tables,
-                mask=mask,
-                block_length=block_length(length),
-                dropout=dropout,
-            )
-        return context, None
 
     def _edge_relations(
         self, edges: Any, dtype: str

@@ -16,11 +16,11 @@ from relative_attention.layers.attention_output_spec import (
 from relative_attention.layers.head_projection import project_to_heads
 from relative_attention.layers.multi_head_layer import MultiHeadLayer
 from relative_attention.layers.per_head_initializer import PerHeadInitializer
-from relative_attention.ops.attention_mask import AttentionMask
 from relative_attention.ops.given_mask import check_mask
 from relative_attention.ops.given_mask import check_padding_mask
 from relative_attention.ops.given_mask import given_mask
 from relative_attention.ops.given_mask import same_size
+from relative_attention.ops.masks import merge_masks
 from relative_attention.ops.static_shape import sizes
 from relative_attention.tensor_type import Tensor
 
@@ -120,6 +120,7 @@ class SelfAttentionLayer(MultiHeadLayer):
             ),
             training=training,
             return_scores=return_attention_scores,
+            is_causal=use_causal_mask,
         )
         return (outputs, scores) if return_attention_scores else outputs
 
@@ -133,9 +134,10 @@ class SelfAttentionLayer(MultiHeadLayer):
         key: Tensor,
         value: Tensor,
         edges: Any,
-        mask: AttentionMask | None = None,
+        mask: Tensor | None = None,
         training: bool | None = None,
         return_scores: bool = True,
+        is_causal: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
         """Computes context `(B, N, T, H_v)` and scores `(B, N, T, T)`.
 
@@ -144,10 +146,11 @@ class SelfAttentionLayer(MultiHeadLayer):
             key: float tensor `(B, N, T, H)`.
             value: float tensor `(B, N, T, H_v)`.
             edges: what tells the relation of each query to each key.
-            mask: `AttentionMask`, or `None`.
+            mask: bool tensor that broadcasts to `(B, N, T, T)`, or `None`.
             training: bool. Whether dropout is active.
             return_scores: bool. With `False` the scores may be `None`, so
                 that they need not be computed as a whole.
+            is_causal: bool. Whether `mask` hides every later key.
         """
         raise NotImplementedError
 
@@ -155,9 +158,10 @@ class SelfAttentionLayer(MultiHeadLayer):
         self,
         inputs: Tensor,
         edges: Any,
-        mask: AttentionMask | None = None,
+        mask: Tensor | None = None,
         training: bool | None = None,
         return_scores: bool = True,
+        is_causal: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
         """Computes outputs `(B, T, D)` and scores, see `_attend`."""
         query, key, value = self._project(inputs)
@@ -170,6 +174,7 @@ class SelfAttentionLayer(MultiHeadLayer):
             mask=mask,
             training=training,
             return_scores=return_scores,
+            is_causal=is_causal,
         )
         return self._merge_heads(context), scores
 
@@ -187,15 +192,12 @@ class SelfAttentionLayer(MultiHeadLayer):
         attention_mask: Tensor | None,
         padding_mask: Tensor | None,
         use_causal_mask: bool,
-    ) -> AttentionMask | None:
+    ) -> Tensor | None:
         """Merges all masks to one; `None` when every pair may attend."""
         self._check_masks(inputs.shape, attention_mask, padding_mask)
-        # Merged lazily: attention in blocks never needs a mask as a whole.
         if attention_mask is not None:
             attention_mask = given_mask("attention_mask", attention_mask)
-        elif padding_mask is None and not use_causal_mask:
-            return None
-        return AttentionMask(
+        return merge_masks(
             sizes(inputs)[1], padding_mask, attention_mask, use_causal_mask
         )
 

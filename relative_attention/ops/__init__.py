@@ -6,10 +6,8 @@ They run on TensorFlow, JAX and PyTorch; layers are made of them.
 from relative_attention.ops.attention import attention_context
 from relative_attention.ops.attention import attention_logits
 from relative_attention.ops.attention import masked_softmax
-from relative_attention.ops.attention_mask import AttentionMask
 from relative_attention.ops.attention_parts import AttentionParts
 from relative_attention.ops.attention_parts import attention_parts
-from relative_attention.ops.block_attention import block_attention
 from relative_attention.ops.labelled_edges import label_context
 from relative_attention.ops.labelled_edges import label_logits
 from relative_attention.ops.layer_normalization import layer_normalization
@@ -23,12 +21,10 @@ from relative_attention.ops.skew import skew
 from relative_attention.ops.skew import unskew
 
 __all__ = [
-    "AttentionMask",
     "AttentionParts",
     "attention_context",
     "attention_logits",
     "attention_parts",
-    "block_attention",
     "causal_mask",
     "clipped_relative_positions",
     "label_context",

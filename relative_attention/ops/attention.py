@@ -77,18 +77,32 @@ def masked_softmax(
         Tensor of the shape and dtype of `logits`. A row in which every key
         is masked is all zeros.
     """
+    scores = softmax_over_keys(logits, mask, softmax)
+    if mask is None:
+        return scores
+    # Without this a fully masked row would attend to every key equally.
+    any_key = ops.any(mask, axis=-1, keepdims=True)
+    return scores * ops.cast(any_key, scores.dtype)
+
+
+def softmax_over_keys(
+    logits: Tensor,
+    mask: Tensor | None,
+    softmax: Callable[[Tensor], Tensor] = ops.softmax,
+) -> Tensor:
+    """Computes what `masked_softmax` does but for fully masked rows.
+
+    Such a row attends to every key equally.
+    """
     dtype = logits.dtype
     logits = widened(logits)
     # Keras warns of a softmax over one key; at the first step of decoding
     # there is but one.
     if logits.shape[-1] == 1:
         softmax = _softmax_of_one
-    if mask is None:
-        return ops.cast(softmax(logits), dtype)
-    scores = softmax(hide_masked(logits, mask))
-    # Without this a fully masked row would attend to every key alike.
-    any_key = ops.any(mask, axis=-1, keepdims=True)
-    return ops.cast(scores * ops.cast(any_key, scores.dtype), dtype)
+    if mask is not None:
+        logits = hide_masked(logits, mask)
+    return ops.cast(softmax(logits), dtype)
 
 
 def _softmax_of_one(logits: Tensor) -> Tensor:

@@ -1,18 +1,14 @@
 """The page on speed shows the stored results."""
 
-import inspect
-
 import pytest
 
 import relative_attention as ra
 from benchmarks.bars import BARS
 from benchmarks.harness.engine import ROOT
-from benchmarks.harness.results import RESULTS
 from benchmarks.harness.results import Result
 from benchmarks.report import fill_tables
 from benchmarks.report import main
 from benchmarks.speed_tables import TABLES
-from benchmarks.speed_tables import layer_docstring_table
 
 BLOCK = "<!-- {0}: by benchmarks.report -->\nold\n<!-- /{0} -->\n"
 
@@ -23,15 +19,6 @@ def test_the_page_is_up_to_date():
     text = page.read_text("utf-8")
     for name in [*TABLES, BARS]:
         assert f"<!-- {name}: by benchmarks.report -->" in text
-
-
-def test_the_docstring_of_the_layer_shows_the_results():
-    results = [
-        Result.read(RESULTS / f"{name}.json")
-        for name in ("attention_speed", "attention_speed_avx2")
-    ]
-    shown = inspect.getdoc(ra.RelativeSelfAttention)
-    assert layer_docstring_table(*results) in shown
 
 
 def test_a_table_is_made_of_its_result(tmp_path):

@@ -62,7 +62,7 @@ def assert_same(result, expected):
         ),
         ("dropout", 1.0, "a rate in [0, 1)"),
         ("dropout", -0.1, "a rate in [0, 1)"),
-        ("implementation", "fast", "one of ('auto', 'transpose', 'blocks')"),
+        ("implementation", "fast", "one of ('auto', 'transpose')"),
     ],
 )
 def test_wrong_argument_is_named_with_what_is_allowed(argument, value, allowed):

@@ -101,7 +101,7 @@ def test_clipping_distance_bounds_what_is_told_apart(build_model, batch):
             other.assign(np.pad(values, ((2, 2), (0, 0)), "reflect"))
         else:
             other.assign(values)
-    np.testing.assert_array_equal(wider(inputs), model(inputs))
+    assert_same(wider(inputs), model(inputs))
 
 
 @pytest.mark.parametrize("encoding", ["sinusoidal", "learned"])

@@ -1,4 +1,4 @@
-"""Attention with relations, written as the docstring of `block_attention.py`.
+"""Attention with relations, as the docstring of `relative_attention.py` has it.
 
 `reference` works on whole matrices in float64; it shares no code with the
 package, nor do its gradients come from automatic differentiation.
@@ -7,8 +7,6 @@ package, nor do its gradients come from automatic differentiation.
 import keras
 import numpy as np
 from keras import ops
-
-from relative_attention.ops import AttentionMask
 
 B, N, H, H_V = 2, 3, 4, 5
 TABLES = ("key_table", "value_table")
@@ -81,9 +79,7 @@ def assert_is_reference(
     """Context vectors of `attention`, and gradients of every operand."""
     d_context = normal(rng, *x["value"].shape)
     length = d_context.shape[2]
-    whole = mask and mask.whole()
-    whole = None if whole is None else np.array(whole)
-    context, d_operands = reference(x, d_context, whole, kept)
+    context, d_operands = reference(x, d_context, mask, kept)
 
     def attend(*tensors):
         named = dict(zip(x, tensors))
@@ -117,8 +113,8 @@ def assert_half_precision_is_near(
     """The same, with operands in half precision and tables in float32."""
     x = make_operands(rng, 9, 2)
     d_context = normal(rng, *x["value"].shape)
-    mask = AttentionMask(9, np.arange(9)[None] < 5)
-    context, d_operands = reference(x, d_context, np.array(mask.whole()))
+    mask = np.arange(9)[None, None, None] < 5
+    context, d_operands = reference(x, d_context, mask)
 
     def attend(query, key, value, *tables):
         half = [ops.cast(tensor, dtype) for tensor in (query, key, value)]

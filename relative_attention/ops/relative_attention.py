@@ -1,0 +1,555 @@
+"""Self-attention with relations of clipped distances: forward and gradient.
+
+For a query `i`, a key `j` and the distance clipped to `K` on either side,
+`c = clip(j - i, -K, K)` (Shaw et al. 2018); `q` is divided by `sqrt(H)`:
+
+    S_ij = q_i (k_j + w^K_c)                      eqs. 4 and 5
+    P_ij = exp(S_ij) / sum_j exp(S_ij)            eq. 2
+    Z_ij = keep_ij P_ij / (1 - rate)              dropout; without it, Z = P
+    O_i  = sum_j Z_ij (v_j + w^V_c)               eq. 3
+
+The gradient, from that of the context vectors `dO` (Dao et al. 2022, appendix
+B.2, with relations added):
+
+    dZ_ij  = dO_i (v_j + w^V_c)
+    dP_ij  = keep_ij dZ_ij / (1 - rate)
+    D_i    = sum_j P_ij dP_ij = dO_i O_i
+    dS_ij  = P_ij (dP_ij - D_i)
+    dq_i   = sum_j dS_ij (k_j + w^K_c)
+    dk_j   = sum_i dS_ij q_i
+    dv_j   = sum_i Z_ij dO_i
+    dw^K_d = sum_ij [c = d] dS_ij q_i             [c = d] is 1 where a pair is
+    dw^V_d = sum_ij [c = d] Z_ij dO_i             at distance `d`, otherwise 0
+
+Two functions do all of it, and never make an embedding for each pair:
+
+    product(x, y, w)  x_i (y_j + w_c)             S and dZ
+    sums(a, y, w)     sum_j a_ij (y_j + w_c)      O and dq
+
+Only `2K + 1` vectors `w` are distinct. All keys farther back than `K` share
+one of them, and all keys farther ahead another. So `w_-K` is taken for every
+pair, and `r_d = w_d - w_-K` is added where it is not zero: near the main
+diagonal, and to keys farther ahead. There are two ways to do that. With
+TensorFlow on CPUs a pass over `(B, N, T, T)` costs as much as a matrix product,
+so `_Diagonals` makes none, and the gradient is written out. Everywhere else
+rows are shifted into their place, and the backend differentiates.
+"""
+
+from collections.abc import Callable
+from typing import Any
+from typing import NamedTuple
+from typing import Protocol
+
+import keras
+from keras import ops
+
+from relative_attention.ops.attention import softmax_over_keys
+from relative_attention.ops.own_kernels import prefers_own_kernels
+from relative_attention.ops.precision import is_half
+from relative_attention.ops.precision import widened
+from relative_attention.ops.static_shape import sizes
+from relative_attention.tensor_type import Tensor
+
+
+class DropoutLayer(Protocol):
+    """A layer that draws which elements dropout keeps.
+
+    Attributes:
+        rate: float. The share of the elements that are dropped.
+    """
+
+    rate: float
+
+    def draw_keep_mask(self, shape: tuple[int | Tensor, ...]) -> Tensor:
+        """Returns a bool tensor of a shape: `True` for what is kept."""
+
+
+def relative_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    key_relations: Tensor | None = None,
+    value_relations: Tensor | None = None,
+    mask: Tensor | None = None,
+    is_causal: bool = False,
+    dropout: DropoutLayer | None = None,
+) -> Tensor:
+    """Computes context vectors by eqs. 3 and 4, or 1 and 2 without relations.
+
+    The length `T` may be unknown when a graph is traced. Memory grows with
+    `(B, N, T, T)`, never with `(T, T, H)`.
+
+    Args:
+        query: float tensor `(B, N, T, H)`, already divided by `sqrt(H)`.
+        key: float tensor `(B, N, T, H)`.
+        value: float tensor `(B, N, T, H_v)`.
+        key_relations: float tensor `(2K + 1, H)`, or `(N, 2K + 1, H)`, row
+            `K + d` for distance `d`; or `None`. In float32 its gradient is
+            summed in float32, whatever the dtype of the query.
+        value_relations: float tensor `(2K + 1, H_v)` or `(N, 2K + 1, H_v)`,
+            or `None`.
+        mask: bool tensor that broadcasts to `(B, N, T, T)`; `True` = may
+            attend. Defaults to `None`, every key. A query that may attend to
+            nothing gets zeros.
+        is_causal: A boolean to indicate whether `mask` hides every later key.
+            Nothing is spent on their relations then. Defaults to `False`.
+        dropout: `Dropout` layer that is active on the scores, or `None`.
+
+    Returns:
+        Float tensor `(B, N, T, H_v)`.
+
+    References:
+     - [Shaw et al., 2018](https://arxiv.org/abs/1803.02155), eqs. 3-5
+     - [Dao et al., 2022](https://arxiv.org/abs/2205.14135), appendix B
+    """
+    query, key, value = map(ops.convert_to_tensor, (query, key, value))
+    tables = [
+        # Copied, as a variable is no argument to differentiate by.
+        None if table is None else _one_table(ops.copy(table))
+        for table in (key_relations, value_relations)
+    ]
+    batch_size, num_heads, length, _ = sizes(query)
+    keep, scale = None, 1.0
+    if dropout is not None:
+        # Outside of what is differentiated: drawing changes a seed.
+        keep = dropout.draw_keep_mask((batch_size, num_heads, length, length))
+        scale = 1 / (1 - dropout.rate)
+    if keras.backend.backend() == "tensorflow" and prefers_own_kernels():
+        attend = _attend_on_diagonals
+    else:
+        attend = _attend_by_skewing
+    context = attend(
+        query,
+        key,
+        value,
+        key_table=tables[0],
+        value_table=tables[1],
+        mask=mask,
+        is_causal=is_causal,
+        keep=keep,
+        scale=scale,
+    )
+    if mask is None:
+        return context
+    # Without this a fully masked row would attend to every key equally.
+    can_attend = ops.any(mask, axis=-1, keepdims=True)
+    return context * ops.cast(can_attend, context.dtype)
+
+
+def _one_table(table: Tensor) -> Tensor:
+    # A table of a single head is one that all heads share. Broadcast over
+    # sentences, oneDNN in TensorFlow 2.21 multiplies it wrongly.
+    is_single = len(table.shape) == 3 and table.shape[0] == 1
+    return ops.squeeze(table, 0) if is_single else table
+
+
+# Column `i` of a diagonal belongs to query `i`, on either side of the main one.
+_ALIGN = "LEFT_RIGHT"
+
+
+def _attend_by_skewing(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    key_table: Tensor | None,
+    value_table: Tensor | None,
+    mask: Tensor | None,
+    is_causal: bool,
+    keep: Tensor | None,
+    scale: float,
+) -> Tensor:
+    """Computes `O` with operations of every backend."""
+    logits = _skewed_product(query, key, key_table, is_causal)
+    scores = softmax_over_keys(logits, mask)
+    if keep is not None:
+        scores = ops.where(keep, scores * scale, ops.zeros_like(scores))
+    return _skewed_sums(scores, value, value_table, is_causal)
+
+
+def _skewed_product(
+    x: Tensor, y: Tensor, table: Tensor | None, is_causal: bool
+) -> Tensor:
+    if table is None:
+        return ops.matmul(x, ops.swapaxes(y, -1, -2))
+    # Tables take part in float32, and so their gradients are summed in it.
+    wide, table = widened(x), widened(table)
+    farthest = table[..., :1, :]
+    y = ops.cast(widened(y) + farthest, y.dtype)
+    product = widened(ops.matmul(x, ops.swapaxes(y, -1, -2)))
+    by_distance = ops.matmul(wide, ops.swapaxes(table - farthest, -1, -2))
+    return ops.cast(product + relative_shift(by_distance, is_causal), x.dtype)
+
+
+def _skewed_sums(
+    scores: Tensor, y: Tensor, table: Tensor | None, is_causal: bool
+) -> Tensor:
+    if table is None:
+        return ops.matmul(scores, y)
+    table = widened(table)
+    farthest = table[..., :1, :]
+    y = ops.cast(widened(y) + farthest, y.dtype)
+    by_distance = transposed_relative_shift(
+        widened(scores), table.shape[-2], is_causal
+    )
+    relations = ops.matmul(by_distance, table - farthest)
+    return ops.matmul(scores, y) + ops.cast(relations, scores.dtype)
+
+
+def relative_shift(by_distance: Tensor, is_causal: bool = False) -> Tensor:
+    """Moves what belongs to a distance to the key at that distance.
+
+    For three queries and `K = 1`, five columns are made of three (`a` is -1,
+    `b` is 0, `c` is 1; the digit is the query), and the outer two cut off:
+
+        distance -1  0  1          key -1  0  1  2  3
+        query 0  a0 b0 c0              a0 b0 c0 c0 c0
+        query 1  a1 b1 c1      ->       . a1 b1 c1 c1
+        query 2  a2 b2 c2               .  . a2 b2 c2
+
+    Nothing is gathered. Rows are padded to one column more than they will have,
+    laid end to end and cut again, so that each begins one column later than the
+    one before (Huang et al. 2018, section 3.4.1).
+
+    Args:
+        by_distance: tensor `(B, N, T, 2K + 1)`, column `K + d` for distance
+            `d`.
+        is_causal: A boolean to indicate whether keys farther ahead than `K`
+            get zeros. Defaults to `False`: they get what belongs to `K`.
+
+    Returns:
+        Tensor `(B, N, T, T)`. Keys farther back than `K` have zeros.
+    """
+    batch_size, num_heads, length, num_distances = sizes(by_distance)
+    width = length + num_distances - 1
+    if is_causal:
+        padded = ops.pad(by_distance, ((0, 0), (0, 0), (0, 0), (0, length)))
+    else:
+        # Row `i` has `T - 1 - i` keys beyond `K`; the zeros after them are
+        # what row `i + 1` begins with, once the rows are cut again.
+        positions = ops.arange(length, dtype="int32")
+        is_beyond = positions[None] < length - 1 - positions[:, None]
+        beyond = by_distance[..., -1:] * ops.cast(is_beyond, by_distance.dtype)
+        padded = ops.concatenate([by_distance, beyond], axis=-1)
+    flat = ops.reshape(padded, (batch_size, num_heads, length * (width + 1)))
+    by_key = ops.reshape(
+        flat[:, :, : length * width], (batch_size, num_heads, length, width)
+    )
+    first = num_distances // 2
+    return by_key[..., first : first + length]
+
+
+def transposed_relative_shift(
+    by_key: Tensor, num_distances: int, is_causal: bool = False
+) -> Tensor:
+    """Sums over the keys of each distance: the transpose of `relative_shift`.
+
+    Args:
+        by_key: tensor `(B, N, T, T)`.
+        num_distances: int, `2K + 1`.
+        is_causal: see `relative_shift`.
+
+    Returns:
+        Tensor `(B, N, T, 2K + 1)`, without keys farther back than `K`.
+    """
+    batch_size, num_heads, length, _ = sizes(by_key)
+    width = length + num_distances - 1
+    margin = num_distances // 2
+    padded = ops.pad(by_key, ((0, 0), (0, 0), (0, 0), (margin, margin)))
+    flat = ops.reshape(padded, (batch_size, num_heads, length * width))
+    flat = ops.pad(flat, ((0, 0), (0, 0), (0, length)))
+    by_distance = ops.reshape(flat, (batch_size, num_heads, length, width + 1))[
+        ..., :num_distances
+    ]
+    if is_causal:
+        return by_distance
+    # Keys beyond `K`, from column `2K + 1` on and right of the diagonal there,
+    # are all of distance `K`.
+    positions = ops.arange(length, dtype="int32")
+    is_beyond = positions[None, :-1] >= positions[:, None]
+    beyond = padded[..., num_distances:] * ops.cast(is_beyond, by_key.dtype)
+    beyond = ops.sum(beyond, axis=-1, keepdims=True)
+    return ops.concatenate(
+        [by_distance[..., :-1], by_distance[..., -1:] + beyond], axis=-1
+    )
+
+
+def _attend_on_diagonals(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    key_table: Tensor | None,
+    value_table: Tensor | None,
+    mask: Tensor | None,
+    is_causal: bool,
+    keep: Tensor | None,
+    scale: float,
+) -> Tensor:
+    """Computes `O` with TensorFlow's CPU kernels, and its gradient."""
+    import tensorflow as tf
+
+    tables = [table for table in (key_table, value_table) if table is not None]
+    if tables and tables[0].shape[-2] == 1:
+        # One embedding for all, as if it were three: `K` is positive.
+        tables = [tf.repeat(table, 3, axis=-2) for table in tables]
+    of_keys: Any = _Plain()
+    of_values: Any = of_keys
+    if tables:
+        diagonals = _Diagonals(query, tables[0].shape[-2] // 2, is_causal)
+        of_keys = of_keys if key_table is None else diagonals
+        of_values = of_values if value_table is None else diagonals
+
+    @tf.custom_gradient
+    def attend(
+        query: Tensor, key: Tensor, value: Tensor, *tables: Tensor
+    ) -> tuple[Tensor, Callable]:
+        keys = of_keys.operand(key, *tables[:1])
+        values = of_values.operand(value, *tables[-1:])
+        scores = softmax_over_keys(of_keys.product(query, keys), mask)  # P
+        kept = scores if keep is None else _where(keep, scores)  # Z, unscaled
+        context, kept_by_row = of_values.sums(kept, values)
+        if keep is not None:
+            context = context * scale
+
+        def gradient(d_context: Tensor) -> tuple[Tensor, ...]:
+            row_term = tf.reduce_sum(d_context * context, -1)  # D
+            if keep is not None:
+                d_context = d_context * scale
+            if keep is None and not is_half(query):
+                d_logits = scores * of_values.product(
+                    d_context, values, less=row_term
+                )
+            else:
+                d_scores = widened(of_values.product(d_context, values))
+                if keep is not None:
+                    d_scores = _where(keep, d_scores)
+                weights = widened(scores)
+                if is_half(query):
+                    # A row of `dS` must sum to 0, or all that its keys have in
+                    # common is added to `dq`. By `dO O` it does not, as each
+                    # number was rounded.
+                    total = tf.reduce_sum(weights, -1)
+                    row_term = tf.reduce_sum(weights * d_scores, -1) / total
+                d_logits = weights * (d_scores - row_term[..., None])
+                d_logits = tf.cast(d_logits, query.dtype)  # dS
+            d_query, d_logits_by_row = of_keys.sums(d_logits, keys)
+            d_tables = (
+                of_keys.table_gradient(d_logits_by_row, query, keys),
+                of_values.table_gradient(kept_by_row, d_context, values),
+            )
+            return (
+                d_query,
+                tf.matmul(d_logits, query, transpose_a=True),
+                tf.matmul(kept, d_context, transpose_a=True),
+                *(d_table for d_table in d_tables if d_table is not None),
+            )
+
+        return context, gradient
+
+    return attend(query, key, value, *tables)
+
+
+def _where(keep: Tensor, scores: Tensor) -> Tensor:
+    return ops.where(keep, scores, ops.zeros((), scores.dtype))
+
+
+class _Plain:
+    """The two functions without relations."""
+
+    def operand(self, y: Tensor, *tables: Tensor) -> Tensor:
+        return y
+
+    def product(
+        self, x: Tensor, y: Tensor, less: Tensor | None = None
+    ) -> Tensor:
+        product = ops.matmul(x, ops.swapaxes(y, -1, -2))
+        return product if less is None else product - less[..., None]
+
+    def sums(self, scores: Tensor, y: Tensor) -> tuple[Tensor, None]:
+        return ops.matmul(scores, y), None
+
+    def table_gradient(self, by_row: None, x: Tensor, operand: Tensor) -> None:
+        return None
+
+
+class _Operand(NamedTuple):
+    """Keys or values, and the relations that are added to them.
+
+    Attributes:
+        y: tensor `(B, N, T, H + 1 + blocks)`. After the `H` numbers of a key
+            there is a one, for `w_-K`, and the one-hot number of its block.
+        rows: tensor `(R, H)` or `(N, R, H)`: `w_-K`, without a causal mask
+            `r_K`, and `r` of each diagonal.
+        table: tensor `(2K + 1, H)` or `(N, 2K + 1, H)`, of which they are made.
+    """
+
+    y: Tensor
+    rows: Tensor
+    table: Tensor
+
+
+class _Diagonals:
+    """The two functions, with relations on diagonals of scores.
+
+    With `K = 2`, the first queries of twelve tokens have, in blocks of four
+    keys,
+
+        key       0  1  2  3 | 4  5  6  7 | 8  9 10 11
+        query 2      n  n  n | N  a  a  a | a  a  a  a
+        query 3         n  n | N  N  a  a | a  a  a  a
+        query 4            n | N  N  N  a | a  a  a  a
+        query 5              | N  N  N  N | a  a  a  a
+        query 6              |    n  n  n | N  a  a  a
+
+    `n` and `N` are the diagonals from `-K + 1` to `K`. TensorFlow reads them,
+    and writes them into a matrix that nothing else needs. Keys farther ahead
+    than `K`, `a`, all have `r_K`. A matrix product adds it, by one column more
+    for each block: to all keys of the blocks that begin at `i - K + 1` or
+    later. So it is taken off the `N` among them, where diagonals are added.
+
+    Blocks have at least `2K` keys, so that a block with a key beyond `K` begins
+    there. Longer blocks, for long sequences, need more diagonals.
+
+    Args:
+        query: tensor `(B, N, T, H)`, of the sizes and dtype to work with.
+        max_relative_position: int `K`.
+        is_causal: A boolean to indicate whether later keys are masked, so that
+            nothing need be added to them.
+    """
+
+    # A product takes longer by the columns of the blocks, and the diagonals
+    # by their length. At 2,048 tokens 31 blocks were fastest.
+    _MOST_BLOCKS = 31
+
+    def __init__(
+        self, query: Tensor, max_relative_position: int, is_causal: bool
+    ) -> None:
+        import tensorflow as tf
+
+        farthest = max_relative_position
+        self.dtype = query.dtype
+        self.is_causal = is_causal
+        self.batch_and_heads = sizes(query)[:2]
+        self.length = length = tf.convert_to_tensor(sizes(query)[2])
+        positions = tf.range(length)
+        highest, numbers, columns = 0, [[0]], [tf.ones((length, 1), self.dtype)]
+        if not is_causal:
+            block = tf.maximum(2 * farthest, -(-length // self._MOST_BLOCKS))
+            highest = tf.maximum(farthest, block - farthest - 1)
+            # Without a key that far ahead there are no blocks.
+            has_ahead = tf.cast(length > farthest + 1, tf.int32)
+            blocks = tf.range(-(-length // block) * has_ahead)
+            is_in = positions[:, None] // block == blocks
+            columns.append(tf.cast(is_in, self.dtype))
+            numbers.append([2 * farthest])
+            is_ahead = blocks * block > positions[:, None] - farthest
+            self.is_ahead = tf.cast(is_ahead, self.dtype)  # (T, blocks)
+        # For an empty sequence this is the main diagonal, which is empty.
+        highest = tf.maximum(tf.minimum(highest, length - 1), 0)
+        lowest = tf.minimum(tf.maximum(1 - farthest, 1 - length), 0)
+        self.bounds = tf.stack([lowest, highest])
+        # TensorFlow orders diagonals from the highest.
+        distances = tf.range(highest, lowest - 1, -1)
+        self.num_diagonals = tf.size(distances)
+        self.num_blocks = [] if is_causal else [tf.size(blocks)]
+        self.row_sizes = [1] if is_causal else [1, 1]
+        self.row_sizes.append(self.num_diagonals)
+        self.row_shape = [*self.batch_and_heads, 1, length]
+        self.column_shape = [*self.batch_and_heads, length, 1]
+        numbers.append(tf.minimum(distances, farthest) + farthest)
+        if not is_causal:
+            # (diagonals, T): whether the key there has `r_K` by its block.
+            keys = tf.minimum(positions + distances[:, None], length - 1)
+            is_both = keys // block * block > positions - farthest
+            is_both &= has_ahead > 0
+            self.is_both = tf.cast(is_both, self.dtype)
+        columns = tf.concat(columns, axis=-1)
+        self.columns = tf.broadcast_to(
+            columns, [*self.batch_and_heads, *tf.unstack(tf.shape(columns))]
+        )
+        # `select @ w` makes the rows of an operand from a table `w`.
+        numbers = tf.concat(numbers, axis=0)
+        num_distances = 2 * farthest + 1
+        self.select = tf.one_hot(numbers, num_distances) - tf.one_hot(
+            tf.where(numbers > 0, 0, -1), num_distances
+        )
+
+    def operand(self, y: Tensor, table: Tensor) -> _Operand:
+        rows = ops.matmul(ops.cast(self.select, table.dtype), table)
+        return _Operand(
+            ops.concatenate([y, self.columns], axis=-1),
+            ops.cast(rows, y.dtype),
+            table,
+        )
+
+    def product(
+        self, x: Tensor, operand: _Operand, less: Tensor | None = None
+    ) -> Tensor:
+        """Computes `x_i (y_j + w_c)`, less a number for each row `i`."""
+        import tensorflow as tf
+
+        by_row = tf.matmul(operand.rows, x, transpose_b=True)  # (B, N, R, T)
+        for_all, *ahead, near = tf.split(by_row, self.row_sizes, axis=2)
+        for_all = tf.reshape(for_all, self.column_shape)
+        if less is not None:
+            for_all -= less[..., None]
+        x = [x, for_all]
+        if not self.is_causal:
+            near -= ahead[0] * self.is_both
+            x.append(tf.reshape(ahead[0], self.column_shape) * self.is_ahead)
+        product = tf.matmul(tf.concat(x, axis=-1), operand.y, transpose_b=True)
+        diagonals = self._read(product)
+        # Here the static rank of `diagonals` is unknown. It must be: with a
+        # tensor `k`, TensorFlow 2.21 takes a known rank for another one.
+        result = tf.raw_ops.MatrixSetDiagV3(
+            input=product,
+            diagonal=diagonals + tf.reshape(near, tf.shape(diagonals)),
+            k=self.bounds,
+            align=_ALIGN,
+        )
+        result.set_shape(product.shape)
+        return result
+
+    def sums(self, scores: Tensor, operand: _Operand) -> tuple[Tensor, Tensor]:
+        """Computes `sum_j a_ij (y_j + w_c)`, and `a` summed by row of `w`."""
+        import tensorflow as tf
+
+        size = operand.rows.shape[-1]
+        sums = tf.matmul(scores, operand.y)
+        near = tf.reshape(
+            self._read(scores),
+            [*self.batch_and_heads, self.num_diagonals, self.length],
+        )
+        content, for_all, *blocks = tf.split(
+            sums, [size, 1, *self.num_blocks], axis=-1
+        )
+        by_row = [tf.reshape(for_all, self.row_shape), near]
+        if not self.is_causal:
+            ahead = tf.reduce_sum(blocks[0] * self.is_ahead, -1)
+            ahead = tf.reshape(ahead, self.row_shape)
+            ahead -= tf.reduce_sum(near * self.is_both, axis=2, keepdims=True)
+            by_row.insert(1, ahead)
+        by_row = tf.concat(by_row, axis=2)  # (B, N, R, T)
+        relations = tf.matmul(by_row, operand.rows, transpose_a=True)
+        return content + relations, by_row
+
+    def table_gradient(
+        self, by_row: Tensor, x: Tensor, operand: _Operand
+    ) -> Tensor:
+        """Sums `a_ij x_i` by distance: `dw`."""
+        # In float32, as it sums over all sentences and positions.
+        by_head = ops.matmul(widened(by_row), widened(x))  # (B, N, R, H)
+        is_shared = len(operand.table.shape) == 2
+        d_rows = ops.sum(by_head, axis=(0, 1) if is_shared else 0)
+        select = ops.cast(ops.swapaxes(self.select, 0, 1), d_rows.dtype)
+        return ops.cast(ops.matmul(select, d_rows), operand.table.dtype)
+
+    def _read(self, scores: Tensor) -> Tensor:
+        """Reads diagonals: `(B, N, diagonals, T)`, or `(B, N, T)` of one."""
+        import tensorflow as tf
+
+        return tf.raw_ops.MatrixDiagPartV3(
+            input=scores,
+            k=self.bounds,
+            padding_value=tf.zeros((), scores.dtype),
+            align=_ALIGN,
+        )
