@@ -23,6 +23,7 @@ _PACKAGE_OF = {
     "RelationAwareSelfAttention": "layers",
     "RelativeGlobalAttention": "layers",
     "RelativeSelfAttention": "layers",
+    "SelfAttention": "layers",
     "SinusoidalPositions": "layers",
     "TargetSpaceEmbedding": "layers",
     "TokenEmbedding": "layers",
@@ -82,7 +83,7 @@ _PACKAGE_OF = {
 }
 
 # Packages whose names stay in them, as `plot.curve_figure`.
-_PACKAGES = ("hub", "plot")
+_PACKAGES = ("hub", "plot", "positions")
 
 __all__ = ["__version__", *_PACKAGE_OF, *_PACKAGES]
 

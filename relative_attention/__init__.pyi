@@ -2,6 +2,7 @@
 
 from relative_attention import hub as hub
 from relative_attention import plot as plot
+from relative_attention import positions as positions
 from relative_attention.convert import load_opennmt_tf as load_opennmt_tf
 from relative_attention.convert import load_tensor2tensor as load_tensor2tensor
 from relative_attention.corpora import (
@@ -45,6 +46,7 @@ from relative_attention.layers import (
 from relative_attention.layers import (
     RelativeSelfAttention as RelativeSelfAttention,
 )
+from relative_attention.layers import SelfAttention as SelfAttention
 from relative_attention.layers import SinusoidalPositions as SinusoidalPositions
 from relative_attention.layers import (
     TargetSpaceEmbedding as TargetSpaceEmbedding,

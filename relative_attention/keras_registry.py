@@ -16,6 +16,8 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
+from relative_attention.positions import class_paths
+
 PACKAGE = "relative_attention"
 
 # Every class with `register_keras_serializable`, by the package it is in.
@@ -35,10 +37,10 @@ _CLASSES = {
         "layer_normalization.LayerNormalization",
         "learned_positions.LearnedPositions",
         "matrix_initializer.MatrixInitializer",
-        "per_head_initializer.PerHeadInitializer",
         "relation_aware_self_attention.RelationAwareSelfAttention",
-        "relative_global_attention.RelativeGlobalAttention",
-        "relative_self_attention.RelativeSelfAttention",
+        "self_attention.RelativeGlobalAttention",
+        "self_attention.RelativeSelfAttention",
+        "self_attention.SelfAttention",
         "sinusoidal_positions.SinusoidalPositions",
         "target_space_embedding.TargetSpaceEmbedding",
         "token_embedding.TokenEmbedding",
@@ -46,6 +48,10 @@ _CLASSES = {
         "transformer_encoder_block.TransformerEncoderBlock",
     ),
     "models": ("transformer.Transformer",),
+    "positions": (
+        "relative.PerHeadInitializer",
+        *class_paths(),
+    ),
     "training": (
         "averaging_adam.AveragingAdam",
         "masked_cross_entropy.MaskedCrossEntropy",

@@ -59,6 +59,7 @@ def test_a_translation_imports_nothing_that_trains():
     assert result.returncode == 0, result.stderr
     assert set(result.stdout.split()) <= {
         "ops",
+        "positions",
         "layers",
         "models",
         "data",

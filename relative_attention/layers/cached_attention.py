@@ -1,45 +1,43 @@
-"""Relative attention from the newest position to those in a cache.
+"""Attention from the newest position to those in a cache.
 
 Decoding computes one position at a time. Its queries are the newest tokens of
-`M` beams, its keys and values those of all positions so far. A causal query
-has no future, so only the rows of distances `-K` to `0` of a relation table
-are needed.
+`M` beams, its keys and values those of all positions so far. What positions add
+does not depend on which beam wrote them.
 """
+
+from typing import TYPE_CHECKING
 
 from keras import ops
 
 from relative_attention.layers.fixed_key_value_cache import FixedKeyValueCache
 from relative_attention.layers.key_value_cache import KeyValueCache
-from relative_attention.ops.last_relations import last_relation_context
-from relative_attention.ops.last_relations import last_relation_logits
 from relative_attention.ops.step_attention import step_product
 from relative_attention.ops.step_attention import step_scores
 from relative_attention.tensor_type import Tensor
 
+if TYPE_CHECKING:
+    from relative_attention.layers.self_attention import SelfAttention
+
 
 def cached_attention(
+    layer: "SelfAttention",
     query: Tensor,
     cache: KeyValueCache | FixedKeyValueCache,
     position: int | Tensor,
     ancestors: Tensor | None = None,
-    key_embeddings: Tensor | None = None,
-    value_embeddings: Tensor | None = None,
 ) -> Tensor:
     """Computes the context vectors of one position of every beam.
 
     Args:
-        query: float tensor `(B, M, N, H)`, scaled: the query at `position`
-            of each of the `M` beams of a sentence.
+        layer: `SelfAttention`, built.
+        query: float tensor `(B, M, N, H)`, scaled and rotated: the query at
+            `position` of each of the `M` beams of a sentence.
         cache: `KeyValueCache` or `FixedKeyValueCache`, `position` included.
         position: int scalar, absolute, 0 first.
         ancestors: int tensor `(B, M, position + 1)`, or `(B, M, P)` with a
             cache of `P` positions. `ancestors[b, m, p]` is the beam that wrote
             position `p` of beam `m`'s history. `None` when every beam wrote
             its own.
-        key_embeddings: float tensor `(2K + 1, H)` or `(N, 2K + 1, H)`, the
-            relation table of the keys. `None` when keys have no relations.
-        value_embeddings: float tensor `(2K + 1, H_v)` or `(N, 2K + 1, H_v)`,
-            the relation table of the values, or `None`.
 
     Returns:
         Float tensor `(B, M, N, H_v)`.
@@ -50,35 +48,26 @@ def cached_attention(
     num_positions = position + 1
     if isinstance(cache, FixedKeyValueCache):
         num_positions = num_fixed = cache.key.shape[2] // num_beams
-    # Eq. 5, the first term: x_i W^Q (x_j W^K)^T.
-    logits = _content_logits(query, cache)  # (B, M, N, (position + 1) * M)
-    # With K = 0 the second term, x_i W^Q (a_ij^K)^T, is the same for all j,
-    # and softmax ignores what is added to all logits alike.
-    if key_embeddings is not None and _max_distance(key_embeddings):
-        _, rows = _past_relations(key_embeddings, query.dtype)
-        relations = last_relation_logits(query, rows, position, num_fixed)
-        # The distance is the same whichever beam wrote the position.
+    encoding = layer.position_encoding
+    logits = _content_logits(query, cache)  # (B, M, N, positions * M)
+    by_position = encoding.step_logits(layer, query, position, num_fixed)
+    if by_position is not None:
+        # The same for each of the beams that wrote a position.
         if num_beams > 1:
-            relations = ops.repeat(relations, num_beams, axis=-1)
-        logits = logits + relations
+            by_position = ops.repeat(by_position, num_beams, axis=-1)
+        logits = logits + by_position
     mask = _history_mask(ancestors, num_beams, num_positions)
     if num_fixed is not None:
         mask = _without_later(mask, num_beams, num_fixed, position)
     scores = step_scores(logits, mask)
-    # Eq. 3, the first term: sum_j alpha_ij x_j W^V.
     context = _content_context(scores, cache)
-    if value_embeddings is None:
-        return context
-    # Eq. 3, the second term: sum_j alpha_ij a_ij^V. Scores of a query sum to
-    # one, so the farthest row may be added once in place of to every j.
-    farthest, rows = _past_relations(value_embeddings, query.dtype)
-    context = context + farthest
-    if _max_distance(value_embeddings):
-        scores = _sum_over_beams(scores, num_beams, num_positions)
-        context = context + last_relation_context(
-            scores, rows, position, num_fixed
-        )
-    return context
+    of_positions = encoding.step_context(
+        layer,
+        _sum_over_beams(scores, num_beams, num_positions),
+        position,
+        num_fixed,
+    )
+    return context if of_positions is None else context + of_positions
 
 
 def _content_logits(
@@ -105,30 +94,6 @@ def _content_context(
     num_merged = ops.shape(cache.key)[2]
     context = step_product(scores[..., :num_merged], cache.value)
     return context + step_product(scores[..., num_merged:], cache.recent_value)
-
-
-def _max_distance(embeddings: Tensor) -> int:
-    """Returns the clipping distance `K` of a table of `2K + 1` rows."""
-    return embeddings.shape[-2] // 2
-
-
-def _past_relations(embeddings: Tensor, dtype: str) -> tuple[Tensor, Tensor]:
-    """Splits the rows for the past into the farthest and the differences.
-
-    All positions at distance `K` and more share one row. With it taken from
-    every row, these positions have nothing to add, and what is left to
-    compute for the last `K` does not grow with the length: see
-    `cached_attention` for why neither softmax nor context changes.
-
-    Returns:
-        Pair of the row of distance `-K`, `(H,)`, and of the rows of distances
-        `1 - K` to `0` less that one, `(K, H)`; with an axis `N` before these
-        when heads do not share a table.
-    """
-    rows = ops.cast(embeddings, dtype)
-    rows = rows[..., : _max_distance(embeddings) + 1, :]
-    farthest = rows[..., :1, :]
-    return farthest[..., 0, :], rows[..., 1:, :] - farthest
 
 
 def _sum_over_beams(

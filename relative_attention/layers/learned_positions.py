@@ -34,6 +34,9 @@ class LearnedPositions(keras.layers.Layer):
      - [Gehring et al., 2017](https://arxiv.org/abs/1705.03122), section 3.1
     """
 
+    # The fields of a `TransformerConfig` that are its arguments.
+    config_fields: tuple[str, ...] = ("max_length",)
+
     def __init__(self, max_length: int, **kwargs: Any) -> None:
         max_length = checked_int("max_length", max_length)
         super().__init__(**kwargs)

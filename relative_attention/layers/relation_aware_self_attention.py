@@ -6,19 +6,23 @@ import keras
 from keras import ops
 
 from relative_attention.argument_checks import checked_int
+from relative_attention.layers.argument_types import ConstraintLike
+from relative_attention.layers.argument_types import InitializerLike
+from relative_attention.layers.argument_types import RegularizerLike
 from relative_attention.layers.argument_types import Shape
-from relative_attention.layers.self_attention_layer import SelfAttentionLayer
+from relative_attention.layers.self_attention import OwnEncoding
 from relative_attention.ops.attention import attention_context
 from relative_attention.ops.attention import attention_logits
 from relative_attention.ops.attention import masked_softmax
 from relative_attention.ops.known_values import known_values
 from relative_attention.ops.labelled_edges import label_context
 from relative_attention.ops.labelled_edges import label_logits
+from relative_attention.positions.relative import RelationTables
 from relative_attention.tensor_type import Tensor
 
 
 @keras.saving.register_keras_serializable(package="relative_attention")
-class RelationAwareSelfAttention(SelfAttentionLayer):
+class RelationAwareSelfAttention(OwnEncoding):
     """Multi-head self-attention between the nodes of a labelled graph.
 
     Node `i` attends to node `j` through an edge representation chosen by the
@@ -41,11 +45,20 @@ class RelationAwareSelfAttention(SelfAttentionLayer):
             to their key and value. It may lie outside the `R` labels, `-1`
             say; then every row of the tables is used. Defaults to `None`,
             when every pair has an edge.
-        **kwargs: `value_dim`, `use_key_relations`, `use_value_relations`,
-            `share_relations_across_heads`, `dropout`, `use_bias`,
-            `output_shape`, all initializers, regularizers and constraints,
-            `seed`, and the arguments of `keras.layers.Layer`, as in
-            `RelativeSelfAttention`.
+        use_key_relations: bool. Whether keys have a table (eq. 4). Defaults
+            to `True`.
+        use_value_relations: bool. Whether values have one (eq. 3). Defaults
+            to `True`.
+        share_relations_across_heads: bool. One table for all heads, or one
+            for each. Defaults to `True`.
+        relation_initializer: initializer of one table. Defaults to
+            `"glorot_uniform"`.
+        relation_regularizer: regularizer of the tables.
+        relation_constraint: constraint on the tables.
+        **kwargs: the other arguments of `SelfAttention`: `value_dim`,
+            `dropout`, `use_bias`, `output_shape`, initializers, regularizers
+            and constraints of projections, `seed`, and the arguments of
+            `keras.layers.Layer`.
 
     Call arguments:
         inputs: float tensor `(B, T, D)`, the nodes.
@@ -89,6 +102,12 @@ class RelationAwareSelfAttention(SelfAttentionLayer):
         key_dim: int,
         num_relations: int,
         no_relation: int | None = None,
+        use_key_relations: bool = True,
+        use_value_relations: bool = True,
+        share_relations_across_heads: bool = True,
+        relation_initializer: InitializerLike = "glorot_uniform",
+        relation_regularizer: RegularizerLike = None,
+        relation_constraint: ConstraintLike = None,
         **kwargs: Any,
     ) -> None:
         num_relations = checked_int("num_relations", num_relations)
@@ -99,17 +118,26 @@ class RelationAwareSelfAttention(SelfAttentionLayer):
                 minimum=None,
                 allowed="an int, the label of pairs without an edge, or None",
             )
-        super().__init__(num_heads, key_dim, **kwargs)
-        self.num_relations = num_relations
+        super().__init__(
+            num_heads,
+            key_dim,
+            _Labels(
+                num_relations,
+                use_key_relations=use_key_relations,
+                use_value_relations=use_value_relations,
+                share_relations_across_heads=share_relations_across_heads,
+                relation_initializer=relation_initializer,
+                relation_regularizer=relation_regularizer,
+                relation_constraint=relation_constraint,
+            ),
+            **kwargs,
+        )
         self.no_relation = no_relation
 
     def build(
         self, inputs_shape: Shape, relations_shape: Shape | None = None
     ) -> None:
         super().build(inputs_shape)
-
-    def _num_relations(self) -> int:
-        return self.num_relations
 
     # Keras calls a layer with arguments of its own; no caller relies on those
     # of the base class, which are what mypy compares with.
@@ -124,15 +152,29 @@ class RelationAwareSelfAttention(SelfAttentionLayer):
         inputs_mask: Tensor | None = None,
     ) -> Tensor | tuple[Tensor, Tensor]:
         self._check_relations(inputs.shape, relations)
-        outputs, scores = self._self_attention(
-            inputs,
-            self._one_hot(relations),
-            mask=self._merge_masks(
-                inputs, attention_mask, inputs_mask, use_causal_mask
-            ),
-            training=training,
-            return_scores=return_attention_scores,
+        edges = self._one_hot(relations)
+        mask = self._merge_masks(
+            inputs, attention_mask, inputs_mask, use_causal_mask
         )
+        query, key, value, _ = self._project(inputs)
+        # Eq. 5: e_ij = (x_i W^Q (x_j W^K)^T + x_i W^Q (a_ij^K)^T) / sqrt(d_z)
+        logits = attention_logits(query, key)
+        if self.key_relation_embeddings is not None:
+            # A query meets R rows, not T * T edges: the one-hot vector of
+            # an edge picks among the R products.
+            logits = logits + label_logits(
+                query, self.key_relation_embeddings, edges
+            )
+        scores = masked_softmax(logits, mask)
+        # Both terms of eq. 3 must see the same scores dropped.
+        weights = self.dropout_layer(scores, training=training)
+        # Eq. 3: z_i = sum_j alpha_ij x_j W^V + sum_j alpha_ij a_ij^V
+        context = attention_context(weights, value)
+        if self.value_relation_embeddings is not None:
+            context = context + label_context(
+                weights, self.value_relation_embeddings, edges
+            )
+        outputs = self._merge_heads(context)
         return (outputs, scores) if return_attention_scores else outputs
 
     def _one_hot(self, relations: Tensor) -> Tensor:
@@ -146,41 +188,6 @@ class RelationAwareSelfAttention(SelfAttentionLayer):
         return ops.one_hot(
             relations, self.num_relations, dtype=self.compute_dtype
         )
-
-    def _attend(
-        self,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        edges: Any,
-        mask: Tensor | None = None,
-        training: bool | None = None,
-        return_scores: bool = True,
-        is_causal: bool = False,
-    ) -> tuple[Tensor, Tensor]:
-        """Attends with the labels of edges.
-
-        Arguments are those of `SelfAttentionLayer._attend`; `edges` are
-        one-hot labels, float `(T, T, R)` or `(B, T, T, R)`.
-        """
-        # Eq. 5: e_ij = (x_i W^Q (x_j W^K)^T + x_i W^Q (a_ij^K)^T) / sqrt(d_z)
-        logits = attention_logits(query, key)
-        if self.use_key_relations:
-            # A query meets R rows, not T * T edges: the one-hot vector of
-            # an edge picks among the R products.
-            logits = logits + label_logits(
-                query, self.key_relation_embeddings, edges
-            )
-        scores = masked_softmax(logits, mask)
-        # Both terms of eq. 3 must see the same scores dropped.
-        weights = self.dropout_layer(scores, training=training)
-        # Eq. 3: z_i = sum_j alpha_ij x_j W^V + sum_j alpha_ij a_ij^V
-        context = attention_context(weights, value)
-        if self.use_value_relations:
-            context = context + label_context(
-                weights, self.value_relation_embeddings, edges
-            )
-        return context, scores
 
     def _check_relations(self, inputs_shape: Shape, relations: Tensor) -> None:
         """Raises `ValueError` for another dtype, shape or label."""
@@ -238,8 +245,18 @@ class RelationAwareSelfAttention(SelfAttentionLayer):
         )
 
     def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "num_relations": self.num_relations,
-            "no_relation": self.no_relation,
-        }
+        return {**super().get_config(), "no_relation": self.no_relation}
+
+
+class _Labels(RelationTables):
+    """Tables of one row for each label."""
+
+    def __init__(self, num_relations: int, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.num_relations = num_relations
+
+    def num_rows(self, bidirectional: bool) -> int:
+        return self.num_relations
+
+    def get_config(self) -> dict[str, Any]:
+        return {"num_relations": self.num_relations, **super().get_config()}

@@ -38,6 +38,9 @@ class SinusoidalPositions(keras.layers.Layer):
      - [Vaswani et al., 2017](https://arxiv.org/abs/1706.03762), section 3.5
     """
 
+    # The fields of a `TransformerConfig` that are its arguments.
+    config_fields: tuple[str, ...] = ()
+
     def __init__(self, max_wavelength: float = 10_000, **kwargs: Any) -> None:
         max_wavelength = checked_positive("max_wavelength", max_wavelength)
         super().__init__(**kwargs)

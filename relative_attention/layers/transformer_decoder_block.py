@@ -9,13 +9,13 @@ from relative_attention.layers.argument_types import Shape
 from relative_attention.layers.attention_output_spec import (
     attention_output_spec,
 )
+from relative_attention.layers.layer_parts import AttentionParts
 from relative_attention.layers.layer_parts import cross_attention_parts
 from relative_attention.layers.layer_parts import self_attention_parts
 from relative_attention.layers.transformer_block import TransformerBlock
 from relative_attention.layers.transformer_block import check_layers
 from relative_attention.layers.width_spec import known_width
 from relative_attention.layers.width_spec import width_spec
-from relative_attention.ops.attention_parts import AttentionParts
 from relative_attention.ops.given_mask import check_padding_mask
 from relative_attention.ops.static_shape import sizes
 from relative_attention.tensor_type import Tensor

@@ -1,7 +1,7 @@
 """The Transformer, with relative or absolute positions.
 
 Which positions there may be, and how to add others, is in
-`position_encodings.py`; the layers are made in `transformer_layers.py`; how it
+`positions/__init__.py`; the layers are made in `transformer_layers.py`; how it
 decodes a position at a time is in `decoding_steps.py`.
 """
 
@@ -10,12 +10,12 @@ from typing import Any
 import keras
 from keras import ops
 
+from relative_attention.layers.layer_parts import AttentionParts
 from relative_attention.models.decoding_steps import DecodingSteps
 from relative_attention.models.transformer_config import TransformerConfig
 from relative_attention.models.transformer_inputs import check_inputs
 from relative_attention.models.transformer_inputs import check_token_ids
 from relative_attention.models.transformer_layers import TransformerLayers
-from relative_attention.ops.attention_parts import AttentionParts
 from relative_attention.ops.masks import padding_mask
 from relative_attention.tensor_type import Tensor
 

@@ -8,7 +8,7 @@ from relative_attention.argument_checks import checked_bool
 from relative_attention.argument_checks import checked_int
 from relative_attention.argument_checks import checked_positive
 from relative_attention.argument_checks import checked_rate
-from relative_attention.models.position_encodings import POSITION_ENCODINGS
+from relative_attention.positions import POSITION_ENCODINGS
 
 SHARED_EMBEDDINGS = ("all", "target", "source_target", "none")
 
@@ -28,11 +28,12 @@ class TransformerConfig:
         key_dim: Size `H` of a head (d_z in the paper). `None`:
             `hidden_dim / num_heads`.
         value_dim: Size `H_v` of a head's values. `None`: as `key_dim`.
-        position_encoding: `"relative"`, `"sinusoidal"`, `"learned"`,
-            `"relative+sinusoidal"`, or `None`, no positions at all.
-            `"relative"` alone adds no absolute ones. To add one, see
-            `position_encodings.py`.
-        max_relative_position: Clipping distance `K`, in tokens.
+        position_encoding: The name of a position encoding, such as
+            `"relative"`, `"rotary"` or `"sinusoidal"`; or `None`, no positions
+            at all. `positions/__init__.py` has all names.
+        max_relative_position: Clipping distance `K`, in tokens, of
+            `"relative"`, or the first distance without an embedding of
+            `"relative_global"`.
         share_relations_across_heads: One relation table a layer (the paper's
             big model, tensor2tensor) or one for each head (its base model).
         use_key_relations: Whether there is an a^K (eq. 4).
@@ -155,7 +156,7 @@ class TransformerConfig:
     @property
     def is_relative(self) -> bool:
         """A boolean to indicate whether self-attention has relations."""
-        return POSITION_ENCODINGS[self.position_encoding].has_relations
+        return "relative" in (self.position_encoding or "").split("+")
 
     @property
     def head_dim(self) -> int:

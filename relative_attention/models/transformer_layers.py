@@ -8,9 +8,7 @@ from relative_attention.layers.cross_attention import CrossAttention
 from relative_attention.layers.dropout import Dropout
 from relative_attention.layers.feed_forward import FeedForward
 from relative_attention.layers.layer_normalization import LayerNormalization
-from relative_attention.layers.relative_self_attention import (
-    RelativeSelfAttention,
-)
+from relative_attention.layers.self_attention import SelfAttention
 from relative_attention.layers.target_space_embedding import (
     TargetSpaceEmbedding,
 )
@@ -21,8 +19,8 @@ from relative_attention.layers.transformer_decoder_block import (
 from relative_attention.layers.transformer_encoder_block import (
     TransformerEncoderBlock,
 )
-from relative_attention.models.position_encodings import POSITION_ENCODINGS
 from relative_attention.models.transformer_config import TransformerConfig
+from relative_attention.positions import POSITION_ENCODINGS
 
 
 class TransformerLayers:
@@ -77,10 +75,14 @@ class TransformerLayers:
 
     def positions(self, name: str) -> keras.layers.Layer | None:
         """Makes the layer of absolute positions, if there is to be one."""
-        encoding = POSITION_ENCODINGS[self.config.position_encoding]
-        if encoding.make_layer is None:
+        names = POSITION_ENCODINGS[self.config.position_encoding]
+        layer = names.embedding_class()
+        if layer is None:
             return None
-        return encoding.make_layer(self.config, dtype=self.dtype, name=name)
+        fields = {
+            field: getattr(self.config, field) for field in layer.config_fields
+        }
+        return layer(**fields, dtype=self.dtype, name=name)
 
     def dropout(self) -> Dropout:
         """Makes the dropout on embeddings."""
@@ -89,7 +91,7 @@ class TransformerLayers:
     def encoder_block(self, name: str) -> TransformerEncoderBlock:
         """Makes a block of the encoder."""
         return TransformerEncoderBlock(
-            self._self_attention(),
+            self._self_attention(bidirectional=True),
             self._feed_forward(),
             name=name,
             **self._block_arguments(),
@@ -98,7 +100,7 @@ class TransformerLayers:
     def decoder_block(self, name: str) -> TransformerDecoderBlock:
         """Makes a block of the decoder."""
         return TransformerDecoderBlock(
-            self._self_attention(),
+            self._self_attention(bidirectional=False),
             CrossAttention(
                 self.config.num_heads,
                 self.config.head_dim,
@@ -123,18 +125,15 @@ class TransformerLayers:
             name=name,
         )
 
-    def _self_attention(self) -> RelativeSelfAttention:
+    def _self_attention(self, bidirectional: bool) -> SelfAttention:
         config = self.config
-        return RelativeSelfAttention(
+        names = POSITION_ENCODINGS[config.position_encoding]
+        return SelfAttention(
             config.num_heads,
             config.head_dim,
-            config.max_relative_position,
+            names.attention_class().from_transformer(config),
             value_dim=config.value_dim,
-            use_key_relations=config.is_relative and config.use_key_relations,
-            use_value_relations=(
-                config.is_relative and config.use_value_relations
-            ),
-            share_relations_across_heads=config.share_relations_across_heads,
+            bidirectional=bidirectional,
             dropout=config.attention_dropout,
             use_bias=config.attention_bias,
             implementation=config.implementation,

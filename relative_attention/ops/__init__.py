@@ -6,8 +6,6 @@ They run on TensorFlow, JAX and PyTorch; layers are made of them.
 from relative_attention.ops.attention import attention_context
 from relative_attention.ops.attention import attention_logits
 from relative_attention.ops.attention import masked_softmax
-from relative_attention.ops.attention_parts import AttentionParts
-from relative_attention.ops.attention_parts import attention_parts
 from relative_attention.ops.labelled_edges import label_context
 from relative_attention.ops.labelled_edges import label_logits
 from relative_attention.ops.layer_normalization import layer_normalization
@@ -21,10 +19,8 @@ from relative_attention.ops.skew import skew
 from relative_attention.ops.skew import unskew
 
 __all__ = [
-    "AttentionParts",
     "attention_context",
     "attention_logits",
-    "attention_parts",
     "causal_mask",
     "clipped_relative_positions",
     "label_context",

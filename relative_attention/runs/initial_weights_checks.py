@@ -9,6 +9,7 @@ from relative_attention.data import TokenVocabulary
 from relative_attention.data.vocabulary_kinds import AnyVocabulary
 from relative_attention.errors import InputError
 from relative_attention.models import TransformerConfig
+from relative_attention.positions import POSITION_ENCODINGS
 from relative_attention.runs.recipe import Recipe
 
 # What a model may have otherwise than the one that it starts from.
@@ -132,19 +133,19 @@ def _architecture(config: TransformerConfig) -> dict[str, Any]:
     fields["key_dim"] = config.head_dim
     fields["value_dim"] = config.value_dim or config.head_dim
     # A field without effect may have any value.
-    unused = []
-    if not config.is_relative:
-        unused += [
-            "max_relative_position",
-            "share_relations_across_heads",
-            "use_key_relations",
-            "use_value_relations",
-        ]
-    if config.position_encoding != "learned":
-        unused.append("max_length")
-    if config.position_encoding in ("relative", None):
-        unused.append("first_position")
+    unused = set().union(*map(_position_fields, POSITION_ENCODINGS))
+    unused -= _position_fields(config.position_encoding)
     return {
         name: None if name in unused else value
         for name, value in fields.items()
     }
+
+
+def _position_fields(name: str | None) -> set[str]:
+    """Returns the fields of a config that a position encoding uses."""
+    names = POSITION_ENCODINGS[name]
+    fields = set(names.attention_class().config_fields)
+    on_embeddings = names.embedding_class()
+    if on_embeddings is not None:
+        fields |= {*on_embeddings.config_fields, "first_position"}
+    return fields

@@ -11,7 +11,9 @@ ROOT = pathlib.Path(__file__).parents[2]
 README = ROOT / "README.md"
 # Those with examples that one reader follows, from the first to the last; what
 # they share, a model that is trained, is made once.
-_GUIDES = "install translate train clusters resume decode evaluate export"
+_GUIDES = (
+    "install translate train clusters resume decode evaluate export positions"
+)
 # These have tests of their own.
 OTHER_GUIDES = (
     "adapters_and_int8 attention_view jax keras_hub large_jobs recipes serve"

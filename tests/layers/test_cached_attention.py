@@ -5,8 +5,10 @@ import pytest
 from keras import ops
 
 from relative_attention.layers import RelativeSelfAttention
+from relative_attention.layers import SelfAttention
 from relative_attention.layers.cached_attention import cached_attention
 from relative_attention.layers.key_value_cache import KeyValueCache
+from relative_attention.positions import Relative
 
 B, T, D, N, H, H_V, M = 2, 5, 7, 3, 5, 4, 3
 
@@ -27,6 +29,13 @@ def assert_same(result, expected):
     np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5)
 
 
+def one_head(position_encoding=None):
+    """A layer of one head of one number."""
+    layer = SelfAttention(1, 1, position_encoding, bidirectional=False)
+    layer.build((None, None, 1))
+    return layer
+
+
 def test_second_beam_continues_the_first_by_hand():
     # Keys are zero, so that a beam attends to its history alike; values are
     # 1 and 2 at the first position, 10 and 20 at the second.
@@ -41,7 +50,7 @@ def test_second_beam_continues_the_first_by_hand():
     def context(ancestors):
         if ancestors is not None:
             ancestors = np.array([ancestors], "int32")
-        result = cached_attention(query, cache, 1, ancestors)
+        result = cached_attention(one_head(), query, cache, 1, ancestors)
         return np.ravel(ops.convert_to_numpy(result)).tolist()
 
     # Each wrote its own history.
@@ -60,13 +69,10 @@ def test_relations_reach_back_by_hand():
         cache = cache.extended(
             ops.zeros((1, 1, 1, 1)), ops.full((1, 1, 1, 1), value)
         )
-    result = cached_attention(
-        ops.ones((1, 1, 1, 1)),
-        cache,
-        1,
-        key_embeddings=ops.array([[np.log(3)], [0.0], [99.0]], "float32"),
-        value_embeddings=ops.array([[100.0], [200.0], [999.0]], "float32"),
-    )
+    layer = one_head(Relative(1))
+    layer.key_relation_embeddings.assign([[np.log(3)], [0.0], [99.0]])
+    layer.value_relation_embeddings.assign([[100.0], [200.0], [999.0]])
+    result = cached_attention(layer, ops.ones((1, 1, 1, 1)), cache, 1)
     expected = 3 / 4 * (8 + 100) + 1 / 4 * (4 + 200)
     np.testing.assert_allclose(ops.reshape(result, ()), expected, rtol=1e-6)
 

@@ -8,7 +8,7 @@ import pytest
 
 import relative_attention as ra
 from relative_attention import layers
-from relative_attention.models.position_encodings import POSITION_ENCODINGS
+from relative_attention.positions import POSITION_ENCODINGS
 
 B, T, S, D, F, N, H, V = 2, 5, 7, 12, 17, 3, 4, 23
 
@@ -54,6 +54,7 @@ def make_layer(name, **arguments):
         "RelationAwareSelfAttention": {**attention, "num_relations": 3},
         "RelativeGlobalAttention": {**attention, "max_relative_position": 2},
         "RelativeSelfAttention": {**attention, "max_relative_position": 2},
+        "SelfAttention": {**attention, "position_encoding": "relative"},
         "SinusoidalPositions": {},
         "TargetSpaceEmbedding": {},
         "TokenEmbedding": {"vocabulary_size": V, "hidden_dim": D},

@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 
-from relative_attention.layers.per_head_initializer import PerHeadInitializer
+from relative_attention.positions.relative import PerHeadInitializer
 
 
 def test_per_head_initializer_draws_each_table_as_one():

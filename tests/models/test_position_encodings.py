@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from relative_attention.models.position_encodings import POSITION_ENCODINGS
+from relative_attention.positions import POSITION_ENCODINGS
 from relative_attention.training import MaskedCrossEntropy
 
 V = 23
@@ -63,7 +63,7 @@ def test_left_padding_of_the_source_changes_only_absolute_positions(
     difference = np.abs(
         np.array(model(with_source(inputs, shifted))) - np.array(model(inputs))
     ).max()
-    if POSITION_ENCODINGS[position_encoding].make_layer is None:
+    if POSITION_ENCODINGS[position_encoding].on_embeddings is None:
         assert difference < 1e-5
     else:
         assert difference > 1e-3

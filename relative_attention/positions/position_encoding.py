@@ -1,0 +1,231 @@
+"""What a self-attention layer asks its position encoding."""
+
+from typing import TYPE_CHECKING
+from typing import Any
+from typing import Self
+
+import keras
+from keras import ops
+
+from relative_attention.ops.relative_attention import DropoutLayer
+from relative_attention.ops.relative_attention import relative_attention
+from relative_attention.tensor_type import Tensor
+
+if TYPE_CHECKING:
+    from relative_attention.layers.self_attention import SelfAttention
+    from relative_attention.models.transformer_config import TransformerConfig
+
+
+@keras.saving.register_keras_serializable(package="relative_attention")
+class PositionEncoding:
+    """How self-attention knows where its tokens are: this one does not.
+
+    A subclass overrides what it needs. `rotate` changes queries and keys,
+    `logits` is added before the softmax, and `context` after it. All take
+    positions and not lengths, so that a pass over a sequence and one step of
+    decoding share them. Weights are made by `build`, and are the layer's own:
+    an object can serve several layers.
+
+    Attributes:
+        config_fields: names of the fields of `TransformerConfig` that the
+            encoding uses.
+    """
+
+    config_fields: tuple[str, ...] = ()
+
+    @classmethod
+    def from_transformer(cls, config: "TransformerConfig") -> Self:
+        """Returns the encoding of the layers of a `Transformer`."""
+        return cls(
+            **{name: getattr(config, name) for name in cls.config_fields}
+        )
+
+    def build(self, layer: "SelfAttention", bidirectional: bool) -> None:
+        """Adds weights to a layer.
+
+        Args:
+            layer: `SelfAttention`.
+            bidirectional: A boolean to indicate whether the layer is that of
+                an encoder, whose queries see later keys.
+        """
+
+    def rotate(self, x: Tensor, positions: Tensor) -> Tensor:
+        """Changes queries and keys by their positions.
+
+        Args:
+            x: float tensor `(B, N, T, H)`; in decoding also `(B, M, N, H)`.
+            positions: int tensor that broadcasts to its shape without `H`.
+
+        Returns:
+            Float tensor of the same shape.
+        """
+        return x
+
+    def logits(
+        self,
+        layer: "SelfAttention",
+        query: Tensor,
+        query_positions: Tensor,
+        key_positions: Tensor,
+    ) -> Tensor | None:
+        """Computes what positions add to the logits.
+
+        Args:
+            layer: the built layer.
+            query: float tensor `(B, N, T, H)`, scaled and rotated.
+            query_positions: int tensor `(T,)`.
+            key_positions: int tensor `(S,)`; the same object as
+                `query_positions` for a sequence from its beginning.
+
+        Returns:
+            Float tensor that broadcasts to `(B, N, T, S)`, or `None`.
+        """
+        return None
+
+    def context(
+        self,
+        layer: "SelfAttention",
+        scores: Tensor,
+        query_positions: Tensor,
+        key_positions: Tensor,
+    ) -> Tensor | None:
+        """Computes what positions add to the context vectors.
+
+        Args:
+            layer: the built layer.
+            scores: float tensor `(B, N, T, S)`, after dropout.
+            query_positions: int tensor `(T,)`.
+            key_positions: int tensor `(S,)`, see `logits`.
+
+        Returns:
+            Float tensor `(B, N, T, H_v)`, or `None`.
+        """
+        return None
+
+    def value_logits(
+        self,
+        layer: "SelfAttention",
+        x: Tensor,
+        query_positions: Tensor,
+        key_positions: Tensor,
+    ) -> Tensor | None:
+        """Computes products of `x` with what positions add to values.
+
+        The attention view asks for it, to show what `context` consists of.
+
+        Args:
+            layer: the built layer.
+            x: float tensor `(B, N, T, H_v)`.
+            query_positions: int tensor `(T,)`.
+            key_positions: int tensor `(S,)`, see `logits`.
+
+        Returns:
+            Float tensor `(B, N, T, S)`, or `None`.
+        """
+        return None
+
+    def attend(
+        self,
+        layer: "SelfAttention",
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Tensor | None,
+        is_causal: bool,
+        dropout: DropoutLayer | None,
+    ) -> Tensor | None:
+        """Computes context vectors where no scores are asked for.
+
+        Args:
+            layer: the built layer.
+            query, key: float tensors `(B, N, T, H)`, rotated.
+            value: float tensor `(B, N, T, H_v)`.
+            mask, is_causal, dropout: see `relative_attention`.
+
+        Returns:
+            Float tensor `(B, N, T, H_v)`. `None`: by `logits` and `context`.
+        """
+        return relative_attention(
+            query, key, value, mask=mask, is_causal=is_causal, dropout=dropout
+        )
+
+    def step_logits(
+        self,
+        layer: "SelfAttention",
+        query: Tensor,
+        position: int | Tensor,
+        num_positions: int | None = None,
+    ) -> Tensor | None:
+        """Computes `logits` of one step of decoding.
+
+        Args:
+            layer: the built layer.
+            query: float tensor `(B, M, N, H)`, of `M` beams at one position.
+            position: int scalar, absolute, 0 first.
+            num_positions: int. Number `P` of positions in the cache, of which
+                those after `position` are masked. Defaults to `None`: the
+                cache ends with `position`.
+
+        Returns:
+            Float tensor that broadcasts to `(B, M, N, P)`, or `None`.
+        """
+        logits = self.logits(
+            layer,
+            ops.swapaxes(query, 1, 2),
+            _repeated(position, query.shape[1]),
+            _positions(position, num_positions),
+        )
+        return None if logits is None else ops.swapaxes(logits, 1, 2)
+
+    def step_context(
+        self,
+        layer: "SelfAttention",
+        scores: Tensor,
+        position: int | Tensor,
+        num_positions: int | None = None,
+    ) -> Tensor | None:
+        """Computes `context` of one step of decoding.
+
+        Args:
+            layer: the built layer.
+            scores: float tensor `(B, M, N, P)`, 0 after `position`.
+            position, num_positions: see `step_logits`.
+
+        Returns:
+            Float tensor `(B, M, N, H_v)`, or `None`.
+        """
+        context = self.context(
+            layer,
+            ops.swapaxes(scores, 1, 2),
+            _repeated(position, scores.shape[1]),
+            _positions(position, num_positions),
+        )
+        return None if context is None else ops.swapaxes(context, 1, 2)
+
+    def get_config(self) -> dict[str, Any]:
+        return {}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Self:
+        return cls(**config)
+
+
+@keras.saving.register_keras_serializable(package="relative_attention")
+class PositionBias(PositionEncoding):
+    """A `PositionEncoding` that works by `logits` and `context` alone."""
+
+    def attend(self, *arguments: Any, **options: Any) -> None:
+        return None
+
+
+def _repeated(position: int | Tensor, count: int) -> Tensor:
+    return ops.broadcast_to(ops.cast(position, "int32"), (count,))
+
+
+def _positions(position: int | Tensor, count: int | None) -> Tensor:
+    return ops.arange(position + 1 if count is None else count, dtype="int32")
+
+
+def distances(query_positions: Tensor, key_positions: Tensor) -> Tensor:
+    """Returns `key_position - query_position` of each pair, `(T, S)`."""
+    return key_positions[None, :] - query_positions[:, None]
