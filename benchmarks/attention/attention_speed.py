@@ -81,6 +81,7 @@ def parse_arguments(
     lengths = [16, 32, 64, 128, 256, 512, 1024, _LONG]
     add("--lengths", type=positive_int, nargs="+", default=lengths)
     add("--precision", nargs="+", default=PRECISIONS, choices=PRECISIONS)
+    add("--encodings", nargs="+", default=["relative"], metavar="NAME")
     only = parser.add_mutually_exclusive_group()
     for graph in GRAPHS:
         only.add_argument(
@@ -124,9 +125,15 @@ def parse_arguments(
 
 
 def make_passes(
-    kind: str, options: argparse.Namespace, precision: str, graph: str
+    kind: str,
+    options: argparse.Namespace,
+    precision: str,
+    graph: str,
+    encoding: str = RELATIVE,
 ) -> dict[str, Callable[..., Any]]:
     """Returns the passes of one of `KINDS`, as functions of `make_inputs`.
+
+    Positions of `"relative"` are those of another encoding, if it says so.
 
     `"forward"` is that of inference; `"backward"` is forward and backward pass
     of training, and returns the gradients of inputs and weights.
@@ -144,6 +151,9 @@ def make_passes(
             *sizes, use_bias=False, **common
         )
         layer.build(shape, shape)
+    elif kind == RELATIVE and encoding != RELATIVE:
+        layer = ra.SelfAttention(*sizes, encoding, **common)
+        layer.build(shape)
     else:
         layer = ra.RelativeSelfAttention(
             *sizes,
@@ -213,30 +223,32 @@ def make_inputs(
 def measure(options: argparse.Namespace) -> list[Row]:
     """Returns a row for each graph and length, by the options."""
     cases = list(
-        itertools.product(options.onednn, options.precision, options.graphs)
+        itertools.product(
+            options.onednn, options.precision, options.graphs, options.encodings
+        )
     )
     found: dict[Any, list[dict[str, Any]]] = {}
     for number in range(options.processes):
-        for onednn, precision, graph in cases:
+        for onednn, precision, graph, encoding in cases:
             show_progress(
                 f"process {number + 1} of {options.processes}: {precision}, "
-                f"{graph} lengths, oneDNN {onednn}"
+                f"{graph} lengths, {encoding}, oneDNN {onednn}"
             )
             environment = {"TF_CPP_MIN_LOG_LEVEL": "2"}
             if onednn == "off":
                 environment["TF_ENABLE_ONEDNN_OPTS"] = "0"
             run = functools.partial(in_fresh_process, environment=environment)
-            case = (options, precision, graph)
+            case = (options, precision, graph, encoding)
             times = run(_times, *case)
             if options.memory_length in times:
                 times[options.memory_length]["memory"] = {
                     kind: [run(_peak_memory, kind, *case)] for kind in KINDS
                 }
             for length, figures in times.items():
-                name = (onednn, precision, graph, length)
+                name = (onednn, precision, graph, encoding, length)
                 found.setdefault(name, []).append(figures)
     show_progress()
-    names = ("onednn", "precision", "graph", "tokens")
+    names = ("onednn", "precision", "graph", "encoding", "tokens")
     return [
         {**dict(zip(names, name)), **_figures(processes)}
         for name, processes in found.items()
@@ -244,11 +256,12 @@ def measure(options: argparse.Namespace) -> list[Row]:
 
 
 def _times(
-    options: argparse.Namespace, precision: str, graph: str
+    options: argparse.Namespace, precision: str, graph: str, encoding: str
 ) -> dict[int, dict[str, dict[str, list[float]]]]:
     """Returns the milliseconds of a call by length, pass, layer and round."""
     passes = {
-        kind: make_passes(kind, options, precision, graph) for kind in KINDS
+        kind: make_passes(kind, options, precision, graph, encoding)
+        for kind in KINDS
     }
     found: dict[int, Any] = {}
     for length in options.lengths:
@@ -268,10 +281,15 @@ def _times(
 
 
 def _peak_memory(
-    kind: str, options: argparse.Namespace, precision: str, graph: str
+    kind: str,
+    options: argparse.Namespace,
+    precision: str,
+    graph: str,
+    encoding: str,
 ) -> int:
     """Returns the bytes that passes of training take of a process."""
-    backward = make_passes(kind, options, precision, graph)["backward"]
+    passes = make_passes(kind, options, precision, graph, encoding)
+    backward = passes["backward"]
     inputs = make_inputs(options, options.memory_length, precision)
     # Two tokens load what every layer needs.
     backward(*[each[:, :2] for each in inputs])
@@ -305,7 +323,7 @@ def _figures(processes: Sequence[Mapping[str, Any]]) -> Row:
 def verdict(row: Row, name: str, base: str) -> tuple[float, bool] | None:
     """Returns the bar of a ratio and whether it is met; `None` without one."""
     bars = _BARS.get((row["graph"], name, base))
-    if bars is None or name not in row:
+    if bars is None or name not in row or row["encoding"] != RELATIVE:
         return None
     is_long = row["tokens"] >= _LONG
     bar = bars[-1 if is_long else PRECISIONS.index(row["precision"])]
@@ -330,7 +348,8 @@ def describe(result: Result) -> str:
 
     cells = [
         [
-            f"{row['graph']}, {row['precision']}"
+            f"{row['encoding']}, " * (row["encoding"] != RELATIVE)
+            + f"{row['graph']}, {row['precision']}"
             + ", no oneDNN" * (row["onednn"] == "off"),
             f"{row['tokens']:,}",
             f"{median(row['backward']['median'][RELATIVE]):,.1f} ms",

@@ -48,6 +48,7 @@ def made_up_row(graph="unknown", precision="float32", tokens=64, ratio=1.0):
         "onednn": "default",
         "precision": precision,
         "graph": graph,
+        "encoding": "relative",
         "tokens": tokens,
         "forward": figure,
         "backward": figure,
