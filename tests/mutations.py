@@ -126,7 +126,7 @@ LINES = (
         "tests/training/test_transformer_schedule.py",
     ),
     Line(
-        "training/masked_cross_entropy.py",
+        "ops/label_smoothing.py",
         "label_smoothing / max(vocabulary_size - 1, 1)",
         "label_smoothing / max(vocabulary_size, 1)",
         "tests/training/test_masked_cross_entropy.py",
