@@ -1,11 +1,14 @@
-"""Breaks lines of the package, one at a time, and shows which tests notice.
+"""Breaks the package in small ways, and shows which tests notice.
 
     python tests/mutations.py
 
-Each line of `LINES` is changed in a copy of the checkout, and the tests that
-`make test` runs of the named files or folders are run there until one fails.
-Prints a table: what was broken, and the test that caught it. Exits with 1 if
-a broken line was not noticed.
+`mutations.yaml` lists the mutations: a text that stands once in a file, what
+replaces it, what that breaks, and the test that caught it last. Each is made
+in a copy of the checkout, where the test that caught it last runs first. If
+that test passes or is gone, the tests nearby run, then all of `make test`,
+then the `large` and `slow` tests nearby, until one fails. Those that no test
+caught are not tried; without its `caught_by`, a mutation is. Prints a table.
+Exits with 1 if a mutation that was caught before is not caught now.
 """
 
 import argparse
@@ -17,183 +20,121 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections import Counter
+from collections.abc import Iterator
 
+import yaml
 from tabulate import tabulate
 
 ROOT = pathlib.Path(__file__).parents[1]
+LIST = ROOT / "tests" / "mutations.yaml"
+NOT_CAUGHT = "not caught"
+TEST = ("-m", "not slow and not large")
+TEST_REST = ("-m", "slow or large")
+# A broken loop may never end. No folder of tests takes so long.
+MOST_SECONDS = 1800
 
 
-@dataclasses.dataclass(frozen=True)
-class Line:
-    """A line to break.
+@dataclasses.dataclass
+class Mutation:
+    """A change of the package that a test should notice.
 
     Attributes:
+        room: Its package; `saving` for the modules at the root, too.
         file: Its file in the package.
-        old: A part of the line that stands once in the file.
+        old: A text that stands once in the file.
         new: What replaces it.
-        tests: Files or folders of `tests` whose business it is.
+        breaks: What is wrong afterwards.
+        drawn: Whether it was drawn by seed or chosen by hand.
+        caught_by: The test that caught it last, `NOT_CAUGHT`, or `None` if it
+            was not tried yet.
     """
 
+    room: str
     file: str
     old: str
     new: str
-    tests: str
-
-
-LINES = (
-    Line(
-        "ops/relative_positions.py",
-        "distance, -max_relative_position, max",
-        "distance, -max_relative_position - 1, max",
-        "tests/ops",
-    ),
-    Line(
-        "ops/masks.py",
-        "ops.less_equal(",
-        "ops.less(",
-        "tests/ops tests/layers",
-    ),
-    Line(
-        "ops/block_backward.py",
-        "(d_scores[index] - row_term)",
-        "(d_scores[index] + row_term)",
-        "tests/ops tests/layers",
-    ),
-    Line(
-        "ops/relative_shift.py",
-        "positions[None, :-1] >= positions[:, None]",
-        "positions[None, :-1] > positions[:, None]",
-        "tests/ops tests/layers",
-    ),
-    Line(
-        "layers/sinusoidal_positions.py",
-        "num_timescales - 1, 1",
-        "num_timescales, 1",
-        "tests/layers/test_sinusoidal_positions.py",
-    ),
-    Line(
-        "layers/cached_attention.py",
-        "context = context + farthest\n",
-        "context = context\n",
-        "tests/layers tests/models tests/decoding",
-    ),
-    Line(
-        "layers/token_embedding.py",
-        "ops.cast(padding_mask(inputs), rows.dtype)",
-        "ops.ones_like(inputs, rows.dtype)",
-        "tests/layers tests/models",
-    ),
-    Line(
-        "models/decoder_inputs.py",
-        "[..., :1], start_token_id)",
-        "[..., :1], 0)",
-        "tests/models tests/data tests/decoding",
-    ),
-    Line(
-        "models/finite_update.py",
-        "inner.global_clipnorm * scale",
-        "inner.global_clipnorm",
-        "tests/models tests/training",
-    ),
-    Line(
-        "data/token_batches.py",
-        "maximum(batch_tokens // lengths, 1)",
-        "maximum(batch_tokens // lengths + 1, 1)",
-        "tests/data",
-    ),
-    Line(
-        "data/keyed_permutation.py",
-        "values[outside] >= sizes",
-        "values[outside] > sizes",
-        "tests/data",
-    ),
-    Line(
-        "decoding/length_penalty.py",
-        "(5.0 + length) / 6.0",
-        "(6.0 + length) / 6.0",
-        "tests/decoding",
-    ),
-    Line(
-        "decoding/beam_search_loop.py",
-        "is_done, state.beam_log_probs",
-        "is_broken, state.beam_log_probs",
-        "tests/decoding",
-    ),
-    Line(
-        "training/transformer_schedule.py",
-        "step = step + 1.0",
-        "step = step + 2.0",
-        "tests/training/test_transformer_schedule.py",
-    ),
-    Line(
-        "ops/label_smoothing.py",
-        "label_smoothing / max(vocabulary_size - 1, 1)",
-        "label_smoothing / max(vocabulary_size, 1)",
-        "tests/training/test_masked_cross_entropy.py",
-    ),
-    Line(
-        "training/averaging_adam.py",
-        '"float32") - 1.0\n',
-        '"float32")\n',
-        "tests/training",
-    ),
-    Line(
-        "convert/tensor2tensor/names.py",
-        'norm_scale": layer.gamma',
-        'norm_scale": layer.beta',
-        "tests/convert",
-    ),
-    Line(
-        "evaluation/paired_bootstrap.py",
-        "1.0 if result.score == first.score else result.p_value",
-        "result.p_value",
-        "tests/evaluation",
-    ),
-    Line(
-        "runs/run_directory.py",
-        "_check_same_run(path, recipe)\n",
-        "pass\n",
-        "tests/runs tests/cli",
-    ),
-    Line(
-        "atomic_files.py",
-        "temporary if temporary.exists() else aside, path",
-        "aside, path",
-        "tests/test_atomic_files.py tests/test_atomic_recovery.py",
-    ),
-    Line(
-        "cli/main.py",
-        "file=sys.stderr)\n    return 1",
-        "file=sys.stderr)\n    return 0",
-        "tests/cli",
-    ),
-)
+    breaks: str
+    drawn: bool = True
+    caught_by: str | None = None
 
 
 def main() -> int:
-    """Breaks each line and prints the table; returns the exit status."""
+    """Runs what the command line asks for; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", help="a part of the files' names")
+    parser.add_argument(
+        "--write",
+        action="store_true",
+        help="write what catches each mutation into the list",
+    )
     options = parser.parse_args()
-    lines = [line for line in LINES if (options.only or "") in line.file]
+    mutations = [Mutation(**fields) for fields in read_list()]
+    chosen = [m for m in mutations if (options.only or "") in m.file]
+    rows, lost = [], 0
     with tempfile.TemporaryDirectory(prefix="mutations-") as folder:
         copy = pathlib.Path(folder, "checkout")
         copy_checkout(copy)
-        # Every line is looked for before the first test runs.
-        for line in lines:
-            broken_text(copy, line)
-        rows = [(line, catcher(copy, line)) for line in lines]
-    print(
-        tabulate(
-            [
-                (line.file, line.old, line.new, test or "NOT CAUGHT")
-                for line, test in rows
-            ],
-            headers=("file", "line", "broken", "caught by"),
-            tablefmt="github",
+        # Each text is looked for before the first test runs.
+        for mutation in chosen:
+            broken_text(copy, mutation)
+        for mutation in chosen:
+            command, test = "", NOT_CAUGHT
+            if mutation.caught_by != NOT_CAUGHT:
+                command, test = catcher(copy, mutation)
+            rows.append((mutation.file, mutation.breaks, command, test))
+            if test != NOT_CAUGHT or mutation.caught_by is None:
+                mutation.caught_by = test
+            elif mutation.caught_by != NOT_CAUGHT:
+                # The list keeps the test, so that the next run fails, too.
+                lost += 1
+    headers = ("file", "what is broken", "caught by", "test")
+    print(tabulate(rows, headers=headers, tablefmt="github"))
+    for kind, drawn in (("drawn", True), ("chosen", False)):
+        commands = Counter(
+            row[2] or NOT_CAUGHT
+            for mutation, row in zip(chosen, rows)
+            if mutation.drawn == drawn
         )
-    )
-    return int(any(test is None for _, test in rows))
+        print(f"{kind}: {dict(commands)}")
+    if options.write:
+        write_list(mutations)
+    return int(lost > 0)
+
+
+def read_list() -> list[dict[str, str]]:
+    return yaml.safe_load(LIST.read_text("utf-8"))
+
+
+def write_list(mutations: list[Mutation]) -> None:
+    """Writes the list again; the comment at its head stays."""
+    head = re.match(r"(#.*\n)*", LIST.read_text("utf-8")).group()
+    LIST.write_text(head + as_yaml(mutations), "utf-8")
+
+
+class Code(str):
+    """Text that the list shows as it stands, without quotes."""
+
+
+class ListDumper(yaml.SafeDumper):
+    """Writes the list of mutations."""
+
+
+def represent_code(dumper: yaml.SafeDumper, text: Code) -> yaml.Node:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|")
+
+
+ListDumper.add_representer(Code, represent_code)
+
+
+def as_yaml(mutations: list[Mutation]) -> str:
+    """Returns mutations as they stand in the list."""
+    entries = []
+    for mutation in mutations:
+        entry = dataclasses.asdict(mutation)
+        code = {name: Code(entry[name]) for name in ("old", "new")}
+        entries.append({**entry, **code})
+    return yaml.dump(entries, Dumper=ListDumper, sort_keys=False, width=80)
 
 
 def copy_checkout(target: pathlib.Path) -> None:
@@ -211,46 +152,82 @@ def copy_checkout(target: pathlib.Path) -> None:
             shutil.copyfile(ROOT / name, target / name)
 
 
-def broken_text(copy: pathlib.Path, line: Line) -> str:
-    """Returns a file's text with its line broken."""
-    text = (copy / "relative_attention" / line.file).read_text("utf-8")
-    if text.count(line.old) != 1:
+def broken_text(copy: pathlib.Path, mutation: Mutation) -> str:
+    """Returns the text of a mutation's file with the mutation made."""
+    text = (copy / "relative_attention" / mutation.file).read_text("utf-8")
+    if text.count(mutation.old) != 1:
         raise SystemExit(
-            f"{line.file} must have {line.old!r} once. It has it "
-            f"{text.count(line.old)} times."
+            f"{mutation.file} must have {mutation.old!r} once. It has it "
+            f"{text.count(mutation.old)} times. If the code has moved or "
+            f"changed, correct the entry in {LIST.name}: {mutation.breaks}"
         )
-    return text.replace(line.old, line.new)
+    return text.replace(mutation.old, mutation.new)
 
 
-def catcher(copy: pathlib.Path, line: Line) -> str | None:
-    """Returns the first test that fails with a line broken, or `None`."""
-    path = copy / "relative_attention" / line.file
+def catcher(copy: pathlib.Path, mutation: Mutation) -> tuple[str, str]:
+    """Returns the command and its first test that fails with a mutation."""
+    print(f"{mutation.file}: {mutation.breaks}", file=sys.stderr, flush=True)
+    path = copy / "relative_attention" / mutation.file
     whole = path.read_text("utf-8")
-    path.write_text(broken_text(copy, line), "utf-8")
-    print(f"{line.file}: {line.new}", file=sys.stderr, flush=True)
+    path.write_text(broken_text(copy, mutation), "utf-8")
+    try:
+        for command, options in attempts(copy, mutation):
+            test = first_failure(copy, options)
+            if test is not None:
+                return command, test
+    finally:
+        path.write_text(whole, "utf-8")
+    return "", NOT_CAUGHT
+
+
+def attempts(
+    copy: pathlib.Path, mutation: Mutation
+) -> Iterator[tuple[str, list[str]]]:
+    """Yields which tests to run, nearest first, and the command for them."""
+    near = [f"tests/{mutation.room}"]
+    if mutation.room == "saving":
+        near += [str(p.relative_to(copy)) for p in copy.glob("tests/test_*.py")]
+    if mutation.caught_by is not None:
+        file = mutation.caught_by.split("::")[0]
+        if (copy / file).exists():
+            yield "make test", [*TEST, mutation.caught_by]
+            yield "make test-rest", [*TEST_REST, mutation.caught_by]
+            near.insert(0, file)
+    near = [name for name in near if (copy / name).exists()]
+    yield "make test", [*TEST, *near]
+    yield "make test", [*TEST, "--numprocesses", "2", "--dist", "loadfile"]
+    yield "make test-rest", [*TEST_REST, *near]
+
+
+def first_failure(copy: pathlib.Path, options: list[str]) -> str | None:
+    """Returns the first test that fails, or `None`."""
     try:
         result = subprocess.run(
             [
-                *(sys.executable, "-m", "pytest", "--exitfirst"),
-                *("--tb=no", "-r", "fE", "-p", "no:cacheprovider"),
-                *line.tests.split(),
+                *(sys.executable, "-m", "pytest", "--exitfirst", "--tb=no"),
+                *("-r", "fE", "-p", "no:cacheprovider", *options),
             ],
             cwd=copy,
             # Processes that tests start must find the copy, too.
             env={**os.environ, "PYTHONPATH": str(copy)},
             capture_output=True,
             text=True,
+            timeout=MOST_SECONDS,
         )
-    finally:
-        path.write_text(whole, "utf-8")
-    if result.returncode == 0:
+    except subprocess.TimeoutExpired:
+        # A test does not end.
+        return options[-1]
+    found = re.search(r"^(?:FAILED|ERROR) (.+?)(?: - |$)", result.stdout, re.M)
+    if found is not None:
+        return found.group(1)
+    output = result.stdout + result.stderr
+    if "ERROR: not found" in output or result.returncode in (0, 5):
+        # The test is gone, all pass, or none is selected.
         return None
-    if result.returncode not in (1, 2):
-        raise SystemExit(result.stdout + result.stderr)
-    found = re.search(r"^(?:FAILED|ERROR) (\S+)", result.stdout, re.M)
-    if found is None:
-        raise SystemExit(result.stdout + result.stderr)
-    return found.group(1)
+    if re.search(r"relative_attention/\S+:\d+: in ", output):
+        # The package cannot be imported.
+        return options[-1]
+    raise SystemExit(output)
 
 
 if __name__ == "__main__":
