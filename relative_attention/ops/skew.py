@@ -59,6 +59,8 @@ def unskew(by_key: Tensor, reach: int | Tensor) -> Tensor:
         padded,
         (batch_size, num_heads, length * width),
     )
-    flat = ops.pad(flat, ((0, 0), (0, 0), (length - 1, 1)))
+    # Of no rows, nothing.
+    last = 1 if isinstance(length, int) else ops.minimum(length, 1)
+    flat = ops.pad(flat, ((0, 0), (0, 0), (length - last, last)))
     by_distance = ops.reshape(flat, (batch_size, num_heads, length, width + 1))
     return by_distance[:, :, :, :width]

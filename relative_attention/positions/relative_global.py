@@ -152,5 +152,7 @@ def _every(layer: "SelfAttention", positions: Tensor) -> Tensor:
     # one row.
     if isinstance(length, int):
         length = max(length, 1)
+    else:
+        length = ops.maximum(length, 1)
     end = length if layer.bidirectional else 1
     return ops.arange(1 - length, end, dtype="int32")

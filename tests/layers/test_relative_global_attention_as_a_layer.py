@@ -144,6 +144,6 @@ def test_one_graph_takes_any_length(rng, build_layer, causal):
 
     layer = build_layer(causal=causal, use_value_relations=True)
     graph = tf.function(layer, input_signature=[tf.TensorSpec((None, None, D))])
-    for length in (M, T, M + 1, 1):
+    for length in (M, T, M + 1, 1, 0):
         inputs = normal(rng, B, length, D)
         assert_same(graph(inputs), layer(inputs))
