@@ -78,7 +78,7 @@ class PositionEncoding:
                 `query_positions` for a sequence from its beginning.
 
         Returns:
-            Float tensor that broadcasts to `(B, N, T, S)`, or `None`.
+            Float tensor `(B, N, T, S)` or `(1, N, T, S)`, or `None`.
         """
         return None
 
@@ -167,7 +167,7 @@ class PositionEncoding:
                 cache ends with `position`.
 
         Returns:
-            Float tensor that broadcasts to `(B, M, N, P)`, or `None`.
+            Float tensor `(B, M, N, P)` or `(1, M, N, P)`, or `None`.
         """
         logits = self.logits(
             layer,
@@ -210,7 +210,6 @@ class PositionEncoding:
         return cls(**config)
 
 
-@keras.saving.register_keras_serializable(package="relative_attention")
 class PositionBias(PositionEncoding):
     """A `PositionEncoding` that works by `logits` and `context` alone."""
 

@@ -3,12 +3,10 @@ import dataclasses
 import pytest
 
 from relative_attention.models import TransformerConfig
+from relative_attention.positions import POSITION_ENCODINGS
 
 CHOICES = {
-    "position_encoding": (
-        "one of 'relative', 'sinusoidal', 'learned', 'relative+sinusoidal', "
-        "None"
-    ),
+    "position_encoding": f"one of {', '.join(map(repr, POSITION_ENCODINGS))}",
     "share_embeddings": "one of 'all', 'target', 'source_target', 'none'",
 }
 
@@ -38,7 +36,7 @@ CHOICES = {
         ("attention_dropout", -0.1, "a rate in [0, 1)"),
         ("intermediate_dropout", 2, "a rate in [0, 1)"),
         ("layer_norm_epsilon", 0, "> 0"),
-        ("position_encoding", "rotary", CHOICES["position_encoding"]),
+        ("position_encoding", "rotate", CHOICES["position_encoding"]),
         ("share_embeddings", True, CHOICES["share_embeddings"]),
     ],
 )

@@ -1,0 +1,136 @@
+"""What every encoding owes to a self-attention layer, by its name."""
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+import relative_attention as ra
+from relative_attention.positions import POSITION_ENCODINGS
+
+B, T, D, N, H, H_V, M = 2, 7, 11, 3, 4, 5, 3
+
+ENCODINGS = pytest.mark.parametrize(
+    "encoding",
+    [
+        name
+        for name, names in POSITION_ENCODINGS.items()
+        if names.on_embeddings is None
+    ],
+    ids=str,
+)
+
+
+def normal(rng, *shape):
+    return rng.normal(size=shape).astype("float32")
+
+
+def assert_same(result, expected):
+    np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.fixture
+def build_layer(rng):
+    def build(encoding, **arguments):
+        layer = ra.SelfAttention(N, H, encoding, value_dim=H_V, **arguments)
+        layer.build((None, None, D))
+        for weight in layer.trainable_weights:
+            weight.assign(rng.normal(size=weight.shape) / 2)
+        return layer
+
+    return build
+
+
+@ENCODINGS
+@pytest.mark.parametrize("is_causal", [False, True], ids=["full", "causal"])
+def test_asked_for_scores_change_no_outputs(
+    rng, build_layer, encoding, is_causal
+):
+    layer = build_layer(encoding, bidirectional=not is_causal)
+    inputs = normal(rng, B, T, D)
+    outputs, scores = layer(
+        inputs, use_causal_mask=is_causal, return_attention_scores=True
+    )
+    assert_same(layer(inputs, use_causal_mask=is_causal), outputs)
+    assert scores.shape == (B, N, T, T)
+    assert_same(ops.sum(scores, axis=-1), np.ones((B, N, T)))
+
+
+@ENCODINGS
+@pytest.mark.only_on("tensorflow", reason="a graph of unknown lengths")
+def test_one_graph_serves_every_length(rng, build_layer, encoding):
+    import tensorflow as tf
+
+    layer = build_layer(encoding)
+    graph = tf.function(
+        layer, input_signature=[tf.TensorSpec([None, None, D], "float32")]
+    )
+    for batch_size, length in ((2, 7), (1, 1), (3, 40), (2, 0)):
+        inputs = normal(rng, batch_size, length, D)
+        assert_same(graph(inputs), layer(inputs))
+    assert graph.experimental_get_tracing_count() == 1
+
+
+@ENCODINGS
+def test_keras_file_gives_the_same_numbers(
+    rng, build_layer, encoding, tmp_path
+):
+    layer = build_layer(encoding, bidirectional=False)
+    symbol = keras.Input((None, D))
+    model = keras.Model(symbol, layer(symbol, use_causal_mask=True))
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    inputs = normal(rng, B, T, D)
+    np.testing.assert_array_equal(loaded(inputs), model(inputs))
+
+
+@ENCODINGS
+def test_steps_of_beams_are_causal_passes_over_their_histories(
+    rng, build_layer, encoding
+):
+    layer = build_layer(encoding, bidirectional=False)
+    # What each beam of each sentence writes at each position, and which beam
+    # of the position before it continues.
+    inputs = normal(rng, B, M, T, D)
+    parents = rng.integers(0, M, size=(B, M, T))
+    beams = np.broadcast_to(np.arange(M)[:, None], (B, M, 1))
+    ancestors = np.zeros((B, M, 0), int)
+    cache = layer.start_cache(B)
+    for position in range(T):
+        rows = parents[:, :, position, None]
+        ancestors = np.take_along_axis(ancestors, rows, axis=1)
+        ancestors = np.concatenate([ancestors, beams], axis=2)
+        outputs, cache = layer.decode_step(
+            inputs[:, :, position], cache, position, ancestors.astype("int32")
+        )
+        histories = np.take_along_axis(
+            inputs[:, :, : position + 1], ancestors[..., None], axis=1
+        )
+        expected = layer(
+            histories.reshape(B * M, position + 1, D), use_causal_mask=True
+        )
+        assert_same(outputs, np.array(expected)[:, -1].reshape(B, M, D))
+        if position % 3 == 2:
+            cache = layer.merge_cache(cache)
+
+
+@ENCODINGS
+@pytest.mark.parametrize(
+    "dtype, bound", [("float16", 0.004), ("bfloat16", 0.03)]
+)
+def test_half_precision_is_near_float32(
+    rng, build_layer, encoding, dtype, bound
+):
+    def rounded(array):
+        return np.array(ops.cast(ops.cast(array, dtype), "float32"))
+
+    exact = build_layer(encoding)
+    exact.set_weights([rounded(weight) for weight in exact.get_weights()])
+    half = build_layer(encoding, dtype=f"mixed_{dtype}")
+    half.set_weights(exact.get_weights())
+    # Beyond 256, bfloat16 has no odd numbers.
+    inputs = rounded(rng.normal(size=(1, 600, D)))
+    expected = np.array(exact(inputs))
+    result = np.array(ops.cast(half(inputs), "float32"))
+    error = np.linalg.norm(result - expected) / np.linalg.norm(expected)
+    assert 0 < error < bound
