@@ -32,6 +32,9 @@ QUANTIZATIONS = (
     "int8_bfloat16",
 )
 
+# CTranslate2 has relative or absolute positions, not both.
+_POSITION_ENCODINGS = ("relative", "sinusoidal", "learned", None)
+
 # CTranslate2's own limit on sources, unless it is told another. A table of
 # absolute positions that is as long never runs out by default.
 _LEAST_POSITIONS = 1024
@@ -106,9 +109,9 @@ def export_ctranslate2(
         ValueError: if the quantization is unknown.
         InputError: if `ctranslate2` is not installed, `directory` holds
             something, CTranslate2 cannot express the model (relation tables
-            for each head, or relative and absolute positions at once), the
-            vocabularies do not fit it, or a weight is not finite or too large
-            for float16; nothing is written then.
+            for each head, or another `position_encoding` than those above),
+            the vocabularies do not fit it, or a weight is not finite or too
+            large for float16; nothing is written then.
 
     Reference:
      - [CTranslate2](https://opennmt.net/CTranslate2/)
@@ -163,13 +166,14 @@ def _check_model(model: Any) -> None:
             '`quantization="int8"`.'
         )
     config = model.config
-    tables = list(_relation_tables(model))
-    if tables and model.encoder_positions is not None:
+    if config.position_encoding not in _POSITION_ENCODINGS:
+        known = ", ".join(map(repr, _POSITION_ENCODINGS))
         raise InputError(
-            "CTranslate2 has relative or absolute positions, not both. Train "
-            'with `position_encoding` "relative" or "sinusoidal". Received: '
-            f"position_encoding={config.position_encoding!r}."
+            f"For CTranslate2 `position_encoding` must be one of {known}. "
+            f"Received: position_encoding={config.position_encoding!r}. "
+            "`export_saved_model` takes every one."
         )
+    tables = list(_relation_tables(model))
     # A table for each head of one head is a table that all heads share.
     if any(len(table.shape) == 3 and table.shape[0] > 1 for table in tables):
         raise InputError(

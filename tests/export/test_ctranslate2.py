@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import relative_attention as ra
+from relative_attention.positions import POSITION_ENCODINGS
 from tests.export.tiny_models import SENTENCES
 from tests.export.tiny_models import as_line
 from tests.export.tiny_models import engine_of
@@ -94,25 +95,31 @@ def test_quantised_files_are_smaller(make_translator, tmp_path):
     assert sizes["int8_bfloat16"] < 0.6 * sizes["bfloat16"]
 
 
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        (
-            {"share_relations_across_heads": False},
-            "one for each of its 2.*share_relations_across_heads: true",
-        ),
-        (
-            {"position_encoding": "relative+sinusoidal"},
-            "relative or absolute positions, not both",
-        ),
-    ],
-    ids=["table_per_head", "relative_and_absolute"],
-)
-def test_what_cannot_be_expressed_is_refused(
-    fields, message, make_translator, tmp_path
-):
+def test_tables_of_each_head_are_refused(make_translator, tmp_path):
+    translator = make_translator(share_relations_across_heads=False)
+    message = "one for each of its 2.*share_relations_across_heads: true"
     with pytest.raises(ra.InputError, match=message):
-        ra.export_ctranslate2(make_translator(**fields), tmp_path / "engine")
+        ra.export_ctranslate2(translator, tmp_path / "engine")
+    assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        name
+        for name in POSITION_ENCODINGS
+        if name not in ("relative", "sinusoidal", "learned", None)
+    ],
+)
+def test_other_position_encodings_are_refused(name, make_translator, tmp_path):
+    translator = make_translator(position_encoding=name, key_dim=4)
+    with pytest.raises(ra.InputError) as error:
+        ra.export_ctranslate2(translator, tmp_path / "engine")
+    assert str(error.value) == (
+        "For CTranslate2 `position_encoding` must be one of 'relative', "
+        f"'sinusoidal', 'learned', None. Received: position_encoding={name!r}. "
+        "`export_saved_model` takes every one."
+    )
     assert not any(tmp_path.iterdir())
 
 
