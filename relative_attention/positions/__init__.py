@@ -46,6 +46,8 @@ POSITION_ENCODINGS: dict[str | None, Names] = {
     "relative": Names(_RELATIVE),
     # Huang et al. (2018)
     "relative_global": Names("positions.relative_global:RelativeGlobal"),
+    # Su et al. (2021)
+    "rotary": Names("positions.rotary:Rotary"),
     # Vaswani et al. (2017), section 3.5
     "sinusoidal": Names(on_embeddings=_SINUSOIDAL),
     # Gehring et al. (2017)

@@ -1,0 +1,144 @@
+"""Rotary positions against the paper's equations in float64."""
+
+import numpy as np
+import pytest
+from keras import ops
+
+import relative_attention as ra
+
+B, T, D, N, H, H_V = 2, 6, 7, 3, 8, 5
+
+
+def paper_rotation(position, size, base=10000):
+    """The matrix R of one position (eq. 15), of pairs `2i`, `2i + 1`."""
+    matrix = np.zeros((size, size))
+    for i in range(size // 2):
+        angle = position * base ** (-2 * i / size)
+        cos, sin = np.cos(angle), np.sin(angle)
+        matrix[2 * i : 2 * i + 2, 2 * i : 2 * i + 2] = [[cos, -sin], [sin, cos]]
+    return matrix
+
+
+def in_pairs(x):
+    """Features in the order of the paper: `0, H/2, 1, H/2 + 1, ...`."""
+    size = x.shape[-1]
+    order = np.arange(size).reshape(2, size // 2).T.ravel()
+    return x[..., order]
+
+
+@pytest.fixture
+def layer(rng):
+    layer = ra.SelfAttention(N, H, position_encoding="rotary", value_dim=H_V)
+    layer.build((None, None, D))
+    for weight in layer.trainable_weights:
+        weight.assign(rng.normal(size=weight.shape) / 2)
+    return layer
+
+
+@pytest.mark.parametrize("base", [10000, 37.5])
+def test_rotated_pairs_are_those_of_the_paper(rng, base):
+    x = rng.normal(size=(B, N, T, H)).astype("float32")
+    positions = np.array([0, 1, 2, 5, 40, 300], "int32")
+    result = np.array(ra.positions.Rotary(base).rotate(x, positions))
+    for t, position in enumerate(positions):
+        expected = in_pairs(x[:, :, t]) @ paper_rotation(position, H, base).T
+        np.testing.assert_allclose(
+            in_pairs(result[:, :, t]), expected, rtol=1e-4, atol=1e-4
+        )
+
+
+def test_layer_is_the_attention_of_the_paper(rng, layer):
+    query, key, value, output = (
+        np.array(dense.kernel, "float64")
+        for dense in (
+            layer.query_dense,
+            layer.key_dense,
+            layer.value_dense,
+            layer.output_dense,
+        )
+    )
+    inputs = rng.normal(size=(B, T, D))
+    expected = np.zeros((B, T, D))
+    for b in range(B):
+        for n in range(N):
+            for i in range(T):
+                # Eq. 16: q_m = R_m W_q x_m, k_n = R_n W_k x_n
+                turned = paper_rotation(i, H) @ in_pairs(
+                    inputs[b, i] @ query[:, n]
+                )
+                logits = [
+                    turned
+                    @ paper_rotation(j, H)
+                    @ in_pairs(inputs[b, j] @ key[:, n])
+                    / np.sqrt(H)
+                    for j in range(T)
+                ]
+                scores = np.exp(logits) / np.exp(logits).sum()
+                context = scores @ (inputs[b] @ value[:, n])
+                expected[b, i] += context @ output[n]
+    result = layer(inputs.astype("float32"))
+    np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_rotation_is_that_of_keras_hub(rng):
+    hub = pytest.importorskip("keras_hub")
+    x = rng.normal(size=(B, N, T, H)).astype("float32")
+    for start in (0, 100):
+        result = ra.positions.Rotary(500).rotate(
+            x, np.arange(start, start + T, dtype="int32")
+        )
+        expected = hub.layers.RotaryEmbedding(500, sequence_axis=2)(
+            x, start_index=start
+        )
+        np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_one_position_serves_all_beams(rng):
+    rotary = ra.positions.Rotary()
+    x = rng.normal(size=(B, 2, N, H)).astype("float32")
+    result = rotary.rotate(x, 9)
+    expected = rotary.rotate(x, np.full((N,), 9, "int32"))
+    np.testing.assert_allclose(result, expected, rtol=1e-6, atol=1e-6)
+
+
+def test_products_depend_on_distances_alone(rng):
+    rotary = ra.positions.Rotary()
+    query, key = rng.normal(size=(2, B, N, T, H)).astype("float32")
+
+    def logits(shift):
+        positions = np.arange(shift, shift + T, dtype="int32")
+        rotated = (rotary.rotate(x, positions) for x in (query, key))
+        return ops.einsum("bnth,bnsh->bnts", *rotated)
+
+    for shift in (1, 1000):
+        np.testing.assert_allclose(
+            logits(shift), logits(0), rtol=1e-3, atol=1e-3
+        )
+    # Of distances they do depend.
+    assert np.abs(logits(0) - query @ key.swapaxes(2, 3)).max() > 0.1
+
+
+def test_there_are_no_weights(layer):
+    assert len(layer.weights) == 4
+
+
+def test_wavelength_is_saved():
+    layer = ra.SelfAttention(N, H, ra.positions.Rotary(max_wavelength=123))
+    loaded = ra.SelfAttention.from_config(layer.get_config())
+    assert loaded.position_encoding.max_wavelength == 123
+
+
+def test_odd_heads_are_refused():
+    layer = ra.SelfAttention(N, 5, position_encoding="rotary")
+    with pytest.raises(ValueError) as error:
+        layer.build((None, None, D))
+    assert str(error.value) == (
+        "`key_dim` must be even with rotary positions, which rotate pairs of "
+        "features. Received: key_dim=5."
+    )
+
+
+@pytest.mark.parametrize("value", [0, -1.0, "10000", True])
+def test_wrong_wavelength_is_named(value):
+    with pytest.raises(ValueError, match="`max_wavelength` must be > 0"):
+        ra.positions.Rotary(value)
