@@ -48,6 +48,8 @@ POSITION_ENCODINGS: dict[str | None, Names] = {
     "relative_global": Names("positions.relative_global:RelativeGlobal"),
     # Su et al. (2021)
     "rotary": Names("positions.rotary:Rotary"),
+    # Press et al. (2022)
+    "alibi": Names("positions.alibi:ALiBi"),
     # Vaswani et al. (2017), section 3.5
     "sinusoidal": Names(on_embeddings=_SINUSOIDAL),
     # Gehring et al. (2017)

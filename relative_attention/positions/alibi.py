@@ -1,0 +1,68 @@
+"""Attention with linear biases: far keys count less (Press et al. 2022)."""
+
+from typing import TYPE_CHECKING
+
+import keras
+from keras import ops
+
+from relative_attention.positions.position_encoding import PositionBias
+from relative_attention.positions.position_encoding import distances
+from relative_attention.tensor_type import Tensor
+
+if TYPE_CHECKING:
+    from relative_attention.layers.self_attention import SelfAttention
+
+
+@keras.saving.register_keras_serializable(package="relative_attention")
+class ALiBi(PositionBias):
+    """A penalty on logits that grows with the distance to the key.
+
+    Head `n` of `N` adds to the logit of query `i` and key `j`
+
+        -m_n |i - j|,    m_n = 2^(-8 n / N),    n = 1 .. N
+
+    Other numbers of heads than powers of two have the slopes of the power
+    below, and then every other slope of the power above, as in the paper's
+    code. There are no weights.
+
+    The paper has a decoder alone, where all keys come before the query. An
+    encoder has the same penalty on both sides. With no other positions it
+    cannot tell the key before a query from the key after it, nor a sentence
+    from its reverse.
+
+    KerasHub's `AlibiBias` adds `m_n (j - (S - 1))`. For a query with no later
+    keys that differs by the same number for all keys, which the softmax
+    ignores; for an encoder it is another function.
+
+    Example:
+    >>> layer = ra.SelfAttention(8, 64, ra.positions.ALiBi())
+
+    Reference:
+     - [Press et al., 2022](https://arxiv.org/abs/2108.12409), section 3
+    """
+
+    def logits(
+        self,
+        layer: "SelfAttention",
+        query: Tensor,
+        query_positions: Tensor,
+        key_positions: Tensor,
+    ) -> Tensor:
+        """Computes the bias `(1, N, T, S)`."""
+        # In half precision large distances are not exact.
+        distance = ops.cast(
+            ops.abs(distances(query_positions, key_positions)), "float32"
+        )
+        slopes = ops.convert_to_tensor(_slopes(layer.num_heads), "float32")
+        bias = -slopes[None, :, None, None] * distance
+        return ops.cast(bias, query.dtype)
+
+
+def _slopes(num_heads: int) -> list[float]:
+    """Returns the slope of each head, the steepest first."""
+    # The largest power of two that is not above `N`.
+    power = 1 << (num_heads.bit_length() - 1)
+    slopes = [2 ** (-8 * n / power) for n in range(1, power + 1)]
+    if power < num_heads:
+        slopes += _slopes(2 * power)[::2][: num_heads - power]
+    return slopes
