@@ -14,6 +14,7 @@ from relative_attention.errors import InputError
 from relative_attention.layers.layer_parts import AttentionParts
 from relative_attention.plot.packed_array import packed_array
 from relative_attention.plot.sentence_pair import sentence_pair
+from relative_attention.positions.relative import Relative
 from relative_attention.tensor_type import Tensor
 
 if TYPE_CHECKING:
@@ -144,7 +145,7 @@ def _block(
 
     Args:
         parts: `AttentionParts` with `B = 1`.
-        layer: `RelativeSelfAttention`, or `None` for attention to the source.
+        layer: `SelfAttention`, or `None` for attention to the source.
         is_causal: A boolean to indicate whether keys after a query are hidden.
     """
     arrays = {
@@ -158,17 +159,22 @@ def _block(
         allowed = np.tril(allowed)
         for name in ("content_logits", "position_logits"):
             arrays[name] = np.where(allowed, arrays[name], 0)
+    # Tables are drawn by clipped distance.
+    encoding = getattr(layer, "position_encoding", None)
     tables = {
-        name: getattr(layer, f"{name}_relation_embeddings", None)
+        name: getattr(layer, f"{name}_relation_embeddings")
+        if isinstance(encoding, Relative)
+        else None
         for name in ("key", "value")
     }
     packed = {
         name: arrays[name]
         for name in ("scores", "content_logits", "value_shares")
     }
+    if arrays["position_logits"].any():
+        packed["position_logits"] = arrays["position_logits"]
     if tables["key"] is not None:
         packed |= {
-            "position_logits": arrays["position_logits"],
             "distance_logits": arrays["distance_logits"],
             "key_table": _numbers(tables["key"]),
         }

@@ -242,6 +242,9 @@ def test_text_of_a_sentence_is_text(translator, open_page, tmp_path):
     "overrides",
     [
         {"position_encoding": "sinusoidal"},
+        {"position_encoding": "relative_global"},
+        {"position_encoding": "rotary"},
+        {"position_encoding": "alibi"},
         {"max_relative_position": 0},
         {"use_key_relations": False},
         {"use_value_relations": False},

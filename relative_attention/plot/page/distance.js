@@ -7,8 +7,7 @@ function renderDistance() {
   box.hidden = none;
   if (none) {
     byId("distance-note").textContent = hasDistance()
-      ? "These layers have no relation tables: no term of theirs depends on " +
-        "the distance." : "Attention to the source has no relation tables.";
+      ? "These layers have no tables of clipped distances." : "Attention to the source has no relation tables.";
     return;
   }
   const columns = 2 * limit + 1;
