@@ -26,8 +26,6 @@ def skew(by_distance: Tensor) -> Tensor:
         `j - i > F` it holds nothing of use.
     """
     batch_size, num_heads, length, width = sizes(by_distance)
-    if isinstance(length, int) and length == 0:
-        return by_distance[..., :0]
     # Each row one longer: in the flat order, key 0 of row `i` then stands
     # `width` after key 0 of the row before.
     flat = ops.reshape(
@@ -53,14 +51,7 @@ def unskew(by_key: Tensor, reach: int | Tensor) -> Tensor:
     batch_size, num_heads, length, _ = sizes(by_key)
     width = length + reach
     padded = ops.pad(by_key, ((0, 0), (0, 0), (0, 0), (0, reach)))
-    if isinstance(length, int) and length == 0:
-        return padded
-    flat = ops.reshape(
-        padded,
-        (batch_size, num_heads, length * width),
-    )
-    # Of no rows, nothing.
-    last = 1 if isinstance(length, int) else ops.minimum(length, 1)
-    flat = ops.pad(flat, ((0, 0), (0, 0), (length - last, last)))
+    flat = ops.reshape(padded, (batch_size, num_heads, length * width))
+    flat = ops.pad(flat, ((0, 0), (0, 0), (length, 0)))
     by_distance = ops.reshape(flat, (batch_size, num_heads, length, width + 1))
-    return by_distance[:, :, :, :width]
+    return by_distance[:, :, :, 1:]

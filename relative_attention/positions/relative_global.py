@@ -148,8 +148,8 @@ class RelativeGlobal(PositionBias, RelationTables):
 def _every(layer: "SelfAttention", positions: Tensor) -> Tensor:
     """Returns every distance between two tokens of a sequence, ascending."""
     length = ops.shape(positions)[0]
-    # A sequence without tokens has the distance 0 all the same: `skew` needs
-    # one row.
+    # A sequence without tokens has the distance 0 all the same, as a range
+    # must not end before it starts.
     if isinstance(length, int):
         length = max(length, 1)
     else:
