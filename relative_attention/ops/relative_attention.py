@@ -446,7 +446,12 @@ class _Diagonals:
         # For an empty sequence this is the main diagonal, which is empty.
         highest = tf.maximum(tf.minimum(highest, length - 1), 0)
         lowest = tf.minimum(tf.maximum(1 - farthest, 1 - length), 0)
-        self.bounds = tf.stack([lowest, highest])
+        # A placeholder, so that the static rank of diagonals is unknown even
+        # where the length is known. It must be: by a known rank, TensorFlow
+        # 2.21 takes one axis too many for sentences and heads.
+        self.bounds = tf.raw_ops.PlaceholderWithDefault(
+            input=tf.stack([lowest, highest]), shape=[2]
+        )
         # TensorFlow orders diagonals from the highest.
         distances = tf.range(highest, lowest - 1, -1)
         self.num_diagonals = tf.size(distances)
@@ -498,8 +503,6 @@ class _Diagonals:
             x.append(tf.reshape(ahead[0], self.column_shape) * self.is_ahead)
         product = tf.matmul(tf.concat(x, axis=-1), operand.y, transpose_b=True)
         diagonals = self._read(product)
-        # Here the static rank of `diagonals` is unknown. It must be: with a
-        # tensor `k`, TensorFlow 2.21 takes a known rank for another one.
         result = tf.raw_ops.MatrixSetDiagV3(
             input=product,
             diagonal=diagonals + tf.reshape(near, tf.shape(diagonals)),

@@ -1,0 +1,248 @@
+"""Every layer in one graph for all sizes gives what it gives outside of it."""
+
+import functools
+import inspect
+import itertools
+
+import keras
+import numpy as np
+import pytest
+
+import relative_attention as ra
+from relative_attention import layers
+
+pytestmark = pytest.mark.only_on("tensorflow", reason="it is about tf.function")
+
+D, N, H, K, LABELS = 6, 2, 4, 2, 3
+LENGTHS = (0, 1, 2, 5)
+SIZES = list(itertools.product((0, 1, 2), LENGTHS))
+
+
+def relative(num_heads=N, reach=K, **options):
+    return layers.RelativeSelfAttention(num_heads, H, reach, **options)
+
+
+def relative_global(**options):
+    return layers.RelativeGlobalAttention(
+        N, H, K, use_value_relations=True, **options
+    )
+
+
+SELF_ATTENTION = {
+    "SelfAttention": lambda **options: layers.SelfAttention(N, H, **options),
+    "RelativeSelfAttention": relative,
+    "RelativeSelfAttention, of one head": lambda **options: relative(
+        num_heads=1, **options
+    ),
+    "RelativeSelfAttention, clipped at 0": lambda **options: relative(
+        reach=0, **options
+    ),
+    "RelativeSelfAttention, a table a head": lambda **options: relative(
+        share_relations_across_heads=False, **options
+    ),
+    "RelativeSelfAttention, transpose": lambda **options: relative(
+        implementation="transpose", **options
+    ),
+    "RelativeGlobalAttention": relative_global,
+    "RelativeGlobalAttention, causal": lambda **options: relative_global(
+        causal=True, **options
+    ),
+}
+BUILD = {
+    **SELF_ATTENTION,
+    "CrossAttention": lambda **options: layers.CrossAttention(N, H, **options),
+    "Dropout": lambda dropout=0.0: layers.Dropout(dropout),
+    "FeedForward": lambda **options: layers.FeedForward(7, **options),
+    "LayerNormalization": lambda **_: layers.LayerNormalization(),
+    "LearnedPositions": lambda **_: layers.LearnedPositions(3),
+    "RelationAwareSelfAttention": lambda **options: (
+        layers.RelationAwareSelfAttention(N, H, LABELS, **options)
+    ),
+    "SinusoidalPositions": lambda **_: layers.SinusoidalPositions(),
+    "TargetSpaceEmbedding": lambda **_: layers.TargetSpaceEmbedding(),
+    "TokenEmbedding": lambda **_: layers.TokenEmbedding(LABELS, D),
+    "TransformerDecoderBlock": lambda **options: layers.TransformerDecoderBlock(
+        relative(**options),
+        layers.CrossAttention(N, H, **options),
+        layers.FeedForward(7, **options),
+        **options,
+    ),
+    "TransformerEncoderBlock": lambda **options: layers.TransformerEncoderBlock(
+        relative(**options), layers.FeedForward(7, **options), **options
+    ),
+}
+
+
+def test_every_layer_is_tried():
+    assert {name.split(",")[0] for name in BUILD} == set(ra.layers.__all__)
+
+
+@pytest.fixture
+def build(randomize):
+    def build(name, **options):
+        layer = BUILD[name](**options)
+        layer(*arguments(name, np.random.default_rng(7), 2, 3))
+        return randomize(layer)
+
+    return build
+
+
+def normal(rng, *shape):
+    return rng.normal(size=shape).astype("float32")
+
+
+def arguments(name, rng, batch_size, length):
+    """Returns the tensors that the layer must have."""
+    inputs = normal(rng, batch_size, length, D)
+    if name == "TokenEmbedding":
+        return [rng.integers(0, LABELS, inputs.shape[:2])]
+    if name == "RelationAwareSelfAttention":
+        return [inputs, rng.integers(0, LABELS, (length, length))]
+    if name in ("CrossAttention", "TransformerDecoderBlock"):
+        return [inputs, normal(rng, batch_size, 4, D)]
+    return [inputs]
+
+
+def assert_graph_is_eager(function, calls, known=(None, None), **options):
+    """Compares one graph with eager calls on known sizes.
+
+    Args:
+        function: function of arrays.
+        calls: list of lists of arrays, the same but for their sizes.
+        known: the batch size and the length that the graph knows.
+        **options: its other arguments.
+    """
+    import tensorflow as tf
+
+    call = functools.partial(function, **options)
+
+    def spec(number, array):
+        shape = [None] * array.ndim
+        if array.dtype == "float32":
+            shape[-1] = D
+        if number == 0:
+            shape[:2] = known
+        return tf.TensorSpec(shape, array.dtype)
+
+    graph = tf.function(
+        call, input_signature=[spec(*pair) for pair in enumerate(calls[0])]
+    )
+    for arrays in calls:
+        for result, expected in zip(
+            keras.tree.flatten(graph(*arrays)),
+            keras.tree.flatten(call(*map(tf.constant, arrays))),
+            strict=True,
+        ):
+            assert result.shape == expected.shape
+            np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-4)
+
+
+# === What is computed in training: outputs and all gradients ===
+
+
+@pytest.mark.parametrize("known", [(None, None), (2, None), (None, 5)], ids=str)
+@pytest.mark.parametrize("name", BUILD)
+def test_training(rng, build, name, known):
+    import tensorflow as tf
+
+    layer = build(name, dropout=0.5)
+    seeds = [v for v in layer.non_trainable_variables if "seed" in v.path]
+    weights = [weight.value for weight in layer.trainable_weights]
+    takes_training = "training" in inspect.signature(layer.call).parameters
+    options = {"training": True} if takes_training else {}
+
+    def train(*tensors):
+        for seed in seeds:
+            seed.assign(np.full(seed.shape, 7))
+        floats = [x for x in tensors if x.dtype.is_floating]
+        with tf.GradientTape() as tape:
+            tape.watch(floats)
+            outputs = layer(*tensors, **options)
+            loss = tf.reduce_sum(outputs**2)
+        gradients = tape.gradient(
+            loss, floats + weights, unconnected_gradients="zero"
+        )
+        return outputs, [tf.convert_to_tensor(g) for g in gradients]
+
+    assert_graph_is_eager(
+        train,
+        [
+            arguments(name, rng, *sizes)
+            for sizes in SIZES
+            if all(k in (None, size) for k, size in zip(known, sizes))
+        ],
+        known,
+    )
+
+
+# === Masks and scores ===
+
+OPTIONS = [
+    {"use_causal_mask": is_causal, "return_attention_scores": returns_scores}
+    for is_causal in (False, True)
+    for returns_scores in (False, True)
+]
+
+
+@pytest.mark.parametrize(
+    "rank", [4, *(pytest.param(r, marks=pytest.mark.large) for r in range(4))]
+)
+@pytest.mark.parametrize("name", [*SELF_ATTENTION, "TransformerEncoderBlock"])
+def test_attention_mask(rng, build, name, rank):
+    layer = build(name)
+    heads = 1 if "one head" in name else N
+    calls = []
+    for batch_size, length in SIZES:
+        full = [batch_size, heads, length, length]
+        if rank < 4:
+            del full[1]
+        full = full[len(full) - rank :]
+        # Each axis may be 1: tried where sizes are many, and where they are 0.
+        broadcast = batch_size == 2 and length in (0, 5)
+        for shape in itertools.product(
+            *([size, 1] if broadcast else [size] for size in full)
+        ):
+            mask = rng.random(shape) < 0.7
+            calls.append([normal(rng, batch_size, length, D), mask])
+    options = OPTIONS
+    if name == "TransformerEncoderBlock":
+        options = [{"return_attention_scores": True}]
+    for chosen in options:
+        assert_graph_is_eager(layer, calls, **chosen)
+
+
+@pytest.mark.parametrize("name", SELF_ATTENTION)
+def test_mask_of_keras(rng, build, name):
+    layer = build(name)
+    calls = [
+        [normal(rng, *sizes, D), rng.random(sizes) < 0.7] for sizes in SIZES
+    ]
+    assert_graph_is_eager(
+        lambda x, mask: layer(x, mask=mask, use_causal_mask=True), calls
+    )
+
+
+@pytest.mark.parametrize("rank", [2, 3])
+def test_relations_and_mask(rng, build, rank):
+    layer = build("RelationAwareSelfAttention")
+    calls = []
+    for batch_size, length in SIZES:
+        shape = (batch_size, length, length)
+        labels = rng.integers(0, LABELS, shape[3 - rank :])
+        mask = rng.random(shape) < 0.7
+        calls.append([normal(rng, batch_size, length, D), labels, mask])
+    for options in OPTIONS:
+        assert_graph_is_eager(layer, calls, **options)
+
+
+@pytest.mark.parametrize("name", ["CrossAttention", "TransformerDecoderBlock"])
+def test_source_and_its_mask(rng, build, name):
+    layer = build(name)
+    calls = []
+    for (batch_size, length), source_length in itertools.product(
+        SIZES, LENGTHS
+    ):
+        source = normal(rng, batch_size, source_length, D)
+        is_real = rng.random((batch_size, source_length)) < 0.7
+        calls.append([normal(rng, batch_size, length, D), source, is_real])
+    assert_graph_is_eager(layer, calls, return_attention_scores=True)
