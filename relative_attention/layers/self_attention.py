@@ -448,8 +448,10 @@ class RelativeSelfAttention(OwnEncoding):
             the same numbers. `"transpose"` is tensor2tensor's
             (`relative_attention_inner`), which makes an embedding for every
             edge, `(T, T, H)`. `"auto"` makes none, and computes as
-            `"transpose"` does where scores are asked for. `"blocks"`, of older
-            versions, means `"auto"`. Defaults to `"auto"`.
+            `"transpose"` does where scores are asked for. On a CPU it takes
+            operations of TensorFlow that LiteRT has not: set the attribute
+            to `"transpose"` before `export(format="litert")`. `"blocks"`, of
+            older versions, means `"auto"`. Defaults to `"auto"`.
         output_shape: int. Size of the outputs. Defaults to `D`, that of
             `inputs`.
         kernel_initializer: initializer of the projections, drawn as matrices

@@ -81,7 +81,7 @@ class TokenEmbedding(keras.layers.Embedding):
         scale = ops.cast(padding_mask(inputs), rows.dtype) * (
             self.hidden_dim**0.5
         )
-        return ops.cast(rows * scale[..., None], self.compute_dtype)
+        return ops.cast(rows * ops.expand_dims(scale, -1), self.compute_dtype)
 
     def quantized_call(self, inputs: Tensor) -> Tensor:
         """Computes what `call` does: it knows of the scales.
