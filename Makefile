@@ -32,9 +32,9 @@ test-rest: $(VENV)/.test test-backends
 # whole models are left to the last line, which takes two minutes and not ten.
 test-backends: $(VENV)/.test $(VENV)/.backends
 	KERAS_BACKEND=torch $(VENV)/bin/python -m pytest --first-case \
-		tests/ops tests/layers tests/models
+		tests/ops tests/layers tests/positions tests/models
 	KERAS_BACKEND=jax $(VENV)/bin/python -m pytest --first-case $(PARALLEL) \
-		tests/ops tests/layers
+		tests/ops tests/layers tests/positions
 	$(VENV)/bin/python -m pytest -m "" $(PARALLEL) tests/test_backends.py \
 		tests/runs/test_train_on_jax.py
 
