@@ -46,8 +46,7 @@ def test_order_of_the_source_matters_only_with_positions(
     # Not the reverse: it is the same to a bias that is the same on both sides.
     swapped = inputs["source_token_ids"][:, [1, 0, *range(2, 7)]]
     difference = np.abs(
-        np.array(model(with_source(inputs, swapped)))
-        - np.array(model(inputs))
+        np.array(model(with_source(inputs, swapped))) - np.array(model(inputs))
     ).max()
     if position_encoding is None:
         assert difference < 1e-5
