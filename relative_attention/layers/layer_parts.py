@@ -24,15 +24,16 @@ from relative_attention.tensor_type import Tensor
 class AttentionParts(NamedTuple):
     """The terms of eqs. 3 and 4 of Shaw et al. (2018), for looking at.
 
-    What belongs to positions is zero where a layer has no relations, so that
-    the sums below hold for every layer.
+    What belongs to positions is zero where they add nothing, so that the sums
+    below hold for every layer.
 
     Attributes:
         content_logits: float tensor `(B, N, T, S)`, `q_i k_j / sqrt(d_z)`,
-            the first term of eq. 4.
+            the first term of eq. 4. An encoding that rotates queries and keys
+            has its positions in here.
         position_logits: float tensor `(B, N, T, S)`, `q_i a_ij^K /
-            sqrt(d_z)`, the second. The sum of both is the logits, also where
-            a mask hides them.
+            sqrt(d_z)`, the second, or the bias that an encoding adds instead.
+            The sum of both is the logits, also where a mask hides them.
         scores: float tensor `(B, N, T, S)`, the softmax of the logits.
         value_context: float tensor `(B, N, T, H_v)`, `sum_j alpha_ij v_j`,
             the first term of eq. 3.
@@ -47,8 +48,8 @@ class AttentionParts(NamedTuple):
             a_ij^V`. All shares of a query sum to 1, or to 0 if its output is
             zero.
         distance_logits: float tensor `(B, N, T, 2K + 1)`, what eq. 4 adds for
-            each row of the relation table, be there a key at such a distance
-            or not. `None` where keys have no relations.
+            each row of the relation table, even if no key is at such a
+            distance. `None` without a table of clipped distances.
     """
 
     content_logits: Tensor
@@ -99,9 +100,10 @@ def self_attention_parts(
         lambda scores: encoding.context(layer, scores, positions, positions),
         lambda x: encoding.value_logits(layer, x, positions, positions),
     )
-    if layer.key_relation_embeddings is not None:
+    table = layer.key_relation_embeddings
+    if encoding.has_distance_tables and table is not None:
         # q_i w^K_r of every row r: (R, H) or (N, R, H), transposed.
-        rows = ops.cast(layer.key_relation_embeddings, query.dtype)
+        rows = ops.cast(table, query.dtype)
         by_distance = ops.matmul(query, ops.swapaxes(rows, -1, -2))
         parts = parts._replace(distance_logits=by_distance)
     return _merged(layer, parts), parts

@@ -100,9 +100,10 @@ def attention_view(
     """Shows what each head attends to in one sentence, and why.
 
     For the token under the pointer: how much of each logit is content
-    (`q k`) and how much position (`q a^K`, eq. 4 of Shaw et al. 2018); how
-    much of the output came through values and how much through `a^V` (eq.
-    3); and where in the head's relation tables it lies.
+    (`q k`) and how much position (`q a^K`, eq. 4 of Shaw et al. 2018, or a
+    bias); how much of the output came through values and how much through
+    `a^V` (eq. 3); and where in the head's relation tables it lies. Rotary
+    positions are in queries and keys: there a logit is shown as a whole.
 
     Args:
         translator: `Translator`.

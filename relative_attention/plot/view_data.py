@@ -14,7 +14,8 @@ from relative_attention.errors import InputError
 from relative_attention.layers.layer_parts import AttentionParts
 from relative_attention.plot.packed_array import packed_array
 from relative_attention.plot.sentence_pair import sentence_pair
-from relative_attention.positions.relative import Relative
+from relative_attention.positions import POSITION_ENCODINGS
+from relative_attention.positions.position_encoding import PositionEncoding
 from relative_attention.tensor_type import Tensor
 
 if TYPE_CHECKING:
@@ -127,10 +128,22 @@ def _tokens(pieces: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def _sizes(config: Any) -> dict[str, Any]:
+    names = POSITION_ENCODINGS[config.position_encoding]
+    encoding = names.attention_class()
+    if encoding.mixes_content:
+        position_terms = "mixed"
+    elif encoding is not PositionEncoding:
+        position_terms = "apart"
+    else:
+        position_terms = "embeddings" if names.on_embeddings else "none"
     return {
         "positions": config.position_encoding,
+        # What the logits have of them.
+        "position_terms": position_terms,
         "max_relative_position": (
-            config.max_relative_position if config.is_relative else None
+            config.max_relative_position
+            if encoding.has_distance_tables
+            else None
         ),
         "num_heads": config.num_heads,
         "num_encoder_blocks": config.num_encoder_layers,
@@ -159,30 +172,19 @@ def _block(
         allowed = np.tril(allowed)
         for name in ("content_logits", "position_logits"):
             arrays[name] = np.where(allowed, arrays[name], 0)
-    # Tables are drawn by clipped distance.
-    encoding = getattr(layer, "position_encoding", None)
-    tables = {
-        name: getattr(layer, f"{name}_relation_embeddings")
-        if isinstance(encoding, Relative)
-        else None
-        for name in ("key", "value")
-    }
     packed = {
         name: arrays[name]
         for name in ("scores", "content_logits", "value_shares")
     }
-    if arrays["position_logits"].any():
-        packed["position_logits"] = arrays["position_logits"]
-    if tables["key"] is not None:
-        packed |= {
-            "distance_logits": arrays["distance_logits"],
-            "key_table": _numbers(tables["key"]),
-        }
-    if tables["value"] is not None:
-        packed |= {
-            "relation_shares": arrays["relation_shares"],
-            "value_table": _numbers(tables["value"]),
-        }
+    # What positions add, where they add anything.
+    for name in ("position_logits", "relation_shares", "distance_logits"):
+        if name in arrays and arrays[name].any():
+            packed[name] = arrays[name]
+    if layer is not None and layer.position_encoding.has_distance_tables:
+        for side in ("key", "value"):
+            table = getattr(layer, f"{side}_relation_embeddings")
+            if table is not None:
+                packed[f"{side}_table"] = _numbers(table)
     shares = position_shares(
         arrays["content_logits"], arrays["position_logits"], allowed
     )

@@ -29,9 +29,17 @@ class PositionEncoding:
     Attributes:
         config_fields: names of the fields of `TransformerConfig` that the
             encoding uses.
+        mixes_content: bool. Whether positions change queries and keys, so
+            that no term of the logits is position alone. The attention view
+            says so.
+        has_distance_tables: bool. Whether `key_relation_embeddings` and
+            `value_relation_embeddings` have a row for each distance, clipped
+            to `max_relative_position`. The attention view draws them.
     """
 
     config_fields: tuple[str, ...] = ()
+    mixes_content = False
+    has_distance_tables = False
 
     @classmethod
     def from_transformer(cls, config: "TransformerConfig") -> Self:

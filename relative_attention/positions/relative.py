@@ -179,6 +179,7 @@ class Relative(RelationTables):
         "use_value_relations",
         "share_relations_across_heads",
     )
+    has_distance_tables = True
 
     def __init__(self, max_relative_position: int = 16, **kwargs: Any) -> None:
         super().__init__(**kwargs)

@@ -165,9 +165,9 @@ def test_terms_sum_to_what_the_layer_returns(name, rng, randomize):
         (shares, np.ones((B, N, T))),
     ):
         np.testing.assert_allclose(result, expected, atol=TOLERANCE)
-    if not layer.use_key_relations:
+    if not arguments.get("use_key_relations", True):
         assert not np.asarray(parts.position_logits).any()
-    if not layer.use_value_relations:
+    if not arguments.get("use_value_relations", True):
         assert not np.asarray(parts.relation_context).any()
         assert not np.asarray(parts.relation_shares).any()
 

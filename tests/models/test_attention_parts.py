@@ -5,6 +5,8 @@ import numpy as np
 import pytest
 
 import relative_attention as ra
+from relative_attention.positions import POSITION_ENCODINGS
+from relative_attention.positions import PositionEncoding
 
 MODELS = {
     "relative": {},
@@ -13,8 +15,7 @@ MODELS = {
         "share_relations_across_heads": False,
     },
     "relative, K = 0": {"max_relative_position": 0},
-    "sinusoidal": {"position_encoding": "sinusoidal"},
-    "both": {"position_encoding": "relative+sinusoidal"},
+    **{name: {"position_encoding": name} for name in POSITION_ENCODINGS},
 }
 
 
@@ -44,20 +45,23 @@ def inputs(rng):
     return {"source_token_ids": source, "target_token_ids": target}
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", MODELS, ids=str)
 def test_scores_are_those_of_the_model(name, inputs):
     model = model_of(**MODELS[name])
     parts = model.attention_parts(inputs)
     expected = model.attention_scores(inputs)
+    names = POSITION_ENCODINGS[model.config.position_encoding]
+    adds = names.attention_class().logits is not PositionEncoding.logits
     assert parts.keys() == expected.keys()
     for kind, blocks in parts.items():
         assert len(blocks) == len(expected[kind]) == 2
         for block, scores in zip(blocks, expected[kind]):
             np.testing.assert_allclose(block.scores, scores, atol=1e-5)
             has_position = np.asarray(block.position_logits).any()
-            is_relative = kind != "cross" and name != "sinusoidal"
-            assert has_position == is_relative
-            assert (block.distance_logits is not None) == is_relative
+            is_self = kind != "cross"
+            assert has_position == (is_self and adds)
+            has_rows = is_self and model.config.is_relative
+            assert (block.distance_logits is not None) == has_rows
 
 
 def test_inputs_that_are_none_are_refused():

@@ -11,6 +11,8 @@ import pytest
 
 import relative_attention as ra
 from relative_attention.models.decoder_inputs import decoder_inputs
+from relative_attention.positions import POSITION_ENCODINGS
+from relative_attention.positions import PositionEncoding
 from tests.plot.page_reader import Page
 from tests.plot.page_reader import unpacked
 
@@ -20,10 +22,7 @@ MODELS = {
     "a table per head": {"share_relations_across_heads": False},
     "K = 0": {"max_relative_position": 0},
     "values alone": {"use_key_relations": False},
-    "sinusoidal": {"position_encoding": "sinusoidal"},
-    "relative_global": {"position_encoding": "relative_global"},
-    "rotary": {"position_encoding": "rotary"},
-    "alibi": {"position_encoding": "alibi"},
+    **{name: {"position_encoding": name} for name in POSITION_ENCODINGS},
 }
 TRICKY = {
     "script": "</script><script>alert(1)</script><!-- <script>",
@@ -89,7 +88,7 @@ def spread(logits):
     return sum(np.var(row) for row in logits)
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", MODELS, ids=str)
 def test_numbers_of_the_page_are_those_of_the_layers(name, translator_of):
     translator = translator_of(name)
     view = ra.plot.attention_view(translator, SENTENCE, TRANSLATION)
@@ -109,8 +108,6 @@ def test_numbers_of_the_page_are_those_of_the_layers(name, translator_of):
                 assert (
                     array is None
                     or field.endswith("context")
-                    # Drawn by clipped distance alone.
-                    or (field, name) == ("distance_logits", "relative_global")
                     or (not np.asarray(array).any())
                 )
                 continue
@@ -131,6 +128,34 @@ def test_numbers_of_the_page_are_those_of_the_layers(name, translator_of):
         for head, share in enumerate(block["position_shares"]):
             content, position = spread(logits[head]), spread(places[head])
             assert abs(share - position / (content + position)) < 1e-3
+
+
+@pytest.mark.parametrize("name", POSITION_ENCODINGS, ids=str)
+def test_content_and_position_are_apart_where_logits_are_a_sum(
+    name, translator_of
+):
+    names = POSITION_ENCODINGS[name]
+    encoding = names.attention_class()
+    data = ra.plot.attention_view(
+        translator_of(name), SENTENCE, TRANSLATION
+    ).data
+    if encoding.rotate is not PositionEncoding.rotate:
+        expected = "mixed"
+    elif encoding.logits is not PositionEncoding.logits:
+        expected = "apart"
+    else:
+        expected = "embeddings" if names.on_embeddings else "none"
+    assert data["model"]["position_terms"] == expected
+    has_chart = name in ("relative", "relative+sinusoidal")
+    assert (data["model"]["max_relative_position"] == 3) == has_chart
+    for kind in data["kinds"]:
+        (block,) = kind["blocks"]
+        is_self = kind["name"] != "cross"
+        is_apart = is_self and expected == "apart"
+        assert ("position_logits" in block) == is_apart
+        assert any(block["position_shares"]) == is_apart
+        for array in ("distance_logits", "key_table", "value_table"):
+            assert (array in block) == (is_self and has_chart)
 
 
 def test_tables_are_those_of_the_layers(translator_of):

@@ -5,6 +5,7 @@ import re
 import pytest
 
 import relative_attention as ra
+from relative_attention.positions import POSITION_ENCODINGS
 
 pytestmark = pytest.mark.large
 
@@ -241,10 +242,7 @@ def test_text_of_a_sentence_is_text(translator, open_page, tmp_path):
 @pytest.mark.parametrize(
     "overrides",
     [
-        {"position_encoding": "sinusoidal"},
-        {"position_encoding": "relative_global"},
-        {"position_encoding": "rotary"},
-        {"position_encoding": "alibi"},
+        *({"position_encoding": name} for name in POSITION_ENCODINGS),
         {"max_relative_position": 0},
         {"use_key_relations": False},
         {"use_value_relations": False},
@@ -273,8 +271,9 @@ def test_other_models_are_shown_without_an_error(
         page.get_by_role("radio", name=name).click()
         page.locator("#queries li").nth(1).hover()
         assert len(weights(page)) >= 2
-    is_relative = "position_encoding" not in overrides
-    assert page.locator("#distance").is_visible() == is_relative
+    is_relative = model.config.is_relative
+    for part in ("#distance", "#table-term"):
+        assert page.locator(part).is_visible() == is_relative
     assert "NaN" not in page.locator("body").inner_text()
 
 

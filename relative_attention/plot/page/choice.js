@@ -15,6 +15,15 @@ const KINDS = {
     note: "To choose each token (left), the decoder looks at the source " +
       "(right)." },
 };
+// By what the logits have of positions.
+const POSITION_NOTES = {
+  apart: "",
+  mixed: " Positions change the queries and keys of this model, so content " +
+    "and position cannot be told apart: all of a logit counts as content.",
+  embeddings: " This model knows positions from its embeddings alone, so " +
+    "all of a logit counts as content.",
+  none: " This model knows no positions: all of a logit is content.",
+};
 
 const state = { kind: 0, block: 0, head: 0, query: 0, key: 0, held: false,
   heads: new Set([0]) };

@@ -7,7 +7,8 @@ function renderDistance() {
   box.hidden = none;
   if (none) {
     byId("distance-note").textContent = hasDistance()
-      ? "These layers have no tables of clipped distances." : "Attention to the source has no relation tables.";
+      ? "These layers have no table with a row for each distance."
+      : "Attention to the source has no relation tables.";
     return;
   }
   const columns = 2 * limit + 1;

@@ -78,6 +78,7 @@ addEventListener("resize", keepSide);
 const sizes = data.model;
 byId("sentence").textContent = data.sentence || "(empty)";
 byId("translation").textContent = data.translation || "(empty)";
+byId("table-term").hidden = limit === null;
 byId("model").textContent = [
   `${sizes.positions ?? "no"} positions` + (limit === null ? ""
     : `, K = ${limit}`),

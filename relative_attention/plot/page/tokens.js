@@ -24,10 +24,7 @@ function positionNote() {
   if (!hasDistance()) {
     return " Source and target have no distance: all of it is content.";
   }
-  if (limit !== null || array("position_logits")) return "";
-  return data.model.positions === null ? " This model knows no positions." :
-    " Positions are in the queries and keys themselves, so all of a logit " +
-    "counts as content.";
+  return POSITION_NOTES[data.model.position_terms];
 }
 function keyRow(token, index) {
   const line = make("tr");
