@@ -50,6 +50,7 @@ POSITION_ENCODINGS: dict[str | None, Names] = {
     "rotary": Names("positions.rotary:Rotary"),
     # Press et al. (2022)
     "alibi": Names("positions.alibi:ALiBi"),
+    "t5": Names("positions.t5:T5Bias"),  # Raffel et al. (2020)
     # Vaswani et al. (2017), section 3.5
     "sinusoidal": Names(on_embeddings=_SINUSOIDAL),
     # Gehring et al. (2017)

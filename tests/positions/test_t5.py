@@ -1,0 +1,177 @@
+"""T5's bias against loops of its buckets in float64."""
+
+import math
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+import relative_attention as ra
+
+B, T, D, N, H, H_V = 2, 7, 11, 3, 4, 5
+# More tokens than there are distances with a bucket of their own.
+LONG = 300
+CAUSAL = pytest.mark.parametrize(
+    "is_causal", [False, True], ids=["full", "causal"]
+)
+
+
+def bucket_by_loops(distance, bidirectional):
+    """`_relative_position_bucket` of mesh-tensorflow's T5, for one pair."""
+    num_buckets, first = 32, 0
+    if bidirectional:
+        num_buckets = 16
+        first = 16 if distance > 0 else 0
+        n = abs(distance)
+    else:
+        n = max(-distance, 0)
+    max_exact = num_buckets // 2
+    if n < max_exact:
+        return first + n
+    share = math.log(n / max_exact) / math.log(128 / max_exact)
+    large = max_exact + math.floor(share * (num_buckets - max_exact))
+    return first + min(large, num_buckets - 1)
+
+
+def build_layer(rng, **arguments):
+    layer = ra.SelfAttention(N, H, "t5", value_dim=H_V, **arguments)
+    layer.build((None, None, D))
+    for weight in layer.trainable_weights:
+        weight.assign(rng.normal(size=weight.shape) / 2)
+    return layer
+
+
+def biases_alone(length, bidirectional):
+    """The bias `(N, T, T)` where content is nothing, up to a row's constant.
+
+    The logarithm of the scores, which is zero from each token to itself.
+    """
+    layer = ra.SelfAttention(
+        1, H, "t5", bidirectional=bidirectional, kernel_initializer="zeros"
+    )
+    layer.build((None, None, D))
+    # Buckets tell themselves apart by their numbers.
+    layer.relative_attention_bias.assign(np.arange(32)[:, None] / 8)
+    _, scores = layer(
+        np.zeros((1, length, D), "float32"), return_attention_scores=True
+    )
+    bias = 8 * np.log(np.array(scores[0, 0], "float64"))
+    return bias - np.diagonal(bias)[:, None]
+
+
+# === Buckets ===
+
+
+@CAUSAL
+def test_buckets_are_those_of_the_paper(is_causal):
+    buckets = biases_alone(LONG, bidirectional=not is_causal)
+    expected = [
+        [bucket_by_loops(j - i, not is_causal) for j in range(LONG)]
+        for i in range(LONG)
+    ]
+    np.testing.assert_allclose(buckets, expected, atol=1e-3)
+
+
+@CAUSAL
+def test_buckets_are_those_of_keras_hub(is_causal):
+    hub = pytest.importorskip("keras_hub.src.models.t5.t5_multi_head_attention")
+    layer = hub.T5MultiHeadAttention(
+        is_causal, D, H, 1, 0.0, use_relative_attention_bias=True
+    )
+    layer.relative_attention_bias.assign(np.arange(32)[:, None])
+    expected = layer.compute_bias(LONG, LONG)[0, 0]
+    buckets = biases_alone(LONG, bidirectional=not is_causal)
+    np.testing.assert_allclose(buckets, expected, atol=1e-3)
+
+
+# === The layer ===
+
+
+@CAUSAL
+@pytest.mark.parametrize("length", [T, 150])
+def test_layer_is_the_attention_of_the_paper(rng, length, is_causal):
+    layer = build_layer(rng, bidirectional=not is_causal)
+    query, key, value, output, table = (
+        np.array(weight, "float64")
+        for weight in (
+            layer.query_dense.kernel,
+            layer.key_dense.kernel,
+            layer.value_dense.kernel,
+            layer.output_dense.kernel,
+            layer.relative_attention_bias,
+        )
+    )
+    inputs = rng.normal(size=(1, length, D))
+    expected = np.zeros((1, length, D))
+    for n in range(N):
+        for i in range(length):
+            seen = range(i + 1 if is_causal else length)
+            logits = [
+                (inputs[0, i] @ query[:, n])
+                @ (inputs[0, j] @ key[:, n])
+                / np.sqrt(H)
+                + table[bucket_by_loops(j - i, not is_causal), n]
+                for j in seen
+            ]
+            scores = np.exp(logits) / np.exp(logits).sum()
+            context = scores @ (inputs[0, seen] @ value[:, n])
+            expected[0, i] += context @ output[n]
+    result = layer(inputs.astype("float32"), use_causal_mask=is_causal)
+    np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_table_is_named_and_starts_as_documented():
+    keras.utils.set_random_seed(1803)
+    layer = ra.SelfAttention(64, 4, ra.positions.T5Bias())
+    layer.build((None, None, D))
+    table = layer.relative_attention_bias
+    assert table.name == "relative_attention_bias"
+    assert table.shape == (32, 64)
+    # Within five standard errors of a standard deviation of 1/16.
+    tolerance = 5 / np.sqrt(32 * 64)
+    np.testing.assert_allclose(16 * np.std(table), 1, atol=tolerance)
+    np.testing.assert_allclose(16 * np.mean(table), 0, atol=tolerance)
+
+
+def test_object_and_its_config_are_the_name(rng):
+    layer = build_layer(rng)
+    inputs = rng.normal(size=(B, T, D)).astype("float32")
+    encoding = keras.saving.serialize_keras_object(ra.positions.T5Bias())
+    for other in (ra.positions.T5Bias(), encoding):
+        other = ra.SelfAttention(N, H, other, value_dim=H_V)
+        other.build((None, None, D))
+        other.set_weights(layer.get_weights())
+        np.testing.assert_array_equal(layer(inputs), other(inputs))
+
+
+# === Half precision ===
+
+
+@pytest.mark.parametrize(
+    "dtype, bound", [("float16", 0.005), ("bfloat16", 0.04)]
+)
+def test_gradient_of_the_table_is_summed_in_float32(
+    rng, gradients, dtype, bound
+):
+    def rounded(array):
+        return np.array(ops.cast(ops.cast(array, dtype), "float32"))
+
+    inputs = rounded(rng.normal(size=(4, 256, D)))
+    upstream = rounded(rng.normal(size=inputs.shape))
+    exact = build_layer(rng)
+    weights = [rounded(weight) for weight in exact.get_weights()]
+    results = []
+    for layer in (exact, build_layer(rng, dtype=f"mixed_{dtype}")):
+        layer.set_weights(weights)
+
+        def loss(layer=layer):
+            outputs = ops.cast(layer(inputs), "float32")
+            return ops.sum(outputs * upstream)
+
+        table = layer.relative_attention_bias
+        assert table.dtype == "float32"
+        results.append(gradients(loss, [], [table])[0])
+    expected, result = results
+    error = np.linalg.norm(result - expected) / np.linalg.norm(expected)
+    assert 0 < error < bound
