@@ -2,6 +2,8 @@
 
 import re
 
+from benchmarks.harness.results import RESULTS
+from benchmarks.harness.results import Result
 from tests.integration.readme_blocks import OTHER_GUIDES
 from tests.integration.readme_blocks import PAGES
 from tests.integration.readme_blocks import README
@@ -39,23 +41,24 @@ def test_readme_is_short():
 def test_speeds_of_the_readme_are_those_that_were_stored():
     text = " ".join(README.read_text("utf-8").split())
     tables = (ROOT / "docs" / "science" / "speed.md").read_text("utf-8")
-    short, layer, _, layer_on_avx2, *others = (
-        [cell.strip() for cell in line.split("|")[1:-1]]
-        for start in (
-            ("512 ", "2,048 "),
-            ("beam 4, batch 32 ",),
-            ("relative, mixed_bfloat16",),
-        )
-        for line in tables.splitlines()
-        if line.startswith(tuple(f"| {words}" for words in start))
-    )
+    result = Result.read(RESULTS / "position_encodings.json")
+    over_keras = {
+        row["tokens"]: f"{row['backward']['over']['keras'][0]:.2f}"
+        for row in result.rows
+        if row["encoding"] == "relative"
+    }
+    assert (
+        f"**{over_keras[32]}** times the time of "
+        "`keras.layers.MultiHeadAttention`, which knows no positions, at 32 "
+        f"tokens, {over_keras[128]} at 128, {over_keras[512]} at 512."
+    ) in text
     # Training has two tables with such a row: its speed, then its memory.
-    translation, on_avx2, training, _ = others
-    assert f"at 512 tokens, on two cores: **{short[3].split()[0]}**" in text
-    ratio, without = (row[3].split()[0] for row in (layer, layer_on_avx2))
-    assert f"tokens {ratio} with AVX-512, {without} without" in text
-    assert f"in {layer[7]} MB where tensor2tensor's way takes" in text
-    assert f"takes {layer[6]} MB" in text
+    translation, on_avx2, training, _ = (
+        [cell.strip() for cell in line.split("|")[1:-1]]
+        for start in ("beam 4, batch 32 ", "relative, mixed_bfloat16")
+        for line in tables.splitlines()
+        if line.startswith(f"| {start}")
+    )
     assert f"**{training[3].split()[0]}** times the tokens" in text
     ratio, without = (cells[1].split()[1] for cells in (translation, on_avx2))
     assert f"**{ratio}** times the sentences" in text
