@@ -43,9 +43,19 @@ def on_tensorflow(tmp_path_factory):
 def test_numbers_are_those_of_tensorflow(backend, on_tensorflow, tmp_path):
     numbers = numbers_on(backend, tmp_path)
     assert numbers.keys() == on_tensorflow.keys()
+    # Some gradients are 0 by right, as those of the bias of keys: what is left
+    # of them are the rounded numbers of the layer that they were summed from.
+    largest: dict[str, float] = {}
+    for name, expected in on_tensorflow.items():
+        layer, size = name.split("/")[0], np.abs(expected).max(initial=1)
+        largest[layer] = max(size, largest.get(layer, 1))
     for name, expected in on_tensorflow.items():
         np.testing.assert_allclose(
-            numbers[name], expected, rtol=1e-5, atol=1e-5, err_msg=name
+            numbers[name],
+            expected,
+            rtol=1e-5,
+            atol=1e-6 * (10 + largest[name.split("/")[0]]),
+            err_msg=name,
         )
 
 
