@@ -98,8 +98,12 @@ setuptools.setup(
     ),
     long_description=long_description(),
     long_description_content_type="text/markdown",
-    # The code, and the weights of the zoo, which are not free for every use.
-    license_expression="Apache-2.0 AND LicenseRef-Multi30k-Research-Only",
+    # The code, and the weights of the zoo: those learnt from Multi30k are not
+    # free for every use, those learnt from Tatoeba ask for attribution.
+    license_expression=(
+        "Apache-2.0 AND LicenseRef-CC-BY-2.0-FR AND "
+        "LicenseRef-Multi30k-Research-Only"
+    ),
     license_files=["LICENSE", "models/*/LICENSE.md"],
     packages=setuptools.find_packages(include=["relative_attention*"]),
     package_data={

@@ -63,13 +63,19 @@ def test_links_of_the_description_lead_somewhere_from_an_index(metadata):
     )
 
 
-def test_metadata_says_that_the_weights_are_for_research_alone(metadata):
+def test_metadata_says_what_the_weights_may_be_used_for(metadata):
     assert metadata["License-Expression"] == (
-        "Apache-2.0 AND LicenseRef-Multi30k-Research-Only"
+        "Apache-2.0 AND LicenseRef-CC-BY-2.0-FR AND "
+        "LicenseRef-Multi30k-Research-Only"
     )
+    terms = {
+        "multi30k": "LicenseRef-Multi30k-Research-Only",
+        "tatoeba": "LicenseRef-CC-BY-2.0-FR",
+    }
     licenses = set(metadata.get_all("License-File"))
     assert "LICENSE" in licenses
     for weights in (ROOT / "models").glob("*/model.safetensors"):
         beside = weights.with_name("LICENSE.md")
-        assert "non-commercial research" in beside.read_text("utf-8")
+        corpus = weights.parent.name.partition("_")[0]
+        assert f"`{terms[corpus]}`" in beside.read_text("utf-8")
         assert beside.relative_to(ROOT).as_posix() in licenses

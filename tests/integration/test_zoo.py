@@ -53,7 +53,9 @@ def test_model_of_the_zoo_is_small_and_translates_by_name(run, elsewhere):
 
 
 @pytest.mark.large
-@pytest.mark.parametrize("name", zoo_models())
+@pytest.mark.parametrize(
+    "name", [name for name in zoo_models() if name.startswith("multi30k")]
+)
 def test_model_of_the_zoo_is_as_good_as_its_card_says(name, multi30k):
     source, reference = (
         multi30k(f"test_2016_flickr.{side}")
