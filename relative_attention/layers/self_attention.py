@@ -53,7 +53,7 @@ class SelfAttention(MultiHeadLayer):
             layer knows no positions.
         value_dim: int. Size `H_v` of each head's values. Defaults to
             `key_dim`.
-        bidirectional: bool. Whether the layer is that of an encoder, whose
+        bidirectional: bool. Whether the layer belongs to an encoder, whose
             queries see later keys. Some encodings have other weights in a
             decoder. It hides no keys: see `use_causal_mask`. Defaults to
             `True`.
@@ -429,7 +429,7 @@ class RelativeSelfAttention(OwnEncoding):
         key_dim: int. Size `H` of each head's queries and keys (d_z in the
             paper).
         max_relative_position: int. Clipping distance `K`, in tokens; farther
-            tokens share one embedding, and `0` makes every edge alike.
+            tokens share one embedding, and with `0` all edges share one.
         value_dim: int. Size `H_v` of each head's values. Defaults to
             `key_dim`.
         use_key_relations: bool. Whether there is an a^K (eq. 4). Defaults to

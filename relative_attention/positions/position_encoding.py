@@ -53,7 +53,7 @@ class PositionEncoding:
 
         Args:
             layer: `SelfAttention`.
-            bidirectional: A boolean to indicate whether the layer is that of
+            bidirectional: A boolean to indicate whether the layer belongs to
                 an encoder, whose queries see later keys.
         """
 
