@@ -66,6 +66,7 @@ _CLASSES = {
     names.in_attention.split(":")[1]: names.in_attention
     for names in POSITION_ENCODINGS.values()
 }
+__all__ = [*_CLASSES]
 
 
 def class_paths() -> list[str]:
