@@ -1,23 +1,25 @@
-"""Measures how good translations are."""
+"""Measures how good translations are.
 
-from relative_attention.evaluation.bleu_by_length import LengthScore
-from relative_attention.evaluation.bleu_by_length import bleu_by_length
-from relative_attention.evaluation.bleu_statistics import BleuStatistics
-from relative_attention.evaluation.bootstrap_of_means import BootstrapDifference
-from relative_attention.evaluation.bootstrap_of_means import bootstrap_of_means
-from relative_attention.evaluation.bootstrap_table import bootstrap_table
-from relative_attention.evaluation.corpus_bleu import Bleu
-from relative_attention.evaluation.corpus_bleu import corpus_bleu
-from relative_attention.evaluation.corpus_scores import CorpusScore
-from relative_attention.evaluation.corpus_scores import corpus_scores
-from relative_attention.evaluation.moses_tokenizer import check_moses
-from relative_attention.evaluation.paired_bootstrap import BootstrapResult
-from relative_attention.evaluation.paired_bootstrap import check_bootstrap
-from relative_attention.evaluation.paired_bootstrap import paired_bootstrap
-from relative_attention.evaluation.sentence_scores import sentence_scores
+`corpus` scores texts and sentences with sacreBLEU; `significance` tells
+whether the difference between two scores is more than chance.
+"""
+
+from relative_attention.evaluation.corpus import CorpusScore
+from relative_attention.evaluation.corpus import LengthScore
+from relative_attention.evaluation.corpus import bleu_by_length
+from relative_attention.evaluation.corpus import check_moses
+from relative_attention.evaluation.corpus import corpus_bleu
+from relative_attention.evaluation.corpus import corpus_scores
+from relative_attention.evaluation.corpus import sentence_scores
+from relative_attention.evaluation.significance import BleuStatistics
+from relative_attention.evaluation.significance import BootstrapDifference
+from relative_attention.evaluation.significance import BootstrapResult
+from relative_attention.evaluation.significance import bootstrap_of_means
+from relative_attention.evaluation.significance import bootstrap_table
+from relative_attention.evaluation.significance import check_bootstrap
+from relative_attention.evaluation.significance import paired_bootstrap
 
 __all__ = [
-    "Bleu",
     "BleuStatistics",
     "BootstrapDifference",
     "BootstrapResult",

@@ -4,7 +4,7 @@ import pathlib
 from collections.abc import Sequence
 
 from relative_attention.corpora.spoken_numbers import write_spoken_numbers
-from relative_attention.evaluation import Bleu
+from relative_attention.evaluation import CorpusScore
 from relative_attention.evaluation import corpus_bleu
 from relative_attention.plot import model_picture
 from relative_attention.runs.find_recipe import find_recipe
@@ -21,7 +21,7 @@ def run_demo(
     languages: Sequence[str] = ("en", "de"),
     overrides: Sequence[str] = (),
     report: Report = print,
-) -> Bleu:
+) -> CorpusScore:
     """Makes a corpus, trains on it, and translates what was held out.
 
     Args:
@@ -32,7 +32,7 @@ def run_demo(
         report: A function that is called with each line to show.
 
     Returns:
-        The `Bleu` of the test part.
+        The `CorpusScore` of the test part.
 
     Raises:
         InputError: if a package of the extra `demo` is missing, or an

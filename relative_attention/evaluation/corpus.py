@@ -1,0 +1,367 @@
+"""Scores texts and sentences with sacreBLEU: BLEU, chrF and TER."""
+
+import bisect
+import dataclasses
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any
+
+import sacrebleu
+
+from relative_attention.argument_checks import checked_sentences
+from relative_attention.did_you_mean import did_you_mean
+from relative_attention.errors import InputError
+
+METRICS = ("bleu", "chrf", "ter")
+_MOSES = "moses-"
+_NUM_BUCKETS = 8
+
+
+@dataclasses.dataclass(frozen=True)
+class CorpusScore:
+    """The score of a text, with all that is needed to compare it.
+
+    Attributes:
+        name: The name that sacreBLEU gives the metric: BLEU, chrF2 or TER. A
+            lower TER is better.
+        score: The score, 0 to 100; TER may be higher.
+        signature: sacreBLEU's signature: its version and every choice made.
+    """
+
+    name: str
+    score: float
+    signature: str
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.score:.2f} ({self.signature})"
+
+
+@dataclasses.dataclass(frozen=True)
+class LengthScore:
+    """BLEU of the sentences of about one length.
+
+    Attributes:
+        least: The number of words of the shortest source sentence.
+        most: The number of words of the longest source sentence.
+        mean: The mean number of words of the source sentences.
+        num_sentences: The number of sentences.
+        bleu: The BLEU score of these sentences as one text, 0 to 100.
+    """
+
+    least: int
+    most: int
+    mean: float
+    num_sentences: int
+    bleu: float
+
+
+def corpus_bleu(
+    hypotheses: Sequence[str],
+    references: Sequence[str],
+    lowercase: bool = False,
+    tokenize: str = "13a",
+) -> CorpusScore:
+    """Computes BLEU of translations against one reference each.
+
+    Args:
+        hypotheses: list of strings, detokenized.
+        references: list of strings, one for each hypothesis.
+        lowercase: bool. Whether to ignore case. Defaults to `False`.
+        tokenize: string. The name of a tokenizer, see `corpus_scores`.
+            Defaults to `"13a"`, the one of the WMT evaluations.
+
+    Returns:
+        `CorpusScore`.
+
+    Raises:
+        TypeError: if an argument is not a list of strings.
+        ValueError: if the numbers of lines differ or are 0.
+        InputError: if Moses' tokenizer is asked for and is not available.
+
+    Reference:
+     - [Post, 2018](https://arxiv.org/abs/1804.08771)
+    """
+    return corpus_scores(hypotheses, references, ["bleu"], lowercase, tokenize)[
+        "bleu"
+    ]
+
+
+def corpus_scores(
+    hypotheses: Sequence[str],
+    references: Sequence[str],
+    metrics: Sequence[str] = METRICS,
+    lowercase: bool = False,
+    tokenize: str = "13a",
+) -> dict[str, CorpusScore]:
+    """Scores translations against one reference each.
+
+    Args:
+        hypotheses: list of strings, detokenized.
+        references: list of strings, one for each hypothesis.
+        metrics: list of names among `"bleu"`, `"chrf"` and `"ter"`. Defaults
+            to all.
+        lowercase: bool. Whether BLEU and chrF ignore case. TER always does,
+            as sacreBLEU defines it. Defaults to `False`.
+        tokenize: string. The name of a sacreBLEU tokenizer for BLEU; or
+            `"moses-de"`, `"moses-fr"` and so on for the Moses tokenizer of
+            that language, which many papers use, most of them on lowercased
+            text. Defaults to `"13a"`, the one of the WMT evaluations.
+
+    Returns:
+        Dict of metric to `CorpusScore`, in the order of `metrics`.
+
+    Raises:
+        TypeError: if the texts are not lists of strings.
+        ValueError: if the numbers of lines differ or are 0, or a metric is
+            unknown.
+        InputError: if `sacremoses` is not installed or does not know the
+            language.
+
+    Example:
+    >>> for score in corpus_scores(hypotheses, references).values():
+    ...     print(score)
+    BLEU 40.47 (nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0)
+    chrF2 64.91 (nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|version:2.6.0)
+    TER 42.05 (nrefs:1|case:lc|tok:tercom|norm:no|punct:yes|asian:no|version:...
+
+    Reference:
+     - [Papineni et al., 2002](https://aclanthology.org/P02-1040)
+     - [Popović, 2015](https://aclanthology.org/W15-3049)
+     - [Snover et al., 2006](https://aclanthology.org/2006.amta-papers.25)
+     - [Post, 2018](https://arxiv.org/abs/1804.08771)
+    """
+    scorers = sacrebleu_metrics(metrics, lowercase, tokenize)
+    hypotheses, references = checked_lines(hypotheses, references)
+    scores = {}
+    for name, scorer in scorers.items():
+        score = scorer.corpus_score(hypotheses, [references])
+        # The signature is complete only after a text has been scored.
+        signature = scorer.get_signature().format()
+        scores[name] = CorpusScore(score.name, score.score, signature)
+    return scores
+
+
+def sentence_scores(
+    hypotheses: Sequence[str],
+    references: Sequence[str],
+    metrics: Sequence[str] = METRICS,
+    lowercase: bool = False,
+    tokenize: str = "13a",
+) -> dict[str, list[float]]:
+    """Scores each translation against its reference.
+
+    The scores find sentences that are worth a look. Their mean is not the
+    score of the text. BLEU skips n-grams that are longer than the sentence
+    (sacreBLEU's effective order); otherwise all short sentences would score
+    close to 0.
+
+    Args:
+        hypotheses: list of strings, detokenized.
+        references: list of strings, one for each hypothesis.
+        metrics: list of names among `"bleu"`, `"chrf"` and `"ter"`. Defaults
+            to all.
+        lowercase: as for `corpus_scores`.
+        tokenize: as for `corpus_scores`.
+
+    Returns:
+        Dict of metric to a list of float, one for each sentence.
+
+    Raises:
+        TypeError: if the texts are not lists of strings.
+        ValueError: if the numbers of lines differ or are 0, or a metric is
+            unknown.
+    """
+    scorers = sacrebleu_metrics(
+        metrics, lowercase, tokenize, effective_order=True
+    )
+    hypotheses, references = checked_lines(hypotheses, references)
+    return {
+        name: [
+            scorer.sentence_score(hypothesis, [reference]).score
+            for hypothesis, reference in zip(hypotheses, references)
+        ]
+        for name, scorer in scorers.items()
+    }
+
+
+def bleu_by_length(
+    sources: Sequence[str],
+    hypotheses: Sequence[str],
+    references: Sequence[str],
+    boundaries: Sequence[int] | None = None,
+    lowercase: bool = False,
+    tokenize: str = "13a",
+) -> list[LengthScore]:
+    """Computes BLEU by the length of the source.
+
+    The sentences are put into buckets by the number of words of their
+    sources, split at blanks. Each bucket is scored as a text of its own. BLEU
+    of few sentences says little, so the buckets have about equal sizes.
+
+    Args:
+        sources: list of strings, the text that was translated.
+        hypotheses: list of strings, one for each source, detokenized.
+        references: list of strings, one for each source.
+        boundaries: list of rising ints, the most words of each bucket except
+            the last, which has all longer sentences. Defaults to `None`: at
+            most eight buckets of about equal size, where sentences of one
+            length stay together.
+        lowercase: as for `corpus_scores`.
+        tokenize: as for `corpus_scores`.
+
+    Returns:
+        List of `LengthScore`, the shortest first, without empty buckets.
+
+    Raises:
+        TypeError: if the texts are not lists of strings.
+        ValueError: if the numbers of lines differ or are 0, or `boundaries`
+            do not rise.
+
+    Example:
+    >>> for score in bleu_by_length(sources, hypotheses, references, [10, 20]):
+    ...     print(f"{score.least} to {score.most} words: {score.bleu:.1f}")
+    """
+    sources, references = checked_lines(sources, references, "sources")
+    hypotheses, references = checked_lines(hypotheses, references)
+    lengths = [len(source.split()) for source in sources]
+    if boundaries is None:
+        boundaries = _octiles(lengths)
+    if any(a >= b for a, b in zip(boundaries, boundaries[1:])):
+        raise ValueError(
+            "`boundaries` must rise: the most words of each bucket but the "
+            f"last. Received: {list(boundaries)}."
+        )
+    # The line numbers of each bucket.
+    buckets: dict[int, list[int]] = {}
+    for line, length in enumerate(lengths):
+        bucket = bisect.bisect_left(boundaries, length)
+        buckets.setdefault(bucket, []).append(line)
+    scores = []
+    for _, lines in sorted(buckets.items()):
+        bleu = corpus_bleu(
+            [hypotheses[line] for line in lines],
+            [references[line] for line in lines],
+            lowercase,
+            tokenize,
+        )
+        words = [lengths[line] for line in lines]
+        mean = sum(words) / len(words)
+        scores.append(
+            LengthScore(min(words), max(words), mean, len(words), bleu.score)
+        )
+    return scores
+
+
+def _octiles(lengths: Sequence[int]) -> list[int]:
+    """Returns the octiles of the lengths, without repetition."""
+    in_order = sorted(lengths)
+    ends = [
+        in_order[len(lengths) * number // _NUM_BUCKETS]
+        for number in range(1, _NUM_BUCKETS)
+    ]
+    return sorted(set(ends))
+
+
+def checked_lines(
+    hypotheses: Sequence[str],
+    references: Sequence[str],
+    name: str = "hypotheses",
+) -> tuple[list[str], list[str]]:
+    """Returns both texts as lists, of one length that is not 0."""
+    hypotheses = checked_sentences(name, hypotheses)
+    references = checked_sentences("references", references)
+    if len(hypotheses) != len(references) or not references:
+        raise ValueError(
+            f"`{name}` and `references` must have the same number of lines, "
+            f"at least one. Received: {len(hypotheses)} and {len(references)}."
+        )
+    return hypotheses, references
+
+
+def sacrebleu_metrics(
+    names: Sequence[str],
+    lowercase: bool = False,
+    tokenize: str = "13a",
+    effective_order: bool = False,
+) -> dict[str, Any]:
+    """Returns sacreBLEU's metrics by name, with the settings of its command."""
+    if isinstance(names, str) or not names:
+        raise ValueError(
+            "`metrics` must be a list of one or more of "
+            f"{', '.join(METRICS)}. Received: {names!r}."
+        )
+    for name in names:
+        if name not in METRICS:
+            raise ValueError(
+                f"Unknown metric {name!r}."
+                f"{did_you_mean(str(name).lower(), METRICS)} "
+                f"Known: {', '.join(METRICS)}."
+            )
+    made = {
+        "bleu": lambda: _bleu_metric(lowercase, tokenize, effective_order),
+        "chrf": lambda: sacrebleu.metrics.CHRF(lowercase=lowercase),
+        "ter": sacrebleu.metrics.TER,
+    }
+    return {name: made[name]() for name in names}
+
+
+def _bleu_metric(
+    lowercase: bool, tokenize: str, effective_order: bool
+) -> sacrebleu.metrics.BLEU:
+    is_moses = tokenize.startswith(_MOSES)
+    metric = sacrebleu.metrics.BLEU(
+        lowercase=lowercase,
+        tokenize="none" if is_moses else tokenize,
+        effective_order=effective_order,
+    )
+    if is_moses:
+        # sacreBLEU has no Moses tokenizer, and no way to register one.
+        tokenizer = _MosesTokenizer(tokenize.removeprefix(_MOSES))
+        metric.tokenizer = tokenizer
+        metric.tokenizer_signature = tokenizer.signature()
+    return metric
+
+
+class _MosesTokenizer:
+    """The Moses tokenizer of a language, with the interface of sacreBLEU's."""
+
+    def __init__(self, language: str) -> None:
+        module = _sacremoses(language)
+        self._tokenizer = module.MosesTokenizer(language)
+        self._signature = f"{_MOSES}{language}-sacremoses-{module.__version__}"
+
+    def signature(self) -> str:
+        """Returns what follows `tok:` in sacreBLEU's signature."""
+        return self._signature
+
+    def __call__(self, line: str) -> str:
+        """Returns the tokens of a line, separated by blanks."""
+        tokens = self._tokenizer.tokenize(
+            line, aggressive_dash_splits=False, escape=False
+        )
+        return " ".join(tokens)
+
+
+def check_moses(language: str) -> None:
+    """Raises `InputError` if there is no Moses tokenizer for a language."""
+    _sacremoses(language)
+
+
+def _sacremoses(language: str) -> ModuleType:
+    try:
+        import sacremoses
+        from sacremoses.corpus import NonbreakingPrefixes
+    except ImportError as error:
+        raise InputError(
+            "Moses' tokenizer needs `sacremoses`. Install it with `pip "
+            "install sacremoses`."
+        ) from error
+    # For any other language it would use the abbreviations of English.
+    known = sorted(set(NonbreakingPrefixes().available_langs.values()))
+    if language not in known:
+        raise InputError(
+            "The language of Moses' tokenizer must be a code that it knows. "
+            f"Received: {language!r}.{did_you_mean(language, known)} Known: "
+            f"{', '.join(known)}."
+        )
+    return sacremoses
