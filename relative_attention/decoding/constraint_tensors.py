@@ -10,7 +10,7 @@ from keras import ops
 from relative_attention.argument_checks import checked_at_least
 from relative_attention.argument_checks import checked_int
 from relative_attention.decoding.start_and_end import END_ID
-from relative_attention.ops.known_values import known_values
+from relative_attention.ops.backend import known_values
 from relative_attention.tensor_type import Tensor
 
 # More tokens than any translation has, and far below the largest int32.

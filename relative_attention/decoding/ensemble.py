@@ -10,7 +10,7 @@ from keras import ops
 from relative_attention.decoding.step_model import StepModel
 from relative_attention.models import Transformer
 from relative_attention.models import TransformerConfig
-from relative_attention.ops.precision import widened
+from relative_attention.ops.backend import widened
 from relative_attention.tensor_type import Tensor
 
 

@@ -5,7 +5,7 @@ import math
 from keras import ops
 
 from relative_attention.decoding.take_rows import take_rows
-from relative_attention.ops.own_kernels import prefers_own_kernels
+from relative_attention.ops.backend import prefers_own_kernels
 from relative_attention.tensor_type import Tensor
 
 # Below any logit, those made impossible too.

@@ -50,7 +50,7 @@ def cached_attention(
         num_positions = num_fixed = cache.key.shape[2] // num_beams
     encoding = layer.position_encoding
     logits = _content_logits(query, cache)  # (B, M, N, positions * M)
-    by_position = encoding.step_logits(layer, query, position, num_fixed)
+    by_position = encoding.step_logits(layer, query, position, num_positions)
     if by_position is not None:
         # The same for each of the beams that wrote a position.
         if num_beams > 1:
@@ -65,7 +65,7 @@ def cached_attention(
         layer,
         _sum_over_beams(scores, num_beams, num_positions),
         position,
-        num_fixed,
+        num_positions,
     )
     return context if of_positions is None else context + of_positions
 

@@ -14,9 +14,9 @@ from relative_attention.layers.multi_head_layer import MultiHeadLayer
 from relative_attention.ops.attention import attention_context
 from relative_attention.ops.attention import attention_logits
 from relative_attention.ops.attention import masked_softmax
-from relative_attention.ops.given_mask import check_padding_mask
-from relative_attention.ops.given_mask import given_mask
-from relative_attention.ops.given_mask import same_size
+from relative_attention.ops.masks import check_padding_mask
+from relative_attention.ops.masks import given_mask
+from relative_attention.ops.masks import same_size
 from relative_attention.ops.step_attention import step_product
 from relative_attention.ops.step_attention import step_scores
 from relative_attention.tensor_type import Tensor

@@ -8,9 +8,9 @@ import keras
 from keras import ops
 
 from relative_attention.layers.replica_seeds import replica_seeds
-from relative_attention.ops.custom_gradient import custom_gradient
-from relative_attention.ops.random_bytes import random_bytes
-from relative_attention.ops.static_shape import sizes
+from relative_attention.ops.backend import custom_gradient
+from relative_attention.ops.backend import sizes
+from relative_attention.ops.cpu_kernels import random_bytes
 from relative_attention.tensor_type import Tensor
 
 # Forward and backward pass for 2,048 rows of 512 on two CPU cores take 1.3

@@ -11,9 +11,9 @@ from relative_attention.layers.argument_types import Shape
 from relative_attention.layers.dropout import Dropout
 from relative_attention.layers.width_spec import known_width
 from relative_attention.layers.width_spec import width_spec
-from relative_attention.ops.feed_forward import feed_forward
-from relative_attention.ops.static_shape import sizes
-from relative_attention.ops.static_shape import static_shape
+from relative_attention.ops.backend import sizes
+from relative_attention.ops.backend import static_shape
+from relative_attention.ops.cpu_kernels import feed_forward
 from relative_attention.tensor_type import Tensor
 
 
@@ -91,7 +91,7 @@ class FeedForward(keras.layers.Layer):
         )
 
     def _has_own_gradient(self) -> bool:
-        """Tells whether `ops/feed_forward.py` computes the layer."""
+        """Tells whether `ops.cpu_kernels` computes the layer."""
         dense_layers = (self.intermediate_dense, self.output_dense)
         return keras.backend.backend() == "tensorflow" and not any(
             dense.quantization_mode for dense in dense_layers

@@ -9,7 +9,7 @@ from keras import ops
 
 from relative_attention.layers.argument_types import Shape
 from relative_attention.layers.quantization_mode import check_quantization_mode
-from relative_attention.ops.static_shape import static_shape
+from relative_attention.ops.backend import static_shape
 from relative_attention.tensor_type import Tensor
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import keras
 
-from relative_attention.ops.layer_normalization import layer_normalization
+from relative_attention.ops.cpu_kernels import layer_normalization
 from relative_attention.tensor_type import Tensor
 
 

@@ -16,8 +16,8 @@ from relative_attention.layers.self_attention import SelfAttention
 from relative_attention.ops.attention import attention_context
 from relative_attention.ops.attention import attention_logits
 from relative_attention.ops.attention import masked_softmax
-from relative_attention.ops.given_mask import given_mask
-from relative_attention.ops.precision import widened
+from relative_attention.ops.backend import widened
+from relative_attention.ops.masks import given_mask
 from relative_attention.tensor_type import Tensor
 
 

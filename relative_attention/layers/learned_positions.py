@@ -9,7 +9,7 @@ from relative_attention.argument_checks import checked_int
 from relative_attention.layers.argument_types import Shape
 from relative_attention.layers.width_spec import known_width
 from relative_attention.layers.width_spec import width_spec
-from relative_attention.ops.static_shape import sizes
+from relative_attention.ops.backend import sizes
 from relative_attention.tensor_type import Tensor
 
 

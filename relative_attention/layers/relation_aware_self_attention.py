@@ -13,10 +13,10 @@ from relative_attention.layers.argument_types import Shape
 from relative_attention.layers.self_attention import OwnEncoding
 from relative_attention.ops.attention import attention_context
 from relative_attention.ops.attention import attention_logits
+from relative_attention.ops.attention import label_context
+from relative_attention.ops.attention import label_logits
 from relative_attention.ops.attention import masked_softmax
-from relative_attention.ops.known_values import known_values
-from relative_attention.ops.labelled_edges import label_context
-from relative_attention.ops.labelled_edges import label_logits
+from relative_attention.ops.backend import known_values
 from relative_attention.positions.relative import RelationTables
 from relative_attention.tensor_type import Tensor
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import keras
 from keras import ops
 
-from relative_attention.ops.replicas import replica_number
+from relative_attention.ops.backend import replica_number
 from relative_attention.tensor_type import Tensor
 
 # A seed is two numbers: what its generator was made with, and the count of

@@ -18,12 +18,12 @@ from relative_attention.layers.head_projection import project_to_heads
 from relative_attention.layers.key_value_cache import KeyValueCache
 from relative_attention.layers.multi_head_layer import MultiHeadLayer
 from relative_attention.ops.attention import masked_softmax
-from relative_attention.ops.given_mask import check_mask
-from relative_attention.ops.given_mask import check_padding_mask
-from relative_attention.ops.given_mask import given_mask
-from relative_attention.ops.given_mask import same_size
+from relative_attention.ops.backend import sizes
+from relative_attention.ops.masks import check_mask
+from relative_attention.ops.masks import check_padding_mask
+from relative_attention.ops.masks import given_mask
 from relative_attention.ops.masks import merge_masks
-from relative_attention.ops.static_shape import sizes
+from relative_attention.ops.masks import same_size
 from relative_attention.positions import find_position_encoding
 from relative_attention.positions.position_encoding import PositionEncoding
 from relative_attention.positions.relative import Relative
@@ -177,7 +177,12 @@ class SelfAttention(MultiHeadLayer):
         if self.implementation == "auto" and not return_attention_scores:
             # Without dropout no random number is drawn, so that the state of
             # the seed and the graph of inference stay as they are.
-            drops = training and self.dropout_layer.rate > 0
+            keep = None
+            if training and self.dropout_layer.rate > 0:
+                batch_size, length, _ = sizes(inputs)
+                keep = self.dropout_layer.draw_keep_mask(
+                    (batch_size, self.num_heads, length, length)
+                )
             context = self.position_encoding.attend(
                 self,
                 query,
@@ -185,7 +190,8 @@ class SelfAttention(MultiHeadLayer):
                 value,
                 mask=merged,
                 is_causal=use_causal_mask,
-                dropout=self.dropout_layer if drops else None,
+                keep=keep,
+                rate=self.dropout_layer.rate,
             )
             if context is not None:
                 return self._merge_heads(context)

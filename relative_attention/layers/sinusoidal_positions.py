@@ -8,7 +8,7 @@ from keras import ops
 
 from relative_attention.argument_checks import checked_positive
 from relative_attention.layers.argument_types import Shape
-from relative_attention.ops.static_shape import sizes
+from relative_attention.ops.backend import sizes
 from relative_attention.tensor_type import Tensor
 
 

@@ -8,9 +8,9 @@ from keras import ops
 from relative_attention.argument_checks import checked_int
 from relative_attention.layers.argument_types import Shape
 from relative_attention.layers.quantization_mode import check_quantization_mode
-from relative_attention.ops.known_values import known_values
+from relative_attention.ops.backend import known_values
+from relative_attention.ops.backend import static_shape
 from relative_attention.ops.masks import padding_mask
-from relative_attention.ops.static_shape import static_shape
 from relative_attention.tensor_type import Tensor
 
 

@@ -16,8 +16,8 @@ from relative_attention.layers.transformer_block import TransformerBlock
 from relative_attention.layers.transformer_block import check_layers
 from relative_attention.layers.width_spec import known_width
 from relative_attention.layers.width_spec import width_spec
-from relative_attention.ops.given_mask import check_padding_mask
-from relative_attention.ops.static_shape import sizes
+from relative_attention.ops.backend import sizes
+from relative_attention.ops.masks import check_padding_mask
 from relative_attention.tensor_type import Tensor
 
 

@@ -25,7 +25,7 @@ from keras import ops
 
 from relative_attention.argument_checks import checked_int
 from relative_attention.argument_checks import is_real
-from relative_attention.ops.replicas import replica_number
+from relative_attention.ops.backend import replica_number
 from relative_attention.tensor_type import Tensor
 
 # The weights of the papers, for IWSLT'14 German to English.

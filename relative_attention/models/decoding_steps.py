@@ -7,8 +7,8 @@ from keras import ops
 
 from relative_attention.layers.token_embedding import TokenEmbedding
 from relative_attention.models.adapted_model import AdaptedModel
+from relative_attention.ops.backend import static_shape
 from relative_attention.ops.masks import padding_mask
-from relative_attention.ops.static_shape import static_shape
 from relative_attention.tensor_type import Tensor
 
 

@@ -12,7 +12,7 @@ import keras
 from keras import ops
 
 from relative_attention.models.consistency import Consistency
-from relative_attention.ops.static_shape import sizes
+from relative_attention.ops.backend import sizes
 from relative_attention.ops.token_scores import TokenScores
 from relative_attention.tensor_type import Tensor
 

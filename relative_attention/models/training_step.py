@@ -33,8 +33,8 @@ from relative_attention.models.projected_scores import projected_scores
 from relative_attention.models.replica_function import on_all_replicas
 from relative_attention.models.replica_function import sums_over_replicas
 from relative_attention.models.whole_batch_loss import WholeBatchLoss
-from relative_attention.ops.replicas import num_replicas
-from relative_attention.ops.replicas import sum_over_replicas
+from relative_attention.ops.backend import num_replicas
+from relative_attention.ops.backend import sum_over_replicas
 from relative_attention.ops.token_log_likelihood import token_weights
 from relative_attention.ops.token_scores import TokenScores
 from relative_attention.tensor_type import Tensor

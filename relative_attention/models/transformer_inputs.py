@@ -4,7 +4,7 @@ from typing import Any
 
 import keras
 
-from relative_attention.ops.given_mask import same_size
+from relative_attention.ops.masks import same_size
 from relative_attention.tensor_type import Tensor
 
 NAMES = ("source_token_ids", "target_token_ids")

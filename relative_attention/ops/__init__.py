@@ -1,34 +1,19 @@
-"""Tensor functions without state, written with `keras.ops` alone.
+"""Tensor functions without state, which layers are made of.
 
-They run on TensorFlow, JAX and PyTorch; layers are made of them.
+They run on TensorFlow, JAX and PyTorch; what a backend does in its own way is
+in `backend.py`.
+
+- `attention.py`: the equations of the paper, one by one, as tensor2tensor
+  computes them.
+- `relative_attention.py`: the same for clipped distances, forward and gradient,
+  as `fit` runs it.
+- `step_attention.py`: attention of one position, as decoding runs it.
+- `masks.py`: masks of padding and of later keys, and checks of users' masks.
+- `cpu_kernels.py`: layer normalization, feed-forward and random bytes, in fewer
+  passes over memory.
 """
 
-from relative_attention.ops.attention import attention_context
-from relative_attention.ops.attention import attention_logits
-from relative_attention.ops.attention import masked_softmax
-from relative_attention.ops.labelled_edges import label_context
-from relative_attention.ops.labelled_edges import label_logits
-from relative_attention.ops.layer_normalization import layer_normalization
-from relative_attention.ops.masks import causal_mask
-from relative_attention.ops.masks import padding_mask
-from relative_attention.ops.relative_attention_inner import (
-    relative_attention_inner,
-)
-from relative_attention.ops.relative_positions import clipped_relative_positions
-from relative_attention.ops.skew import skew
-from relative_attention.ops.skew import unskew
+from relative_attention.ops.attention import clipped_relative_positions
+from relative_attention.ops.attention import relative_attention_inner
 
-__all__ = [
-    "attention_context",
-    "attention_logits",
-    "causal_mask",
-    "clipped_relative_positions",
-    "label_context",
-    "label_logits",
-    "layer_normalization",
-    "masked_softmax",
-    "padding_mask",
-    "relative_attention_inner",
-    "skew",
-    "unskew",
-]
+__all__ = ["clipped_relative_positions", "relative_attention_inner"]

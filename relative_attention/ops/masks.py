@@ -1,9 +1,11 @@
-"""Boolean masks: `True` is a real token, or an edge that may be used."""
+"""Boolean masks: `True` is a real token, or a key that may be attended to."""
 
 import functools
 
+import keras
 from keras import ops
 
+from relative_attention.ops.backend import known_values
 from relative_attention.tensor_type import Tensor
 
 PADDING_ID = 0
@@ -28,12 +30,9 @@ def padding_mask(token_ids: Tensor) -> Tensor:
 def causal_mask(query_positions: Tensor, key_positions: Tensor) -> Tensor:
     """Returns which keys do not lie after each query.
 
-    Like `clipped_relative_positions` it takes absolute positions, so that a
-    single query in cached decoding gets the row it has in training.
-
     Args:
-        query_positions: int tensor `(T,)`.
-        key_positions: int tensor `(S,)`.
+        query_positions: int tensor `(T,)`, absolute.
+        key_positions: int tensor `(S,)`, absolute.
 
     Returns:
         Bool tensor `(T, S)`. `True` = may attend.
@@ -47,15 +46,15 @@ def merge_masks(
     attention_mask: Tensor | None = None,
     is_causal: bool = False,
 ) -> Tensor | None:
-    """Merges padding, a mask of a caller's own and causality to one mask.
+    """Merges padding, a user's own mask and causality to one mask.
 
     Args:
         length: int, or int scalar tensor. Number `T` of queries and keys.
         padding_mask: bool tensor `(B, T)`. `True` = real token.
         attention_mask: bool tensor, broadcast to `(B, T, T)`, or with an axis
             of heads to `(B, N, T, T)`. `True` = may attend.
-        is_causal: A boolean to indicate whether a query attends only to its
-            own and earlier positions. Defaults to `False`.
+        is_causal: bool. Whether a query attends only to its own and earlier
+            positions. Defaults to `False`.
 
     Returns:
         Bool tensor that broadcasts to `(B, N, T, T)`, or `None` where every
@@ -91,3 +90,74 @@ def hide_masked(logits: Tensor, mask: Tensor) -> Tensor:
         for number in (0.0, MASKED_LOGIT)
     )
     return logits + ops.where(mask, shown, hidden)
+
+
+def given_mask(name: str, mask: Tensor) -> Tensor:
+    """Checks a user's mask as `check_mask` does; returns it as bool."""
+    check_mask(name, mask)
+    return ops.cast(mask, "bool")
+
+
+def check_mask(name: str, mask: Tensor) -> tuple[int | None, ...]:
+    """Checks a user's mask, which may be a symbolic tensor.
+
+    Args:
+        name: string. The name of the argument, for the message.
+        mask: bool tensor, or int tensor of zeros and ones, as KerasHub makes
+            them. `True` or `1` = may attend, or real token.
+
+    Returns:
+        The shape of the mask; `None` for sizes that are not known.
+
+    Raises:
+        ValueError: if it has another dtype, such as that of an additive mask,
+            or (where its values are known, so not inside a compiled function)
+            another integer.
+    """
+    if not hasattr(mask, "dtype"):
+        mask = ops.convert_to_tensor(mask)
+    shape = tuple(mask.shape)
+    dtype = keras.backend.standardize_dtype(mask.dtype)
+    if dtype == "bool":
+        return shape
+    if "int" not in dtype:
+        raise ValueError(
+            f"`{name}` must be bool, or integers 0 and 1; True and 1 mean "
+            f"that there is something to attend to. Received: {dtype} of "
+            f"shape {shape}. Of a mask that is added to logits "
+            "(0 and large negative numbers), pass `mask == 0`; this is not "
+            "the place of keys or values."
+        )
+    values = known_values(mask)
+    if values is not None and ((values < 0) | (values > 1)).any():
+        wrong = values[(values < 0) | (values > 1)][0]
+        raise ValueError(
+            f"`{name}` must be bool, or integers 0 and 1. Received: {wrong}. "
+            "Of token ids, pass `token_ids != 0`."
+        )
+    return shape
+
+
+def check_padding_mask(
+    name: str, mask: Tensor, batch_size: int | None, length: int | None
+) -> None:
+    """Checks a user's padding mask, which must have shape `(B, T)`.
+
+    Raises:
+        ValueError: if it has another shape, as far as sizes are known, or see
+            `check_mask`.
+    """
+    shape, expected = check_mask(name, mask), (batch_size, length)
+    if len(shape) != 2 or not all(map(same_size, shape, expected)):
+        raise ValueError(
+            f"`{name}` must have shape {expected}, True for real tokens. "
+            f"Received shape: {shape}."
+        )
+
+
+def same_size(size: int | Tensor | None, other: int | Tensor | None) -> bool:
+    """Returns whether two sizes are the same, as far as they are known."""
+    # In a graph a size may be a tensor, which tells nothing now.
+    return not (isinstance(size, int) and isinstance(other, int)) or (
+        size == other
+    )

@@ -20,10 +20,10 @@ from collections.abc import Callable
 
 from keras import ops
 
-from relative_attention.ops.control_dependency import run_after
-from relative_attention.ops.custom_gradient import custom_gradient
+from relative_attention.ops.backend import custom_gradient
+from relative_attention.ops.backend import run_after
+from relative_attention.ops.backend import sizes
 from relative_attention.ops.label_smoothing import smoothed_distribution
-from relative_attention.ops.static_shape import sizes
 from relative_attention.ops.token_log_likelihood import add_at_labels
 from relative_attention.ops.token_log_likelihood import label_logit
 from relative_attention.ops.token_log_likelihood import largest_logit

@@ -38,30 +38,16 @@ rows are shifted into their place, and the backend differentiates.
 from collections.abc import Callable
 from typing import Any
 from typing import NamedTuple
-from typing import Protocol
 
 import keras
 from keras import ops
 
 from relative_attention.ops.attention import softmax_over_keys
-from relative_attention.ops.own_kernels import prefers_own_kernels
-from relative_attention.ops.precision import is_half
-from relative_attention.ops.precision import widened
-from relative_attention.ops.static_shape import sizes
+from relative_attention.ops.backend import is_half
+from relative_attention.ops.backend import prefers_own_kernels
+from relative_attention.ops.backend import sizes
+from relative_attention.ops.backend import widened
 from relative_attention.tensor_type import Tensor
-
-
-class DropoutLayer(Protocol):
-    """A layer that draws which elements dropout keeps.
-
-    Attributes:
-        rate: float. The share of the elements that are dropped.
-    """
-
-    rate: float
-
-    def draw_keep_mask(self, shape: tuple[int | Tensor, ...]) -> Tensor:
-        """Returns a bool tensor of a shape: `True` for what is kept."""
 
 
 def relative_attention(
@@ -72,7 +58,8 @@ def relative_attention(
     value_relations: Tensor | None = None,
     mask: Tensor | None = None,
     is_causal: bool = False,
-    dropout: DropoutLayer | None = None,
+    keep: Tensor | None = None,
+    rate: float = 0.0,
 ) -> Tensor:
     """Computes context vectors by eqs. 3 and 4, or 1 and 2 without relations.
 
@@ -93,7 +80,8 @@ def relative_attention(
             nothing gets zeros.
         is_causal: A boolean to indicate whether `mask` hides every later key.
             Nothing is spent on their relations then. Defaults to `False`.
-        dropout: `Dropout` layer that is active on the scores, or `None`.
+        keep: bool tensor `(B, N, T, T)`, which scores dropout keeps, or `None`.
+        rate: float. The rate of that dropout.
 
     Returns:
         Float tensor `(B, N, T, H_v)`.
@@ -108,12 +96,6 @@ def relative_attention(
         None if table is None else _one_table(ops.copy(table))
         for table in (key_relations, value_relations)
     ]
-    batch_size, num_heads, length, _ = sizes(query)
-    keep, scale = None, 1.0
-    if dropout is not None:
-        # Outside of what is differentiated: drawing changes a seed.
-        keep = dropout.draw_keep_mask((batch_size, num_heads, length, length))
-        scale = 1 / (1 - dropout.rate)
     if keras.backend.backend() == "tensorflow" and prefers_own_kernels():
         attend = _attend_on_diagonals
     else:
@@ -127,7 +109,7 @@ def relative_attention(
         mask=mask,
         is_causal=is_causal,
         keep=keep,
-        scale=scale,
+        scale=1 / (1 - rate),
     )
     if mask is None:
         return context

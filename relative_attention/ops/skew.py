@@ -2,7 +2,7 @@
 
 from keras import ops
 
-from relative_attention.ops.static_shape import sizes
+from relative_attention.ops.backend import sizes
 from relative_attention.tensor_type import Tensor
 
 

@@ -4,12 +4,12 @@ The hypotheses of a sentence are so many queries of the same keys. In a step
 they stand before the heads, `(B, M, N, H)`, as projections make them and take
 them: moving axes costs as much as the products.
 
-TensorFlow's own product of a batch of matrices is slow on CPUs where one of the
-two has a few rows and the other over a hundred: on two cores, products of
+TensorFlow's own product of a batch of matrices is slow on CPUs where one of
+the two has a few rows and the other over a hundred: on two cores, products of
 vectors with a matrix are 2.5 to 5 times as fast from 128 keys on, and of 16
 keys as fast. Where oneDNN computes products and softmax, as on processors with
 AVX-512, each call costs some 50 microseconds before it begins, and a step of
-one sentence was half calls: `small_kernels.py` has both without it. For a
+one sentence was half calls. So the small kernels below bypass oneDNN. For a
 thousand vectors and more than a hundred keys oneDNN is the faster, 1.2 times
 at 128 keys and 1.8 at 512, of what is then a small part of a step.
 `benchmarks/decoding/step_products.py` measures all this.
@@ -19,9 +19,9 @@ import keras
 from keras import ops
 
 from relative_attention.ops.attention import masked_softmax
-from relative_attention.ops.own_kernels import prefers_own_kernels
-from relative_attention.ops.small_kernels import small_product
-from relative_attention.ops.small_kernels import small_softmax
+from relative_attention.ops.attention import table_product
+from relative_attention.ops.backend import prefers_own_kernels
+from relative_attention.ops.backend import sizes
 from relative_attention.tensor_type import Tensor
 
 
@@ -45,7 +45,7 @@ def step_product(
     """
     if _has_small_kernels():
         # `(B, M, N, 1, I) @ (B, 1, N, I, J)`.
-        products = small_product(
+        products = _small_product(
             ops.expand_dims(vectors, 3),
             ops.expand_dims(matrices, 1),
             transpose_y=transpose,
@@ -70,9 +70,87 @@ def step_scores(logits: Tensor, mask: Tensor | None = None) -> Tensor:
     """
     if not _has_small_kernels():
         return masked_softmax(logits, mask)
-    return masked_softmax(logits, mask, softmax=small_softmax)
+    return masked_softmax(logits, mask, softmax=_small_softmax)
 
 
 def _has_small_kernels() -> bool:
     # Measured with TensorFlow on CPUs alone.
     return keras.backend.backend() == "tensorflow" and prefers_own_kernels()
+
+
+def _small_product(x: Tensor, y: Tensor, transpose_y: bool) -> Tensor:
+    import tensorflow as tf
+
+    if keras.backend.standardize_dtype(x.dtype) == "float16":
+        # The kernel below has no float16.
+        return tf.linalg.matmul(x, y, transpose_b=transpose_y)
+    # The same product as `tf.linalg.matmul`, which is `BatchMatMulV2`; oneDNN
+    # takes over that one, and not this.
+    return tf.raw_ops.BatchMatMulV3(x=x, y=y, Tout=x.dtype, adj_y=transpose_y)
+
+
+def _small_softmax(logits: Tensor) -> Tensor:
+    exponentials = ops.exp(logits - ops.max(logits, axis=-1, keepdims=True))
+    return exponentials / ops.sum(exponentials, axis=-1, keepdims=True)
+
+
+# Where logits and values are taken relative to the farthest distance, only the
+# last `K` positions have relations: what a step of decoding spends on them does
+# not grow with what has been decoded.
+
+
+def last_relation_logits(
+    query: Tensor,
+    relations: Tensor,
+    position: int | Tensor,
+    num_positions: int | Tensor,
+) -> Tensor:
+    """Computes what relations add to the logits of one position, eq. 5.
+
+    Args:
+        query: float tensor `(B, M, N, H)`: `M` queries at `position`, scaled.
+        relations: float tensor `(K, H)` or `(N, K, H)`: edges to the last
+            `K` positions, `position` the last of them.
+        position: int scalar, absolute, 0 first.
+        num_positions: int scalar `P`, the number of keys.
+
+    Returns:
+        Float tensor `(B, M, N, P)`, zero for earlier positions than the last
+        `K`, and for later ones.
+    """
+    logits = _table_product(query, ops.swapaxes(relations, -1, -2))
+    # Cut from the middle: zeros, the last `K` positions, zeros.
+    padding = ((0, 0), (0, 0), (0, 0), (num_positions, num_positions))
+    first = num_positions + relations.shape[-2] - 1 - position
+    return _columns(ops.pad(logits, padding), first, num_positions)
+
+
+def last_relation_context(
+    scores: Tensor, relations: Tensor, position: int | Tensor
+) -> Tensor:
+    """Computes what relations add to the context of one position, eq. 3.
+
+    Args:
+        scores: float tensor `(B, M, N, P)`.
+        relations: float tensor `(K, H_v)` or `(N, K, H_v)`.
+        position: int scalar, absolute, 0 first.
+
+    Returns:
+        Float tensor `(B, M, N, H_v)`.
+    """
+    num_relations = relations.shape[-2]
+    padding = ((0, 0), (0, 0), (0, 0), (num_relations, 0))
+    last = _columns(ops.pad(scores, padding), position + 1, num_relations)
+    return _table_product(last, relations)
+
+
+def _columns(x: Tensor, first: int | Tensor, count: int | Tensor) -> Tensor:
+    # By its size, not by its end: XLA knows the size alone.
+    return ops.slice(x, [0, 0, 0, first], (*sizes(x)[:3], count))
+
+
+def _table_product(vectors: Tensor, table: Tensor) -> Tensor:
+    if len(table.shape) == 3:
+        # A table for each head.
+        return step_product(vectors, table[None])
+    return table_product(vectors, table)

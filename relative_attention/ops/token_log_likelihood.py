@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 from keras import ops
 
+from relative_attention.ops.backend import sizes
 from relative_attention.ops.masks import padding_mask
-from relative_attention.ops.static_shape import sizes
 from relative_attention.tensor_type import Tensor
 
 # Enough that a block of the logits of a few thousand tokens stays in cache; a

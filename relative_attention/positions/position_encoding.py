@@ -7,7 +7,6 @@ from typing import Self
 import keras
 from keras import ops
 
-from relative_attention.ops.relative_attention import DropoutLayer
 from relative_attention.ops.relative_attention import relative_attention
 from relative_attention.tensor_type import Tensor
 
@@ -140,7 +139,8 @@ class PositionEncoding:
         value: Tensor,
         mask: Tensor | None,
         is_causal: bool,
-        dropout: DropoutLayer | None,
+        keep: Tensor | None,
+        rate: float,
     ) -> Tensor | None:
         """Computes context vectors where no scores are asked for.
 
@@ -148,13 +148,19 @@ class PositionEncoding:
             layer: the built layer.
             query, key: float tensors `(B, N, T, H)`, rotated.
             value: float tensor `(B, N, T, H_v)`.
-            mask, is_causal, dropout: see `relative_attention`.
+            mask, is_causal, keep, rate: see `relative_attention`.
 
         Returns:
             Float tensor `(B, N, T, H_v)`. `None`: by `logits` and `context`.
         """
         return relative_attention(
-            query, key, value, mask=mask, is_causal=is_causal, dropout=dropout
+            query,
+            key,
+            value,
+            mask=mask,
+            is_causal=is_causal,
+            keep=keep,
+            rate=rate,
         )
 
     def step_logits(
@@ -162,7 +168,7 @@ class PositionEncoding:
         layer: "SelfAttention",
         query: Tensor,
         position: int | Tensor,
-        num_positions: int | None = None,
+        num_positions: int | Tensor,
     ) -> Tensor | None:
         """Computes `logits` of one step of decoding.
 
@@ -170,9 +176,8 @@ class PositionEncoding:
             layer: the built layer.
             query: float tensor `(B, M, N, H)`, of `M` beams at one position.
             position: int scalar, absolute, 0 first.
-            num_positions: int. Number `P` of positions in the cache, of which
-                those after `position` are masked. Defaults to `None`: the
-                cache ends with `position`.
+            num_positions: int scalar. Number `P` of positions in the cache.
+                Those after `position` are masked.
 
         Returns:
             Float tensor `(B, M, N, P)` or `(1, M, N, P)`, or `None`.
@@ -181,7 +186,7 @@ class PositionEncoding:
             layer,
             ops.swapaxes(query, 1, 2),
             _repeated(position, query.shape[1]),
-            _positions(position, num_positions),
+            ops.arange(num_positions, dtype="int32"),
         )
         return None if logits is None else ops.swapaxes(logits, 1, 2)
 
@@ -190,7 +195,7 @@ class PositionEncoding:
         layer: "SelfAttention",
         scores: Tensor,
         position: int | Tensor,
-        num_positions: int | None = None,
+        num_positions: int | Tensor,
     ) -> Tensor | None:
         """Computes `context` of one step of decoding.
 
@@ -206,7 +211,7 @@ class PositionEncoding:
             layer,
             ops.swapaxes(scores, 1, 2),
             _repeated(position, scores.shape[1]),
-            _positions(position, num_positions),
+            ops.arange(num_positions, dtype="int32"),
         )
         return None if context is None else ops.swapaxes(context, 1, 2)
 
@@ -227,10 +232,6 @@ class PositionBias(PositionEncoding):
 
 def _repeated(position: int | Tensor, count: int) -> Tensor:
     return ops.broadcast_to(ops.cast(position, "int32"), (count,))
-
-
-def _positions(position: int | Tensor, count: int | None) -> Tensor:
-    return ops.arange(position + 1 if count is None else count, dtype="int32")
 
 
 def distances(query_positions: Tensor, key_positions: Tensor) -> Tensor:

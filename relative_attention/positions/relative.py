@@ -9,12 +9,11 @@ from keras import ops
 
 from relative_attention.argument_checks import checked_bool
 from relative_attention.argument_checks import checked_int
-from relative_attention.ops.last_relations import last_relation_context
-from relative_attention.ops.last_relations import last_relation_logits
-from relative_attention.ops.relative_attention import DropoutLayer
+from relative_attention.ops.attention import clipped_relative_positions
+from relative_attention.ops.attention import edge_product
 from relative_attention.ops.relative_attention import relative_attention
-from relative_attention.ops.relative_attention_inner import edge_product
-from relative_attention.ops.relative_positions import clipped_relative_positions
+from relative_attention.ops.step_attention import last_relation_context
+from relative_attention.ops.step_attention import last_relation_logits
 from relative_attention.positions.position_encoding import PositionEncoding
 from relative_attention.tensor_type import Tensor
 
@@ -257,7 +256,8 @@ class Relative(RelationTables):
         value: Tensor,
         mask: Tensor | None,
         is_causal: bool,
-        dropout: DropoutLayer | None,
+        keep: Tensor | None,
+        rate: float,
     ) -> Tensor:
         return relative_attention(
             query,
@@ -267,7 +267,8 @@ class Relative(RelationTables):
             layer.value_relation_embeddings,
             mask=mask,
             is_causal=is_causal,
-            dropout=dropout,
+            keep=keep,
+            rate=rate,
         )
 
     def step_logits(
@@ -275,7 +276,7 @@ class Relative(RelationTables):
         layer: "SelfAttention",
         query: Tensor,
         position: int | Tensor,
-        num_positions: int | None = None,
+        num_positions: int | Tensor,
     ) -> Tensor | None:
         """Computes `logits` of the last query, of its last `K` keys alone.
 
@@ -292,7 +293,7 @@ class Relative(RelationTables):
         layer: "SelfAttention",
         scores: Tensor,
         position: int | Tensor,
-        num_positions: int | None = None,
+        num_positions: int | Tensor,
     ) -> Tensor | None:
         """Computes `context` of the last query, by its last `K` keys.
 
@@ -306,9 +307,7 @@ class Relative(RelationTables):
         )
         if not self.max_relative_position:
             return farthest
-        return farthest + last_relation_context(
-            scores, rows, position, num_positions
-        )
+        return farthest + last_relation_context(scores, rows, position)
 
     def _past(self, table: Tensor, dtype: str) -> tuple[Tensor, Tensor]:
         """Returns `w_-K`, and `w_d - w_-K` of `d` from `1 - K` to 0."""

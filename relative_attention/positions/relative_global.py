@@ -7,10 +7,10 @@ import keras
 from keras import ops
 
 from relative_attention.argument_checks import checked_int
-from relative_attention.ops.relative_attention_inner import edge_product
+from relative_attention.ops.attention import edge_product
+from relative_attention.ops.attention import table_product
 from relative_attention.ops.skew import skew
 from relative_attention.ops.skew import unskew
-from relative_attention.ops.table_product import table_product
 from relative_attention.positions.position_encoding import PositionBias
 from relative_attention.positions.position_encoding import distances
 from relative_attention.positions.relative import RelationTables

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import keras
 from keras import ops
 
-from relative_attention.ops.relative_positions import clipped_relative_positions
+from relative_attention.ops.attention import clipped_relative_positions
 from relative_attention.positions.position_encoding import PositionBias
 from relative_attention.tensor_type import Tensor
 

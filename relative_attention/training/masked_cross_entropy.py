@@ -7,14 +7,14 @@ import keras
 from keras import ops
 
 from relative_attention.argument_checks import is_real
-from relative_attention.ops.custom_gradient import custom_gradient
+from relative_attention.ops.backend import custom_gradient
+from relative_attention.ops.backend import sizes
+from relative_attention.ops.backend import sum_over_replicas
 from relative_attention.ops.label_smoothing import smoothed_distribution
 from relative_attention.ops.projected_cross_entropy import LossTerms
 from relative_attention.ops.projected_cross_entropy import (
     projected_cross_entropy,
 )
-from relative_attention.ops.replicas import sum_over_replicas
-from relative_attention.ops.static_shape import sizes
 from relative_attention.ops.token_log_likelihood import add_at_labels
 from relative_attention.ops.token_log_likelihood import label_logit
 from relative_attention.ops.token_log_likelihood import log_normalizer

@@ -1,17 +1,203 @@
+"""The equations one by one: by hand, by loops, and as tensor2tensor's."""
+
 import keras
 import numpy as np
 import pytest
 from keras import ops
 
-from relative_attention.ops import attention_context
-from relative_attention.ops import attention_logits
-from relative_attention.ops import masked_softmax
+from relative_attention.ops.attention import attention_context
+from relative_attention.ops.attention import attention_logits
+from relative_attention.ops.attention import clipped_relative_positions
+from relative_attention.ops.attention import label_context
+from relative_attention.ops.attention import label_logits
+from relative_attention.ops.attention import masked_softmax
+from relative_attention.ops.attention import relative_attention_inner
+from relative_attention.ops.attention import table_product
 
-B, N, T, S, H = 2, 3, 5, 7, 11
+B, N, T, S, H, R = 2, 3, 5, 7, 11, 4
+OPERANDS = ("q", "k", "v", "keys_embeddings", "values_embeddings")
+CASES = (*range(6), 7, *range(9, 20))
+# The one with a sentence in which every key is masked.
+FULL_ROW = 11
 
 
 def normal(rng, *shape):
     return rng.normal(size=shape).astype("float32")
+
+
+def assert_same(result, expected):
+    np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("limit", [0, 1, 3, 13])
+@pytest.mark.parametrize(
+    "query_positions, key_positions",
+    [
+        (range(7), range(7)),
+        (range(5), range(11)),
+        ([4], range(7)),
+        ([2, 0, 19], [5, 3, 3, 0]),
+    ],
+    ids=["self", "rectangular", "one_query", "any_order"],
+)
+def test_clipped_relative_positions_are_those_of_the_paper(
+    query_positions, key_positions, limit
+):
+    result = clipped_relative_positions(
+        np.array(query_positions), np.array(key_positions), limit
+    )
+    assert keras.backend.standardize_dtype(result.dtype) == "int32"
+    # Section 3.2, edge by edge.
+    expected = [
+        [max(-limit, min(limit, j - i)) + limit for j in key_positions]
+        for i in query_positions
+    ]
+    np.testing.assert_array_equal(result, expected)
+
+
+@pytest.mark.parametrize("case", range(16))
+def test_clipped_relative_positions_are_tensor2tensors(golden, case):
+    golden = golden("A1_relative_positions_matrix")
+    info = golden.info["cases"][case]
+    keys = np.arange(info["length_k"])
+    # tensor2tensor's queries are the last ones; a cached query is the last.
+    queries = keys[-1:] if info["cache"] else keys[-info["length_q"] :]
+    result = clipped_relative_positions(
+        queries, keys, info["max_relative_position"]
+    )
+    np.testing.assert_array_equal(result, golden[f"case{case}/matrix"])
+
+
+def test_clipped_relative_positions_refuse_a_negative_limit():
+    with pytest.raises(ValueError) as error:
+        clipped_relative_positions(ops.arange(3), ops.arange(3), -4)
+    assert str(error.value) == (
+        "`max_relative_position` must be a non-negative int (tokens on either "
+        "side). Received: max_relative_position=-4."
+    )
+
+
+def sum_over_edges(x, y, z, transpose):
+    """Both products of a query position, one edge at a time, in float64."""
+    x, y, z = (array.astype("float64") for array in (x, y, z))
+    if z.ndim == 3:
+        z = np.stack([z] * x.shape[1])
+    rows = []
+    for b, n, t in np.ndindex(*x.shape[:3]):
+        # The keys or values as this query sees them, edges included.
+        seen = [y[b, n, s] + z[n, t, s] for s in range(y.shape[2])]
+        if transpose:
+            rows.append([x[b, n, t] @ row for row in seen])
+        else:
+            rows.append(sum(w * row for w, row in zip(x[b, n, t], seen)))
+    return np.reshape(rows, (*x.shape[:3], -1))
+
+
+@pytest.mark.parametrize("per_head", [False, True], ids=["shared", "per_head"])
+@pytest.mark.parametrize("transpose", [True, False], ids=["logits", "outputs"])
+@pytest.mark.parametrize("num_queries", [1, T])
+def test_relative_attention_inner_is_the_sum_over_edges(
+    rng, per_head, transpose, num_queries
+):
+    x = normal(rng, B, N, num_queries, H if transpose else S)
+    y = normal(rng, B, N, S, H)
+    z = normal(rng, *([N] if per_head else []), num_queries, S, H)
+    assert_same(
+        relative_attention_inner(x, y, z, transpose),
+        sum_over_edges(x, y, z, transpose),
+    )
+
+
+@pytest.mark.parametrize("case", [*range(14), 15, 17])
+def test_relative_attention_inner_is_tensor2tensors(golden, case):
+    info, data = golden("A2_relative_attention_inner").case(case)
+    result = relative_attention_inner(
+        *(data[name] for name in "xyz"), transpose=info["transpose"]
+    )
+    assert_same(result, data["output"])
+
+
+@pytest.mark.parametrize("shape", [(S, H), (B, N, T, S, H)])
+def test_relative_attention_inner_refuses_another_rank(rng, shape):
+    x, y = normal(rng, B, N, T, H), normal(rng, B, N, S, H)
+    with pytest.raises(ValueError) as error:
+        relative_attention_inner(x, y, normal(rng, *shape), True)
+    assert "`z` must have shape (T, S, H)" in str(error.value)
+    assert f"Received shape: {shape}." in str(error.value)
+
+
+@pytest.fixture
+def load(golden):
+    """The arrays of a case by name, and its relative positions."""
+    golden = golden("A3B_dot_product_attention_relative")
+
+    def load(case):
+        info, arrays = golden.case(case)
+        assert (info["bias"] == "padding_full_row") == (case == FULL_ROW)
+        keys = np.arange(info["length_k"])
+        # Queries are the last positions: all, those after a memory, or the
+        # one that is decoded.
+        relative_positions = clipped_relative_positions(
+            keys[-info["length_q"] :], keys, info["max_relative_position"]
+        )
+        return arrays, relative_positions
+
+    return load
+
+
+def attend(operands, relative_positions, bias=None, mask=None):
+    """Logits, scores and outputs, as of the layer but for its projections."""
+    query, key, value, key_table, value_table = operands
+    logits = attention_logits(
+        query, key, ops.take(key_table, relative_positions, axis=0)
+    )
+    if bias is not None:
+        logits = ops.add(logits, bias)
+    scores = masked_softmax(logits, mask)
+    context = attention_context(
+        scores, value, ops.take(value_table, relative_positions, axis=0)
+    )
+    return logits, scores, context
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_attention_is_tensor2tensors(load, gradients, case):
+    """Its `dot_product_attention_relative`, and the gradient of that."""
+    data, relative_positions = load(case)
+    operands = [data[name] for name in OPERANDS]
+    results = attend(operands, relative_positions, data.get("bias"))
+    for name, result in zip(("logits", "weights", "output"), results):
+        assert_same(result, data[name])
+    results = gradients(
+        lambda *operands: ops.sum(
+            ops.multiply(
+                attend(operands, relative_positions, data.get("bias"))[-1],
+                data["grad_projection"],
+            )
+        ),
+        operands,
+    )
+    for name, result in zip(OPERANDS, results, strict=True):
+        assert_same(result, data[f"grad_{name}"])
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_mask_is_tensor2tensors_bias(load, case):
+    data, relative_positions = load(case)
+    mask = data["bias"] > -1 if "bias" in data else None
+    _, *results = attend(
+        [data[name] for name in OPERANDS], relative_positions, mask=mask
+    )
+    rows = slice(None)
+    if case == FULL_ROW:
+        # Where every key is masked, tensor2tensor attends to all of them.
+        is_empty = ~mask.any(axis=(1, 2, 3))
+        np.testing.assert_array_equal(is_empty, [False, True])
+        for result in results:
+            assert not np.array(result)[is_empty].any()
+        rows = ~is_empty
+    for name, result in zip(("weights", "output"), results):
+        assert_same(np.array(result)[rows], data[name][rows])
 
 
 @pytest.fixture
@@ -28,37 +214,25 @@ def mask(rng):
     return mask
 
 
-def test_masked_softmax_without_mask_is_softmax(logits):
-    exponentials = np.exp(logits.astype("float64"))
-    np.testing.assert_allclose(
-        masked_softmax(ops.array(logits)),
-        exponentials / exponentials.sum(-1, keepdims=True),
-        rtol=1e-5,
-    )
-
-
-def test_masked_softmax_is_softmax_over_the_keys_left(logits, mask):
-    exponentials = np.exp(logits.astype("float64")) * mask
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_masked_softmax_is_softmax_over_the_keys_left(logits, mask, dtype):
+    if dtype != "float32":
+        # 60,000 is near the largest float16; -1e9 lies beyond it.
+        logits[0, 0, 0] = 60_000
+    shifted = logits.astype("float64") - logits.max(-1, keepdims=True)
+    exponentials = np.exp(shifted) * mask
     sums = exponentials.sum(-1, keepdims=True)
-    expected = exponentials / np.where(sums == 0, 1, sums)
-    scores = np.array(masked_softmax(ops.array(logits), mask))
-    np.testing.assert_allclose(scores, expected, rtol=1e-5)
-    assert not scores[1, :, 2].any()
-    assert not scores[~np.broadcast_to(mask, scores.shape)].any()
-
-
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-def test_masked_softmax_is_finite_in_half_precision(logits, mask, dtype):
-    # 60,000 is near the largest float16; -1e9 lies beyond it.
-    logits[0, 0, 0] = 60_000
     scores = masked_softmax(ops.cast(logits, dtype), mask)
     assert keras.backend.standardize_dtype(scores.dtype) == dtype
     scores = np.array(ops.cast(scores, "float32"))
-    assert np.isfinite(scores).all()
-    assert not scores[1, :, 2].any()
+    bound = 1e-5 if dtype == "float32" else 1e-2
     np.testing.assert_allclose(
-        scores, masked_softmax(ops.array(logits), mask), rtol=1e-2, atol=1e-2
+        scores,
+        exponentials / np.where(sums == 0, 1, sums),
+        rtol=bound,
+        atol=0 if dtype == "float32" else bound,
     )
+    assert not scores[~np.broadcast_to(mask, scores.shape)].any()
 
 
 def test_masked_softmax_has_finite_gradients_where_all_is_masked(
@@ -73,17 +247,65 @@ def test_masked_softmax_has_finite_gradients_where_all_is_masked(
     assert not gradient[1, :, 2].any()
 
 
-def test_attention_with_zero_relations_is_without(rng):
-    query, key, value = (normal(rng, B, N, size, H) for size in (T, S, S))
-    scores = normal(rng, B, N, T, S)
-    relations = np.zeros((T, S, H), "float32")
-    np.testing.assert_allclose(
-        attention_logits(query, key, relations),
-        attention_logits(query, key),
-        rtol=1e-6,
+@pytest.mark.parametrize("graphs", ["one", "a_sentence_each"])
+@pytest.mark.parametrize("share", [True, False], ids=["shared", "apart"])
+def test_labels_add_what_their_edges_add(rng, gradients, share, graphs):
+    """Values and gradients are sums over edges, label -1 being none."""
+    shape = (B, T, S) if graphs == "a_sentence_each" else (T, S)
+    labels = rng.integers(-1, R, size=shape)
+    edges = (labels[..., None] == np.arange(R)).astype("float32")
+    query, scores = normal(rng, B, N, T, H), normal(rng, B, N, T, S)
+    embeddings = normal(rng, *(() if share else (N,)), R, H)
+    d_logits, d_context = normal(rng, B, N, T, S), normal(rng, B, N, T, H)
+
+    logits, d_scores = np.zeros((2, B, N, T, S))
+    context, d_query = np.zeros((2, B, N, T, H))
+    by_logits, by_context = np.zeros((2, N, R, H))
+    rows = np.broadcast_to(embeddings, (N, R, H)).astype("float64")
+    for b, n, i, j in np.ndindex(B, N, T, S):
+        label = np.broadcast_to(labels, (B, T, S))[b, i, j]
+        if label < 0:
+            continue
+        row = rows[n, label]
+        logits[b, n, i, j] = query[b, n, i] @ row
+        d_query[b, n, i] += d_logits[b, n, i, j] * row
+        by_logits[n, label] += d_logits[b, n, i, j] * query[b, n, i]
+        context[b, n, i] += scores[b, n, i, j] * row
+        d_scores[b, n, i, j] = d_context[b, n, i] @ row
+        by_context[n, label] += scores[b, n, i, j] * d_context[b, n, i]
+    if share:
+        by_logits, by_context = by_logits.sum(0), by_context.sum(0)
+
+    for function, x, upstream, output, d_x, d_table in (
+        (label_logits, query, d_logits, logits, d_query, by_logits),
+        (label_context, scores, d_context, context, d_scores, by_context),
+    ):
+        assert_same(function(x, embeddings, edges), output)
+        results = gradients(
+            lambda x, table, f=function, u=upstream: ops.sum(
+                ops.multiply(f(x, table, edges), u)
+            ),
+            [x, embeddings],
+        )
+        assert_same(results[0], d_x)
+        assert_same(results[1], d_table)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize(
+    "heads", [(), (1,), (3,)], ids=["shared", "one", "own"]
+)
+def test_gradient_of_a_float32_table_is_summed_in_float32(
+    gradients, dtype, heads
+):
+    # Beyond 2048 float16 has no odd numbers, beyond 256 bfloat16.
+    num_heads = 1 if heads == (1,) else 3
+    x = np.ones((31, num_heads, 101, 1), "float32")
+    table = np.ones((*heads, 1, 1), "float32")
+    (result,) = gradients(
+        lambda table: ops.sum(
+            ops.cast(table_product(ops.cast(x, dtype), table), "float32")
+        ),
+        [table],
     )
-    np.testing.assert_allclose(
-        attention_context(scores, value, relations),
-        attention_context(scores, value),
-        rtol=1e-6,
-    )
+    np.testing.assert_array_equal(result, 31 * 101 * (1 if heads else 3))

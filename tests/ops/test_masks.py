@@ -1,8 +1,13 @@
+import keras
 import numpy as np
+import pytest
 from keras import ops
 
-from relative_attention.ops import causal_mask
-from relative_attention.ops import padding_mask
+from relative_attention.ops.masks import causal_mask
+from relative_attention.ops.masks import check_padding_mask
+from relative_attention.ops.masks import given_mask
+from relative_attention.ops.masks import merge_masks
+from relative_attention.ops.masks import padding_mask
 
 
 def test_padding_mask_is_false_at_id_zero_wherever_it_stands():
@@ -18,8 +23,45 @@ def test_causal_mask_hides_later_keys():
         assert mask[query, key] == (key <= query)
 
 
-def test_causal_mask_of_a_cached_query_is_its_row():
-    mask = causal_mask(ops.arange(7), ops.arange(7))
-    for index in range(7):
-        row = causal_mask(ops.array([index]), ops.arange(7))
-        np.testing.assert_array_equal(row, mask[index : index + 1])
+@pytest.mark.parametrize("is_causal", [False, True], ids=["free", "causal"])
+@pytest.mark.parametrize("has_padding", [False, True])
+@pytest.mark.parametrize("shape", [None, (6, 6), (1, 6, 6), (2, 1, 6), (1, 6)])
+def test_masks_are_merged_pair_by_pair(rng, shape, has_padding, is_causal):
+    given = None if shape is None else rng.random(shape) < 0.7
+    padding = rng.random((2, 6)) < 0.7 if has_padding else None
+    mask = merge_masks(6, padding, given, is_causal)
+    mask = True if mask is None else np.asarray(mask)
+    wanted = np.ones((2, 1, 6, 6), bool)
+    for b, i, j in np.ndindex(2, 6, 6):
+        wanted[b, 0, i, j] = (
+            (given is None or np.broadcast_to(given, (2, 6, 6))[b, i, j])
+            and (padding is None or padding[b, j])
+            and (not is_causal or j <= i)
+        )
+    np.testing.assert_array_equal(np.broadcast_to(mask, wanted.shape), wanted)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int32", "uint8"])
+def test_given_mask_becomes_bool(dtype):
+    mask = given_mask("mask", np.array([[1, 0]], dtype))
+    assert keras.backend.standardize_dtype(mask.dtype) == "bool"
+    np.testing.assert_array_equal(mask, [[True, False]])
+
+
+def test_additive_mask_and_token_ids_are_refused():
+    with pytest.raises(ValueError, match="`mask` must be bool.*mask == 0"):
+        given_mask("mask", np.array([[0.0, -1e9]], "float32"))
+    with pytest.raises(ValueError, match="Received: 7. Of token ids, pass"):
+        given_mask("mask", np.array([[7, 0]]))
+
+
+def test_padding_mask_has_the_sizes_that_are_known():
+    mask = np.ones((2, 5), bool)
+    check_padding_mask("mask", mask, 2, 5)
+    check_padding_mask("mask", mask, None, 5)
+    with pytest.raises(ValueError) as error:
+        check_padding_mask("mask", mask, 2, 4)
+    assert str(error.value) == (
+        "`mask` must have shape (2, 4), True for real tokens. Received shape: "
+        "(2, 5)."
+    )

@@ -3,8 +3,8 @@ import numpy as np
 import pytest
 from keras import ops
 
-from relative_attention.ops import skew
-from relative_attention.ops import unskew
+from relative_attention.ops.skew import skew
+from relative_attention.ops.skew import unskew
 
 B, N, T = 2, 3, 5
 SIZES = pytest.mark.parametrize(
