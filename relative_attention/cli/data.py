@@ -8,7 +8,7 @@ import sys
 from relative_attention.cli.command import Subparsers
 from relative_attention.cli.command import add_command
 
-# Those of `wmt14_corpora`; to ask it would load the package for `--help`.
+# Those of `corpora.wmt14`; importing it would load the package for `--help`.
 _CORPORA = ("wmt14_en_de", "wmt14_en_fr")
 
 
@@ -33,7 +33,7 @@ def add_parser(subparsers: Subparsers) -> None:
 
 def _run(options: argparse.Namespace) -> None:
     """Runs the command."""
-    from relative_attention.corpora.find_corpus import DATA_VARIABLE
+    from relative_attention.corpora.recipe_text import DATA_VARIABLE
     from relative_attention.corpora.wmt14 import fetch_wmt14
 
     root = os.environ.get(DATA_VARIABLE) or "data"

@@ -1,29 +1,29 @@
-"""Generates a small parallel corpus of numbers, dates and times in words."""
+"""Generates a small parallel corpus of numbers, dates and times in words.
+
+A sentence is one of the templates of its kind with a value in it. The second
+half of the file says values in English, German and French, with `num2words`
+and `Babel` where they know the words.
+"""
 
 import datetime
+import functools
 import itertools
 import pathlib
 import random
+from collections.abc import Callable
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
-from typing import TypeAlias
 
 from relative_attention.atomic_files import atomic_file
-from relative_attention.corpora.spoken_words import check_packages
-from relative_attention.corpora.spoken_words import say
-from relative_attention.data.parallel_corpus import ParallelCorpus
+from relative_attention.data import ParallelCorpus
 from relative_attention.errors import InputError
+from relative_attention.install_hint import install_hint
 
 LANGUAGES = ("en", "de", "fr")
 
-# Values of a kind by part: `"train"`, `"validation"` and `"test"`.
-_Parts: TypeAlias = Mapping[str, Sequence[Any]]
-# Kind, number of the sentence, and value.
-_Choice: TypeAlias = tuple[str, int, Any]
-
-# This share of the values of each kind is in validation alone, and as many are
-# in test alone. It does not depend on the number of pairs.
+# Share of the values of each kind that only validation has, and share that only
+# test has. It does not depend on the number of pairs.
 _HELD_OUT_SHARE = 0.05
 
 # Sentences in the order of `LANGUAGES`. Counted things are masculine in French,
@@ -105,7 +105,7 @@ def write_spoken_numbers(
     dates with a year, dates with a weekday, and times of day. A value, say
     the date of a meeting, is in one of the three parts only, whatever its
     sentence. So BLEU on the test part tells whether numbers are understood or
-    learnt by heart. The same arguments give the same files, and the values of
+    learned by heart. The same arguments give the same files, and the values of
     a part are the same in every language.
 
     Args:
@@ -127,8 +127,7 @@ def write_spoken_numbers(
             is not positive or more than there are, or `num2words` or `Babel`
             is not installed.
     """
-    known = set(LANGUAGES)
-    if len(languages) != 2 or len(known.intersection(languages)) != 2:
+    if len(languages) != 2 or len({*LANGUAGES} & {*languages}) != 2:
         raise InputError(
             f"`languages` must be two different ones of {', '.join(LANGUAGES)}."
             f" Received: languages={languages!r}."
@@ -140,18 +139,23 @@ def write_spoken_numbers(
     for part, size in sizes.items():
         _check_size(part, size, values)
     # Before anything is written.
-    check_packages()
-    return {
-        part: _write_part(
-            [pathlib.Path(directory, f"{part}.{name}") for name in languages],
-            languages,
-            _choose(values, part, size, random.Random(f"{seed} {part}")),
-        )
-        for part, size in sizes.items()
-    }
+    _check_packages()
+    corpora = {}
+    for part, size in sizes.items():
+        chosen = _choose(values, part, size, random.Random(f"{seed} {part}"))
+        paths = [str(pathlib.Path(directory, f"{part}.{n}")) for n in languages]
+        for path, language in zip(paths, languages):
+            with atomic_file(path, "w") as file:
+                for kind, number, value in chosen:
+                    sentence = _sentence(kind, number, value, language)
+                    file.write(f"{sentence}\n")
+        corpora[part] = ParallelCorpus(*paths)
+    return corpora
 
 
-def _check_size(part: str, size: int, values: Mapping[str, _Parts]) -> None:
+def _check_size(
+    part: str, size: int, values: Mapping[str, Mapping[str, Sequence[Any]]]
+) -> None:
     """Raises `InputError` unless a part can have so many different lines."""
     most = len(values) * min(
         len(values[kind][part]) * len(sentences)
@@ -164,17 +168,15 @@ def _check_size(part: str, size: int, values: Mapping[str, _Parts]) -> None:
         )
 
 
-def _write_part(
-    paths: Sequence[pathlib.Path],
-    languages: Sequence[str],
-    choices: Sequence[_Choice],
-) -> ParallelCorpus:
-    """Writes the sentences of a part, in both languages."""
-    for path, language in zip(paths, languages):
-        with atomic_file(path, "w") as file:
-            for choice in choices:
-                file.write(f"{_sentence(*choice, language)}\n")
-    return ParallelCorpus(*map(str, paths))
+def _check_packages() -> None:
+    try:
+        import babel  # noqa: F401
+        import num2words  # noqa: F401
+    except ImportError as error:
+        raise InputError(
+            "The corpus of spoken numbers needs `num2words` and `Babel` "
+            f"({error}). Install them with {install_hint('demo')}."
+        ) from error
 
 
 def _sentence(kind: str, number: int, value: Any, language: str) -> str:
@@ -184,13 +186,7 @@ def _sentence(kind: str, number: int, value: Any, language: str) -> str:
 
 
 def _values(kind: str) -> list[Any]:
-    """Returns every value of a kind that can be said in all the languages.
-
-    Returns:
-        List of int for counts and ordinals; of (currency, units, cents) for
-        money; of (day, month, year), (weekday, day, month) or (hour, minute)
-        for dates, weekdays and times.
-    """
+    """Returns every value of a kind, as `say` takes it."""
     if kind == "count":
         # 101 and the like are left out: German wavers between "hunderteins
         # Vögel", "hundertein Vögel" and "hundertundein Vogel".
@@ -228,16 +224,12 @@ def _split_values(kind: str, seed: int) -> dict[str, list[Any]]:
 
 
 def _choose(
-    values: Mapping[str, _Parts], part: str, size: int, rng: random.Random
-) -> list[_Choice]:
-    """Draws different triples of kind, number of the sentence and value.
-
-    Args:
-        values: the values of each kind, by part.
-        part: string. The part to draw from.
-        size: int. Number of triples.
-        rng: `random.Random`.
-    """
+    values: Mapping[str, Mapping[str, Sequence[Any]]],
+    part: str,
+    size: int,
+    rng: random.Random,
+) -> list[tuple[str, int, Any]]:
+    """Draws different triples of kind, number of the sentence and value."""
     chosen = []
     for turn, (kind, sentences) in enumerate(_SENTENCES.items()):
         # The shares are equal, or one more in the first kinds.
@@ -248,3 +240,179 @@ def _choose(
             chosen.append((kind, sentence, candidates[value]))
     rng.shuffle(chosen)
     return chosen
+
+
+def say(kind: str, value: Any, language: str) -> str:
+    """Says a value in words.
+
+    Args:
+        kind: string. `"count"`, `"money"`, `"ordinal"`, `"date"`, `"weekday"`
+            or `"time"`.
+        value: int for counts and ordinals; (currency, units, cents) for
+            money; (day, month, year), (weekday, day, month) or (hour, minute)
+            for dates, weekdays and times.
+        language: string. `"en"`, `"de"` or `"fr"`.
+
+    Returns:
+        string.
+
+    Example:
+    >>> say("time", (17, 25), "de")
+    'fünf vor halb sechs abends'
+    """
+    speakers: dict[str, Callable[[Any, str], str]] = {
+        "count": _number,
+        "money": _say_money,
+        "ordinal": _say_ordinal,
+        "date": _say_date,
+        "weekday": _say_weekday,
+        "time": _say_time,
+    }
+    return speakers[kind](value, language)
+
+
+def _say_money(amount: tuple[str, int, int], language: str) -> str:
+    """Says an amount: "two euros", "zwei Euro", "deux euros"."""
+    from babel.numbers import get_currency_name
+
+    currency, units, cents = amount
+    name = get_currency_name(currency, units, locale=language)
+    words = f"{_counted(units, language)} {name}"
+    if not cents:
+        return words
+    # Babel knows no subunits, and num2words says "two euro" in English.
+    conjunction, cent, plural = {
+        "en": ("and", "cent", "s"),
+        "de": ("und", "Cent", ""),
+        "fr": ("et", "centime", "s"),
+    }[language]
+    plural = "" if cents == 1 else plural
+    return f"{words} {conjunction} {_counted(cents, language)} {cent}{plural}"
+
+
+def _say_ordinal(number: int, language: str) -> str:
+    """Says an ordinal: "second", "zweite", "deuxième"."""
+    words = _number(number, language, "ordinal")
+    # num2words keeps the plural of "vingts" and "cents": "deux centsième".
+    return words.replace("tsième", "tième") if language == "fr" else words
+
+
+def _say_date(date: tuple[int, int, int], language: str) -> str:
+    """Says a day, a month and a year."""
+    day, month, year = date
+    words = _number(year, language, "year")
+    return f"{_say_day(day, month, language)} {words}"
+
+
+def _say_weekday(date: tuple[int, int, int], language: str) -> str:
+    """Says a weekday, a day and a month: "Montag, dem ersten Mai"."""
+    from babel.dates import get_day_names
+
+    weekday, day, month = date
+    name = get_day_names(locale=language)[weekday]
+    comma = ", dem" if language == "de" else ""
+    return f"{name}{comma} {_say_day(day, month, language)}"
+
+
+def _say_day(day: int, month: int, language: str) -> str:
+    """Says a day of a month, as it follows "on", "am" and "le"."""
+    from babel.dates import get_month_names
+
+    name = get_month_names(locale=language)[month]
+    if language == "fr":
+        # Only the first is an ordinal.
+        words = _number(day, "fr", "ordinal" if day == 1 else "cardinal")
+        return f"{words} {name}"
+    words = _number(day, language, "ordinal")
+    if language == "de":
+        return f"{words}n {name}"
+    return f"the {words} of {name}"
+
+
+def _say_time(time: tuple[int, int], language: str) -> str:
+    """Says a time of day.
+
+    English and German say multiples of five minutes as on the face of a
+    clock, and other minutes by their number. French always says the number.
+    French, and German numbers, count the hours to twenty-four; the others add
+    the part of the day.
+    """
+    hour, minute = time
+    if language == "fr":
+        words = f"{_feminine(hour)} heures"
+        return f"{words} {_feminine(minute)}" if minute else words
+    if language == "en":
+        return f"{_english_time(hour, minute)} {_period(hour, 'en')}"
+    if minute % 5:
+        return f"{_number(hour, 'de')} Uhr {_number(minute, 'de')}"
+    return f"{_german_clock(hour, minute)} {_period(hour, 'de')}"
+
+
+def _english_time(hour: int, minute: int) -> str:
+    """Says a time as in "a quarter to eight" or "nine oh-one"."""
+    this, following = _twelve_hours(hour, "en")
+    if minute == 0:
+        return f"{this} o'clock"
+    if minute % 5:
+        oh = "oh-" if minute < 10 else ""
+        return f"{this} {oh}{_number(minute, 'en')}"
+    distance = min(minute, 60 - minute)
+    # num2words has no fractions of an hour.
+    words = {15: "a quarter", 30: "half"}.get(distance)
+    words = words or _number(distance, "en")
+    return f"{words} past {this}" if minute <= 30 else f"{words} to {following}"
+
+
+def _german_clock(hour: int, minute: int) -> str:
+    """Says a multiple of five minutes as in "fünf vor halb acht"."""
+    this, following = _twelve_hours(hour, "de")
+    if minute == 0:
+        return f"{'ein' if this == 'eins' else this} Uhr"
+    if minute == 30:
+        return f"halb {following}"
+    if minute in (25, 35):
+        side = "vor" if minute == 25 else "nach"
+        return f"{_number(5, 'de')} {side} halb {following}"
+    distance = min(minute, 60 - minute)
+    words = "Viertel" if distance == 15 else _number(distance, "de")
+    return f"{words} nach {this}" if minute < 30 else f"{words} vor {following}"
+
+
+def _twelve_hours(hour: int, language: str) -> tuple[str, str]:
+    """Returns the hour and the next one, as on the face of a clock."""
+    this, following = (
+        _number((number - 1) % 12 + 1, language) for number in (hour, hour + 1)
+    )
+    return this, following
+
+
+def _period(hour: int, language: str) -> str:
+    """Returns the part of the day, such as "in the evening" or "abends"."""
+    from babel.dates import get_period_id
+    from babel.dates import get_period_names
+
+    # A minute past the hour, since noon itself is a period of its own.
+    period = get_period_id(datetime.time(hour, 1), locale=language)
+    return get_period_names("wide", "format", language)[period]
+
+
+def _counted(number: int, language: str) -> str:
+    """Says a number before a masculine or neuter noun: "ein", not "eins"."""
+    words = _number(number, language)
+    if language == "de" and number % 100 == 1:
+        return words.removesuffix("s")
+    return words
+
+
+def _feminine(number: int) -> str:
+    """Says a number of hours or minutes in French: "vingt et une"."""
+    words = _number(number, "fr")
+    return words + "e" if words.endswith("un") else words
+
+
+@functools.cache
+def _number(number: int, language: str, form: str = "cardinal") -> str:
+    """Says a number in the cardinal, ordinal or year form of num2words."""
+    import num2words
+
+    return num2words.num2words(number, lang=language, to=form)

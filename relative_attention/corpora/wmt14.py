@@ -1,11 +1,9 @@
-"""Downloads the corpora of WMT 2014 that the paper learnt from.
+"""Downloads the WMT 2014 corpora that the paper used.
 
-`tensorflow-datasets` and sacreBLEU do the work, since both know the checksum of
-each download. `mtdata` 0.5.1 has fewer lines to it, but compares no checksum,
-begins an interrupted download anew, and takes files from a server whose
-certificate is wrong. Hugging Face's `datasets` 5.2 goes on with a download, but
-compares checksums only of corpora that record them, and reads a copy of the
-corpus in place of the publishers' files.
+`tensorflow-datasets` gives the training text, sacreBLEU newstest2013 and
+newstest2014. Both know the checksum of each download. `mtdata` 0.5.1 would be
+shorter, but it compares no checksums and cannot resume a download. Hugging
+Face's `datasets` reads a copy of the corpus, not the publishers' files.
 """
 
 import contextlib
@@ -13,79 +11,27 @@ import dataclasses
 import hashlib
 import os
 import pathlib
+import re
 import shutil
-import time
+import sys
 from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Sequence
+from typing import Any
 
 from relative_attention.atomic_files import atomic_file
-from relative_attention.corpora.sacrebleu_text import sacrebleu_text
-from relative_attention.corpora.tensorflow_datasets_text import (
-    check_tensorflow_datasets,
-)
-from relative_attention.corpora.tensorflow_datasets_text import (
-    open_translations,
-)
+from relative_attention.data import ParallelCorpus
 from relative_attention.data.lines import count_lines
 from relative_attention.data.lines import read_lines
 from relative_attention.errors import InputError
+from relative_attention.install_hint import install_hint
 
 _CHECKSUMS = "SHA256SUMS"
-_REPORT_EVERY = 30.0  # Seconds.
-
-
-@dataclasses.dataclass(frozen=True)
-class _Corpus:
-    """Describes a corpus: its origin, and what getting it takes.
-
-    Attributes:
-        source: string. The language to translate from.
-        target: string. The language to translate to.
-        dataset: string. Its name in `tensorflow-datasets`.
-        num_pairs: int. Number of pairs, to show the progress.
-        download_gigabytes: float. Size of the downloads.
-        disk_gigabytes: float. Size of the downloads, the unpacked files, the
-            files of `tensorflow-datasets`, which are there twice for a while,
-            and the text.
-        hours: string. About how long it takes.
-        memory_gigabytes: int. Memory that `tensorflow-datasets` needs to read
-            the largest part.
-    """
-
-    source: str
-    target: str
-    dataset: str
-    num_pairs: int
-    download_gigabytes: float
-    disk_gigabytes: float
-    hours: str
-    memory_gigabytes: int
-
-
-_CORPORA = {
-    "wmt14_en_de": _Corpus(
-        source="en",
-        target="de",
-        dataset="wmt14_translate/de-en",
-        num_pairs=4_508_785,
-        download_gigabytes=1.7,
-        disk_gigabytes=13,
-        hours="half an hour to an hour",
-        memory_gigabytes=4,
-    ),
-    "wmt14_en_fr": _Corpus(
-        source="en",
-        target="fr",
-        dataset="wmt14_translate/fr-en",
-        num_pairs=40_836_715,
-        download_gigabytes=6.6,
-        disk_gigabytes=75,
-        hours="three to six hours",
-        memory_gigabytes=32,
-    ),
-}
+# Pairs read at a time: reading them one by one takes many times as long.
+_BATCH_PAIRS = 1024
+# What ends a line for this package (the first two) or for `str.splitlines`.
+_BREAKS = re.compile("[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]+")
 # Name of the part, name in sacreBLEU, and number of lines.
 _TEST_SETS = (
     ("newstest2013", "wmt13", 3000),
@@ -93,9 +39,44 @@ _TEST_SETS = (
 )
 
 
-def wmt14_corpora() -> list[str]:
-    """Returns the names of the corpora that `fetch_wmt14` knows."""
-    return list(_CORPORA)
+@dataclasses.dataclass(frozen=True)
+class _Corpus:
+    """A corpus from English, and what it takes to get it.
+
+    `disk_gigabytes` counts the downloads, the unpacked files, the text, and
+    the files of `tensorflow-datasets`, which are there twice for a while.
+    """
+
+    target: str
+    num_pairs: int
+    download_gigabytes: float
+    disk_gigabytes: float
+    memory_gigabytes: int
+    hours: str
+
+    @property
+    def languages(self) -> tuple[str, str]:
+        return ("en", self.target)
+
+
+_CORPORA = {
+    "wmt14_en_de": _Corpus(
+        target="de",
+        num_pairs=4_508_785,
+        download_gigabytes=1.7,
+        disk_gigabytes=13,
+        memory_gigabytes=4,
+        hours="half an hour to an hour",
+    ),
+    "wmt14_en_fr": _Corpus(
+        target="fr",
+        num_pairs=40_836_715,
+        download_gigabytes=6.6,
+        disk_gigabytes=75,
+        memory_gigabytes=32,
+        hours="three to six hours",
+    ),
+}
 
 
 def fetch_wmt14(
@@ -103,15 +84,13 @@ def fetch_wmt14(
     output: pathlib.Path | str,
     report: Callable[[str], object] = print,
 ) -> pathlib.Path:
-    """Downloads a corpus of WMT 2014, as the recipes of its name read it.
+    """Downloads a corpus of WMT 2014, in the form that its recipes read.
 
-    The training text comes from `tensorflow-datasets`, newstest2013 and
-    newstest2014 from sacreBLEU. Both compare downloads with checksums. A part
-    that is complete already, by the checksums written beside it, is left
-    alone, so that the same call goes on where another one ended.
+    A part that is complete, by the checksums written beside it, is left
+    alone. So the same call resumes an interrupted one.
 
     Args:
-        name: string. One of `wmt14_corpora()`.
+        name: string. `"wmt14_en_de"` or `"wmt14_en_fr"`.
         output: path of a folder for the text: `train`, `newstest2013` and
             `newstest2014`, each with the languages as endings, a sentence a
             line. Downloads go to its folder `tensorflow_datasets`, which can
@@ -132,113 +111,89 @@ def fetch_wmt14(
         )
     corpus = _CORPORA[name]
     output = pathlib.Path(output)
-    texts = _Texts(output, (corpus.source, corpus.target))
-    parts = ["train", *(part for part, _, _ in _TEST_SETS)]
-    missing = [part for part in parts if not texts.is_complete(part)]
-    for part in parts:
-        if part not in missing:
+    missing = []
+    for part in ("train", *(part for part, _, _ in _TEST_SETS)):
+        if _is_complete(_paths(output, part, corpus)):
             report(f"{part}: complete")
+        else:
+            missing.append(part)
     if "train" in missing:
-        check_tensorflow_datasets()
+        _tensorflow_datasets()
         _check_disk_space(corpus, output, report)
-    # The small ones come first, so that errors show early.
+    # The small parts come first, so that errors show early.
     for part, test_set, num_lines in _TEST_SETS:
         if part in missing:
-            lines = sacrebleu_text(
-                test_set, f"{corpus.source}-{corpus.target}", num_lines
-            )
-            texts.write(part, lines)
+            pairs = _test_set(test_set, corpus, num_lines)
+            _write(_paths(output, part, corpus), pairs)
             report(f"{part}: {num_lines:,} pairs")
     if "train" in missing:
-        pairs = open_translations(
-            corpus.dataset,
-            (corpus.source, corpus.target),
-            output / "tensorflow_datasets",
-            report,
-        )
-        written = texts.write(
-            "train", _with_progress(pairs, corpus.num_pairs, report)
+        written = _write(
+            _paths(output, "train", corpus),
+            _training_pairs(corpus, output / "tensorflow_datasets", report),
         )
         report(f"train: {written:,} pairs")
     return output
 
 
-class _Texts:
-    """Writes pairs of text files to a folder, with their checksums.
+def _paths(
+    output: pathlib.Path, part: str, corpus: _Corpus
+) -> list[pathlib.Path]:
+    return [output / f"{part}.{language}" for language in corpus.languages]
 
-    Args:
-        folder: path of the folder.
-        languages: pair of strings, the endings of the files.
+
+def _is_complete(paths: Sequence[pathlib.Path]) -> bool:
+    """Returns whether the files of a part are as they were written."""
+    known = _read_checksums(paths[0].parent)
+    return all(
+        path.is_file() and known.get(path.name) == _sha256(path)
+        for path in paths
+    )
+
+
+def _write(
+    paths: Sequence[pathlib.Path], pairs: Iterable[Sequence[str]]
+) -> int:
+    """Writes both files of a part, or neither, and their checksums.
+
+    Returns:
+        int. Number of pairs.
     """
+    count = 0
+    with contextlib.ExitStack() as stack:
+        files = [stack.enter_context(atomic_file(path)) for path in paths]
+        for pair in pairs:
+            count += 1
+            for file, line in zip(files, pair):
+                file.write(line.encode("utf-8") + b"\n")
+    folder = paths[0].parent
+    known = _read_checksums(folder) | {p.name: _sha256(p) for p in paths}
+    with atomic_file(folder / _CHECKSUMS, "w") as file:
+        for name, checksum in sorted(known.items()):
+            file.write(f"{checksum}  {name}\n")
+    return count
 
-    def __init__(self, folder: pathlib.Path, languages: Sequence[str]) -> None:
-        self.folder = folder
-        self.languages = languages
 
-    def names(self, part: str) -> list[str]:
-        """Returns the names of both files of a part."""
-        return [f"{part}.{language}" for language in self.languages]
+def _read_checksums(folder: pathlib.Path) -> dict[str, str]:
+    """Reads a file in the format of `sha256sum -c`, by file name."""
+    path = folder / _CHECKSUMS
+    if not path.is_file():
+        return {}
+    pairs = (line.split("  ", 1) for line in read_lines(path))
+    return {pair[1]: pair[0] for pair in pairs if len(pair) == 2}
 
-    def is_complete(self, part: str) -> bool:
-        """Returns whether both files are there as they were written."""
-        known = self._checksums()
-        return all(
-            name in known
-            and (self.folder / name).is_file()
-            and _sha256(self.folder / name) == known[name]
-            for name in self.names(part)
-        )
 
-    def write(self, part: str, pairs: Iterable[Sequence[str]]) -> int:
-        """Writes both files, or neither of them.
-
-        Args:
-            part: string. `train`, for example.
-            pairs: iterable of pairs of lines.
-
-        Returns:
-            int. Number of pairs.
-        """
-        paths = [self.folder / name for name in self.names(part)]
-        count = 0
-        with contextlib.ExitStack() as stack:
-            files = [stack.enter_context(atomic_file(path)) for path in paths]
-            for pair in pairs:
-                count += 1
-                for file, line in zip(files, pair):
-                    file.write(line.encode("utf-8") + b"\n")
-        for path in paths:
-            # Read once more, as the recipes will read it.
-            if count_lines(path) != count:
-                raise InputError(
-                    f"{path} has other lines than the {count:,} written to it."
-                )
-        known = self._checksums()
-        known |= {path.name: _sha256(path) for path in paths}
-        with atomic_file(self.folder / _CHECKSUMS, "w") as file:
-            for name, checksum in sorted(known.items()):
-                file.write(f"{checksum}  {name}\n")
-        return count
-
-    def _checksums(self) -> dict[str, str]:
-        """Returns the checksums that `write` noted, by file name.
-
-        The file has the format of `sha256sum -c`.
-        """
-        path = self.folder / _CHECKSUMS
-        if not path.is_file():
-            return {}
-        pairs = (line.split("  ", 1) for line in read_lines(path))
-        return {pair[1]: pair[0] for pair in pairs if len(pair) == 2}
+def _sha256(path: pathlib.Path) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _check_disk_space(
     corpus: _Corpus, output: pathlib.Path, report: Callable[[str], object]
 ) -> None:
-    """Raises `InputError` if a corpus does not fit on the disk."""
-    present = _bytes_in(output) / 1e9
-    needed = max(corpus.disk_gigabytes - present, 0)
     output.mkdir(parents=True, exist_ok=True)
+    files = [path for path in output.rglob("*") if path.is_file()]
+    present = sum(path.stat().st_size for path in files) / 1e9
+    needed = max(corpus.disk_gigabytes - present, 0)
     free = shutil.disk_usage(output).free / 1e9
     report(
         f"{corpus.num_pairs:,} pairs: about {corpus.download_gigabytes} GB to "
@@ -254,36 +209,108 @@ def _check_disk_space(
         )
 
 
-def _with_progress(
-    pairs: Iterable[Sequence[str]],
-    total: int,
-    report: Callable[[str], object],
-) -> Iterator[Sequence[str]]:
-    """Yields pairs, and reports from time to time how many there were."""
-    start = last = time.monotonic()
-    for count, pair in enumerate(pairs):
-        if count % 10_000 == 0 and time.monotonic() - last > _REPORT_EVERY:
-            last = time.monotonic()
-            # Before the first pair nothing is known of the speed.
-            left = ""
-            if count:
-                seconds = (last - start) / count * max(total - count, 0)
-                left = f", {seconds / 60:.0f} minutes left"
-            report(f"train: {count:,} of {total:,} pairs{left}")
-        yield pair
+def _test_set(name: str, corpus: _Corpus, num_lines: int) -> ParallelCorpus:
+    """Returns a test set from sacreBLEU's folder, or downloads it there."""
+    from sacrebleu.dataset import DATASETS
+
+    dataset: Any = DATASETS[name]
+    languages = "-".join(corpus.languages)
+    counts: list[int] = []
+    with contextlib.suppress(OSError, EOFError, SystemExit):
+        counts = _count_lines(dataset, languages)
+    try:
+        if counts != [num_lines, num_lines]:
+            # An interrupted download or conversion left a part of a file.
+            # sacreBLEU would use it for ever, and unpacks only what it has
+            # just downloaded.
+            shutil.rmtree(dataset._rawdir, ignore_errors=True)
+            dataset.process_to_text(languages)
+            counts = _count_lines(dataset, languages)
+    except (OSError, EOFError, SystemExit) as error:
+        # sacreBLEU ends the process when a checksum is wrong.
+        raise InputError(
+            f"sacreBLEU cannot get the test set {name}: {error}. Is there a "
+            f"connection to {dataset.data[0]}? If it is damaged, delete "
+            f"{dataset._outdir}, and try again."
+        ) from error
+    if counts != [num_lines, num_lines]:
+        raise InputError(
+            f"The test set {name} must have {num_lines:,} lines. Received: "
+            f"{counts[0]:,} and {counts[1]:,}. Delete {dataset._outdir}, and "
+            "try again."
+        )
+    return ParallelCorpus(*_files(dataset, languages))
 
 
-def _bytes_in(folder: pathlib.Path) -> int:
-    """Returns the size of all files in a folder and its sub-folders."""
-    total = 0
-    for root, _, names in os.walk(folder):
-        for name in names:
-            with contextlib.suppress(OSError):
-                total += os.path.getsize(os.path.join(root, name))
-    return total
+def _files(dataset: Any, languages: str) -> list[str]:
+    return [
+        dataset.get_source_file(languages),
+        *dataset.get_reference_files(languages),
+    ]
 
 
-def _sha256(path: pathlib.Path) -> str:
-    """Returns the SHA-256 checksum of a file, in hexadecimal."""
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+def _count_lines(dataset: Any, languages: str) -> list[int]:
+    return [count_lines(file) for file in _files(dataset, languages)]
+
+
+def _training_pairs(
+    corpus: _Corpus, directory: pathlib.Path, report: Callable[[str], object]
+) -> Iterator[list[str]]:
+    """Yields the training pairs, each text one line and none empty.
+
+    Downloads are kept, so that preparing them can be resumed.
+    """
+    tfds = _tensorflow_datasets()
+    name = f"wmt14_translate/{corpus.target}-en"
+    builder = tfds.builder(name, data_dir=os.fspath(directory))
+    if not builder.info.splits.get("train"):
+        report(f"train: downloading and preparing {name}")
+        config = tfds.download.DownloadConfig(force_checksums_validation=True)
+        try:
+            builder.download_and_prepare(download_config=config)
+        except Exception as error:
+            # Its readers of many formats raise errors of any kind.
+            raise InputError(
+                f"tensorflow-datasets cannot prepare {name}: "
+                f"{type(error).__name__}: {error}. What was downloaded is "
+                f"kept in {directory}; try again to go on."
+            ) from error
+    dataset = builder.as_dataset(
+        split="train",
+        # One file after another, so that the text is the same every time.
+        read_config=tfds.ReadConfig(
+            interleave_cycle_length=1, try_autocache=False
+        ),
+        shuffle_files=False,
+    )
+    import tqdm
+
+    with tqdm.tqdm(
+        desc="train", total=corpus.num_pairs, unit=" pairs", mininterval=5
+    ) as progress:
+        for batch in dataset.batch(_BATCH_PAIRS).as_numpy_iterator():
+            texts = [batch[language] for language in corpus.languages]
+            progress.update(len(texts[0]))
+            for pair in zip(*texts):
+                lines = [_one_line(text.decode()) for text in pair]
+                if all(lines):
+                    yield lines
+
+
+def _one_line(text: str) -> str:
+    """Replaces line breaks by blanks, and removes blanks at the ends."""
+    return _BREAKS.sub(" ", text).strip()
+
+
+def _tensorflow_datasets() -> Any:
+    """Imports `tensorflow_datasets`, or tells how to install it."""
+    try:
+        import tensorflow_datasets as tfds
+    except ImportError as error:
+        raise InputError(
+            "tensorflow-datasets is not installed, or lacks "
+            f"something ({error}). Install it: {install_hint('wmt')}."
+        ) from error
+    if not sys.stderr.isatty():
+        tfds.disable_progress_bar()
+    return tfds

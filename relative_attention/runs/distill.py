@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from typing import Any
 from typing import cast
 
-from relative_attention.corpora.find_corpus import find_corpus
-from relative_attention.corpora.find_corpus import find_file
-from relative_attention.corpora.find_corpus import named_files
+from relative_attention.corpora.recipe_text import find_corpus
+from relative_attention.corpora.recipe_text import find_file
+from relative_attention.corpora.recipe_text import named_files
 from relative_attention.data import ParallelCorpus
 from relative_attention.errors import InputError
 from relative_attention.runs import distilled_text

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import cast
 
 from relative_attention.atomic_files import atomic_file
-from relative_attention.corpora.hold_out import hold_out
+from relative_attention.corpora.recipe_text import hold_out
 from relative_attention.data import ParallelCorpus
 from relative_attention.data.lines import read_lines
 from relative_attention.runs import distilled_text

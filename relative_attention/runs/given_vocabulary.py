@@ -3,7 +3,7 @@
 import pathlib
 from collections.abc import Mapping
 
-from relative_attention.corpora.find_corpus import find_file
+from relative_attention.corpora.recipe_text import find_file
 from relative_attention.data import TokenVocabulary
 from relative_attention.data import Vocabulary
 from relative_attention.data.vocabulary_kinds import AnyVocabulary

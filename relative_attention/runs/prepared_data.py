@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from typing import Any
 from typing import cast
 
-from relative_attention.corpora.hold_out import hold_out
-from relative_attention.corpora.hold_out import line_numbers
+from relative_attention.corpora.recipe_text import hold_out
+from relative_attention.corpora.recipe_text import line_numbers
 from relative_attention.data import FixedShapeBatches
 from relative_attention.data import ParallelCorpus
 from relative_attention.data import SubwordSampling

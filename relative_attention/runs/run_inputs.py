@@ -3,8 +3,8 @@
 import dataclasses
 import pathlib
 
-from relative_attention.corpora.find_corpus import find_corpus
-from relative_attention.corpora.find_corpus import named_files
+from relative_attention.corpora.recipe_text import find_corpus
+from relative_attention.corpora.recipe_text import named_files
 from relative_attention.data.vocabulary_kinds import AnyVocabulary
 from relative_attention.runs.given_vocabulary import load_given
 from relative_attention.runs.given_vocabulary import named_vocabularies

@@ -6,7 +6,7 @@ import json
 import pathlib
 from typing import Any
 
-from relative_attention.corpora.find_corpus import find_corpus
+from relative_attention.corpora.recipe_text import find_corpus
 from relative_attention.data import ParallelCorpus
 from relative_attention.errors import InputError
 from relative_attention.json_file import read_json_object

@@ -4,7 +4,7 @@ import dataclasses
 import pathlib
 from collections.abc import Sequence
 
-from relative_attention.corpora.find_corpus import find_corpus
+from relative_attention.corpora.recipe_text import find_corpus
 from relative_attention.errors import InputError
 from relative_attention.evaluation import BleuStatistics
 from relative_attention.json_file import read_json

@@ -8,7 +8,7 @@ import yaml
 
 import relative_attention as ra
 from relative_attention.cli import parse
-from relative_attention.corpora.find_corpus import named_files
+from relative_attention.corpora.recipe_text import named_files
 from relative_attention.runs.run_files import files_of_ids
 from relative_attention.runs.run_files import recorded_files
 from relative_attention.runs.train import train

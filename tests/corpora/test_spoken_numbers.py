@@ -5,9 +5,12 @@ import sys
 
 import pytest
 
-from relative_attention.corpora import spoken_numbers
+from relative_attention.corpora.spoken_numbers import _SENTENCES
+from relative_attention.corpora.spoken_numbers import LANGUAGES
+from relative_attention.corpora.spoken_numbers import _sentence
+from relative_attention.corpora.spoken_numbers import _values
+from relative_attention.corpora.spoken_numbers import say
 from relative_attention.corpora.spoken_numbers import write_spoken_numbers
-from relative_attention.corpora.spoken_words import say
 from relative_attention.data.lines import read_lines
 from relative_attention.errors import InputError
 
@@ -150,7 +153,7 @@ def spoken_values(lines):
     """Kind and words of each line's value, found without the generator."""
     patterns = [
         (kind, re.escape(sentence).replace(r"\{\}", "(.+)"))
-        for kind, sentences in spoken_numbers._SENTENCES.items()
+        for kind, sentences in _SENTENCES.items()
         for translations in sentences
         for sentence in translations
     ]
@@ -164,10 +167,6 @@ def spoken_values(lines):
         assert len(found) == 1, line
         values += found
     return values
-
-
-def test_parts_have_as_many_pairs_as_asked_for(corpora):
-    assert [len(corpora[part]) for part in PARTS] == [601, 67, 31]
 
 
 def test_files_are_aligned_and_named_after_part_and_language(tmp_path):
@@ -215,6 +214,18 @@ def test_source_is_the_same_whatever_the_target(tmp_path):
         assert [s for s, _ in one[part]] == [s for s, _ in other[part]]
 
 
+def test_parts_have_the_pairs_asked_for_in_words_and_once(corpora):
+    assert [len(corpora[part]) for part in PARTS] == [601, 67, 31]
+    for side in (0, 1):
+        lines = [pair[side] for part in PARTS for pair in corpora[part]]
+        assert len(set(lines)) == len(lines)
+        for line in lines:
+            assert not re.search(r"[\d{}\n\xa0]|  ", line), line
+            assert line.endswith(".")
+    kinds = [kind for kind, _ in spoken_values(s for s, _ in corpora["test"])]
+    assert {kinds.count(kind) for kind in set(kinds)} == {5, 6}
+
+
 def test_held_out_values_are_not_in_training(corpora):
     for side in (0, 1):
         train, validation, test = (
@@ -235,37 +246,19 @@ def test_held_out_values_do_not_depend_on_sizes(tmp_path):
     assert list(few["test"]) == list(many["test"])
 
 
-def test_no_sentence_occurs_twice(corpora):
-    for side in (0, 1):
-        lines = [pair[side] for part in PARTS for pair in corpora[part]]
-        assert len(set(lines)) == len(lines)
-
-
 def test_every_value_reads_differently_from_the_others():
-    for language in spoken_numbers.LANGUAGES:
+    for language in LANGUAGES:
         for kind in ("weekday", "time"):
-            values = spoken_numbers._values(kind)
+            values = _values(kind)
             words = {say(kind, value, language) for value in values}
             assert len(words) == len(values), (kind, language)
-
-
-def test_kinds_have_equal_shares(corpora):
-    kinds = [kind for kind, _ in spoken_values(s for s, _ in corpora["test"])]
-    assert {kinds.count(kind) for kind in set(kinds)} == {5, 6}
-
-
-def test_all_is_in_words_on_one_line(corpora):
-    for part in PARTS:
-        for line in (line for pair in corpora[part] for line in pair):
-            assert not re.search(r"[\d{}\n\xa0]|  ", line), line
-            assert line.endswith(".")
 
 
 @pytest.mark.parametrize(
     "kind, value, expected", SPOKEN, ids=[str(case[:2]) for case in SPOKEN]
 )
 def test_values_are_spoken_as_people_do(kind, value, expected):
-    words = [say(kind, value, name) for name in spoken_numbers.LANGUAGES]
+    words = [say(kind, value, name) for name in LANGUAGES]
     assert " | ".join(words) == expected
 
 
@@ -286,14 +279,7 @@ def test_values_are_spoken_as_people_do(kind, value, expected):
     ],
 )
 def test_german_sentences_decline_and_order(kind, sentence, value, expected):
-    assert spoken_numbers._sentence(kind, sentence, value, "de") == expected
-
-
-def test_sentences_have_one_place_for_the_value_in_each_language():
-    for sentences in spoken_numbers._SENTENCES.values():
-        for translations in sentences:
-            assert len(translations) == len(spoken_numbers.LANGUAGES)
-            assert all(text.count("{}") == 1 for text in translations)
+    assert _sentence(kind, sentence, value, "de") == expected
 
 
 @pytest.mark.parametrize(

@@ -23,16 +23,14 @@ def test_tensorflow_datasets_knows_a_checksum_of_every_download(languages):
     assert set(urls) <= set(checksums.get_all_url_infos())
 
 
-def test_first_pair_may_take_long(monkeypatch):
-    clock = iter(range(0, 10**6, 60))
-    monkeypatch.setattr(wmt14.time, "monotonic", lambda: float(next(clock)))
-    lines = []
-    pairs = list(
-        wmt14._with_progress([("a", "b")] * 10_001, 20_000, lines.append)
-    )
-    assert len(pairs) == 10_001
-    assert lines[0] == "train: 0 of 20,000 pairs"
-    assert lines[1].endswith("minutes left")
+def test_a_text_becomes_one_line_to_python():
+    breaks = [
+        character
+        for character in map(chr, range(0x3000))
+        if len(f"a{character}b".splitlines()) > 1
+    ]
+    assert wmt14._one_line(f" a{''.join(breaks)}b \n") == "a b"
+    assert wmt14._one_line("a \n b") == "a   b"
 
 
 def test_unknown_corpus_is_refused():

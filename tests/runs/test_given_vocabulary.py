@@ -7,7 +7,7 @@ import pytest
 import sentencepiece
 
 import relative_attention as ra
-from relative_attention.corpora.find_corpus import find_corpus
+from relative_attention.corpora.recipe_text import find_corpus
 from relative_attention.runs.given_vocabulary import load_given
 from relative_attention.runs.given_vocabulary import named_vocabularies
 from relative_attention.runs.prepared_data import prepare_data

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import relative_attention as ra
-from relative_attention.corpora.find_corpus import find_corpus
+from relative_attention.corpora.recipe_text import find_corpus
 from relative_attention.models.weights import load_arrays
 from relative_attention.models.weights import save_arrays
 from relative_attention.models.weights import weight_name

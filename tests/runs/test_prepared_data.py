@@ -5,7 +5,7 @@ import os
 import pytest
 
 import relative_attention as ra
-from relative_attention.corpora.find_corpus import find_corpus
+from relative_attention.corpora.recipe_text import find_corpus
 from relative_attention.runs.prepared_data import check_texts
 from relative_attention.runs.prepared_data import prepare_data
 

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 import relative_attention as ra
-from relative_attention.corpora.find_corpus import find_corpus
+from relative_attention.corpora.recipe_text import find_corpus
 from relative_attention.zoo_folder import zoo_recipes
 
 

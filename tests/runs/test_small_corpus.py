@@ -3,8 +3,8 @@
 import pytest
 
 import relative_attention as ra
-from relative_attention.corpora.find_corpus import find_corpus
-from relative_attention.corpora.hold_out import hold_out
+from relative_attention.corpora.recipe_text import find_corpus
+from relative_attention.corpora.recipe_text import hold_out
 from relative_attention.runs.prepared_data import prepare_data
 from relative_attention.runs.recipe_sections import TrainingSection
 from relative_attention.runs.training_length import training_length

@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 
 import relative_attention as ra
-from relative_attention.corpora.find_corpus import find_corpus
+from relative_attention.corpora.recipe_text import find_corpus
 from relative_attention.models.weights import load_arrays
 from relative_attention.runs import training_run
 from relative_attention.runs.cluster import Cluster

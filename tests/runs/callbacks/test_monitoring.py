@@ -15,7 +15,7 @@ from tensorboard.util import tensor_util
 
 import relative_attention as ra
 from relative_attention.cli import main
-from relative_attention.corpora.find_corpus import find_corpus
+from relative_attention.corpora.recipe_text import find_corpus
 from relative_attention.runs.build_model import build_model
 from relative_attention.runs.callbacks.monitoring import draw_curves
 from relative_attention.runs.callbacks.monitoring import monitoring_callbacks

@@ -1,0 +1,205 @@
+"""The text files of a recipe: where they are, and lines held out of them."""
+
+import contextlib
+import dataclasses
+import os
+import pathlib
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from relative_attention.atomic_files import atomic_directory
+from relative_attention.data import ParallelCorpus
+from relative_attention.data.lines import find_text_file
+from relative_attention.errors import InputError
+
+DATA_VARIABLE = "RELATIVE_ATTENTION_DATA"
+_SIDES = ("source", "target")
+_FILES = tuple(
+    f"{part}{side}" for part in ("", "validation_", "test_") for side in _SIDES
+)
+# The greatest share of the lines that is held out, of a small corpus.
+_LARGEST_SHARE = 0.1
+
+
+def find_corpus(
+    section: Any,
+    data_directory: pathlib.Path | str | None = None,
+    known: Mapping[str, str] | None = None,
+) -> Any:
+    """Replaces the names of a recipe's text files by paths.
+
+    A file is looked for at its `known` path, then at the path that its name
+    is, then in `data_directory`, then in the folder of the environment
+    variable `RELATIVE_ATTENTION_DATA`. These two folders may have it in a
+    subfolder with the name of the corpus. Everywhere, the file may also end
+    in `.gz`.
+
+    Args:
+        section: `DataSection` of a recipe.
+        data_directory: path of a folder. Defaults to `None`.
+        known: dict of names to the paths that they stood for when a run was
+            started. Defaults to `None`.
+
+    Returns:
+        `DataSection` with paths that exist.
+
+    Raises:
+        InputError: if a file is not found, with the folders that were looked
+            in and where to get it; or if only one of a pair is named.
+    """
+    for part in ("", "validation_", "test_"):
+        names = [getattr(section, f"{part}{side}") for side in _SIDES]
+        if (names[0] is None) != (names[1] is None) or (
+            part == "" and names[0] is None
+        ):
+            raise InputError(
+                f"`data.{part}source` and `data.{part}target` must both name "
+                f"a file. Received: {names[0]} and {names[1]}. Give them as "
+                f"`data.{part}source=FILE data.{part}target=FILE`."
+            )
+    found = {
+        field: (known or {}).get(name)
+        or find_file(name, section, data_directory)
+        for field in _FILES
+        if (name := getattr(section, field)) is not None
+    }
+    return dataclasses.replace(section, **found)
+
+
+def find_file(
+    name: str,
+    section: Any,
+    data_directory: pathlib.Path | str | None = None,
+) -> str:
+    """Returns the path of a file of a recipe, found as its texts are.
+
+    Args:
+        name: string. The file.
+        section: `DataSection` of the recipe.
+        data_directory: path of a folder. Defaults to `None`.
+
+    Raises:
+        InputError: if it is not found.
+    """
+    folders = [pathlib.Path()]
+    for root in (data_directory, os.environ.get(DATA_VARIABLE)):
+        if root:
+            folders.append(pathlib.Path(root))
+            if section.corpus:
+                folders.append(pathlib.Path(root) / section.corpus)
+    for folder in folders:
+        path = find_text_file(folder / name)
+        if path is not None:
+            return path
+    looked = ", ".join(str(folder.absolute()) for folder in folders)
+    origin = f" Get it: {section.origin}" if section.origin else ""
+    raise InputError(
+        f"No text file {name} (or {name}.gz); looked in {looked}.{origin} "
+        "Then say where it is, by `--data FOLDER` or the environment variable "
+        f"{DATA_VARIABLE}."
+    )
+
+
+def named_files(section: Any, files: Any = None) -> dict[str, str]:
+    """Returns the path of each text file that a recipe names.
+
+    Args:
+        section: `DataSection` of the recipe.
+        files: `DataSection` that `find_corpus` made of it. Defaults to
+            `section`.
+    """
+    return {
+        name: getattr(files or section, field)
+        for field in _FILES
+        if (name := getattr(section, field)) is not None
+    }
+
+
+def hold_out(
+    corpus: ParallelCorpus,
+    num_lines: int,
+    seed: int,
+    directory: pathlib.Path | str,
+) -> list[ParallelCorpus]:
+    """Splits a corpus into one to train on and one to validate on.
+
+    Lines keep their order in both.
+
+    Args:
+        corpus: `ParallelCorpus`. The corpus to split.
+        num_lines: int. Number of lines to hold out; at most a tenth of all
+            lines, and at least one.
+        seed: int. Seed of the choice of lines.
+        directory: path of a folder for the four files alone. Files that are
+            there already are used, unless one was cut or lost.
+
+    Returns:
+        List of two `ParallelCorpus`, for training and for validation.
+
+    Raises:
+        InputError: if the corpus is unusable, see `ParallelCorpus.check`.
+    """
+    directory = pathlib.Path(directory)
+    parts = ("train", "validation")
+    corpora = [
+        ParallelCorpus(*(str(directory / f"{part}.{side}") for side in _SIDES))
+        for part in parts
+    ]
+    if directory.is_dir() and _are_whole(corpora):
+        return corpora
+    held_out = _is_held_out(corpus.check(), num_lines, seed)
+    with atomic_directory(directory) as folder, contextlib.ExitStack() as stack:
+        files = [
+            [
+                stack.enter_context(
+                    open(folder / f"{part}.{side}", "w", encoding="utf-8")
+                )
+                for side in _SIDES
+            ]
+            for part in parts
+        ]
+        for pair, is_held_out in zip(corpus, held_out):
+            for line, file in zip(pair, files[int(is_held_out)]):
+                file.write(f"{line}\n")
+    return corpora
+
+
+def _are_whole(corpora: Sequence[ParallelCorpus]) -> bool:
+    """Returns whether both sides of each corpus have the same lines."""
+    try:
+        for corpus in corpora:
+            corpus.check()
+    except InputError:
+        return False
+    return True
+
+
+def line_numbers(
+    corpora: Sequence[ParallelCorpus], num_lines: int, seed: int
+) -> list[np.ndarray]:
+    """Returns the line numbers that both parts have in the whole corpus.
+
+    Args:
+        corpora: the two corpora that `hold_out` returned.
+        num_lines: int, as given to `hold_out`.
+        seed: int, as given to `hold_out`.
+
+    Returns:
+        List of two int arrays, with a line number, 1 first, for each line of
+        a part.
+    """
+    total = sum(corpus.check() for corpus in corpora)
+    held_out = _is_held_out(total, num_lines, seed)
+    return [np.flatnonzero(lines) + 1 for lines in (~held_out, held_out)]
+
+
+def _is_held_out(total: int, num_lines: int, seed: int) -> np.ndarray:
+    """Returns a bool array `(total,)`, `True` for lines that are held out."""
+    num_lines = max(1, min(num_lines, int(total * _LARGEST_SHARE)))
+    random = np.random.default_rng([seed, total])
+    held_out = np.zeros(total, bool)
+    held_out[random.choice(total, num_lines, replace=False)] = True
+    return held_out
