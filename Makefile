@@ -5,7 +5,7 @@ VENV ?= .venv
 PARALLEL ?= --numprocesses auto --maxprocesses 4 --dist loadfile --durations 10
 
 .PHONY: demo test test-oldest test-all test-rest test-backends test-load lint \
-	docs dist clean
+	docs dist publishable clean
 
 demo: $(VENV)/.demo
 	$(VENV)/bin/relative-attention demo --output runs/demo
@@ -62,6 +62,12 @@ dist: $(VENV)/.release
 	rm -rf dist
 	$(VENV)/bin/python -m build
 	$(VENV)/bin/twine check --strict dist/*
+
+# What publishing asks before it builds: an address that can be reached.
+publishable:
+	@! grep '^ADDRESS = .*\.invalid"' setup.py || { \
+		echo "error: set ADDRESS in setup.py to the project's address"; \
+		exit 1; }
 
 $(VENV)/bin/pip:
 	$(PYTHON) -m venv $(VENV)

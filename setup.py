@@ -161,8 +161,20 @@ setuptools.setup(
     entry_points={
         "console_scripts": ["relative-attention=relative_attention.cli:main"]
     },
+    author="The relative-attention authors",
+    keywords=[
+        "attention",
+        "keras",
+        "machine translation",
+        "relative positions",
+        "transformer",
+    ],
     classifiers=[
+        "Development Status :: 4 - Beta",
+        "Intended Audience :: Developers",
+        "Intended Audience :: Education",
         "Intended Audience :: Science/Research",
+        "Operating System :: OS Independent",
         "Programming Language :: Python :: 3",
         "Programming Language :: Python :: 3.11",
         "Programming Language :: Python :: 3.12",

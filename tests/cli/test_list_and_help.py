@@ -18,6 +18,7 @@ COMMANDS = (
     "data",
     "train",
     "study",
+    "distill",
     "average",
     "translate",
     "score",
@@ -49,6 +50,12 @@ def test_nothing_slow_is_imported(words):
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "small_relative" in done.stdout
+
+
+def test_package_runs_as_a_module():
+    command = [sys.executable, "-m", "relative_attention", "--version"]
+    shown = subprocess.run(command, capture_output=True, text=True).stdout
+    assert shown == f"relative-attention {ra.__version__}\n"
 
 
 @pytest.mark.parametrize("columns", [80, 100, 200])

@@ -79,3 +79,17 @@ def test_metadata_says_what_the_weights_may_be_used_for(metadata):
         corpus = weights.parent.name.partition("_")[0]
         assert f"`{terms[corpus]}`" in beside.read_text("utf-8")
         assert beside.relative_to(ROOT).as_posix() in licenses
+
+
+@pytest.mark.parametrize(
+    ("address", "status"),
+    [("https://relative-attention.invalid", 2), ("https://example.org/a", 0)],
+)
+def test_publishing_needs_an_address(address, status, tmp_path):
+    (tmp_path / "setup.py").write_text(f'ADDRESS = "{address}"\n')
+    command = ["make", "--silent", "-f", ROOT / "Makefile", "publishable"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == status
+    assert ("set ADDRESS in setup.py" in done.stderr + done.stdout) == (
+        status != 0
+    )

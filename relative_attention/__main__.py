@@ -1,0 +1,6 @@
+"""Runs the command line: `python -m relative_attention`."""
+
+from relative_attention.cli import main
+
+if __name__ == "__main__":
+    main()
