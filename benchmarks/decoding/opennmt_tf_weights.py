@@ -20,8 +20,8 @@ def write_model(model: "ra.Transformer", folder: pathlib.Path) -> str:
     """
     import numpy as np
 
-    from relative_attention.convert.opennmt_tf.weights import SOURCE_EMBEDDING
-    from relative_attention.convert.opennmt_tf.weights import stored_weights
+    from relative_attention.convert.opennmt_tf import SOURCE_EMBEDDING
+    from relative_attention.convert.opennmt_tf import stored_weights
 
     arrays: dict[str, Any] = {
         path: np.reshape(weight.variable, weight.shape)

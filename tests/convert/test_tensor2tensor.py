@@ -100,18 +100,16 @@ def test_vocabularies_may_differ(hparams, variables, checkpoint):
     assert logits_of(model).shape == (2, 3, 17)
 
 
-@pytest.mark.parametrize("num_shards", [1, 16])
 def test_shards_are_joined_in_the_order_of_their_numbers(
-    hparams, variables, checkpoint, num_shards
+    hparams, variables, checkpoint
 ):
-    arrays = variables(hparams, num_shards=num_shards)
+    # `weights_10` comes before `weights_2` in the order of names.
+    arrays = variables(hparams, num_shards=16)
     model = ra.load_tensor2tensor(checkpoint(arrays), hparams)
     scope = "transformer/symbol_modality_17_12/shared"
     np.testing.assert_array_equal(
         model.source_embedding.embeddings,
-        np.concatenate(
-            [arrays[f"{scope}/weights_{i}"] for i in range(num_shards)]
-        ),
+        np.concatenate([arrays[f"{scope}/weights_{i}"] for i in range(16)]),
     )
 
 
@@ -176,20 +174,29 @@ def test_missing_checkpoint_names_those_that_exist(
             ra.load_tensor2tensor(path, hparams)
 
 
-@pytest.mark.parametrize("kept", [0, 0.5, None])
+@pytest.mark.parametrize("damage", ["cut", "flipped", "missing"])
 @pytest.mark.parametrize("suffix", [".index", ".data-00000-of-00001"])
 def test_damaged_checkpoint_is_an_error(
-    hparams, variables, checkpoint, suffix, kept
+    hparams, variables, checkpoint, suffix, damage
 ):
     prefix = checkpoint(variables(hparams))
     file = prefix.with_name(prefix.name + suffix)
-    content = file.read_bytes()
-    if kept is None:
-        file.unlink()
-    else:
-        file.write_bytes(content[: int(kept * len(content))])
+    content = bytearray(file.read_bytes())
+    file.unlink()
+    if damage == "cut":
+        file.write_bytes(content[: len(content) // 2])
+    if damage == "flipped":
+        content[len(content) // 2] ^= 8
+        file.write_bytes(content)
     with pytest.raises(ra.InputError, match="model.ckpt-1000"):
         ra.load_tensor2tensor(prefix, hparams)
+
+
+def test_variable_that_is_no_number_is_an_error(hparams, variables, checkpoint):
+    arrays = variables(hparams)
+    arrays[RELATIVE_TABLE] = np.full((9, 4), b"text")
+    with pytest.raises(ra.InputError, match="cut short or damaged.*text"):
+        ra.load_tensor2tensor(checkpoint(arrays), hparams)
 
 
 @pytest.mark.parametrize(
@@ -197,9 +204,9 @@ def test_damaged_checkpoint_is_an_error(
     [
         ({"hidden_size": 24}, "hidden_size is 24, there 12"),
         ({"filter_size": 21}, "filter_size is 21, there 20"),
-        ({"num_hidden_layers": 3}, "layers is 3, there 2"),
         ({"num_decoder_layers": 1}, "decoder layers is 1, there 2"),
         ({"num_heads": 2}, "num_heads.* is 6, there 4"),
+        ({"attention_value_channels": 18}, "value_channels is 18, there 12"),
         ({"max_relative_position": 20}, "is 20, there 4"),
         ({"self_attention_type": "dot_product"}, "there 'dot_product_relative"),
         (
@@ -214,31 +221,20 @@ def test_damaged_checkpoint_is_an_error(
             {"shared_embedding_and_softmax_weights": False},
             "is False, there True",
         ),
-    ],
-)
-def test_contradictory_hparams_are_named(
-    hparams, variables, checkpoint, change, message
-):
-    prefix = checkpoint(variables(hparams))
-    with pytest.raises(ra.InputError, match=message):
-        ra.load_tensor2tensor(prefix, {**hparams, **change})
-
-
-@pytest.mark.parametrize(
-    "change, message",
-    [
+        # Not supported.
         ({"ffn_layer": "conv_hidden_relu"}, "'ffn_layer'.*'conv_hidden_relu'"),
-        ({"pos": "emb"}, "'pos'.*'emb'"),
         ({"self_attention_type": "dot_product_relative_v2"}, "_v2"),
-        ({"norm_type": "batch"}, "'norm_type'"),
         ({"layer_postprocess_sequence": "dn"}, "'layer_postprocess_sequence'"),
         ({"attention_key_channels": 13}, "13 channels"),
+        # Damaged.
         ({"num_heads": 0}, "'num_heads' must be a positive int"),
+        ({"attention_key_channels": "12"}, "must be a non-negative int.*'12'"),
+        ({"layer_preprocess_sequence": ["n"]}, r"Received: \(\['n'\], 'da'\)"),
+        ({"attention_dropout": "0.1"}, "hparams.*`attention_dropout` must be"),
+        ({"norm_epsilon": None}, "hparams.*`layer_norm_epsilon` must be"),
     ],
 )
-def test_unsupported_hparam_is_named(
-    hparams, variables, checkpoint, change, message
-):
+def test_wrong_hparam_is_named(hparams, variables, checkpoint, change, message):
     prefix = checkpoint(variables(hparams))
     with pytest.raises(ra.InputError, match=message):
         ra.load_tensor2tensor(prefix, {**hparams, **change})
@@ -284,18 +280,26 @@ def test_missing_last_shard_is_noticed(hparams, variables, checkpoint):
         ra.load_tensor2tensor(checkpoint(arrays), hparams)
 
 
-def test_variable_that_fits_nowhere_is_named(hparams, variables, checkpoint):
-    arrays = variables(hparams)
-    arrays["transformer/body/encoder/layer_0/moe/gates"] = np.ones(3, "float32")
-    with pytest.raises(ra.InputError, match="layer_0/moe/gates.*fits nowhere"):
-        ra.load_tensor2tensor(checkpoint(arrays), hparams)
-
-
 @pytest.mark.parametrize("name", [RELATIVE_TABLE, SHARD])
 def test_wrong_shape_is_named(hparams, variables, checkpoint, name):
     arrays = variables(hparams)
     arrays[name] = arrays[name][:, :-1]
     with pytest.raises(ra.InputError, match=rf"{name}.*\(\d+, \d+\)"):
+        ra.load_tensor2tensor(checkpoint(arrays), hparams)
+
+
+@pytest.mark.parametrize(
+    "name, message",
+    [
+        ("layer_0/moe/gates", "layer_0/moe/gates.*fits nowhere"),
+        ("transformer/symbol_modality_9_12/shared/weights_0", "_9_12/shared"),
+    ],
+)
+def test_variable_that_fits_nowhere_is_named(
+    hparams, variables, checkpoint, name, message
+):
+    arrays = {**variables(hparams), name: np.ones((9, 12), "float32")}
+    with pytest.raises(ra.InputError, match=message):
         ra.load_tensor2tensor(checkpoint(arrays), hparams)
 
 

@@ -1,0 +1,363 @@
+"""Reads checkpoints of TensorFlow and restores a `Transformer` from them."""
+
+import contextlib
+import dataclasses
+import math
+import pathlib
+import re
+from collections.abc import Callable
+from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Mapping
+from typing import Any
+from typing import TypeAlias
+
+import keras
+import numpy as np
+
+from relative_attention.atomic_files import AnyPath
+from relative_attention.atomic_files import atomic_directory
+from relative_attention.atomic_files import atomic_file
+from relative_attention.data.vocabulary_kinds import AnyVocabulary
+from relative_attention.decoding.decoding_section import DecodingSection
+from relative_attention.errors import InputError
+from relative_attention.models import Transformer
+from relative_attention.models import TransformerConfig
+from relative_attention.models.weights import save_weights
+from relative_attention.saving.model_config import save_config
+from relative_attention.saving.vocabulary_files import save_vocabularies
+from relative_attention.tensor_type import Tensor
+
+_INDEX = ".index"
+
+# How another system names the parts of a layer: attribute -> path. The path of
+# a part that has parts itself stands in a pair with their names. Parts that a
+# layer lacks are left out.
+Names: TypeAlias = Mapping[str, "str | tuple[str, Names]"]
+
+
+class TensorFlowCheckpoint:
+    """The variables of a checkpoint, found by path.
+
+    TensorFlow 1's `Saver` and `tf.train.Checkpoint` write this format. A
+    checkpoint is a prefix of file names, not one file: `PREFIX.index` has the
+    name and shape of each variable, `PREFIX.data-00000-of-00001` and others
+    have the values. The graph (`PREFIX.meta`) is not needed.
+
+    Args:
+        path: path. The prefix (`model.ckpt-250000`), or a folder that holds
+            one checkpoint or a file `checkpoint` that names the latest.
+
+    Attributes:
+        prefix: string. The prefix of the files.
+        shapes: dict of variable name -> shape.
+        shards: dict of path -> names of the variables that hold its rows. A
+            path without an entry is the name of a variable itself.
+
+    Raises:
+        InputError: if there is no such checkpoint, or it is damaged.
+    """
+
+    def __init__(self, path: AnyPath) -> None:
+        import tensorflow as tf
+
+        self.prefix = str(_find_prefix(pathlib.Path(path)))
+        with self.reading(_INDEX):
+            self.reader = tf.train.load_checkpoint(self.prefix)
+            shapes = self.reader.get_variable_to_shape_map()
+        self.shapes: dict[str, tuple[int, ...]] = {
+            name: tuple(shape) for name, shape in shapes.items()
+        }
+        self.shards: dict[str, tuple[str, ...]] = {}
+
+    def names(self, path: str) -> tuple[str, ...]:
+        """Returns the names of the variables that hold a path, or `()`."""
+        names = self.shards.get(path, (path,))
+        return names if names[0] in self.shapes else ()
+
+    def shape(self, path: str) -> tuple[int, ...] | None:
+        """Returns the shape of what a path holds, or `None` if it is missing.
+
+        Shards are joined along the first axis.
+        """
+        shapes = [self.shapes[name] for name in self.names(path)]
+        if len(shapes) < 2:
+            return shapes[0] if shapes else None
+        return (sum(shape[0] for shape in shapes), *shapes[0][1:])
+
+    def read(self, path: str) -> np.ndarray:
+        """Returns what a path holds, as float32 whatever it is stored as."""
+        with self.reading(".data-*"):
+            arrays = [
+                np.asarray(self.reader.get_tensor(name), np.float32)
+                for name in self.names(path)
+            ]
+        return np.concatenate(arrays) if len(arrays) > 1 else arrays[0]
+
+    @contextlib.contextmanager
+    def reading(self, suffix: str) -> Iterator[None]:
+        """Turns what a reader raises on damaged files into `InputError`.
+
+        TensorFlow's reader and the parser of protocol buffers raise errors of
+        many kinds, depending on which byte is damaged or missing.
+        """
+        try:
+            yield
+        except Exception as error:
+            reason = " ".join(str(error).split())
+            raise InputError(
+                f"{self.prefix}{suffix} cannot be read: it is missing, cut "
+                f"short or damaged ({reason}). Copy the checkpoint again, all "
+                "its files."
+            ) from error
+
+
+def _find_prefix(path: pathlib.Path) -> pathlib.Path:
+    """Returns the prefix that is meant by a prefix, index file or folder."""
+    if path.is_dir():
+        return _latest(path)
+    if path.name.endswith(_INDEX):
+        path = path.with_name(path.name[: -len(_INDEX)])
+    if path.with_name(path.name + _INDEX).is_file():
+        return path
+    found = ", ".join(_prefixes(path.parent)) or "none"
+    raise InputError(
+        f"No checkpoint {path}: it would have a file {path.name}{_INDEX}. "
+        f"{path.parent} holds {found}."
+    )
+
+
+def _latest(folder: pathlib.Path) -> pathlib.Path:
+    """Returns the prefix of the latest checkpoint of a folder."""
+    found = _prefixes(folder)
+    state = folder / "checkpoint"
+    if state.is_file():
+        # A text protocol buffer. Of the path, which is that of the machine
+        # that trained, only the name counts.
+        text = state.read_text(encoding="utf-8", errors="replace")
+        named = re.search(r'^model_checkpoint_path: "(.+)"$', text, re.M)
+        if named and pathlib.Path(named[1]).name in found:
+            return folder / pathlib.Path(named[1]).name
+    if len(found) == 1:
+        return folder / found[0]
+    if not found:
+        raise InputError(
+            f"{folder} holds no checkpoint: no file ends in {_INDEX}."
+        )
+    raise InputError(
+        f"{folder} holds several checkpoints and does not say which is the "
+        f"latest. Name one: {', '.join(found)}."
+    )
+
+
+def _prefixes(folder: pathlib.Path) -> list[str]:
+    """Returns the names of all checkpoints of a folder, sorted."""
+    return sorted(
+        path.name[: -len(_INDEX)] for path in folder.glob(f"*{_INDEX}")
+    )
+
+
+def build_model(fields: dict[str, Any], source: str) -> Transformer:
+    """Builds the model of a config that a checkpoint or its hparams describe.
+
+    Args:
+        fields: dict of arguments of `TransformerConfig`.
+        source: string. Where they come from, for the error.
+
+    Raises:
+        InputError: if the config is not valid.
+    """
+    try:
+        return Transformer(TransformerConfig(**fields))
+    except ValueError as error:
+        raise InputError(
+            f"{source} cannot be converted to a model of this package. {error}"
+        ) from error
+
+
+@dataclasses.dataclass(frozen=True)
+class StoredWeight:
+    """A weight of a model, and how another system stores it.
+
+    Attributes:
+        variable: The Keras variable.
+        shape: The shape of the stored array.
+        convert: Makes the variable's value of the stored array.
+    """
+
+    variable: keras.Variable
+    shape: tuple[int, ...]
+    convert: Callable[[np.ndarray], np.ndarray]
+
+
+def reshaped(
+    variable: Tensor, shape: tuple[int, ...] | None = None
+) -> StoredWeight:
+    """Describes a weight that is stored in another shape or in its own."""
+    own = tuple(variable.shape)
+    return StoredWeight(
+        variable, shape or own, lambda array: array.reshape(own)
+    )
+
+
+def body_weights(
+    model: Transformer,
+    scope: str,
+    layer: str,
+    block: Names,
+    norm: tuple[str, Names],
+) -> dict[str, StoredWeight]:
+    """Returns the weights of encoder and decoder by another system's paths.
+
+    Args:
+        model: `Transformer`.
+        scope: string. The path of the body.
+        layer: string. What a layer's path has before its index.
+        block: `Names` of the parts of a block.
+        norm: path and `Names` of the last normalization, which only pre-norm
+            has.
+    """
+    weights: dict[str, StoredWeight] = {}
+    for side in ("encoder", "decoder"):
+        for index, part in enumerate(getattr(model, f"{side}_blocks")):
+            weights |= _named_weights(
+                f"{scope}/{side}/{layer}{index}", part, block
+            )
+        names: Names = {f"{side}_norm": norm}
+        weights |= _named_weights(f"{scope}/{side}", model, names)
+    return weights
+
+
+def _named_weights(
+    path: str, layer: Any, names: Names
+) -> dict[str, StoredWeight]:
+    weights: dict[str, StoredWeight] = {}
+    for attribute, name in names.items():
+        part = getattr(layer, attribute, None)
+        if part is None:
+            continue
+        if isinstance(name, tuple):
+            name, inner = name
+            weights |= _named_weights(f"{path}/{name}", part, inner)
+        elif attribute.endswith("_dense"):
+            # Here a kernel is (D, N, H), or (N, H, D) for outputs. Other
+            # systems join the heads N and their size H into one axis.
+            shape = tuple(part.kernel.shape)
+            split = len(shape) - 1 if attribute == "output_dense" else 1
+            joined = (math.prod(shape[:split]), math.prod(shape[split:]))
+            weights[f"{path}/{name}/kernel"] = reshaped(part.kernel, joined)
+            if part.bias is not None:
+                weights[f"{path}/{name}/bias"] = reshaped(part.bias, joined[1:])
+        else:
+            weights[f"{path}/{name}"] = reshaped(part)
+    return weights
+
+
+def restore(
+    checkpoint: TensorFlowCheckpoint,
+    weights: Mapping[str, StoredWeight],
+    training_state: Mapping[str, str],
+    model_name: str,
+    evidence: str,
+    notes: Iterable[str],
+    report: Callable[[str], Any] | None,
+) -> None:
+    """Assigns every weight, after checking that each variable has a place.
+
+    Args:
+        checkpoint: `TensorFlowCheckpoint`.
+        weights: dict of path -> `StoredWeight`.
+        training_state: dict of what training leaves beside the model -> a
+            regular expression of the names of its variables.
+        model_name: string. The kind of model, for the error.
+        evidence: string. What the architecture was read from, for the error.
+        notes: strings for the report.
+        report: function, or `None`. It is called with each line of a report
+            that names each variable and what became of it.
+
+    Raises:
+        InputError: if a weight is missing, a variable has another shape, or
+            is neither a weight nor left by training.
+    """
+    used = {name for path in weights for name in checkpoint.names(path)}
+    left_over = sorted(checkpoint.shapes.keys() - used)
+    ignored = {}
+    for kind, pattern in training_state.items():
+        names = [name for name in left_over if re.fullmatch(pattern, name)]
+        ignored[f"not used, {kind}"] = names
+        left_over = [name for name in left_over if name not in names]
+    missing = sorted(path for path in weights if not checkpoint.names(path))
+    problems = []
+    if missing:
+        problems.append(f"it lacks {', '.join(missing)}")
+    if left_over:
+        problems.append(
+            f"it has {', '.join(left_over)}, which fits nowhere in {model_name}"
+        )
+    if problems:
+        raise InputError(
+            f"{checkpoint.prefix} cannot be converted: {'; '.join(problems)}."
+        )
+    wrong = [
+        f"{path} {weight.shape}, in the checkpoint {checkpoint.shape(path)}"
+        for path, weight in weights.items()
+        if checkpoint.shape(path) != weight.shape
+    ]
+    if wrong:
+        raise InputError(
+            f"By {evidence} these variables must have other shapes: "
+            f"{'; '.join(wrong)}."
+        )
+    for path, weight in weights.items():
+        weight.variable.assign(weight.convert(checkpoint.read(path)))
+    if report is None:
+        return
+    report(f"{checkpoint.prefix}: {len(checkpoint.shapes)} variables")
+    for note in notes:
+        report(note)
+    for kind, names in {"used": sorted(used), **ignored}.items():
+        report(f"{kind}: {len(names)}")
+        for name in names:
+            report(f"  {name}")
+
+
+def save_converted(
+    output: AnyPath,
+    model: Transformer,
+    vocabularies: tuple[AnyVocabulary, AnyVocabulary] | None,
+    decoding: DecodingSection,
+    lines: Iterable[str],
+    token_kind: str,
+) -> None:
+    """Writes a folder that `load_translator` reads, whole or not at all.
+
+    Args:
+        output: path of the folder.
+        model: `Transformer`.
+        vocabularies: pair of source and target vocabulary, one object if they
+            are joint; or `None`.
+        decoding: `DecodingSection`.
+        lines: strings that name each variable and what became of it, for
+            `conversion.txt` in the folder.
+        token_kind: string. What the vocabularies hold, for the error.
+
+    Raises:
+        InputError: if a vocabulary has another size than its embedding.
+    """
+    size = model.config.vocabulary_size
+    sizes = (model.config.source_vocabulary_size or size, size)
+    for side, vocabulary, rows in zip(
+        ("source", "target"), vocabularies or (), sizes
+    ):
+        if len(vocabulary) != rows:
+            raise InputError(
+                f"The {side} vocabulary has {len(vocabulary)} {token_kind}, "
+                f"the embedding has {rows} rows: they do not belong together."
+            )
+    with atomic_directory(output) as folder:
+        save_config(model.config, decoding, folder)
+        save_weights(model.weights, folder / "model.safetensors")
+        if vocabularies is not None:
+            save_vocabularies(*vocabularies, folder)
+        with atomic_file(folder / "conversion.txt", "w") as file:
+            file.writelines(f"{line}\n" for line in lines)

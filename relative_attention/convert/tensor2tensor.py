@@ -1,0 +1,575 @@
+"""Converts checkpoints of tensor2tensor's Transformer."""
+
+import dataclasses
+import json
+import pathlib
+import re
+from collections.abc import Callable
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from relative_attention.atomic_files import AnyPath
+from relative_attention.check_is_free import check_is_free
+from relative_attention.convert.checkpoint import Names
+from relative_attention.convert.checkpoint import StoredWeight
+from relative_attention.convert.checkpoint import TensorFlowCheckpoint
+from relative_attention.convert.checkpoint import body_weights
+from relative_attention.convert.checkpoint import build_model
+from relative_attention.convert.checkpoint import reshaped
+from relative_attention.convert.checkpoint import restore
+from relative_attention.convert.checkpoint import save_converted
+from relative_attention.data import SubwordVocabulary
+from relative_attention.decoding.decoding_section import DecodingSection
+from relative_attention.did_you_mean import nearest_name
+from relative_attention.errors import InputError
+from relative_attention.models import Transformer
+
+# beam_size, alpha and extra_length of tensor2tensor's decode_hparams.
+_DECODING = DecodingSection(
+    num_beams=4, length_penalty=0.6, max_extra_length=100
+)
+
+# What training leaves in a checkpoint beside the model, by the names of the
+# variables.
+_TRAINING_STATE = {
+    "state of the optimizer": r"training/.*|.*/Adam(_1)?|beta[12]_power",
+    "count of steps": r"global_step",
+    "bookkeeping of the training": r"(losses_avg|train_stats)/.*",
+}
+
+_REQUIRED = ("hidden_size", "filter_size", "num_heads", "num_hidden_layers")
+
+# These hyperparameters change the function that a model computes, and this
+# package supports the values listed; the first is tensor2tensor's default. A
+# missing one did not exist yet when the model was trained.
+_SUPPORTED: dict[str, tuple] = {
+    "self_attention_type": ("dot_product", "dot_product_relative"),
+    "pos": ("timing", "none", "", None),
+    "ffn_layer": ("dense_relu_dense",),
+    "norm_type": ("layer",),
+    "multiply_embedding_mode": ("sqrt_depth",),
+    "attention_variables_3d": (False,),
+    "causal_decoder_self_attention": (True,),
+    "unidirectional_encoder": (False,),
+    "proximity_bias": (False,),
+    "position_features": ("", None),
+    "prepend_mode": ("none",),
+    "factored_logits": (False,),
+    "hard_attention_k": (0,),
+    "gumbel_noise_weight": (0,),
+    "max_area_width": (1,),
+    "max_area_height": (1,),
+    "num_area_layers": (0,),
+    "split_to_length": (0,),
+    "bottom": ("{}", {}, None),
+    "top": ("{}", {}, None),
+    "modality": ("{}", {}, None),
+}
+
+# tensor2tensor spells what happens around a sublayer: `n` normalizes, `d`
+# drops out and `a` adds the residual. Pre-norm is `n` before the sublayer and
+# `da` after it, post-norm is `dan` after it.
+_PROCESSING = ("layer_preprocess_sequence", "layer_postprocess_sequence")
+_PRE_NORM, _POST_NORM = ("n", "da"), ("none", "dan")
+
+# An embedding matrix is stored as shards of its rows (16 by default), under a
+# scope that tells the size of the vocabulary, the width and the use, such as
+# `transformer/symbol_modality_32768_512/shared/weights_3`.
+_SHARD = re.compile(
+    r"(?P<scope>(?P<model>.+)/symbol_modality_(?P<rows>\d+)_(?P<dim>\d+)"
+    r"/(?P<use>shared|input_emb|target_emb|softmax))/weights_(?P<index>\d+)"
+)
+# Which matrices there are decides what is shared.
+_SHARING = {
+    ("shared",): "all",
+    ("shared", "softmax"): "source_target",
+    ("input_emb", "softmax", "target_emb"): "none",
+}
+
+_TABLES = "dot_product_attention_relative/relative_positions"
+_ATTENTION_NAMES: Names = {
+    "query_dense": "q",
+    "key_dense": "k",
+    "value_dense": "v",
+    "output_dense": "output_transform",
+    "key_relation_embeddings": f"{_TABLES}_keys/embeddings",
+    "value_relation_embeddings": f"{_TABLES}_values/embeddings",
+}
+_NORM_NAMES: Names = {
+    "gamma": "layer_norm/layer_norm_scale",
+    "beta": "layer_norm/layer_norm_bias",
+}
+
+
+def convert_tensor2tensor(
+    checkpoint_path: AnyPath,
+    hparams: AnyPath | Mapping[str, Any],
+    output: AnyPath,
+    vocabulary: Path | str | None = None,
+    source_vocabulary: Path | str | None = None,
+    target_space_id: int = 0,
+    report: Callable[[str], Any] | None = None,
+) -> None:
+    """Converts a checkpoint to a folder that `load_translator` reads.
+
+    With the subword vocabulary the folder translates strings, by default as
+    tensor2tensor's decoder does (beam 4, alpha 0.6, at most 100 tokens more
+    than the source). `conversion.txt` in it names each variable of the
+    checkpoint and what became of it.
+
+    Args:
+        checkpoint_path, hparams, target_space_id: see `load_tensor2tensor`.
+        output: path of the folder to make. It is whole or not there.
+        vocabulary: path of the `*.subwords` file of the target, and of the
+            source unless `source_vocabulary` is given. Defaults to `None`,
+            a folder that cannot translate strings.
+        source_vocabulary: path of that of the source. Defaults to
+            `vocabulary`.
+        report: function. It is called with each line that says what became
+            of the checkpoint. Defaults to `None`.
+
+    Raises:
+        InputError: if an input is missing, damaged or contradictory, a
+            vocabulary has another size than its embedding, or `output` holds
+            something; nothing is written then.
+    """
+    check_is_free(output)
+    if source_vocabulary is not None and vocabulary is None:
+        raise InputError(
+            "A source vocabulary was given without `--vocabulary`, that of "
+            "the target."
+        )
+    vocabularies = None
+    if vocabulary is not None:
+        target = source = SubwordVocabulary.load(vocabulary)
+        if source_vocabulary is not None:
+            source = SubwordVocabulary.load(source_vocabulary)
+        vocabularies = (source, target)
+    lines: list[str] = []
+    model = load_tensor2tensor(
+        checkpoint_path, hparams, target_space_id, report=lines.append
+    )
+    save_converted(
+        output,
+        model,
+        vocabularies,
+        _DECODING,
+        lines,
+        "subwords (one that `vocab_divisor` padded is not supported)",
+    )
+    if report is not None:
+        for line in lines:
+            report(line)
+
+
+def load_tensor2tensor(
+    checkpoint_path: AnyPath,
+    hparams: AnyPath | Mapping[str, Any],
+    target_space_id: int = 0,
+    report: Callable[[str], Any] | None = None,
+) -> Transformer:
+    """Loads the `Transformer` of a tensor2tensor checkpoint with its weights.
+
+    It computes the logits that tensor2tensor computes. The hparams sets
+    `transformer_base*`, `transformer_big*` and `transformer_relative*` are
+    supported, also with other sizes, dropout, pre- or post-norm,
+    vocabularies (shared or not) and positions. What concerns only training
+    (the optimizer, its schedule and state, the shape of dropout noise) is
+    left out; `TransformerSchedule` and `MaskedCrossEntropy` compute the same
+    numbers here.
+
+    Args:
+        checkpoint_path: path. The prefix of the checkpoint, such as
+            `model.ckpt-250000`, or its folder, whose latest is taken.
+        hparams: dict of tensor2tensor's hyperparameters, or the path of its
+            `hparams.json`.
+        target_space_id: int. The row of the target-space embedding that the
+            problem uses; 0 for translation. The other rows are left out.
+        report: function. It is called with each line of a report that names
+            what of the checkpoint was used and what was not. Defaults to
+            `None`.
+
+    Returns:
+        `Transformer`, float32.
+
+    Raises:
+        InputError: if the checkpoint is missing or damaged, if a
+            hyperparameter has a value that is not supported or contradicts
+            the variables, or if a variable is missing, fits nowhere or has
+            another shape; the message names it.
+
+    Reference:
+     - [Vaswani et al., 2018](https://arxiv.org/abs/1803.07416), tensor2tensor
+    """
+    hparams = _read_hparams(hparams)
+    fields = _config_fields(hparams)
+    checkpoint = TensorFlowCheckpoint(checkpoint_path)
+    sharing, embeddings = _find_embeddings(checkpoint)
+    source_size = embeddings["source"].num_rows
+    target_size = embeddings["target"].num_rows
+    scope = f"{embeddings['source'].model_scope}/body"
+    space = f"{scope}/target_space_embedding/kernel"
+    space_shape = checkpoint.shape(space)
+    _check_hparams(
+        hparams,
+        fields,
+        checkpoint,
+        scope,
+        hidden_size=embeddings["source"].num_columns,
+        # Vocabularies of two sizes are never shared, whatever hparams say.
+        shares_all=sharing == "all" if source_size == target_size else None,
+        has_target_space=space_shape is not None,
+    )
+    _check_target_space(target_space_id, space_shape)
+    model = build_model(
+        {
+            **fields,
+            "vocabulary_size": target_size,
+            "source_vocabulary_size": (
+                None if source_size == target_size else source_size
+            ),
+            "share_embeddings": sharing,
+            "use_target_space_embedding": space_shape is not None,
+        },
+        "The hparams",
+    )
+
+    # A layer normalization has the scope of the step it belongs to.
+    first = model.config.normalize_first
+    norm = "layer_prepostprocess" if first else "layer_postprocess"
+    weights = body_weights(
+        model,
+        scope,
+        "layer_",
+        _block_names(norm),
+        (norm, _NORM_NAMES),
+    )
+    for side, matrix in embeddings.items():
+        layer = getattr(model, f"{side}_embedding")
+        weights[matrix.scope] = reshaped(layer.embeddings)
+    notes = []
+    if space_shape is not None:
+        notes.append(f"of {space}, row {target_space_id} alone")
+        weights[space] = StoredWeight(
+            model.target_space_embedding.embedding,
+            (space_shape[0], model.config.hidden_dim),
+            lambda rows: rows[target_space_id],
+        )
+    restore(
+        checkpoint,
+        weights,
+        _TRAINING_STATE,
+        model_name="the model of these hparams",
+        evidence="the hparams",
+        notes=notes,
+        report=report,
+    )
+    return model
+
+
+def _read_hparams(hparams: AnyPath | Mapping[str, Any]) -> Mapping[str, Any]:
+    """Returns the hyperparameters as a dict that has the required sizes."""
+    if not isinstance(hparams, Mapping):
+        hparams = _load_hparams(pathlib.Path(hparams))
+    for name in _REQUIRED:
+        if name not in hparams:
+            close = nearest_name(name, hparams)
+            nearest = f" There is {close!r}." if close else ""
+            raise InputError(
+                f"The hparams lack {name!r}.{nearest} They must be those the "
+                "model was trained with: tensor2tensor writes them to "
+                "`hparams.json` beside its checkpoints."
+            )
+        _check_int(hparams, name, minimum=1)
+    for name in (
+        "num_encoder_layers",
+        "num_decoder_layers",
+        "attention_key_channels",
+        "attention_value_channels",
+        "max_relative_position",
+    ):
+        # tensor2tensor reads 0 and a missing one as its default.
+        if hparams.get(name) is not None:
+            _check_int(hparams, name, minimum=0)
+    return hparams
+
+
+def _load_hparams(path: pathlib.Path) -> dict[str, Any]:
+    try:
+        hparams = json.loads(path.read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        raise InputError(f"No hparams at {path}: {error}.") from error
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path} is not JSON: {error}.") from error
+    if not isinstance(hparams, dict):
+        raise InputError(
+            f"{path} must hold a JSON object of hyperparameters. Received: "
+            f"{type(hparams).__name__}."
+        )
+    return hparams
+
+
+def _check_int(hparams: Mapping[str, Any], name: str, minimum: int) -> None:
+    value = hparams[name]
+    if isinstance(value, bool) or not isinstance(value, int) or value < minimum:
+        kind = "positive" if minimum else "non-negative"
+        raise InputError(
+            f"hparam {name!r} must be a {kind} int. Received: {value!r}."
+        )
+
+
+def _config_fields(hparams: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the fields of `TransformerConfig` that hyperparameters decide.
+
+    These are all but the vocabularies, which the variables tell.
+    """
+    for name, supported in _SUPPORTED.items():
+        if hparams.get(name, supported[0]) not in supported:
+            raise InputError(
+                f"hparam {name!r} is not supported with the value "
+                f"{hparams[name]!r}. Supported: "
+                f"{', '.join(map(repr, supported))}."
+            )
+    num_layers = hparams["num_hidden_layers"]
+    is_relative = hparams.get("self_attention_type") == "dot_product_relative"
+    is_absolute = hparams.get("pos", "timing") == "timing"
+    positions: str | None
+    if is_relative:
+        positions = "relative+sinusoidal" if is_absolute else "relative"
+    else:
+        positions = "sinusoidal" if is_absolute else None
+    return {
+        "num_encoder_layers": hparams.get("num_encoder_layers") or num_layers,
+        "num_decoder_layers": hparams.get("num_decoder_layers") or num_layers,
+        "hidden_dim": hparams["hidden_size"],
+        "intermediate_dim": hparams["filter_size"],
+        "num_heads": hparams["num_heads"],
+        "key_dim": _head_dim(hparams, "attention_key_channels"),
+        "value_dim": _head_dim(hparams, "attention_value_channels"),
+        "position_encoding": positions,
+        # It has no meaning, and is 0, where attention is not relative.
+        "max_relative_position": hparams.get("max_relative_position") or 0,
+        "share_relations_across_heads": True,
+        "normalize_first": _normalize_first(hparams),
+        "layer_norm_epsilon": hparams.get("norm_epsilon", 1e-6),
+        "dropout": hparams.get("layer_prepostprocess_dropout", 0.0),
+        "attention_dropout": hparams.get("attention_dropout", 0.0),
+        "intermediate_dropout": hparams.get("relu_dropout", 0.0),
+    }
+
+
+def _head_dim(hparams: Mapping[str, Any], name: str) -> int:
+    """Returns the size of a head, of channels that all heads divide."""
+    channels = hparams.get(name) or hparams["hidden_size"]
+    if channels % hparams["num_heads"]:
+        raise InputError(
+            f"{channels} channels ({name!r}, or 'hidden_size' where that is "
+            "0) must be a multiple of 'num_heads'. Received: "
+            f"{hparams['num_heads']}."
+        )
+    return channels // hparams["num_heads"]
+
+
+def _normalize_first(hparams: Mapping[str, Any]) -> bool:
+    """Returns whether layer normalization comes before a sublayer."""
+    sequences = tuple(
+        hparams.get(name, default)
+        for name, default in zip(_PROCESSING, _PRE_NORM)
+    )
+    if sequences not in [_PRE_NORM, _POST_NORM]:
+        raise InputError(
+            f"hparams {_PROCESSING[0]!r} and {_PROCESSING[1]!r} are supported "
+            f"as {_PRE_NORM} or {_POST_NORM}. Received: {sequences!r}."
+        )
+    return sequences == _PRE_NORM
+
+
+@dataclasses.dataclass(frozen=True)
+class _Matrix:
+    """What the names of an embedding's shards say.
+
+    Attributes:
+        scope: The names, without `/weights_INDEX`.
+        model_scope: The scope of the whole model, usually `"transformer"`.
+        use: What the matrix is for.
+        num_rows: The size of the vocabulary.
+        num_columns: The width of the model.
+    """
+
+    scope: str
+    model_scope: str
+    use: str
+    num_rows: int
+    num_columns: int
+
+
+def _find_embeddings(
+    checkpoint: TensorFlowCheckpoint,
+) -> tuple[str, dict[str, _Matrix]]:
+    """Finds the embeddings, and registers their shards in the checkpoint.
+
+    Returns:
+        Pair of a value of `TransformerConfig.share_embeddings` and the dict of
+        `"source"`, `"target"` and `"output"`, which are equal where one matrix
+        is shared.
+    """
+    shards: dict[_Matrix, dict[int, str]] = {}
+    for name in checkpoint.shapes:
+        match = _SHARD.fullmatch(name)
+        # The optimizer's state has names that end in those of the variables.
+        if match and not name.startswith("training/"):
+            scope, model_scope, rows, columns, use, index = match.groups()
+            matrix = _Matrix(scope, model_scope, use, int(rows), int(columns))
+            shards.setdefault(matrix, {})[int(index)] = name
+    uses = tuple(sorted(matrix.use for matrix in shards))
+    if uses not in _SHARING:
+        known = "; ".join(" + ".join(known) for known in _SHARING)
+        found = " + ".join(matrix.scope for matrix in shards)
+        raise InputError(
+            "The checkpoint must hold the symbol embeddings of tensor2tensor's "
+            f"Transformer under .../symbol_modality_VOCABULARY_HIDDEN/: {known}"
+            f". Received: {found or 'none'}."
+        )
+    for matrix, names in shards.items():
+        checkpoint.shards[matrix.scope] = _join_shards(
+            matrix, names, checkpoint.shapes
+        )
+    by_use = {matrix.use: matrix for matrix in shards}
+    source = by_use.get("shared") or by_use["input_emb"]
+    target = by_use.get("shared") or by_use["target_emb"]
+    output = by_use.get("softmax") or by_use["shared"]
+    return (
+        _SHARING[uses],
+        {"source": source, "target": target, "output": output},
+    )
+
+
+def _join_shards(
+    matrix: _Matrix,
+    names: Mapping[int, str],
+    shapes: Mapping[str, tuple[int, ...]],
+) -> tuple[str, ...]:
+    """Returns the names of a matrix' shards, given by index, in order."""
+    for index in range(max(names) + 1):
+        if index not in names:
+            raise InputError(
+                "The checkpoint lacks the variable "
+                f"{matrix.scope}/weights_{index}."
+            )
+        shape = shapes[names[index]]
+        if len(shape) != 2 or shape[1] != matrix.num_columns:
+            raise InputError(
+                f"The variable {names[index]} must have {matrix.num_columns} "
+                f"columns, as its name says. Received shape: {shape}."
+            )
+    found = sum(shapes[name][0] for name in names.values())
+    if found != matrix.num_rows:
+        raise InputError(
+            f"The shards {matrix.scope}/weights_0 to weights_{max(names)} have "
+            f"{found} rows, not the {matrix.num_rows} of the name: shards are "
+            "missing."
+        )
+    return tuple(names[index] for index in sorted(names))
+
+
+def _check_hparams(
+    hparams: Mapping[str, Any],
+    fields: Mapping[str, Any],
+    checkpoint: TensorFlowCheckpoint,
+    scope: str,
+    hidden_size: int,
+    shares_all: bool | None,
+    has_target_space: bool,
+) -> None:
+    """Refuses hyperparameters that the variables of a checkpoint contradict."""
+    layer = f"{scope}/encoder/layer_0"
+    attention = f"{layer}/self_attention/multihead_attention"
+    table = _matrix_shape(checkpoint, f"{attention}/{_TABLES}_keys/embeddings")
+    filters = _matrix_shape(checkpoint, f"{layer}/ffn/conv1/kernel")
+    contradictions = []
+
+    def compare(name: str, said: Any, shown: Any) -> None:
+        # Older versions of tensor2tensor lack some hparams.
+        if said is not None and shown is not None and said != shown:
+            contradictions.append(f"{name} is {said!r}, there {shown!r}")
+
+    compare("hidden_size", fields["hidden_dim"], hidden_size)
+    if filters:
+        compare("filter_size", fields["intermediate_dim"], filters[1])
+    for side in ("encoder", "decoder"):
+        pattern = re.compile(re.escape(f"{scope}/{side}") + r"/layer_(\d+)/")
+        found = {m[1] for m in map(pattern.match, checkpoint.shapes) if m}
+        said = fields[f"num_{side}_layers"]
+        compare(f"number of {side} layers", said, len(found))
+    for kind in ("key", "value"):
+        shape = _matrix_shape(checkpoint, f"{attention}/{kind[0]}/kernel")
+        if shape:
+            said = fields[f"{kind}_dim"] * fields["num_heads"]
+            compare(f"attention_{kind}_channels", said, shape[1])
+    shown: Any = "dot_product_relative" if table else "dot_product"
+    compare("self_attention_type", hparams.get("self_attention_type"), shown)
+    if table:
+        # A row for each relative position, 2K + 1.
+        said = fields["max_relative_position"]
+        compare("max_relative_position", said, (table[0] - 1) // 2)
+        name = "size of a head (of hidden_size and num_heads)"
+        compare(name, fields["key_dim"], table[1])
+    # Only pre-norm has a last normalization, behind all layers.
+    shown = f"{scope}/encoder/layer_prepostprocess/layer_norm/layer_norm_scale"
+    name = "pre-norm (layer_preprocess_sequence 'n')"
+    compare(name, fields["normalize_first"], shown in checkpoint.shapes)
+    name = "shared_embedding_and_softmax_weights"
+    compare(name, hparams.get(name), shares_all)
+    name = "use_target_space_embedding"
+    compare(name, hparams.get(name), has_target_space)
+    if contradictions:
+        raise InputError(
+            "The hparams contradict the variables of the checkpoint: "
+            f"{'; '.join(contradictions)}. Give the hparams that this model "
+            "was trained with."
+        )
+
+
+def _matrix_shape(
+    checkpoint: TensorFlowCheckpoint, path: str
+) -> tuple[int, ...] | None:
+    """Returns the shape of a matrix, `None` if it is missing or no matrix."""
+    shape = checkpoint.shape(path)
+    return shape if shape is not None and len(shape) == 2 else None
+
+
+def _check_target_space(
+    target_space_id: int, shape: tuple[int, ...] | None
+) -> None:
+    """Refuses a target space that a checkpoint does not have."""
+    if shape is None and target_space_id == 0:
+        return
+    if shape is None or len(shape) != 2 or not 0 <= target_space_id < shape[0]:
+        table = f"shape {shape}" if shape else "none, and takes 0 alone"
+        raise InputError(
+            "`target_space_id` must be a row of the checkpoint's target-space "
+            f"embedding; it has {table}. Received: "
+            f"target_space_id={target_space_id}."
+        )
+
+
+def _block_names(norm: str) -> Names:
+    """Returns what tensor2tensor calls the parts of a block."""
+    return {
+        "self_attention": (
+            "self_attention/multihead_attention",
+            _ATTENTION_NAMES,
+        ),
+        "self_attention_norm": (f"self_attention/{norm}", _NORM_NAMES),
+        "cross_attention": (
+            "encdec_attention/multihead_attention",
+            _ATTENTION_NAMES,
+        ),
+        "cross_attention_norm": (f"encdec_attention/{norm}", _NORM_NAMES),
+        "feed_forward": (
+            "ffn",
+            {"intermediate_dense": "conv1", "output_dense": "conv2"},
+        ),
+        "feed_forward_norm": (f"ffn/{norm}", _NORM_NAMES),
+    }
