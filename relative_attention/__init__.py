@@ -92,7 +92,7 @@ def __getattr__(name: str) -> Any:
     if name in _PACKAGES:
         return importlib.import_module(f"{__name__}.{name}")
     if name not in _PACKAGE_OF:
-        from relative_attention.did_you_mean import did_you_mean
+        from relative_attention.errors import did_you_mean
 
         raise AttributeError(
             f"module {__name__!r} has no attribute {name!r}."

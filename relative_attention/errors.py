@@ -1,4 +1,7 @@
-"""Defines the errors that a user can mend."""
+"""Errors that a user can mend, and the hints in their messages."""
+
+import difflib
+from collections.abc import Iterable
 
 
 class InputError(ValueError):
@@ -11,3 +14,43 @@ class InputError(ValueError):
 
 class NotFiniteError(InputError):
     """Raised when a model's weights or logits are not finite."""
+
+
+def did_you_mean(name: object, known: Iterable[str]) -> str:
+    """Returns a question that suggests the known name nearest to `name`.
+
+    Args:
+        name: string, or anything else given in place of a known name.
+        known: iterable of strings. The known names.
+
+    Returns:
+        A sentence with a blank before it, to be put behind another sentence,
+        or `""` if no known name is near.
+
+    Example:
+    >>> did_you_mean("transformer_bge", ["transformer_base", "transformer_big"])
+    " Did you mean 'transformer_big'?"
+    """
+    nearest = nearest_name(name, known)
+    return "" if nearest is None else f" Did you mean {nearest!r}?"
+
+
+def nearest_name(name: object, known: Iterable[str]) -> str | None:
+    """Returns the known name nearest to `name`, or `None` if none is near."""
+    close = difflib.get_close_matches(str(name), list(known), n=1)
+    return close[0] if close else None
+
+
+def install_hint(extra: str) -> str:
+    """Returns a command that installs an extra of the package, for messages.
+
+    The package's name is on no index yet, so that an extra is asked for in a
+    checkout; when the name is there, this is the place to say so.
+
+    Args:
+        extra: string. A key of `extras_require` in `setup.py`.
+
+    Returns:
+        string.
+    """
+    return f"`pip install '.[{extra}]'` in a checkout of relative-attention"

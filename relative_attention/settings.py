@@ -17,8 +17,8 @@ from collections.abc import Sequence
 from typing import Any
 from typing import TypeVar
 
-from relative_attention.did_you_mean import did_you_mean
 from relative_attention.errors import InputError
+from relative_attention.errors import did_you_mean
 
 Section = TypeVar("Section")
 

@@ -1,7 +1,7 @@
 """The nearest known name is suggested."""
 
-from relative_attention.did_you_mean import did_you_mean
-from relative_attention.did_you_mean import nearest_name
+from relative_attention.errors import did_you_mean
+from relative_attention.errors import nearest_name
 
 KNOWN = ("transformer_base", "transformer_big")
 

@@ -3,7 +3,7 @@
 import pathlib
 import re
 
-from relative_attention.install_hint import install_hint
+from relative_attention.errors import install_hint
 
 ROOT = pathlib.Path(__file__).parents[1]
 

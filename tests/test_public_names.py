@@ -44,7 +44,7 @@ def test_a_translation_imports_nothing_that_trains():
     script = (
         "import sys\n"
         "import relative_attention as ra\n"
-        "from relative_attention.zoo_folder import zoo_models\n"
+        "from relative_attention.zoo import zoo_models\n"
         "translator = ra.load_translator(zoo_models()[0])\n"
         "assert translator.translate(['A dog.'])[0]\n"
         "print(*(m.split('.')[1] for m in sys.modules\n"

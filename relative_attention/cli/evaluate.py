@@ -106,11 +106,11 @@ def _add_tokenizer(parser: argparse.ArgumentParser) -> None:
 
 def _run(options: argparse.Namespace) -> None:
     """Runs the command."""
-    from relative_attention.atomic_files import atomic_file
     from relative_attention.evaluation import bootstrap_table
     from relative_attention.evaluation import corpus_scores
     from relative_attention.evaluation import paired_bootstrap
     from relative_attention.evaluation import sentence_scores
+    from relative_attention.files import atomic_file
 
     sources, references, others = _read(options)
     how: dict[str, Any] = {
@@ -178,7 +178,7 @@ def _name(models: Sequence[str]) -> str:
 
 def _write_columns(columns: Mapping[str, Sequence[float]], path: str) -> None:
     """Writes a header and a line for each sentence, with tabs between."""
-    from relative_attention.atomic_files import atomic_file
+    from relative_attention.files import atomic_file
 
     with atomic_file(path, "w") as file:
         file.write("\t".join(columns) + "\n")
@@ -250,7 +250,7 @@ def _other(path: str, options: argparse.Namespace) -> "Translator | list[str]":
     """Returns a translator, or the translations of a file."""
     from relative_attention.data import ParallelCorpus
     from relative_attention.data.lines import read_lines
-    from relative_attention.saving.zoo import find_file_or_model
+    from relative_attention.zoo import find_file_or_model
 
     if find_file_or_model(path).is_dir():
         return translator_of(

@@ -173,8 +173,8 @@ def _export_keras_hub(
     translator: "Translator", options: argparse.Namespace
 ) -> None:
     """Writes a preset of KerasHub."""
-    from relative_attention.atomic_files import atomic_directory
-    from relative_attention.check_is_free import check_is_free
+    from relative_attention.files import atomic_directory
+    from relative_attention.files import check_is_free
     from relative_attention.hub import TranslationLM
 
     check_is_free(options.output)

@@ -36,9 +36,9 @@ def add_parser(subparsers: Subparsers) -> None:
 def _run(options: argparse.Namespace) -> None:
     """Runs the command."""
     from relative_attention.models import presets
-    from relative_attention.zoo_folder import study_description
-    from relative_attention.zoo_folder import zoo_recipes
-    from relative_attention.zoo_folder import zoo_studies
+    from relative_attention.zoo import study_description
+    from relative_attention.zoo import zoo_recipes
+    from relative_attention.zoo import zoo_studies
 
     columns = ("recipe", "BLEU", "model", "what")
     _print_table(columns, [_recipe_row(name) for name in zoo_recipes()])
@@ -63,9 +63,9 @@ def _run(options: argparse.Namespace) -> None:
 
 def _recipe_row(name: str) -> tuple[str, ...]:
     """Returns name, BLEU, whether there are weights, and the description."""
-    from relative_attention.zoo_folder import zoo_description
-    from relative_attention.zoo_folder import zoo_models
-    from relative_attention.zoo_folder import zoo_results
+    from relative_attention.zoo import zoo_description
+    from relative_attention.zoo import zoo_models
+    from relative_attention.zoo import zoo_results
 
     scores = zoo_results(name).get("scores", {}).get("test", {})
     return (

@@ -28,8 +28,8 @@ from relative_attention.cli import train
 from relative_attention.cli import translate
 from relative_attention.cli.keras_backend import check_keras_backend
 from relative_attention.cli.standard_streams import replace_closed_error_output
-from relative_attention.did_you_mean import did_you_mean
 from relative_attention.errors import InputError
+from relative_attention.errors import did_you_mean
 from relative_attention.quiet_tensorflow import load_tensorflow_quietly
 from relative_attention.version import __version__
 

@@ -37,9 +37,9 @@ def add_parser(subparsers: Subparsers) -> None:
 
 def _run(options: argparse.Namespace) -> None:
     """Runs the command."""
-    from relative_attention.atomic_files import atomic_file
     from relative_attention.decoding import corpus_perplexity
     from relative_attention.decoding import score_translations
+    from relative_attention.files import atomic_file
     from relative_attention.saving import load_translator
 
     check_output(options.output)

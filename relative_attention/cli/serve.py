@@ -9,7 +9,7 @@ import re
 from relative_attention.cli.command import Subparsers
 from relative_attention.cli.command import add_command
 from relative_attention.errors import InputError
-from relative_attention.install_hint import install_hint
+from relative_attention.errors import install_hint
 
 _PACKAGES = ("starlette", "uvicorn", "prometheus_client")
 

@@ -249,9 +249,9 @@ def _opened(
     options: argparse.Namespace, translator: "Translator"
 ) -> Iterator["LineOutput"]:
     """Opens the output: standard output, a file, or one that goes on."""
-    from relative_attention.atomic_files import atomic_file
-    from relative_attention.atomic_files import is_replaced
-    from relative_attention.resumable_file import resumable_file
+    from relative_attention.files import atomic_file
+    from relative_attention.files import is_stream
+    from relative_attention.files import resumable_file
     from relative_attention.runs.translation_origin import translation_origin
 
     if options.output is None:
@@ -259,7 +259,7 @@ def _opened(
         return
     texts = (options.input, options.prefix or options.input)
     # What comes through a pipe does not come again.
-    if not is_replaced(options.output) or not all(
+    if is_stream(options.output) or not all(
         path and os.path.isfile(path) for path in texts
     ):
         with atomic_file(options.output) as file:

@@ -15,17 +15,17 @@ from typing import TypeAlias
 import keras
 import numpy as np
 
-from relative_attention.atomic_files import AnyPath
-from relative_attention.atomic_files import atomic_directory
-from relative_attention.atomic_files import atomic_file
 from relative_attention.data.vocabulary_kinds import AnyVocabulary
 from relative_attention.decoding.decoding_section import DecodingSection
 from relative_attention.errors import InputError
+from relative_attention.files import AnyPath
+from relative_attention.files import atomic_directory
+from relative_attention.files import atomic_file
 from relative_attention.models import Transformer
 from relative_attention.models import TransformerConfig
 from relative_attention.models.weights import save_weights
-from relative_attention.saving.model_config import save_config
-from relative_attention.saving.vocabulary_files import save_vocabularies
+from relative_attention.saving.model_directory import save_config
+from relative_attention.saving.model_directory import save_vocabularies
 from relative_attention.tensor_type import Tensor
 
 _INDEX = ".index"

@@ -12,8 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from relative_attention.atomic_files import AnyPath
-from relative_attention.check_is_free import check_is_free
 from relative_attention.convert.checkpoint import Names
 from relative_attention.convert.checkpoint import StoredWeight
 from relative_attention.convert.checkpoint import TensorFlowCheckpoint
@@ -24,6 +22,8 @@ from relative_attention.convert.checkpoint import save_converted
 from relative_attention.data import TokenVocabulary
 from relative_attention.decoding.decoding_section import DecodingSection
 from relative_attention.errors import InputError
+from relative_attention.files import AnyPath
+from relative_attention.files import check_is_free
 from relative_attention.models import Transformer
 from relative_attention.positions import POSITION_ENCODINGS
 from relative_attention.tensor_type import Tensor

@@ -9,8 +9,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from relative_attention.atomic_files import AnyPath
-from relative_attention.check_is_free import check_is_free
 from relative_attention.convert.checkpoint import Names
 from relative_attention.convert.checkpoint import StoredWeight
 from relative_attention.convert.checkpoint import TensorFlowCheckpoint
@@ -21,8 +19,10 @@ from relative_attention.convert.checkpoint import restore
 from relative_attention.convert.checkpoint import save_converted
 from relative_attention.data import SubwordVocabulary
 from relative_attention.decoding.decoding_section import DecodingSection
-from relative_attention.did_you_mean import nearest_name
 from relative_attention.errors import InputError
+from relative_attention.errors import nearest_name
+from relative_attention.files import AnyPath
+from relative_attention.files import check_is_free
 from relative_attention.models import Transformer
 
 # beam_size, alpha and extra_length of tensor2tensor's decode_hparams.

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from relative_attention.atomic_files import atomic_directory
 from relative_attention.data import ParallelCorpus
 from relative_attention.data.lines import find_text_file
 from relative_attention.errors import InputError
+from relative_attention.files import atomic_directory
 
 DATA_VARIABLE = "RELATIVE_ATTENTION_DATA"
 _SIDES = ("source", "target")

@@ -15,10 +15,10 @@ from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
-from relative_attention.atomic_files import atomic_file
 from relative_attention.data import ParallelCorpus
 from relative_attention.errors import InputError
-from relative_attention.install_hint import install_hint
+from relative_attention.errors import install_hint
+from relative_attention.files import atomic_file
 
 LANGUAGES = ("en", "de", "fr")
 

@@ -20,12 +20,12 @@ from collections.abc import Iterator
 from collections.abc import Sequence
 from typing import Any
 
-from relative_attention.atomic_files import atomic_file
 from relative_attention.data import ParallelCorpus
 from relative_attention.data.lines import count_lines
 from relative_attention.data.lines import read_lines
 from relative_attention.errors import InputError
-from relative_attention.install_hint import install_hint
+from relative_attention.errors import install_hint
+from relative_attention.files import atomic_file
 
 _CHECKSUMS = "SHA256SUMS"
 # Pairs read at a time: reading them one by one takes many times as long.

@@ -5,10 +5,10 @@ import pathlib
 import re
 from collections.abc import Iterable
 
-from relative_attention.atomic_files import atomic_file
 from relative_attention.data.lines import decode_lines
 from relative_attention.data.token_rows import ids_of_text
 from relative_attention.errors import InputError
+from relative_attention.files import atomic_file
 
 # The characters of escapes, which every alphabet has, whatever the file has.
 _ESCAPE_CHARACTERS = frozenset("\\_u;0123456789")

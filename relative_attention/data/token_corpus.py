@@ -11,8 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from relative_attention.atomic_files import atomic_directory
-from relative_attention.atomic_files import recover_directory
 from relative_attention.data.encode_corpus import array_checksum
 from relative_attention.data.encode_corpus import encode_corpus
 from relative_attention.data.length_order import LengthOrder
@@ -20,7 +18,9 @@ from relative_attention.data.length_order import order_by_length
 from relative_attention.data.parallel_corpus import ParallelCorpus
 from relative_attention.data.vocabulary_kinds import AnyVocabulary
 from relative_attention.errors import InputError
-from relative_attention.json_file import read_json
+from relative_attention.files import atomic_directory
+from relative_attention.files import read_json
+from relative_attention.files import recover_directory
 
 # Version of the files. Where another version made them, they are made anew.
 _FORMAT = 3

@@ -10,12 +10,11 @@ from typing import Any
 
 import sentencepiece
 
-from relative_attention.atomic_files import atomic_file
 from relative_attention.data.lines import read_lines
 from relative_attention.data.token_rows import ids_of_text
 from relative_attention.errors import InputError
-from relative_attention.json_file import read_json_object
-from relative_attention.json_file import read_regular_file
+from relative_attention.files import atomic_file
+from relative_attention.files import read_json_object
 
 _PADDING, _START, _END, _UNKNOWN = "<blank>", "<s>", "</s>", "<unk>"
 # Added to the name of a vocabulary, it names the file of its tokeniser.
@@ -178,9 +177,7 @@ class TokenVocabulary:
             _check_content(content)
             tokenizer = content.pop("tokenizer")
             if tokenizer is not None:
-                content["tokenizer"] = read_regular_file(
-                    path.parent / tokenizer
-                )
+                content["tokenizer"] = (path.parent / tokenizer).read_bytes()
         except OSError as error:
             raise InputError(f"No vocabulary at {path}: {error}.") from error
         except ValueError as error:

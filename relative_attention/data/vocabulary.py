@@ -12,10 +12,10 @@ from typing import Any
 import sentencepiece
 
 from relative_attention.argument_checks import checked_int
-from relative_attention.atomic_files import atomic_file
 from relative_attention.data.sentencepiece_ids import with_our_ids
 from relative_attention.data.token_rows import ids_of_text
 from relative_attention.errors import InputError
+from relative_attention.files import atomic_file
 
 # Bounds the memory and the time that training of a vocabulary takes. Of more
 # text, so many lines are drawn.

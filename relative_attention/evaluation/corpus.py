@@ -9,8 +9,8 @@ from typing import Any
 import sacrebleu
 
 from relative_attention.argument_checks import checked_sentences
-from relative_attention.did_you_mean import did_you_mean
 from relative_attention.errors import InputError
+from relative_attention.errors import did_you_mean
 
 METRICS = ("bleu", "chrf", "ter")
 _MOSES = "moses-"

@@ -3,18 +3,18 @@
 from collections.abc import Iterator
 from typing import Any
 
-from relative_attention.atomic_files import AnyPath
-from relative_attention.atomic_files import atomic_directory
-from relative_attention.check_is_free import check_is_free
 from relative_attention.decoding import Translator
 from relative_attention.errors import InputError
+from relative_attention.errors import install_hint
 from relative_attention.export.ctranslate2_spec import transformer_spec
 from relative_attention.export.ctranslate2_vocabulary import check_vocabulary
 from relative_attention.export.ctranslate2_vocabulary import (
     describe_vocabularies,
 )
 from relative_attention.export.ctranslate2_vocabulary import save_vocabularies
-from relative_attention.install_hint import install_hint
+from relative_attention.files import AnyPath
+from relative_attention.files import atomic_directory
+from relative_attention.files import check_is_free
 from relative_attention.models import Transformer
 from relative_attention.models.finite_weights import check_finite
 from relative_attention.tensor_type import Tensor

@@ -4,9 +4,6 @@ from collections.abc import Sequence
 
 import keras
 
-from relative_attention.atomic_files import AnyPath
-from relative_attention.atomic_files import atomic_directory
-from relative_attention.check_is_free import check_is_free
 from relative_attention.data import Vocabulary
 from relative_attention.decoding import Translator
 from relative_attention.decoding.named_weights import named_weights
@@ -16,6 +13,9 @@ from relative_attention.export.serving_graph import check_tensorflow_text
 from relative_attention.export.serving_graph import serving_module
 from relative_attention.export.warmup_requests import check_serving_api
 from relative_attention.export.warmup_requests import write_warmup_requests
+from relative_attention.files import AnyPath
+from relative_attention.files import atomic_directory
+from relative_attention.files import check_is_free
 from relative_attention.models.finite_weights import check_finite
 
 

@@ -3,9 +3,9 @@
 import pathlib
 from collections.abc import Sequence
 
-from relative_attention.atomic_files import AnyPath
 from relative_attention.errors import InputError
-from relative_attention.install_hint import install_hint
+from relative_attention.errors import install_hint
+from relative_attention.files import AnyPath
 
 
 def check_serving_api() -> None:

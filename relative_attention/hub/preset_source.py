@@ -9,13 +9,13 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from relative_attention.decoding import Translator
-from relative_attention.did_you_mean import did_you_mean
 from relative_attention.errors import InputError
-from relative_attention.json_file import read_json_object
+from relative_attention.errors import did_you_mean
+from relative_attention.files import read_json_object
 from relative_attention.saving import find_model
 from relative_attention.saving import load_translator
-from relative_attention.zoo_folder import is_model
-from relative_attention.zoo_folder import zoo_models
+from relative_attention.zoo import is_model
+from relative_attention.zoo import zoo_models
 
 Loaded = TypeVar("Loaded")
 

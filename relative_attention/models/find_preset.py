@@ -3,14 +3,14 @@
 import pathlib
 from typing import Any
 
-from relative_attention.did_you_mean import did_you_mean
+from relative_attention.errors import did_you_mean
 from relative_attention.models.presets import preset_config
 from relative_attention.models.presets import presets
 from relative_attention.models.presets import replace_fields
 from relative_attention.models.transformer_config import TransformerConfig
 from relative_attention.models.zoo_weights import zoo_config
 from relative_attention.models.zoo_weights import zoo_weights
-from relative_attention.zoo_folder import zoo_models
+from relative_attention.zoo import zoo_models
 
 
 def find_preset(

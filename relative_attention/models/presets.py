@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Any
 
-from relative_attention.did_you_mean import did_you_mean
+from relative_attention.errors import did_you_mean
 from relative_attention.models.preset_table import PRESETS
 from relative_attention.models.transformer_config import TransformerConfig
 

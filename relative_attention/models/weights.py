@@ -11,8 +11,8 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file
 from safetensors.numpy import save
 
-from relative_attention.atomic_files import atomic_file
 from relative_attention.errors import InputError
+from relative_attention.files import atomic_file
 
 if TYPE_CHECKING:
     import keras

@@ -4,7 +4,7 @@ import json
 import pathlib
 
 from relative_attention.models.transformer_config import TransformerConfig
-from relative_attention.zoo_folder import zoo_directory
+from relative_attention.zoo import zoo_directory
 
 
 def zoo_config(name: str) -> TransformerConfig:

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 from typing import Any
 
-from relative_attention.atomic_files import AnyPath
-from relative_attention.atomic_files import atomic_file
 from relative_attention.errors import InputError
-from relative_attention.install_hint import install_hint
+from relative_attention.errors import install_hint
+from relative_attention.files import AnyPath
+from relative_attention.files import atomic_file
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from typing import Any
 
-from relative_attention.atomic_files import AnyPath
+from relative_attention.files import AnyPath
 from relative_attention.plot.figure import make_figure
 from relative_attention.plot.figure import save_figure
 

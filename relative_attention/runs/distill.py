@@ -13,6 +13,7 @@ from relative_attention.corpora.recipe_text import find_file
 from relative_attention.corpora.recipe_text import named_files
 from relative_attention.data import ParallelCorpus
 from relative_attention.errors import InputError
+from relative_attention.files import lock_run
 from relative_attention.runs import distilled_text
 from relative_attention.runs.closest_translations import check_closest_of
 from relative_attention.runs.devices import choose_strategy
@@ -39,9 +40,8 @@ from relative_attention.runs.teachers import Teachers
 from relative_attention.runs.teachers import load_teachers
 from relative_attention.runs.teachers import origins_of
 from relative_attention.runs.train import train
-from relative_attention.saving.run_lock import lock_run
-from relative_attention.saving.vocabulary_files import find_vocabulary
-from relative_attention.saving.vocabulary_files import save_vocabularies
+from relative_attention.saving.model_directory import find_vocabulary
+from relative_attention.saving.model_directory import save_vocabularies
 
 
 def distill(

@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import cast
 
-from relative_attention.atomic_files import atomic_file
 from relative_attention.corpora.recipe_text import hold_out
 from relative_attention.data import ParallelCorpus
 from relative_attention.data.lines import read_lines
+from relative_attention.files import atomic_file
 from relative_attention.runs import distilled_text
 from relative_attention.runs.closest_translations import ClosestTo
 from relative_attention.runs.distilled_text import Distillation

@@ -20,9 +20,9 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any
 
-from relative_attention.atomic_files import atomic_file
 from relative_attention.errors import InputError
-from relative_attention.json_file import read_json_object
+from relative_attention.files import atomic_file
+from relative_attention.files import read_json_object
 from relative_attention.runs.recipe import Recipe
 
 DIRECTORY = "distilled"

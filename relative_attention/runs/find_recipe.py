@@ -2,11 +2,11 @@
 
 import pathlib
 
-from relative_attention.did_you_mean import did_you_mean
 from relative_attention.errors import InputError
+from relative_attention.errors import did_you_mean
 from relative_attention.runs.recipe import Recipe
-from relative_attention.zoo_folder import zoo_directory
-from relative_attention.zoo_folder import zoo_recipes
+from relative_attention.zoo import zoo_directory
+from relative_attention.zoo import zoo_recipes
 
 
 def find_recipe(name: pathlib.Path | str) -> Recipe:

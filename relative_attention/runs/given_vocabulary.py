@@ -8,7 +8,7 @@ from relative_attention.data import TokenVocabulary
 from relative_attention.data import Vocabulary
 from relative_attention.data.vocabulary_kinds import AnyVocabulary
 from relative_attention.runs.recipe import Recipe
-from relative_attention.saving.vocabulary_files import find_vocabulary
+from relative_attention.saving.model_directory import find_vocabulary
 
 _KEYS = ("model", "source_model", "target_model")
 

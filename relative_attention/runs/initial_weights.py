@@ -16,11 +16,11 @@ from relative_attention.runs.initial_weights_checks import check_architecture
 from relative_attention.runs.initial_weights_checks import check_vocabulary
 from relative_attention.runs.piece_rows import PieceRows
 from relative_attention.runs.recipe import Recipe
-from relative_attention.saving.model_config import load_config
-from relative_attention.saving.vocabulary_files import load_vocabularies
-from relative_attention.saving.vocabulary_files import save_vocabularies
-from relative_attention.saving.zoo import find_model
+from relative_attention.saving.model_directory import load_config
+from relative_attention.saving.model_directory import load_vocabularies
+from relative_attention.saving.model_directory import save_vocabularies
 from relative_attention.training import RunCheckpoints
+from relative_attention.zoo import find_model
 
 
 @dataclasses.dataclass(frozen=True)

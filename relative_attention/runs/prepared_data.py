@@ -25,8 +25,8 @@ from relative_attention.runs.one_device import VALIDATION_SHAPES
 from relative_attention.runs.recipe import Recipe
 from relative_attention.runs.recipe_sections import DataSection
 from relative_attention.runs.report import Report
-from relative_attention.saving.vocabulary_files import find_vocabulary
-from relative_attention.saving.vocabulary_files import save_vocabularies
+from relative_attention.saving.model_directory import find_vocabulary
+from relative_attention.saving.model_directory import save_vocabularies
 
 
 @dataclasses.dataclass(frozen=True)

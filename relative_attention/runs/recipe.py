@@ -7,9 +7,9 @@ from typing import Any
 
 import yaml
 
-from relative_attention.atomic_files import atomic_file
 from relative_attention.decoding.decoding_section import DecodingSection
 from relative_attention.errors import InputError
+from relative_attention.files import atomic_file
 from relative_attention.models import TransformerConfig
 from relative_attention.models import preset_config
 from relative_attention.models import preset_training

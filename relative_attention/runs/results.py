@@ -5,9 +5,9 @@ import pathlib
 from collections.abc import Sequence
 from typing import Any
 
-from relative_attention.atomic_files import atomic_file
 from relative_attention.data import ParallelCorpus
 from relative_attention.decoding import Translator
+from relative_attention.files import atomic_file
 from relative_attention.runs.callbacks.run_state import Record
 from relative_attention.runs.prepared_data import PreparedData
 from relative_attention.runs.recipe import Recipe

@@ -4,11 +4,11 @@ import pathlib
 from typing import Any
 
 from relative_attention.errors import InputError
-from relative_attention.json_file import read_json
-from relative_attention.saving.results import load_results
-from relative_attention.saving.zoo import find_curve
+from relative_attention.files import read_json
+from relative_attention.saving.model_directory import load_results
 from relative_attention.training import TRAINING_TABLE
 from relative_attention.training import read_training_table
+from relative_attention.zoo import find_curve
 
 
 def load_curve(directory: pathlib.Path | str) -> list[dict[str, float]]:

@@ -8,11 +8,11 @@ from collections.abc import Iterable
 from collections.abc import Mapping
 from typing import Any
 
-from relative_attention.atomic_files import atomic_file
 from relative_attention.data.lines import find_text_file
 from relative_attention.errors import InputError
-from relative_attention.json_file import read_json_object
-from relative_attention.saving.run_lock import RUN_LOCK
+from relative_attention.files import RUN_LOCK
+from relative_attention.files import atomic_file
+from relative_attention.files import read_json_object
 
 # Written by runs alone; says where they were started and what they read.
 RECORD = "run.json"

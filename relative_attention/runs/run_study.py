@@ -5,8 +5,8 @@ import pathlib
 from collections.abc import Sequence
 from typing import Any
 
-from relative_attention.atomic_files import atomic_file
 from relative_attention.errors import InputError
+from relative_attention.files import atomic_file
 from relative_attention.plot import check_matplotlib
 from relative_attention.plot import save_figure
 from relative_attention.plot import study_figure

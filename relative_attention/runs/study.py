@@ -21,8 +21,8 @@ from relative_attention.settings import check_mapping
 from relative_attention.settings import key
 from relative_attention.settings import read_section
 from relative_attention.settings import unknown
-from relative_attention.zoo_folder import studies_directory
-from relative_attention.zoo_folder import zoo_studies
+from relative_attention.zoo import studies_directory
+from relative_attention.zoo import zoo_studies
 
 _SEED = "training.seed"
 # What all rows of a table must have in common.

@@ -3,9 +3,9 @@
 import json
 from typing import Any
 
-from relative_attention.atomic_files import atomic_file
 from relative_attention.errors import InputError
 from relative_attention.evaluation import BleuStatistics
+from relative_attention.files import atomic_file
 from relative_attention.runs.report import print_error
 from relative_attention.runs.study_job import RunRecord
 from relative_attention.runs.study_job import StudyJob

@@ -9,14 +9,14 @@ from typing import Any
 from relative_attention.corpora.recipe_text import find_corpus
 from relative_attention.data import ParallelCorpus
 from relative_attention.errors import InputError
-from relative_attention.json_file import read_json_object
+from relative_attention.files import read_json_object
 from relative_attention.runs.find_recipe import find_recipe
 from relative_attention.runs.recipe import Recipe
 from relative_attention.runs.run_files import recorded_files
 from relative_attention.runs.study_record import check_record
 from relative_attention.runs.study_values import deciding_values
 from relative_attention.runs.study_values import first_difference
-from relative_attention.saving.results import load_results
+from relative_attention.saving.model_directory import load_results
 
 # What the results file has of a run.
 RunRecord = dict[str, Any]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from relative_attention.corpora.recipe_text import find_corpus
 from relative_attention.errors import InputError
 from relative_attention.evaluation import BleuStatistics
-from relative_attention.json_file import read_json
+from relative_attention.files import read_json
 from relative_attention.runs.run_files import recorded_files
 from relative_attention.runs.study import Study
 from relative_attention.runs.study_job import RunRecord
@@ -20,8 +20,8 @@ from relative_attention.runs.study_text import StudyText
 from relative_attention.runs.study_values import deciding_values
 from relative_attention.settings import unknown
 from relative_attention.training import choose_precision
-from relative_attention.zoo_folder import is_installed
-from relative_attention.zoo_folder import studies_directory
+from relative_attention.zoo import is_installed
+from relative_attention.zoo import studies_directory
 
 
 @dataclasses.dataclass(frozen=True)

@@ -12,10 +12,10 @@ from collections.abc import Callable
 from collections.abc import Iterator
 from typing import Any
 
-from relative_attention.atomic_files import atomic_file
 from relative_attention.errors import InputError
-from relative_attention.file_lock import lock_file
-from relative_attention.json_file import read_json_object
+from relative_attention.files import atomic_file
+from relative_attention.files import lock_file
+from relative_attention.files import read_json_object
 from relative_attention.runs.study_job import RunRecord
 from relative_attention.runs.study_job import run_name
 from relative_attention.runs.study_record import check_record

@@ -5,7 +5,7 @@ import pathlib
 from collections.abc import Sequence
 
 from relative_attention.errors import InputError
-from relative_attention.saving.zoo import find_model
+from relative_attention.zoo import find_model
 
 
 @dataclasses.dataclass(frozen=True)

@@ -14,7 +14,7 @@ from relative_attention.errors import InputError
 from relative_attention.runs.distilled_text import file_sha256
 from relative_attention.runs.teacher_names import TeacherName
 from relative_attention.saving.model_directory import load_translator
-from relative_attention.saving.zoo import find_model
+from relative_attention.zoo import find_model
 
 Names = Sequence[TeacherName]
 

@@ -3,6 +3,7 @@
 import pathlib
 from typing import Any
 
+from relative_attention.files import lock_run
 from relative_attention.runs.cluster import Cluster
 from relative_attention.runs.devices import choose_strategy
 from relative_attention.runs.distilled_text import distilled_from
@@ -17,8 +18,7 @@ from relative_attention.runs.run_directory import check_resume
 from relative_attention.runs.run_directory import claim_run_directory
 from relative_attention.runs.run_inputs import find_inputs
 from relative_attention.runs.training_run import TrainingRun
-from relative_attention.saving.results import load_results
-from relative_attention.saving.run_lock import lock_run
+from relative_attention.saving.model_directory import load_results
 from relative_attention.training import StopSignals
 from relative_attention.training import choose_precision
 

@@ -34,8 +34,8 @@ from relative_attention.runs.recipe import Recipe
 from relative_attention.runs.report import Report
 from relative_attention.runs.results import write_results
 from relative_attention.runs.training_length import training_length
-from relative_attention.saving.model_config import save_config
 from relative_attention.saving.model_directory import load_translator
+from relative_attention.saving.model_directory import save_config
 from relative_attention.training import AveragedValidation
 from relative_attention.training import FiniteGuard
 from relative_attention.training import StopSignals

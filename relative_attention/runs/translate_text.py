@@ -14,7 +14,7 @@ from relative_attention.data.lines import read_lines
 from relative_attention.data.parallel_corpus import batched
 from relative_attention.decoding import Translation
 from relative_attention.decoding import Translator
-from relative_attention.resumable_file import resumable_file
+from relative_attention.files import resumable_file
 from relative_attention.runs.closest_translations import ClosestTo
 from relative_attention.runs.closest_translations import closest_translations
 from relative_attention.runs.report import Report

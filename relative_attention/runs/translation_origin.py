@@ -10,7 +10,7 @@ from typing import Any
 from relative_attention.decoding import Ensemble
 from relative_attention.decoding import Translator
 from relative_attention.runs.distilled_text import file_sha256
-from relative_attention.saving.zoo import find_model
+from relative_attention.zoo import find_model
 
 # Attributes of a `Translator` that decide what it writes, and what a user
 # calls them. `batch_tokens` is none: it may be lowered for want of memory.

@@ -2,11 +2,11 @@
 
 from relative_attention.saving.average import average_files
 from relative_attention.saving.average import average_run
+from relative_attention.saving.model_directory import load_results
 from relative_attention.saving.model_directory import load_translator
 from relative_attention.saving.model_directory import save_translator
-from relative_attention.saving.results import load_results
-from relative_attention.saving.zoo import find_file_or_model
-from relative_attention.saving.zoo import find_model
+from relative_attention.zoo import find_file_or_model
+from relative_attention.zoo import find_model
 
 __all__ = [
     "average_files",

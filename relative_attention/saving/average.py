@@ -3,17 +3,17 @@
 import pathlib
 from collections.abc import Sequence
 
-from relative_attention.atomic_files import atomic_directory
-from relative_attention.atomic_files import atomic_file
-from relative_attention.check_is_free import check_is_free
 from relative_attention.errors import InputError
-from relative_attention.saving.model_config import load_config
-from relative_attention.saving.model_config import save_config
-from relative_attention.saving.run_lock import lock_run
-from relative_attention.saving.vocabulary_files import load_vocabularies
-from relative_attention.saving.vocabulary_files import save_vocabularies
-from relative_attention.saving.zoo import find_file_or_model
-from relative_attention.saving.zoo import find_model
+from relative_attention.files import atomic_directory
+from relative_attention.files import atomic_file
+from relative_attention.files import check_is_free
+from relative_attention.files import lock_run
+from relative_attention.saving.model_directory import load_config
+from relative_attention.saving.model_directory import load_vocabularies
+from relative_attention.saving.model_directory import save_config
+from relative_attention.saving.model_directory import save_vocabularies
+from relative_attention.zoo import find_file_or_model
+from relative_attention.zoo import find_model
 
 _WEIGHTS = ".safetensors"
 

@@ -5,7 +5,7 @@ import pathlib
 from collections.abc import Sequence
 from typing import Any
 
-from relative_attention.saving.results import load_results
+from relative_attention.saving.model_directory import load_results
 
 
 def hub_card(

@@ -1,29 +1,33 @@
 """Loads and saves a trained model: one folder with all it needs."""
 
 import dataclasses
+import json
 import pathlib
 from collections.abc import Sequence
 from typing import Any
 from typing import cast
 
-from relative_attention.atomic_files import atomic_directory
-from relative_attention.atomic_files import recover_directory
-from relative_attention.check_is_free import check_is_free
+from relative_attention.data.same_vocabulary import is_same_vocabulary
+from relative_attention.data.vocabulary_kinds import VOCABULARY_KINDS
 from relative_attention.data.vocabulary_kinds import AnyVocabulary
+from relative_attention.data.vocabulary_kinds import vocabulary_suffix
 from relative_attention.decoding import Ensemble
 from relative_attention.decoding import Translator
 from relative_attention.decoding.decoding_section import DecodingSection
 from relative_attention.errors import InputError
+from relative_attention.files import atomic_directory
+from relative_attention.files import atomic_file
+from relative_attention.files import check_is_free
+from relative_attention.files import read_json_object
+from relative_attention.files import recover_directory
 from relative_attention.models import Transformer
+from relative_attention.models import TransformerConfig
 from relative_attention.models.stored_weights import stored_weights
 from relative_attention.models.weights import load_weights
 from relative_attention.models.weights import save_arrays
-from relative_attention.saving.joined_translator import join_translators
-from relative_attention.saving.model_config import load_config
-from relative_attention.saving.model_config import save_config
-from relative_attention.saving.vocabulary_files import load_vocabularies
-from relative_attention.saving.vocabulary_files import save_vocabularies
-from relative_attention.saving.zoo import find_model
+from relative_attention.settings import check_mapping
+from relative_attention.settings import read_section
+from relative_attention.zoo import find_model
 
 _DTYPES = ("float32", "float16")
 
@@ -148,3 +152,218 @@ def save_translator(
         )
         save_vocabularies(source, target, folder)
         save_arrays(arrays, folder / "model.safetensors")
+
+
+def join_translators(
+    translators: Sequence[Translator],
+    names: Sequence[pathlib.Path | str],
+) -> Translator:
+    """Returns a translator whose model is an `Ensemble`.
+
+    Args:
+        translators: A list of `Translator`, at least one, each of one
+            `Transformer`. How many beams there are and the like is as in the
+            first.
+        names: A list of strings, what they are called in an error.
+
+    Raises:
+        InputError: if two have not the same vocabularies, or start a
+            translation with other ids; they are named.
+    """
+    first = translators[0]
+    for translator, name in zip(translators[1:], names[1:]):
+        _check_same(first, translator, (names[0], name))
+    ensemble = Ensemble([translator.model for translator in translators])
+    return Translator(**{**vars(first), "model": ensemble})
+
+
+def _check_same(
+    first: Translator,
+    other: Translator,
+    names: tuple[pathlib.Path | str, pathlib.Path | str],
+) -> None:
+    """Refuses translators whose ids stand for different pieces."""
+    for side in ("source_vocabulary", "vocabulary"):
+        # Both were loaded from a folder, and are of the kinds that those have.
+        pair: tuple[AnyVocabulary, AnyVocabulary] = (
+            getattr(first, side),
+            getattr(other, side),
+        )
+        if not is_same_vocabulary(*pair):
+            sizes = " and ".join(str(len(vocabulary)) for vocabulary in pair)
+            raise InputError(
+                "Models that translate together must have the same "
+                f"vocabulary. Received: {names[0]} and "
+                f"{names[1]}, whose vocabularies (of {sizes} pieces) differ. "
+                "Train one with the vocabulary of the other, by "
+                "`vocabulary.model`."
+            )
+    starts = [t.model.start_token_id for t in (first, other)]
+    if starts[0] != starts[1]:
+        raise InputError(
+            "Models that translate together must start a translation with "
+            f"the same id. Received: {names[0]} with {starts[0]}, {names[1]} "
+            f"with {starts[1]}."
+        )
+
+
+_FORMAT = 2
+
+
+def save_config(
+    config: TransformerConfig,
+    decoding: DecodingSection,
+    directory: pathlib.Path | str,
+) -> None:
+    """Writes the architecture and how to translate with it, `config.json`.
+
+    Args:
+        config: A `TransformerConfig`.
+        decoding: A `DecodingSection`.
+        directory: The path of the folder.
+    """
+    with atomic_file(pathlib.Path(directory) / "config.json", "w") as file:
+        json.dump(
+            {
+                "format": _FORMAT,
+                "model": dataclasses.asdict(config),
+                "decoding": dataclasses.asdict(decoding),
+            },
+            file,
+            indent=1,
+        )
+
+
+def load_config(
+    directory: pathlib.Path | str,
+) -> tuple[TransformerConfig, DecodingSection]:
+    """Returns what `save_config` wrote.
+
+    Args:
+        directory: The path of the folder.
+
+    Returns:
+        A pair of `TransformerConfig` and `DecodingSection`.
+
+    Raises:
+        InputError: if `config.json` is missing, damaged or of another format.
+    """
+    path = pathlib.Path(directory) / "config.json"
+    try:
+        content = read_json_object(path)
+    except FileNotFoundError as error:
+        raise InputError(
+            f"{directory} is no model directory: it has no config.json. Give "
+            "the folder that `relative-attention train` filled."
+        ) from error
+    except OSError as error:
+        raise InputError(
+            f"{directory} is no model directory: {error}."
+        ) from error
+    except ValueError as error:
+        raise InputError(f"{path} is damaged: {error}.") from error
+    if content.get("format") != _FORMAT:
+        raise InputError(
+            f"{path} has format {content.get('format')!r}; this version "
+            f"reads format {_FORMAT}."
+        )
+    try:
+        return (
+            TransformerConfig(**content["model"]),
+            read_section(
+                DecodingSection,
+                "decoding",
+                check_mapping(content["decoding"], "decoding"),
+            ),
+        )
+    except KeyError as error:
+        raise InputError(f"{path} is wrong: it lacks {error}.") from error
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{path} is wrong: {error}") from error
+
+
+def load_vocabularies(
+    directory: pathlib.Path | str,
+) -> tuple[AnyVocabulary, AnyVocabulary]:
+    """Returns source and target vocabulary, one object where it is joint.
+
+    Each is a `Vocabulary` or, brought from tensor2tensor, a
+    `SubwordVocabulary`, or, from OpenNMT-tf, a `TokenVocabulary`.
+
+    Args:
+        directory: The path of the folder.
+
+    Raises:
+        InputError: if there is no vocabulary.
+    """
+    directory = pathlib.Path(directory)
+    joint = find_vocabulary(directory, "vocabulary")
+    if joint is not None:
+        return joint, joint
+    source = find_vocabulary(directory, "source_vocabulary")
+    target = find_vocabulary(directory, "target_vocabulary")
+    if source is None or target is None:
+        raise InputError(
+            f"{directory} holds no vocabulary (vocabulary.model, "
+            "vocabulary.subwords, vocabulary.tokens, or one of each side): it "
+            "cannot translate strings. Train it here, or convert it with its "
+            "vocabulary."
+        )
+    return source, target
+
+
+def save_vocabularies(
+    source_vocabulary: AnyVocabulary,
+    target_vocabulary: AnyVocabulary,
+    directory: pathlib.Path | str,
+) -> None:
+    """Writes what `load_vocabularies` reads.
+
+    Args:
+        source_vocabulary: A vocabulary.
+        target_vocabulary: A vocabulary, the same object where it is joint.
+        directory: The path of the folder.
+    """
+    names = {"vocabulary": target_vocabulary}
+    if source_vocabulary is not target_vocabulary:
+        names = {
+            "source_vocabulary": source_vocabulary,
+            "target_vocabulary": target_vocabulary,
+        }
+    for name, vocabulary in names.items():
+        suffix = vocabulary_suffix(vocabulary)
+        vocabulary.save(pathlib.Path(directory, name).with_suffix(suffix))
+
+
+def find_vocabulary(directory: pathlib.Path, name: str) -> AnyVocabulary | None:
+    """Returns the vocabulary of this name in a folder, or `None`.
+
+    Args:
+        directory: The path of the folder.
+        name: The name of its file, without the suffix of its kind.
+    """
+    for suffix, kind in VOCABULARY_KINDS.items():
+        path = (directory / name).with_suffix(suffix)
+        if path.is_file():
+            return kind.load(path)
+    return None
+
+
+def load_results(directory: pathlib.Path | str) -> dict[str, Any]:
+    """Returns the results of a run, a dict, as training wrote them.
+
+    Args:
+        directory: The path of the run.
+
+    Raises:
+        InputError: if there is no `results.json`, or it is damaged.
+    """
+    path = pathlib.Path(directory) / "results.json"
+    try:
+        return read_json_object(path)
+    except OSError as error:
+        raise InputError(
+            f"No results of a finished run at {path}: {error}."
+        ) from error
+    except ValueError as error:
+        raise InputError(f"{path} is damaged: {error}.") from error

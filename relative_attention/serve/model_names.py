@@ -5,7 +5,7 @@ import re
 from collections.abc import Sequence
 
 from relative_attention.errors import InputError
-from relative_attention.saving.zoo import find_model
+from relative_attention.zoo import find_model
 
 # What a path of the REST interface can have as the name of a model.
 _NAME = re.compile(r"[\w.+ -]+")

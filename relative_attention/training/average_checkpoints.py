@@ -9,9 +9,9 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors import safe_open
 
-from relative_attention.atomic_files import atomic_file
-from relative_attention.atomic_files import recover_directory
 from relative_attention.errors import InputError
+from relative_attention.files import atomic_file
+from relative_attention.files import recover_directory
 from relative_attention.training.checkpoint import checked_weights
 
 

@@ -4,7 +4,7 @@
     training.safetensors    the optimizer's variables and random generators
     state.json              checksums of both, and the caller's state
 
-A folder takes its name when it is complete (`atomic_files.py`), so that a
+A folder takes its name when it is complete (`files.py`), so that a
 process that is killed while it saves leaves the checkpoint before.
 """
 
@@ -19,10 +19,10 @@ from typing import Any
 import keras
 import numpy as np
 
-from relative_attention.atomic_files import atomic_directory
-from relative_attention.atomic_files import recover_directory
 from relative_attention.errors import InputError
-from relative_attention.json_file import read_json_object
+from relative_attention.files import atomic_directory
+from relative_attention.files import read_json_object
+from relative_attention.files import recover_directory
 from relative_attention.models.weights import load_arrays
 from relative_attention.models.weights import load_weights
 from relative_attention.models.weights import save_arrays

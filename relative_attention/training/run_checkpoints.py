@@ -4,8 +4,8 @@ import pathlib
 import re
 from typing import Any
 
-from relative_attention.atomic_files import delete_directory
-from relative_attention.atomic_files import recover_directory
+from relative_attention.files import delete_directory
+from relative_attention.files import recover_directory
 
 _NAME = re.compile(r"(?P<kind>step|stop)-(?P<step>\d+)")
 # What was being written, replaced or deleted when a process died.

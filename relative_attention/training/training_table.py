@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
-from relative_attention.atomic_files import atomic_file
 from relative_attention.errors import InputError
+from relative_attention.files import atomic_file
 
 TRAINING_TABLE = "training.csv"
 # What `curve_figure` draws; `results.json` has these of the history, so that

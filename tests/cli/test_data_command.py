@@ -16,7 +16,7 @@ import relative_attention as ra
 from relative_attention.corpora import wmt14
 from relative_attention.corpora.recipe_text import find_corpus
 from relative_attention.data.lines import read_lines
-from relative_attention.zoo_folder import zoo_recipes
+from relative_attention.zoo import zoo_recipes
 
 PAIRS = [
     ("Resumption of the session", "Wiederaufnahme der Sitzung"),

@@ -11,7 +11,7 @@ import relative_attention as ra
 from relative_attention.cli import list_models
 from relative_attention.cli import main
 from relative_attention.cli import parse
-from relative_attention.zoo_folder import zoo_recipes
+from relative_attention.zoo import zoo_recipes
 
 COMMANDS = (
     "demo",

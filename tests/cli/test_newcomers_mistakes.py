@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import relative_attention as ra
-from relative_attention.zoo_folder import zoo_models
+from relative_attention.zoo import zoo_models
 
 # {name} is the path of what a fixture made.
 TYPED = {

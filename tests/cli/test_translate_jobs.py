@@ -309,8 +309,8 @@ def test_other_translations_are_refused_until_told_to_overwrite(
     status, out, err = run(*command(model, source, output), *options)
     assert (status, out) == (1, "")
     assert err.startswith("relative-attention: ") and err.count("\n") == 1
-    assert f"hypotheses.partial was begun with {message}. Go on" in err
-    assert "Or pass `--overwrite` to begin anew" in err
+    assert f"hypotheses.partial was begun with {message}. Resume" in err
+    assert "Or pass `--overwrite` to start again" in err
     assert snapshot(output) == before
     options = [*options, "--overwrite"]
     assert run(*command(model, source, output), *options)[0] == 0

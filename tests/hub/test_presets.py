@@ -168,7 +168,7 @@ def test_adapted_weights_are_merged(joint):
 
 @pytest.mark.large
 def test_command_exports_every_model_of_the_zoo(run, tmp_path):
-    from relative_attention.zoo_folder import zoo_models
+    from relative_attention.zoo import zoo_models
 
     for name in zoo_models():
         words = ("export", name, "--format", "keras_hub", tmp_path / name)

@@ -8,8 +8,8 @@ import pytest
 import relative_attention as ra
 from relative_attention.models import preset_config
 from relative_attention.runs import find_recipe
-from relative_attention.zoo_folder import zoo_models
-from relative_attention.zoo_folder import zoo_recipes
+from relative_attention.zoo import zoo_models
+from relative_attention.zoo import zoo_recipes
 
 MODELS = pathlib.Path(__file__).parents[2] / "models"
 VOCABULARY_SIZE = 32768

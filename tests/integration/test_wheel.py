@@ -15,12 +15,12 @@ def test_recipes_and_types_are_in_the_package_that_is_built(tmp_path):
         [
             sys.executable,
             "-c",
-            "from relative_attention.zoo_folder import zoo_directory\n"
-            "from relative_attention.zoo_folder import zoo_recipes\n"
-            "from relative_attention.zoo_folder import zoo_models\n"
-            "from relative_attention.zoo_folder import zoo_studies\n"
-            "from relative_attention.zoo_folder import studies_directory\n"
-            "from relative_attention.zoo_folder import is_installed\n"
+            "from relative_attention.zoo import zoo_directory\n"
+            "from relative_attention.zoo import zoo_recipes\n"
+            "from relative_attention.zoo import zoo_models\n"
+            "from relative_attention.zoo import zoo_studies\n"
+            "from relative_attention.zoo import studies_directory\n"
+            "from relative_attention.zoo import is_installed\n"
             "print(zoo_directory(), *zoo_recipes())\n"
             "print(*zoo_models())\n"
             "print(is_installed(), studies_directory(), *zoo_studies())",

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import relative_attention as ra
-from relative_attention.zoo_folder import zoo_directory
-from relative_attention.zoo_folder import zoo_models
-from relative_attention.zoo_folder import zoo_recipes
+from relative_attention.zoo import zoo_directory
+from relative_attention.zoo import zoo_models
+from relative_attention.zoo import zoo_recipes
 
 NAME = "multi30k_en_de_tiny_relative"
 

@@ -4,7 +4,7 @@ import pytest
 
 import relative_attention as ra
 from relative_attention.errors import InputError
-from relative_attention.zoo_folder import zoo_models
+from relative_attention.zoo import zoo_models
 
 NAME = "multi30k_en_de_tiny_relative"
 

@@ -6,8 +6,8 @@ import relative_attention as ra
 from relative_attention.decoding.decoding_section import DecodingSection
 from relative_attention.models.weights import save_weights
 from relative_attention.runs.initial_weights import find_initial_weights
-from relative_attention.saving.model_config import save_config
-from relative_attention.saving.vocabulary_files import save_vocabularies
+from relative_attention.saving.model_directory import save_config
+from relative_attention.saving.model_directory import save_vocabularies
 
 OLD_TEXT = ["the cat sat on the mat", "the hat of the cat"] * 20
 NEW_TEXT = ["the mats of cats and hats 7", "the dog sat on the cat"] * 20

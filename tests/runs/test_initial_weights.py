@@ -13,7 +13,7 @@ from relative_attention.models.weights import save_arrays
 from relative_attention.models.weights import weight_name
 from relative_attention.runs.initial_weights import find_initial_weights
 from relative_attention.runs.prepared_data import prepare_data
-from relative_attention.saving.vocabulary_files import load_vocabularies
+from relative_attention.saving.model_directory import load_vocabularies
 from tests.runs.old_models import NEW_TEXT
 from tests.runs.old_models import OLD_TEXT
 from tests.runs.old_models import make

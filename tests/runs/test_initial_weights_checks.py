@@ -4,7 +4,7 @@ import pytest
 
 import relative_attention as ra
 from relative_attention.runs.initial_weights import find_initial_weights
-from relative_attention.saving.model_config import load_config
+from relative_attention.saving.model_directory import load_config
 from tests.runs.old_models import NEW_TEXT
 from tests.runs.old_models import OLD_TEXT
 from tests.runs.old_models import make

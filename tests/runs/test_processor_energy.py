@@ -9,7 +9,7 @@ import relative_attention as ra
 from relative_attention.runs import processor_energy
 from relative_attention.runs.callbacks import run_cost
 from relative_attention.runs.processor_energy import ProcessorEnergy
-from relative_attention.saving.results import load_results
+from relative_attention.saving.model_directory import load_results
 from tests.runs.conftest import QUICK
 from tests.small_run import RECIPE
 

@@ -6,7 +6,7 @@ import pytest
 
 import relative_attention as ra
 from relative_attention.corpora.recipe_text import find_corpus
-from relative_attention.zoo_folder import zoo_recipes
+from relative_attention.zoo import zoo_recipes
 
 
 @pytest.mark.parametrize("name", zoo_recipes())

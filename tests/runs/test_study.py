@@ -8,8 +8,8 @@ import yaml
 import relative_attention as ra
 from relative_attention.runs.study_values import deciding_values
 from relative_attention.runs.study_values import first_difference
-from relative_attention.zoo_folder import studies_directory
-from relative_attention.zoo_folder import zoo_studies
+from relative_attention.zoo import studies_directory
+from relative_attention.zoo import zoo_studies
 from tests.small_run import RECIPE
 
 STUDY = {

@@ -8,8 +8,8 @@ import pytest
 import relative_attention as ra
 from relative_attention.runs.initial_weights import find_initial_weights
 from relative_attention.runs.run_curve import load_curve
-from relative_attention.saving.zoo import find_file_or_model
-from relative_attention.zoo_folder import zoo_directory
+from relative_attention.zoo import find_file_or_model
+from relative_attention.zoo import zoo_directory
 
 NAME = "multi30k_en_de_tiny_relative"
 

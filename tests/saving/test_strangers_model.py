@@ -2,14 +2,13 @@
 
 import io
 import json
-import os
 
 import pytest
 import sentencepiece
 
 import relative_attention as ra
 from relative_attention.runs.run_curve import load_curve
-from relative_attention.saving.model_config import load_config
+from relative_attention.saving.model_directory import load_config
 
 TOKENS = ["<blank>", "</s>", "<s>", "▁a", "<unk>"]
 CONFIG = {
@@ -77,31 +76,6 @@ def test_name_in_another_folder_is_refused(name, model, tokenizer, tmp_path):
         (folder / "secret").write_bytes(tokenizer)
     name_tokenizer(model, name.format(folder=tmp_path))
     with pytest.raises(ra.InputError, match="name of a file beside it"):
-        ra.load_translator(model)
-
-
-@pytest.mark.parametrize("name", ["pipe", "endless"])
-def test_what_has_no_end_is_not_read(name, model):
-    os.mkfifo(model / "pipe")
-    (model / "endless").symlink_to("/dev/zero")
-    name_tokenizer(model, name)
-    with pytest.raises(ra.InputError, match="no regular file"):
-        ra.load_translator(model)
-
-
-@pytest.mark.parametrize("name", ["config.json", "vocabulary.tokens"])
-def test_file_of_the_model_that_has_no_end_is_not_read(name, model):
-    (model / name).unlink()
-    (model / name).symlink_to("/dev/zero")
-    with pytest.raises(ra.InputError):
-        ra.load_translator(model)
-
-
-def test_file_that_would_fill_the_memory_is_not_read(model):
-    with open(model / "config.json", "ab") as file:
-        # Takes no space on the disk.
-        file.truncate(2**40)
-    with pytest.raises(ra.InputError, match="more than 256 MiB"):
         ra.load_translator(model)
 
 

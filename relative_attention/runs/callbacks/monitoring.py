@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import keras
 
 from relative_attention.errors import InputError
-from relative_attention.install_hint import install_hint
+from relative_attention.errors import install_hint
 from relative_attention.plot import training_curve
 from relative_attention.runs.callbacks.picture_log import PictureLog
 from relative_attention.runs.callbacks.run_state import Record

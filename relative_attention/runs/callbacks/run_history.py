@@ -4,7 +4,7 @@ import json
 import math
 import pathlib
 
-from relative_attention.atomic_files import atomic_file
+from relative_attention.files import atomic_file
 from relative_attention.runs.callbacks.run_state import Record
 from relative_attention.training.training_table import TRAINING_TABLE
 from relative_attention.training.training_table import write_training_table

@@ -1,0 +1,664 @@
+"""Files and folders are whole or absent, whatever interrupts them."""
+
+import errno
+import json
+import os
+import pathlib
+import signal
+import stat
+import subprocess
+import sys
+import threading
+
+import pytest
+
+import relative_attention as ra
+from relative_attention.files import RUN_LOCK
+from relative_attention.files import atomic_directory
+from relative_attention.files import atomic_file
+from relative_attention.files import delete_directory
+from relative_attention.files import lock_run
+from relative_attention.files import recover_directory
+from relative_attention.files import resumable_file
+
+ROOT = pathlib.Path(__file__).parents[1]
+CONTENT_BYTES = 200_000
+FOLDER_FILES = ("first", "nested/second")
+
+
+def save_file(path, content):
+    with atomic_file(path) as file:
+        file.write(content)
+
+
+def save_directory(path, content):
+    with atomic_directory(path) as folder:
+        (folder / "nested").mkdir()
+        for name in FOLDER_FILES:
+            (folder / name).write_bytes(content)
+
+
+def read_file(path):
+    return path.read_bytes()
+
+
+def read_directory(path):
+    """The content that all files of a complete folder share."""
+    files = [file for file in path.rglob("*") if file.is_file()]
+    names = {str(file.relative_to(path)) for file in files}
+    assert names == set(FOLDER_FILES)
+    (content,) = {file.read_bytes() for file in files}
+    return content
+
+
+KINDS = {
+    "file": (save_file, read_file, atomic_file),
+    "directory": (save_directory, read_directory, atomic_directory),
+}
+
+
+@pytest.fixture(params=list(KINDS))
+def kind(request):
+    return request.param
+
+
+def write_half(opened):
+    """Some of the content, as it is when something goes wrong."""
+    if isinstance(opened, pathlib.Path):
+        (opened / "first").write_bytes(b"half")
+    else:
+        opened.write(b"half")
+
+
+# === Whole or not there ===
+
+
+def test_content_is_there_when_new(kind, tmp_path):
+    save, read, _ = KINDS[kind]
+    path = tmp_path / "new" / "deep" / "name"
+    save(str(path), b"content")
+    assert read(path) == b"content"
+    assert os.listdir(path.parent) == ["name"]
+    # The usual permissions: a temporary file's are private.
+    usual = tmp_path / "usual"
+    usual.touch() if kind == "file" else usual.mkdir()
+    assert path.stat().st_mode == usual.stat().st_mode
+
+
+def test_content_is_replaced_when_old(kind, tmp_path):
+    save, read, atomic = KINDS[kind]
+    path = tmp_path / "name"
+    save(path, b"old and longer")
+    if kind == "directory":
+        (path / "only in the old one").touch()
+    with atomic(path) as opened:
+        write_half(opened)
+        assert path.exists()
+    save(path, b"new")
+    assert read(path) == b"new"
+    assert os.listdir(tmp_path) == ["name"]
+
+
+def test_name_appears_when_complete_only(kind, tmp_path):
+    with KINDS[kind][2](tmp_path / "name") as opened:
+        write_half(opened)
+        assert not (tmp_path / "name").exists()
+    assert (tmp_path / "name").exists()
+
+
+def test_text_is_utf8_when_mode_is_text(tmp_path):
+    with atomic_file(tmp_path / "name", "w") as file:
+        file.write("für\n")
+    assert (tmp_path / "name").read_bytes() == b"f\xc3\xbcr\n"
+
+
+@pytest.mark.parametrize("exists", [True, False])
+def test_link_leads_to_what_is_new(kind, exists, tmp_path):
+    save, read, _ = KINDS[kind]
+    target = tmp_path / "elsewhere" / "target"
+    if exists:
+        save(target, b"old and longer")
+    (tmp_path / "link").symlink_to("again")
+    (tmp_path / "again").symlink_to(target)
+    save(tmp_path / "link", b"new")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "again").is_symlink()
+    assert read(target) == b"new"
+    assert os.listdir(target.parent) == ["target"]
+
+
+def test_device_is_written_to_and_stays(tmp_path):
+    # Not one of the machine, which an error would replace.
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("pipe")
+    # Open for reading, or writing would wait.
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    save_file(tmp_path / "link", b"new")
+    assert os.read(reader, 100) == b"new"
+    os.close(reader)
+    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
+    assert set(os.listdir(tmp_path)) == {"link", "pipe"}
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o755])
+def test_permissions_of_a_file_stay(mode, tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+    path.chmod(mode)
+    with atomic_file(path) as file:
+        file.write(b"new")
+        # Not for others to read while it is written, either.
+        (temporary,) = (p for p in tmp_path.iterdir() if p != path)
+        assert stat.S_IMODE(temporary.stat().st_mode) == mode
+    assert stat.S_IMODE(path.stat().st_mode) == mode
+
+
+@pytest.mark.parametrize("mode", [0o700, 0o555])
+def test_permissions_of_a_folder_stay(mode, tmp_path):
+    path = tmp_path / "folder"
+    path.mkdir()
+    path.chmod(mode)
+    with atomic_directory(path) as folder:
+        assert stat.S_IMODE(folder.stat().st_mode) == mode | 0o700
+        (folder / "new").touch()
+    assert stat.S_IMODE(path.stat().st_mode) == mode
+    assert (path / "new").exists()
+
+
+# === Errors ===
+
+ERRORS = [
+    pytest.param(RuntimeError("a bug"), id="exception"),
+    pytest.param(KeyboardInterrupt(), id="interrupt"),
+    pytest.param(OSError(errno.ENOSPC, "No space left"), id="full_disk"),
+]
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+@pytest.mark.parametrize("error", ERRORS)
+def test_nothing_changes_when_writing_fails(kind, error, is_new, tmp_path):
+    save, read, atomic = KINDS[kind]
+    if not is_new:
+        save(tmp_path / "name", b"old")
+    with pytest.raises(type(error)) as raised:
+        with atomic(tmp_path / "name") as opened:
+            write_half(opened)
+            raise error
+    assert raised.value is error
+    assert os.listdir(tmp_path) == ([] if is_new else ["name"])
+    assert is_new or read(tmp_path / "name") == b"old"
+
+
+@pytest.mark.parametrize("error", ERRORS)
+@pytest.mark.parametrize(
+    "kind, function, number",
+    [
+        pytest.param("file", "fsync", 1, id="file_to_disk"),
+        pytest.param("file", "replace", 1, id="file_takes_name"),
+        pytest.param("directory", "fsync", 2, id="directory_to_disk"),
+        pytest.param("directory", "rename", 1, id="directory_steps_aside"),
+        pytest.param("directory", "rename", 2, id="directory_takes_name"),
+    ],
+)
+def test_old_content_stays_when_completing_fails(
+    kind, function, number, error, tmp_path, monkeypatch
+):
+    save, read, _ = KINDS[kind]
+    save(tmp_path / "name", b"old")
+    calls = []
+    original = getattr(os, function)
+
+    def fail(*args, **kwargs):
+        calls.append(args)
+        if len(calls) == number:
+            raise error
+        return original(*args, **kwargs)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, function, fail)
+        with pytest.raises(type(error)):
+            save(tmp_path / "name", b"new")
+    assert len(calls) >= number
+    assert read(tmp_path / "name") == b"old"
+    assert os.listdir(tmp_path) == ["name"]
+
+
+# === Real deaths, in another process ===
+
+# What a child does that is killed just before one of the steps that touch the
+# folder, for each step in turn; prints what is found after each death.
+KILLED = """
+import json, os, pathlib, signal, sys
+from tests.test_files import {kind} as kind
+
+def die_at(step, folder):
+    left = step
+    def count():
+        nonlocal left
+        left -= 1
+        if left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+    def hook(event, args):
+        if event.startswith(("open", "os.", "shutil.")) and any(
+            str(folder) in str(argument) for argument in args
+        ):
+            count()
+    sys.addaudithook(hook)
+    fsync = os.fsync
+    def sync(descriptor):
+        count()
+        fsync(descriptor)
+        count()
+    os.fsync = sync
+
+found = []
+for step in range(1, 300):
+    path = pathlib.Path(sys.argv[1], str(step), "name")
+    path.parent.mkdir()
+    kind.begin(path)
+    pid = os.fork()
+    if pid == 0:
+        die_at(step, path.parent)
+        kind.write(path)
+        os._exit(0)
+    _, status = os.waitpid(pid, 0)
+    found.append(kind.look(path))
+    if not os.WIFSIGNALED(status):
+        break
+print(json.dumps(found))
+"""
+
+
+def found_after_deaths(kind, tmp_path):
+    result = subprocess.run(
+        [sys.executable, "-c", KILLED.format(kind=kind), str(tmp_path)],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
+    assert result.returncode == 0, result.stderr
+    found = json.loads(result.stdout)
+    # The last child lived to the end.
+    assert 5 < len(found) < 299
+    return found
+
+
+class KilledFile:
+    """An `atomic_file`; `look` returns the first byte and how many differ."""
+
+    save, read = staticmethod(save_file), staticmethod(read_file)
+
+    @classmethod
+    def begin(cls, path):
+        cls.save(path, b"\x00" * CONTENT_BYTES)
+
+    @classmethod
+    def write(cls, path):
+        cls.save(path, b"\x01" * CONTENT_BYTES)
+
+    @classmethod
+    def look(cls, path):
+        was_missing = not path.exists()
+        recover_directory(path)
+        content = cls.read(path)
+        # A next writer is not held up by what is left.
+        cls.save(path, b"\x02")
+        assert cls.read(path) == b"\x02"
+        return was_missing, len(content), len(set(content)), content[0]
+
+
+class KilledDirectory(KilledFile):
+    save, read = staticmethod(save_directory), staticmethod(read_directory)
+
+
+@pytest.mark.parametrize("kind", ["KilledFile", "KilledDirectory"])
+def test_content_is_whole_when_killed_at_any_step(kind, tmp_path):
+    found = found_after_deaths(kind, tmp_path)
+    versions = [version for _, _, _, version in found]
+    for _, size, num_different, _ in found:
+        assert (size, num_different) == (CONTENT_BYTES, 1)
+    assert versions == sorted(versions) and set(versions) == {0, 1}
+    # Only between the two renames of a folder there is nothing at its name.
+    was_missing = any(missing for missing, *_ in found)
+    assert was_missing == (kind == "KilledDirectory")
+
+
+def leave_between_renames(path, with_new):
+    """What a writer leaves that dies after the old folder stepped aside."""
+    aside = path.with_name(f".{path.name}-abcd1234-old")
+    aside.mkdir()
+    (aside / "old").touch()
+    if with_new:
+        new = path.with_name(f".{path.name}-abcd1234")
+        new.mkdir()
+        (new / "new").touch()
+
+
+@pytest.mark.parametrize(
+    "with_new, content", [(True, ["new"]), (False, ["old"])]
+)
+def test_what_is_complete_takes_the_name(with_new, content, tmp_path):
+    path = tmp_path / "[name]*"
+    leave_between_renames(path, with_new)
+    recover_directory(path)
+    assert os.listdir(path) == content
+    assert os.listdir(tmp_path) == [path.name]
+    # Where the folder is there, nothing is recovered.
+    leave_between_renames(path, True)
+    recover_directory(path)
+    assert os.listdir(path) == content
+
+
+@pytest.mark.parametrize(
+    "name", [".name-abcd1234", ".name-abcd1234-gone", ".other-abcd1234-old"]
+)
+def test_nothing_else_takes_the_name(name, tmp_path):
+    (tmp_path / name).mkdir()
+    recover_directory(tmp_path / "name")
+    assert os.listdir(tmp_path) == [name]
+
+
+def test_writer_that_is_alive_is_waited_for(tmp_path, monkeypatch):
+    path = tmp_path / "name"
+    path.mkdir()
+    rename = os.rename
+    reader = threading.Thread(target=recover_directory, args=[path])
+
+    def rename_slowly(old, new):
+        rename(old, new)
+        if str(new).endswith("-old"):
+            reader.start()
+            reader.join(0.2)
+
+    monkeypatch.setattr(os, "rename", rename_slowly)
+    with atomic_directory(path) as folder:
+        (folder / "new").touch()
+    reader.join(10)
+    assert os.listdir(path) == ["new"]
+    assert os.listdir(tmp_path) == ["name"]
+
+
+def test_deleted_folder_is_not_found_again_in_part(tmp_path, monkeypatch):
+    path = tmp_path / "name"
+    path.mkdir()
+    (path / "file").touch()
+    with monkeypatch.context() as patch:
+        # Killed before anything in it is deleted.
+        patch.setattr("shutil.rmtree", lambda *_, **__: None)
+        delete_directory(path)
+    assert not path.exists()
+    recover_directory(path)
+    assert not path.exists()
+    path.mkdir()
+    delete_directory(path)
+    assert os.listdir(tmp_path) == []
+
+
+# === The lock of a run ===
+
+HOLDER = """
+import sys
+from relative_attention.files import lock_run
+with lock_run(sys.argv[1]):
+    print("locked", flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def holder(tmp_path):
+    """Another process, which writes the run in `tmp_path / "run"`."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(tmp_path / "run")],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout.readline() == "locked\n"
+    yield process
+    process.kill()
+    process.communicate()
+
+
+def test_process_that_holds_the_lock_is_named(holder, tmp_path):
+    for _ in range(2):
+        with pytest.raises(ra.InputError, match="Another process") as raised:
+            with lock_run(tmp_path / "run"):
+                pass
+        assert f"process {holder.pid} on " in str(raised.value)
+        assert "`--output`" in str(raised.value)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, None], ids=["kill", "end"])
+def test_lock_ends_with_the_process(number, holder, tmp_path):
+    if number is None:
+        holder.communicate("")
+    else:
+        holder.send_signal(number)
+    holder.wait()
+    with lock_run(tmp_path / "run"):
+        assert os.listdir(tmp_path / "run") == [RUN_LOCK]
+        text = (tmp_path / "run" / RUN_LOCK).read_text()
+        assert text.startswith(f"{os.getpid()} ")
+
+
+def test_lock_leaves_nothing(tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        with lock_run(tmp_path / "new"):
+            raise KeyboardInterrupt
+    (tmp_path / "old").mkdir()
+    with lock_run(tmp_path / "old"):
+        pass
+    assert os.listdir(tmp_path) == ["old"]
+    assert os.listdir(tmp_path / "old") == []
+
+
+def test_one_at_a_time_when_a_lock_file_was_deleted(holder, tmp_path):
+    (tmp_path / "run" / RUN_LOCK).unlink()
+    with lock_run(tmp_path / "run"):
+        with pytest.raises(ra.InputError, match="Another process"):
+            with lock_run(tmp_path / "run"):
+                pass
+
+
+def test_machine_that_does_not_write_takes_no_lock(tmp_path):
+    with lock_run(tmp_path / "run", writes=False):
+        assert os.listdir(tmp_path) == []
+
+
+def test_disk_without_locks_is_written_with_a_warning(tmp_path, monkeypatch):
+    def refuse(*_, **__):
+        raise OSError("Function not implemented")
+
+    monkeypatch.setattr("relative_attention.files.lock_file", refuse)
+    lines = []
+    with lock_run(tmp_path, report=lines.append):
+        pass
+    assert len(lines) == 1 and "cannot be locked" in lines[0]
+    assert os.listdir(tmp_path) == []
+
+
+# === Files that the next process continues ===
+
+ORIGIN = {"model": ["3f"], "--num-beams": 4, "--seed": None}
+LINES = [f"line {number}\n".encode() for number in range(7)]
+WHOLE = b"".join(LINES)
+
+
+def write(path, lines=LINES, origin=ORIGIN, stop_after=None, **options):
+    """Write lines from where the file is, and keep after every second."""
+    with resumable_file(path, origin, {"lines": 0}, **options) as file:
+        first = file.counts["lines"]
+        for done, line in enumerate(lines[first:], start=first + 1):
+            file.write(line)
+            if done == stop_after:
+                raise KeyboardInterrupt
+            if done % 2 == 0:
+                file.keep(lines=done)
+    return first
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "folder" / "name"
+
+
+@pytest.fixture
+def begun(path):
+    """Five lines are written, of which four were kept; then it was stopped."""
+    with pytest.raises(KeyboardInterrupt):
+        write(path, stop_after=5)
+    assert set(snapshot(path)) == {"name.partial", "name.journal"}
+    return path
+
+
+def snapshot(path):
+    return {file.name: file.read_bytes() for file in path.parent.iterdir()}
+
+
+def test_file_is_there_when_it_is_whole(path):
+    with resumable_file(path, ORIGIN, {}) as file:
+        file.write(WHOLE)
+        file.keep()
+        assert not path.exists()
+    assert snapshot(path) == {"name": WHOLE}
+
+
+def test_old_content_and_permissions_stay_until_then(path):
+    path.parent.mkdir()
+    path.write_bytes(b"old")
+    path.chmod(0o640)
+    with resumable_file(path, ORIGIN, {}) as file:
+        file.write(WHOLE)
+        file.keep()
+        assert path.read_bytes() == b"old"
+    assert snapshot(path) == {"name": WHOLE}
+    assert path.stat().st_mode & 0o777 == 0o640
+
+
+def test_what_was_kept_is_not_written_again(begun):
+    # Half a line was written after that.
+    with open(begun.with_name("name.partial"), "ab") as file:
+        file.write(b"li")
+    assert write(begun) == 4
+    assert snapshot(begun) == {"name": WHOLE}
+
+
+def test_nothing_is_left_when_nothing_was_kept(path):
+    with pytest.raises(KeyboardInterrupt):
+        write(path, stop_after=1)
+    assert snapshot(path) == {}
+    write(path, [])
+    assert snapshot(path) == {"name": b""}
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"--num-beams": 2}, r"another --num-beams \(4, now 2\)\. "),
+        ({"--seed": 1}, r"another --seed \(none, now 1\)\. "),
+        ({"model": ["3e"]}, "another model"),
+        ({"--top-k": 3}, "another --top-k"),
+    ],
+    ids=str,
+)
+def test_other_origin_is_refused_until_told_to_overwrite(
+    begun, changed, message
+):
+    before = snapshot(begun)
+    origin = {**ORIGIN, **changed}
+    with pytest.raises(ra.InputError, match=f"{message}.*--overwrite") as error:
+        write(begun, LINES, origin)
+    assert "\n" not in str(error.value)
+    assert snapshot(begun) == before
+    assert write(begun, LINES, origin, overwrite=True) == 0
+    assert snapshot(begun) == {"name": WHOLE}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        None,
+        b"{",
+        b"{}",
+        b'{"bytes": 1000000, "counts": {}, "origin": {}}',
+        b'{"bytes": "4", "counts": {}, "origin": {}}',
+        b'{"bytes": 4, "counts": {"lines": "1"}, "origin": {}}',
+    ],
+)
+def test_unknown_origin_is_refused(begun, content):
+    journal = begun.with_name("name.journal")
+    journal.unlink() if content is None else journal.write_bytes(content)
+    before = snapshot(begun)
+    with pytest.raises(ra.InputError, match="name.journal is .*--overwrite"):
+        write(begun)
+    assert snapshot(begun) == before
+    assert write(begun, overwrite=True) == 0
+
+
+def test_file_that_another_process_writes_is_refused(path):
+    with resumable_file(path, ORIGIN, {}) as file:
+        file.write(WHOLE)
+        file.keep()
+        with pytest.raises(ra.InputError, match="Another process is writing"):
+            write(path, overwrite=True)
+    assert snapshot(path) == {"name": WHOLE}
+
+
+# A child whose system refuses to write more than this to a file, as it does
+# when the disk is full.
+LIMITED = """
+import pathlib, resource, signal, sys
+from tests.test_files import LINES, write
+
+resource.setrlimit(resource.RLIMIT_FSIZE, (5_000, 5_000))
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+try:
+    write(pathlib.Path(sys.argv[1]), [line * 200 for line in LINES])
+except OSError:
+    sys.exit(7)
+"""
+
+
+def test_writing_continues_when_the_disk_has_room_again(path):
+    child = subprocess.run(
+        [sys.executable, "-c", LIMITED, str(path)],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert child.returncode == 7
+    assert set(snapshot(path)) == {"name.partial", "name.journal"}
+    lines = [line * 200 for line in LINES]
+    assert write(path, lines) == 2
+    assert snapshot(path) == {"name": b"".join(lines)}
+
+
+class KilledResumableFile:
+    """`look` returns what was there, where it resumed, and all in the end."""
+
+    @staticmethod
+    def begin(path):
+        path.write_text("old")
+
+    write = staticmethod(write)
+
+    @staticmethod
+    def look(path):
+        between = path.read_text()
+        first = write(path)
+        # What a killed process was writing stays behind under a hidden name.
+        files = {
+            file.name: file.read_text()
+            for file in path.parent.iterdir()
+            if not file.name.startswith(".")
+        }
+        return between, first, files
+
+
+def test_resumable_file_is_whole_when_killed_at_any_step(tmp_path):
+    found = found_after_deaths("KilledResumableFile", tmp_path)
+    for between, _, files in found:
+        assert between in ("old", WHOLE.decode())
+        assert files == {"name": WHOLE.decode()}
+    # Deaths were early and late.
+    assert {first for _, first, _ in found} == {0, 2, 4, 6}
