@@ -10,7 +10,6 @@ from relative_attention.corpora import (
 )
 from relative_attention.data import FixedShapeBatches as FixedShapeBatches
 from relative_attention.data import ParallelCorpus as ParallelCorpus
-from relative_attention.data import SubwordSampling as SubwordSampling
 from relative_attention.data import SubwordVocabulary as SubwordVocabulary
 from relative_attention.data import TokenBatches as TokenBatches
 from relative_attention.data import TokenCorpus as TokenCorpus
@@ -58,7 +57,6 @@ from relative_attention.layers import (
 from relative_attention.layers import (
     TransformerEncoderBlock as TransformerEncoderBlock,
 )
-from relative_attention.models import Consistency as Consistency
 from relative_attention.models import TrainableModel as TrainableModel
 from relative_attention.models import Transformer as Transformer
 from relative_attention.models import TransformerConfig as TransformerConfig

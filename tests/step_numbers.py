@@ -30,8 +30,6 @@ CASES = {
     "plain": {},
     "clipped": {"global_clipnorm": 0.05},
     "parts": {"accumulation_steps": 3},
-    "r_drop": {"consistency": "r_drop"},
-    "r_drop_in_parts": {"consistency": "r_drop", "accumulation_steps": 2},
     "other_metrics": {"metrics": ["sparse_categorical_accuracy"]},
     "half": {"dtype": "mixed_float16"},
 }

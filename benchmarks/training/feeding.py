@@ -14,9 +14,6 @@ The same batches in memory are the fair comparison: the same shapes in the
 same order. One batch is not the work of another, so the repeated one is that
 of median size, and its time is compared by the token. At last the pipeline
 runs alone, through a whole epoch, to show what it can deliver.
-
-With `--sampling RATE` the text is spelt at random (`SubwordSampling`), in all
-batches; at last the pipeline runs alone without it, too.
 """
 
 import argparse
@@ -41,7 +38,6 @@ from benchmarks.harness.spread import ratios
 from benchmarks.harness.spread import spread
 from benchmarks.harness.tables import markdown_table
 from benchmarks.training.step_timer import make_step_timer
-from benchmarks.training.workload import MAX_LENGTH
 from benchmarks.training.workload import add_data_argument
 from benchmarks.training.workload import compile_model
 from benchmarks.training.workload import find_corpus
@@ -70,16 +66,11 @@ def parse_arguments(
     add("--batch-tokens", type=positive_int, default=4096)
     add("--rounds", type=positive_int, default=15)
     add("--steps", type=positive_int, default=12, help="of a turn")
-    add("--sampling", type=float, default=0.0, help="rate of BPE-dropout")
     options = parser.parse_args(arguments)
     if options.steps < 2:
         parser.error(
             f"--steps must be at least 2: the first is not counted. "
             f"Received: {options.steps}."
-        )
-    if not 0 <= options.sampling < 1:
-        parser.error(
-            f"--sampling must be in [0, 1). Received: {options.sampling}."
         )
     return parser, options
 
@@ -91,8 +82,7 @@ def measure(options: argparse.Namespace) -> list[Row]:
         options: The options of the command.
 
     Returns:
-        A list of a row for each source, and of one for the pipeline alone;
-        with sampling, another for the pipeline alone without it.
+        A list of a row for each source, and of one for the pipeline alone.
     """
     corpus = find_corpus(options.data)
     load_tensorflow_quietly()
@@ -105,10 +95,7 @@ def measure(options: argparse.Namespace) -> list[Row]:
         vocabulary, tokens = prepare_corpus(
             corpus, options.vocabulary_size, folder
         )
-        plain = ra.TokenBatches(tokens, options.batch_tokens)
-        batches = plain
-        if options.sampling:
-            batches = sample_batches(plain, vocabulary, options.sampling)
+        batches = ra.TokenBatches(tokens, options.batch_tokens)
         model = compile_model(options.preset, len(vocabulary), options.dtype)
         sources = make_sources(batches, options.steps)
         timer = make_step_timer()
@@ -124,24 +111,7 @@ def measure(options: argparse.Namespace) -> list[Row]:
             return timer.figures()
 
         turns = round_robin(list(sources), turn, options.rounds)
-        alone = [batches, plain] if options.sampling else [plain]
-        return [*training_rows(turns), *map(_measure_pipeline, alone)]
-
-
-def sample_batches(
-    batches: "ra.TokenBatches", vocabulary: "ra.Vocabulary", rate: float
-) -> "ra.TokenBatches":
-    """Returns batches of the same corpus whose text is spelt at random.
-
-    Args:
-        batches: `TokenBatches`.
-        vocabulary: The `Vocabulary` of both sides.
-        rate: A float, that of leaving out merges.
-    """
-    sampling = ra.SubwordSampling(vocabulary, vocabulary, rate, MAX_LENGTH)
-    return ra.TokenBatches(
-        batches.corpus, batches.batch_tokens, batches.seed, sampling=sampling
-    )
+        return [*training_rows(turns), _measure_pipeline(batches)]
 
 
 def make_sources(batches: "ra.TokenBatches", num_steps: int) -> dict[str, Any]:
@@ -230,15 +200,13 @@ def training_rows(turns: Mapping[str, Sequence[Turn]]) -> list[Row]:
 def describe(result: Result) -> str:
     """Returns the tables of training and of what the pipeline delivers."""
     trained = [row for row in result.rows if row["trained_on"]]
-    alone = [row for row in result.rows if not row["trained_on"]]
+    (alone,) = [row for row in result.rows if not row["trained_on"]]
     options = result.options
-    sampling = options.get("sampling")
-    spelt = f", spelt at random at the rate {sampling}" if sampling else ""
     return (
         f"{_training_table(trained)}\n\n"
         f"{_feeding_table(trained[0], alone)}\n\n"
         f"{options['preset']}, {options['dtype']}, "
-        f"{options['batch_tokens']:,} tokens a batch{spelt}. Median (least to "
+        f"{options['batch_tokens']:,} tokens a batch. Median (least to "
         f"greatest) of {options['rounds']} rounds of {options['steps']} steps."
     )
 
@@ -270,9 +238,8 @@ def _training_table(rows: Sequence[Row]) -> str:
     return markdown_table(header, cells)
 
 
-def _feeding_table(trained: Row, alone: Sequence[Row]) -> str:
+def _feeding_table(trained: Row, delivered: Row) -> str:
     """Returns what the pipeline delivers against what training takes."""
-    delivered, *without = alone
     taken = median(trained["tokens_per_second"])
     ratio = f"{delivered['tokens_per_second'] / taken:,.0f}"
     cells = [
@@ -287,14 +254,6 @@ def _feeding_table(trained: Row, alone: Sequence[Row]) -> str:
             f"{taken:,.0f}",
         ],
         ["ratio", ratio, ratio],
-    ]
-    cells += [
-        [
-            "without sampling it delivers",
-            f"{row['pairs_per_second']:,.0f}",
-            f"{row['tokens_per_second']:,.0f}",
-        ]
-        for row in without
     ]
     return markdown_table(["", "pairs/s", "tokens/s"], cells)
 

@@ -3,7 +3,6 @@
 from relative_attention.data.fixed_shape_batches import FixedShapeBatches
 from relative_attention.data.length_buckets import length_buckets
 from relative_attention.data.parallel_corpus import ParallelCorpus
-from relative_attention.data.subword_sampling import SubwordSampling
 from relative_attention.data.subword_vocabulary import SubwordVocabulary
 from relative_attention.data.token_batches import TokenBatches
 from relative_attention.data.token_corpus import TokenCorpus
@@ -13,7 +12,6 @@ from relative_attention.data.vocabulary import Vocabulary
 __all__ = [
     "FixedShapeBatches",
     "ParallelCorpus",
-    "SubwordSampling",
     "SubwordVocabulary",
     "TokenBatches",
     "TokenCorpus",

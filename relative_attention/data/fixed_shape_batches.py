@@ -1,17 +1,14 @@
 """Batches of few shapes, for backends that compile a step for each."""
 
 import functools
-from typing import Self
 
 import numpy as np
 
 from relative_attention.argument_checks import checked_at_least
 from relative_attention.data.fixed_lengths import choose_lengths
 from relative_attention.data.padded_batch import Batch
-from relative_attention.data.subword_sampling import SubwordSampling
 from relative_attention.data.token_batches import TokenBatches
 from relative_attention.data.token_corpus import TokenCorpus
-from relative_attention.errors import InputError
 
 
 class FixedShapeBatches(TokenBatches):
@@ -29,12 +26,10 @@ class FixedShapeBatches(TokenBatches):
 
     Args:
         corpus, batch_tokens, seed, start_token_id: as of `TokenBatches`.
-        sampling: must be `None`: lengths are not known before text is spelt.
         num_shapes: int. Greatest number of shapes. Defaults to `12`.
         join, join_share, max_length: as of `TokenBatches`.
 
     Raises:
-        InputError: if there is `sampling`.
         ValueError: if `num_shapes` is not positive.
     """
 
@@ -44,19 +39,12 @@ class FixedShapeBatches(TokenBatches):
         batch_tokens: int,
         seed: int = 0,
         start_token_id: int = 0,
-        sampling: SubwordSampling | None = None,
         num_shapes: int = 12,
         *,
         join: int | None = None,
         join_share: float = 0.3,
         max_length: int | None = None,
     ) -> None:
-        if sampling is not None:
-            raise InputError(
-                "`vocabulary.sampling` must be 0 where batches have fixed "
-                "shapes, as on JAX: text that is spelt at random has other "
-                f"lengths each time. Received: {sampling.rate}."
-            )
         self.num_shapes = checked_at_least("num_shapes", num_shapes, 1)
         super().__init__(
             corpus,
@@ -91,23 +79,6 @@ class FixedShapeBatches(TokenBatches):
             num_tokens += int(offsets[-1])
         return 1 - num_tokens / num_positions
 
-    def of_corpus(self, corpus: TokenCorpus) -> Self:
-        """Returns batches of another corpus, cut and shuffled alike.
-
-        Args:
-            corpus: `TokenCorpus`, by whose lengths the shapes are chosen.
-        """
-        return type(self)(
-            corpus,
-            self.batch_tokens,
-            self.seed,
-            self.start_token_id,
-            num_shapes=self.num_shapes,
-            join=self.join,
-            join_share=self.join_share,
-            max_length=self.max_length,
-        )
-
     def _padded(self, corpus: TokenCorpus, indices: np.ndarray) -> Batch:
         inputs, labels = super()._padded(corpus, indices)
         source = inputs["source_token_ids"]
@@ -118,7 +89,7 @@ class FixedShapeBatches(TokenBatches):
             _fill(labels, shape),
         )
 
-    def _cut(self, budget: int) -> np.ndarray:
+    def _cut(self) -> np.ndarray:
         longest, starts = self._order.longest, self._order.starts
         self._lengths = choose_lengths(
             longest, np.diff(starts), self.num_shapes

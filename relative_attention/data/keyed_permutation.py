@@ -111,8 +111,8 @@ def _encrypt(
     low_mask, high_mask = _ones(low), _ones(high)
     left, right = values >> low, values & low_mask
     for first, second in _ROUND_KEYS:
-        left = left ^ (mixed_bits(right + (keys + first)) & high_mask)
-        right = right ^ (mixed_bits(left + (keys + second)) & low_mask)
+        left = left ^ (_mixed_bits(right + (keys + first)) & high_mask)
+        right = right ^ (_mixed_bits(left + (keys + second)) & low_mask)
     return (left << low) | right
 
 
@@ -121,7 +121,7 @@ def _ones(bits: np.ndarray) -> np.ndarray:
     return (np.uint64(1) << bits) - np.uint64(1)
 
 
-def mixed_bits(values: np.ndarray) -> np.ndarray:
+def _mixed_bits(values: np.ndarray) -> np.ndarray:
     """Returns a hash of each number: the last steps of SplitMix64."""
     for shift, multiplier in zip((30, 27), _MULTIPLIERS):
         values = (values ^ (values >> np.uint64(shift))) * multiplier

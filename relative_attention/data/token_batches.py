@@ -5,7 +5,6 @@ import functools
 from collections.abc import Callable
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
-from typing import Self
 
 import numpy as np
 
@@ -15,10 +14,7 @@ from relative_attention.data.keyed_permutation import permuted_within
 from relative_attention.data.length_order import LengthOrder
 from relative_attention.data.padded_batch import Batch
 from relative_attention.data.padded_batch import padded_batch
-from relative_attention.data.sampled_window import SampledWindow
-from relative_attention.data.subword_sampling import SubwordSampling
 from relative_attention.data.token_corpus import TokenCorpus
-from relative_attention.errors import InputError
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -29,9 +25,6 @@ _BUCKET_WIDTH = 2
 # Where the buckets begin is drawn for each epoch, lest the pairs on two sides
 # of a boundary never meet.
 _BUCKET_OFFSETS = range(_BUCKET_WIDTH)
-# Steps whose batches are drawn together where text is spelt at random: enough
-# for pairs of one length to be found in them, and soon drawn.
-_WINDOW = 32
 
 
 class TokenBatches:
@@ -47,12 +40,6 @@ class TokenBatches:
     Pairs are shuffled within buckets: those of one longer side and of two
     neighbouring differences between source and target length, so that neither
     side of a batch is padded much.
-
-    With `sampling`, the text of a training batch is spelt at random, anew in
-    every epoch, and the pairs of a few steps that follow one another are cut
-    into as many batches by the lengths that were drawn. The budget then allows
-    for how much longer text becomes: a batch has about `batch_tokens`. What is
-    evaluated stays as it is.
 
     With `join`, some rows of a training batch are two or more pairs, one
     after another with a single end of sentence, so that a model learns longer
@@ -70,8 +57,6 @@ class TokenBatches:
         seed: int. Seed of the shuffling. Defaults to `0`.
         start_token_id: int. The id that the decoder's inputs start with.
             Defaults to `0`.
-        sampling: `SubwordSampling`, how training text is spelt at random.
-            Defaults to `None`: as the vocabulary encodes it.
         join: int. The most pairs of a row. Defaults to `None`: 1.
         join_share: float. The share of rows that are joined; each has from 2
             to `join` pairs, each number as likely. Defaults to `0.3`.
@@ -80,7 +65,6 @@ class TokenBatches:
             `None`: `batch_tokens`, which is never exceeded.
 
     Raises:
-        InputError: if there are `sampling` and `join`.
         ValueError: if `join` or `join_share` is out of its range.
 
     Example:
@@ -94,23 +78,15 @@ class TokenBatches:
         batch_tokens: int,
         seed: int = 0,
         start_token_id: int = 0,
-        sampling: SubwordSampling | None = None,
         *,
         join: int | None = None,
         join_share: float = 0.3,
         max_length: int | None = None,
     ) -> None:
-        if sampling is not None and (join or 1) > 1:
-            raise InputError(
-                "`join` must be None where there is `sampling`: text that is "
-                f"spelt at random is not joined. Received: join={join}. Leave "
-                "out one of the two."
-            )
         self.corpus = corpus
         self.batch_tokens = batch_tokens
         self.seed = seed
         self.start_token_id = start_token_id
-        self.sampling = sampling
         self.join = join
         self.join_share = join_share
         self.max_length = max_length
@@ -119,13 +95,7 @@ class TokenBatches:
             limit = min(batch_tokens, max_length or batch_tokens)
             self._rows = JoinedRows.draw(corpus, join, join_share, limit, seed)
         self._order = self._rows.length_order
-        budget = batch_tokens
-        if sampling is not None:
-            budget = int(batch_tokens / sampling.growth(corpus))
-            self._window = functools.lru_cache(maxsize=2)(
-                functools.partial(self._draw_window, sampling)
-            )
-        self._bounds = self._cut(budget)
+        self._bounds = self._cut()
         self._bucket_starts = [
             _bucket_starts(self._order, offset) for offset in _BUCKET_OFFSETS
         ]
@@ -136,26 +106,9 @@ class TokenBatches:
         """Returns the number of batches of an epoch."""
         return len(self._bounds) - 1
 
-    def of_corpus(self, corpus: TokenCorpus) -> Self:
-        """Returns batches of another corpus, cut and shuffled alike.
-
-        Args:
-            corpus: `TokenCorpus`.
-        """
-        return type(self)(
-            corpus,
-            self.batch_tokens,
-            self.seed,
-            self.start_token_id,
-            self.sampling,
-            join=self.join,
-            join_share=self.join_share,
-            max_length=self.max_length,
-        )
-
-    def _cut(self, budget: int) -> np.ndarray:
+    def _cut(self) -> np.ndarray:
         """Returns the positions at which batches start, and the end."""
-        return _batch_bounds(self._order, budget)
+        return _batch_bounds(self._order, self.batch_tokens)
 
     def indices(self, epoch: int | None = None) -> Iterator[np.ndarray]:
         """Yields the pairs of each batch of an epoch, as arrays of indices.
@@ -180,11 +133,7 @@ class TokenBatches:
         if isinstance(self._rows, JoinedRows):
             key = None if epoch is None else self._epoch(epoch).text_key
             return self._rows.pairs(rows, key)
-        if epoch is None or self.sampling is None:
-            return rows
-        window, place = divmod(number, _WINDOW)
-        drawn = self._window(epoch, window)
-        return drawn.pairs[drawn.rows[place]]
+        return rows
 
     def line_numbers(self, step: int) -> list[int]:
         """Returns the lines of the files that a training step learns from.
@@ -229,22 +178,6 @@ class TokenBatches:
             text_key=random.integers(2**64, dtype=np.uint64),
         )
 
-    def _draw_window(
-        self, sampling: SubwordSampling, epoch: int, window: int
-    ) -> SampledWindow:
-        """Draws the text of the batches of some steps of an epoch."""
-        first = window * _WINDOW
-        numbers = range(first, min(first + _WINDOW, len(self)))
-        return SampledWindow.draw(
-            sampling,
-            self.corpus,
-            np.concatenate(
-                [self._row_indices(epoch, number) for number in numbers]
-            ),
-            len(numbers),
-            (int(self._epoch(epoch).text_key), window),
-        )
-
     def batch(self, indices: np.ndarray) -> Batch:
         """Returns arrays of the given pairs, as `Transformer` takes them.
 
@@ -275,11 +208,7 @@ class TokenBatches:
             rows = self._row_indices(epoch, number)
             joined = self._rows.take(rows, self._epoch(epoch).text_key)
             return self._padded(joined, np.arange(len(rows)))
-        if self.sampling is None:
-            return self.batch(self.batch_indices(epoch, number))
-        window, place = divmod(number, _WINDOW)
-        drawn = self._window(epoch, window)
-        return self._padded(drawn.corpus, drawn.rows[place])
+        return self.batch(self.batch_indices(epoch, number))
 
     def evaluation_batch(self, number: int) -> Batch:
         """Returns a batch of those that hold every pair once, by length.
@@ -319,8 +248,7 @@ class _Epoch:
         key: uint64. Key of the permutations of the buckets.
         batch_order: int array `(num_batches,)`. The batches in the order in
             which they come.
-        text_key: uint64. Key of how the text is spelt, or of which pairs are
-            joined.
+        text_key: uint64. Key of which pairs are joined.
     """
 
     bucket_starts: np.ndarray

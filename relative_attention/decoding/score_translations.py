@@ -24,9 +24,9 @@ from relative_attention.decoding.text_vocabulary import TextVocabulary
 from relative_attention.decoding.translator import Translator
 from relative_attention.errors import InputError
 from relative_attention.models.decoder_inputs import decoder_inputs
-from relative_attention.ops.token_log_likelihood import label_logit
-from relative_attention.ops.token_log_likelihood import log_normalizer
-from relative_attention.ops.token_log_likelihood import map_row_chunks
+from relative_attention.ops.losses import label_logit
+from relative_attention.ops.losses import log_normalizer
+from relative_attention.ops.losses import map_row_blocks
 from relative_attention.tensor_type import Tensor
 
 # Logits that a batch may have, whatever its tokens: 256 MB in float32.
@@ -245,7 +245,7 @@ def _label_log_probabilities(model: Any, pairs: _Pairs) -> Tensor:
         },
         training=False,
     )
-    log_probs = map_row_chunks(
+    log_probs = map_row_blocks(
         lambda logits, labels: (
             label_logit(logits, labels) - log_normalizer(logits)
         ),

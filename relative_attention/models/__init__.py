@@ -13,7 +13,6 @@ from relative_attention.models.training_flops import training_flops
 from relative_attention.models.transformer_config import TransformerConfig
 
 __all__ = [
-    "Consistency",
     "TrainableModel",
     "Transformer",
     "TransformerConfig",
@@ -24,7 +23,6 @@ __all__ = [
 ]
 
 _MODULES = {
-    "Consistency": "consistency",
     "TrainableModel": "trainable_model",
     "Transformer": "transformer",
 }

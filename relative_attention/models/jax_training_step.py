@@ -11,7 +11,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from relative_attention.ops.token_log_likelihood import token_weights
+from relative_attention.ops.losses import token_weights
 from relative_attention.tensor_type import Tensor
 
 # The values of trainable variables, of others, of the optimizer's and of the
@@ -82,7 +82,6 @@ def _loss_and_gradients(
         trainable: list[Tensor],
         others: tuple[list[Tensor], list[Tensor]],
         rows: Any,
-        part: int | Tensor,
     ) -> tuple[Tensor, Any]:
         non_trainable, of_metrics = others
         with _scope(
@@ -94,7 +93,7 @@ def _loss_and_gradients(
             ],
             [*trainable, *non_trainable, *of_optimizer, *of_metrics],
         ) as scope:
-            loss = model.loss_of_rows(*rows, part=part, **of_part)
+            loss = model.loss_of_rows(*rows, **of_part)
             scaled_loss = model.optimizer.scale_loss(loss)
         others = (
             _values(scope, model.non_trainable_variables),
@@ -105,15 +104,13 @@ def _loss_and_gradients(
     differentiate = jax.value_and_grad(loss_of_rows, has_aux=True)
     others = (non_trainable, of_metrics)
     if num_parts == 1:
-        (_, (loss, others)), gradients = differentiate(
-            trainable, others, batch, 0
-        )
+        (_, (loss, others)), gradients = differentiate(trainable, others, batch)
         return loss, gradients, *others
 
-    def add_part(sums: Any, numbered_rows: Any) -> tuple[Any, None]:
+    def add_part(sums: Any, rows: Any) -> tuple[Any, None]:
         loss, gradients, others = sums
         (_, (part_loss, others)), of_part = differentiate(
-            trainable, others, *numbered_rows
+            trainable, others, rows
         )
         added = [total + more for total, more in zip(gradients, of_part)]
         return (loss + part_loss, added, others), None
@@ -122,7 +119,7 @@ def _loss_and_gradients(
     (loss, gradients, others), _ = jax.lax.scan(
         add_part,
         (ops.zeros((), num_tokens.dtype), zeros, others),
-        (_parts(batch, num_parts), ops.arange(num_parts, dtype="int32")),
+        _parts(batch, num_parts),
     )
     return loss, gradients, *others
 

@@ -9,11 +9,8 @@ from collections.abc import Iterable
 from typing import Any
 
 import keras
-from keras import ops
 
-from relative_attention.models.consistency import Consistency
-from relative_attention.ops.backend import sizes
-from relative_attention.ops.token_scores import TokenScores
+from relative_attention.ops.losses import TokenScores
 from relative_attention.tensor_type import Tensor
 
 
@@ -68,32 +65,20 @@ def can_project(model: Any, loss: Any, metrics: Iterable[Any]) -> bool:
 def projected_scores(
     model: Any,
     loss: Any,
-    consistency: Consistency | None,
     batch: tuple[Any, Tensor, Tensor | None],
     num_tokens: Tensor,
-    part: int | Tensor = 0,
 ) -> TokenScores:
     """Predicts and scores rows of a batch, as in training.
 
     Args:
         model: a `Transformer`, or a model made of one, see `transformer_of`.
         loss: a `MaskedCrossEntropy`.
-        consistency: how two views of each sentence are to agree, or `None`
-            for one view.
         batch: triple of inputs, labels `(B, T)`, and their weights or `None`.
         num_tokens: float32 scalar, the weight of all tokens of the update.
-        part: int scalar, which of its parts the rows are, 0 first.
     """
     x, y, sample_weight = batch
-    terms: dict[str, Any] = {}
-    copies = 1
-    if consistency is not None:
-        x = consistency.two_views(x, model.optimizer.iterations, part)
-        terms = consistency.loss_terms()
-        copies = 2
     transformer = transformer_of(model)
     hidden = transformer.decoder_outputs(x, training=True)
-    hidden = ops.reshape(hidden, (copies, *sizes(y), hidden.shape[-1]))
     return loss.score_projection(
         y,
         hidden,
@@ -101,7 +86,6 @@ def projected_scores(
         _value(transformer.output_bias),
         sample_weight,
         num_tokens,
-        **terms,
     )
 
 

@@ -1,6 +1,5 @@
 """Checks what `compile`, `fit` and `evaluate` take, for models of token ids."""
 
-import dataclasses
 import inspect
 import numbers
 import warnings
@@ -9,7 +8,6 @@ from typing import Any
 
 import keras
 
-from relative_attention.models.consistency import Consistency
 from relative_attention.models.own_step import has_own_step
 from relative_attention.models.projected_scores import can_project
 from relative_attention.models.replica_function import is_mirrored
@@ -44,7 +42,6 @@ class TrainableModel(TrainingStep):
         jit_compile: bool | str = "auto",
         auto_scale_loss: bool = True,
         accumulation_steps: int = 1,
-        consistency: Consistency | str | None = None,
         **kwargs: Any,
     ) -> None:
         """Configures the model as `keras.Model.compile`, and for parts.
@@ -59,9 +56,6 @@ class TrainableModel(TrainingStep):
                 replica takes its rows of a batch, for batches whose
                 activations would not fit at once. The update is that of the
                 whole batch. Not on PyTorch. Defaults to `1`.
-            consistency: `Consistency`, or its kind. How two views of each
-                sentence are to agree; with `MaskedCrossEntropy`, and metrics
-                of this package alone. Not on PyTorch. Defaults to `None`.
             *args, **kwargs: as for `keras.Model.compile`.
 
         Raises:
@@ -70,14 +64,11 @@ class TrainableModel(TrainingStep):
         """
         given = _given(super().compile, args, kwargs)
         self.accumulation_steps = _checked_steps(accumulation_steps)
-        if isinstance(consistency, str):
-            consistency = Consistency(consistency)
         self.is_projected = can_project(
             self,
             _only(given.get("loss")),
             keras.tree.flatten([given.get(name) or [] for name in _METRICS]),
         )
-        self.set_consistency(consistency)
         # One loss has one weight, in whatever it is nested.
         weights = keras.tree.flatten(given.get("loss_weights"))
         self.loss_weight = 1.0 if weights in ([], [None]) else weights[0]
@@ -114,8 +105,6 @@ class TrainableModel(TrainingStep):
             config.update(
                 self._asked_of_compile,
                 accumulation_steps=self.accumulation_steps,
-                consistency=self.consistency
-                and dataclasses.asdict(self.consistency),
             )
         return config
 
@@ -129,40 +118,17 @@ class TrainableModel(TrainingStep):
         config = keras.saving.deserialize_keras_object(config)
         if not has_own_step():
             config.update(_without_own_step(config))
-        if config.get("consistency") is not None:
-            config["consistency"] = Consistency(**config["consistency"])
+        # An option of 51ab9de that is gone.
+        consistency = config.pop("consistency", None)
+        if consistency is not None:
+            warnings.warn(
+                f"The model was compiled with consistency={consistency}, which "
+                "only commit 51ab9de and older have. It is trained without.",
+                stacklevel=2,
+            )
         self.compile(**config)
         if self.optimizer is not None:
             self.optimizer.build(self.trainable_variables)
-
-    def set_consistency(self, consistency: Consistency | None) -> None:
-        """Changes how two views of each sentence are to agree from now on.
-
-        Args:
-            consistency: `Consistency`, or `None` for one view, as of
-                `compile`.
-
-        Raises:
-            ValueError: as `compile`.
-        """
-        if not isinstance(consistency, Consistency | None):
-            raise ValueError(
-                '`consistency` must be a `Consistency`, "r_drop", "simcut" or '
-                f"None. Received: consistency={consistency!r}."
-            )
-        if consistency is not None and not (
-            self.is_projected and has_own_step()
-        ):
-            raise ValueError(
-                "`consistency` needs a Transformer, `MaskedCrossEntropy`, no "
-                "metrics but `Perplexity` and `TokenAccuracy`, and TensorFlow "
-                "or JAX. "
-                f"Received: consistency={consistency} on "
-                f"{keras.backend.backend()}."
-            )
-        self.consistency = consistency
-        # Its graph is of the views that there were.
-        self.train_function = None
 
     def fit(self, *args: Any, **kwargs: Any) -> keras.callbacks.History:
         """Trains the model as `keras.Model.fit`, also on `TokenBatches`.
@@ -224,21 +190,16 @@ def _given(
 
 def _without_own_step(config: dict[str, Any]) -> dict[str, Any]:
     """Returns what of a compile config must be otherwise, and warns of it."""
-    changed: dict[str, Any] = {}
-    for name, plain, instead in (
-        ("accumulation_steps", 1, "takes whole batches"),
-        ("consistency", None, "is trained on one view of each sentence"),
-    ):
-        value = config.get(name, plain)
-        if value != plain:
-            changed[name] = plain
-            warnings.warn(
-                f"The model was compiled with {name}={value}, which needs "
-                "TensorFlow or JAX. On "
-                f"{keras.backend.backend()} it {instead}.",
-                stacklevel=3,
-            )
-    return changed
+    steps = config.get("accumulation_steps", 1)
+    if steps == 1:
+        return {}
+    warnings.warn(
+        f"The model was compiled with accumulation_steps={steps}, which needs "
+        f"TensorFlow or JAX. On {keras.backend.backend()} it takes whole "
+        "batches.",
+        stacklevel=3,
+    )
+    return {"accumulation_steps": 1}
 
 
 def _only(loss: Any) -> Any:

@@ -24,7 +24,6 @@ import numpy as np
 from keras import ops
 
 from relative_attention.models.batch_parts import BatchParts
-from relative_attention.models.consistency import Consistency
 from relative_attention.models.finite_update import gradient_norm
 from relative_attention.models.finite_update import update_all_replicas
 from relative_attention.models.jax_training_step import jax_train_step
@@ -35,8 +34,8 @@ from relative_attention.models.replica_function import sums_over_replicas
 from relative_attention.models.whole_batch_loss import WholeBatchLoss
 from relative_attention.ops.backend import num_replicas
 from relative_attention.ops.backend import sum_over_replicas
-from relative_attention.ops.token_log_likelihood import token_weights
-from relative_attention.ops.token_scores import TokenScores
+from relative_attention.ops.losses import TokenScores
+from relative_attention.ops.losses import token_weights
 from relative_attention.tensor_type import Tensor
 
 # Metrics of an update, which an evaluation makes none of.
@@ -57,7 +56,6 @@ class TrainingStep(WholeBatchLoss):
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.consistency: Consistency | None = None
         self.is_projected = False
         # Of the last step on several replicas.
         self.step_sums: Tensor | None = None
@@ -128,22 +126,19 @@ class TrainingStep(WholeBatchLoss):
         x: Any,
         y: Tensor,
         sample_weight: Tensor | None,
-        *,
-        part: int | Tensor = 0,
         **of_part: Tensor,
     ) -> tuple[Tensor, list[Tensor | None]]:
         """Computes loss and gradients of rows, the latter times a loss scale.
 
         Args:
             x, y, sample_weight: rows of a batch.
-            part: int scalar, which of its parts they are, 0 first.
             **of_part: `num_tokens` of `compute_loss`, if they are a part, or
                 are scored without logits.
         """
         import tensorflow as tf
 
         with tf.GradientTape() as tape:
-            y_pred = self._predictions(x, y, sample_weight, part, **of_part)
+            y_pred = self._predictions(x, y, sample_weight, **of_part)
             loss = self._training_loss(x, y, y_pred, sample_weight, **of_part)
             scaled_loss = self.optimizer.scale_loss(loss)
         gradients = [
@@ -161,19 +156,16 @@ class TrainingStep(WholeBatchLoss):
         x: Any,
         y: Tensor,
         sample_weight: Tensor | None,
-        *,
-        part: int | Tensor = 0,
         **of_part: Tensor,
     ) -> Tensor:
         """Computes the loss of rows in training, and counts their metrics.
 
         Args:
             x, y, sample_weight: rows of a batch.
-            part: int scalar, which of its parts they are, 0 first.
             **of_part: `num_tokens` of `compute_loss`, if they are a part, or
                 are scored without logits.
         """
-        y_pred = self._predictions(x, y, sample_weight, part, **of_part)
+        y_pred = self._predictions(x, y, sample_weight, **of_part)
         loss = self._training_loss(x, y, y_pred, sample_weight, **of_part)
         self.compute_metrics(x, y, y_pred, sample_weight=sample_weight)
         return loss
@@ -200,21 +192,13 @@ class TrainingStep(WholeBatchLoss):
         x: Any,
         y: Tensor,
         sample_weight: Tensor | None,
-        part: int | Tensor,
         **of_part: Tensor,
     ) -> Tensor | TokenScores:
         """Predicts rows: their logits, or what the loss makes of them."""
         if not self.is_projected:
             return self(x, training=True)
         (loss,) = keras.tree.flatten(self.loss)
-        return projected_scores(
-            self,
-            loss,
-            self.consistency,
-            (x, y, sample_weight),
-            part=part,
-            **of_part,
-        )
+        return projected_scores(self, loss, (x, y, sample_weight), **of_part)
 
     def _accumulated_gradients(
         self,
@@ -244,7 +228,7 @@ class TrainingStep(WholeBatchLoss):
             number: Tensor, loss: Tensor, sums: list[Tensor]
         ) -> tuple[Tensor, Tensor, list[Tensor]]:
             part_loss, gradients = self._gradients(
-                *parts.part(number), part=number, num_tokens=num_tokens
+                *parts.part(number), num_tokens=num_tokens
             )
             sums = [
                 added if gradient is None else added + gradient

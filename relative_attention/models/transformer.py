@@ -136,9 +136,7 @@ class Transformer(DecodingSteps):
         """Computes the hidden states that the logits are products of.
 
         Args:
-            inputs: as of a call; and, where words are cut out of them,
-                `"source_kept"` bool `(B, S)` and `"target_kept"` bool
-                `(B, T)`. `False` = embedded as zero.
+            inputs: as of a call.
             training: A boolean to indicate whether dropout is active.
             encoder_outputs: float tensor `(B, S, D)`, what `encode` returned
                 for the source. Defaults to `None`, where it is called here.
@@ -149,17 +147,12 @@ class Transformer(DecodingSteps):
         check_inputs(inputs)
         source_token_ids = inputs["source_token_ids"]
         if encoder_outputs is None:
-            encoder_outputs = self.encode(
-                source_token_ids,
-                training=training,
-                kept_tokens=inputs.get("source_kept"),
-            )
+            encoder_outputs = self.encode(source_token_ids, training=training)
         hidden, _, _ = self._decode(
             inputs["target_token_ids"],
             encoder_outputs,
             padding_mask(source_token_ids),
             training=training,
-            kept_tokens=inputs.get("target_kept"),
         )
         return hidden
 
@@ -189,7 +182,6 @@ class Transformer(DecodingSteps):
         source_token_ids: Tensor,
         return_attention_scores: bool = False,
         training: bool | None = None,
-        kept_tokens: Tensor | None = None,
     ) -> Any:
         """Computes the encoder's outputs of source ids.
 
@@ -198,8 +190,6 @@ class Transformer(DecodingSteps):
             return_attention_scores: A boolean to indicate whether to return
                 the scores, too. Defaults to `False`.
             training: A boolean to indicate whether dropout is active.
-            kept_tokens: optional bool tensor `(B, S)`. `False` = embedded as
-                zero.
 
         Returns:
             Encoder outputs, float tensor `(B, S, D)`, or the pair of them
@@ -207,9 +197,7 @@ class Transformer(DecodingSteps):
         """
         check_token_ids("source_token_ids", source_token_ids)
         mask = padding_mask(source_token_ids)[:, None, :]
-        hidden = self._embed_source(
-            source_token_ids, training=training, kept_tokens=kept_tokens
-        )
+        hidden = self._embed_source(source_token_ids, training=training)
         scores = []
         for block in self.encoder_blocks:
             hidden = block(
@@ -268,13 +256,10 @@ class Transformer(DecodingSteps):
         source_padding_mask: Tensor,
         return_attention_scores: bool = False,
         training: bool | None = None,
-        kept_tokens: Tensor | None = None,
     ) -> tuple[Tensor, list[Tensor], list[Tensor]]:
         """Computes what `decode` projects, and scores if asked for."""
         check_token_ids("target_token_ids", target_token_ids)
-        hidden = self._embed_target(
-            target_token_ids, training=training, kept_tokens=kept_tokens
-        )
+        hidden = self._embed_target(target_token_ids, training=training)
         self_scores, cross_scores = [], []
         for block in self.decoder_blocks:
             hidden = block(
@@ -378,12 +363,9 @@ class Transformer(DecodingSteps):
         space: keras.layers.Layer | None = None,
         start_position: int | Tensor = 0,
         training: bool | None = None,
-        kept_tokens: Tensor | None = None,
     ) -> Tensor:
         # tensor2tensor's order: scaled embedding, target space, positions.
         hidden = embedding(token_ids)
-        if kept_tokens is not None:
-            hidden = hidden * ops.cast(kept_tokens, hidden.dtype)[..., None]
         if space is not None:
             hidden = space(hidden)
         if positions is not None:

@@ -17,9 +17,9 @@ from keras import ops
 from relative_attention.models.own_step import has_own_step
 from relative_attention.ops.backend import num_replicas
 from relative_attention.ops.backend import sum_over_replicas
+from relative_attention.ops.losses import TokenScores
+from relative_attention.ops.losses import token_weights
 from relative_attention.ops.masks import padding_mask
-from relative_attention.ops.token_log_likelihood import token_weights
-from relative_attention.ops.token_scores import TokenScores
 from relative_attention.tensor_type import Tensor
 
 

@@ -1,6 +1,5 @@
 """Builds and compiles the model of a recipe."""
 
-from relative_attention.models import Consistency
 from relative_attention.models import Transformer
 from relative_attention.runs.prepared_data import PreparedData
 from relative_attention.runs.recipe import Recipe
@@ -66,23 +65,6 @@ def compile_model(
         loss=MaskedCrossEntropy(training.label_smoothing),
         metrics=[Perplexity(), TokenAccuracy()],
         accumulation_steps=accumulation_steps,
-        consistency=consistency_of(training),
     )
     # Here, as its variables belong to the strategy whose scope this is.
     model.optimizer.build(model.trainable_variables)
-
-
-def consistency_of(training: TrainingSection) -> Consistency | None:
-    """Returns how two views are to agree, `None` for one view.
-
-    Args:
-        training: A `TrainingSection`.
-    """
-    if training.consistency is None:
-        return None
-    return Consistency(
-        training.consistency,
-        weight=training.consistency_weight,
-        cut_probability=training.cut_probability,
-        seed=training.seed,
-    )

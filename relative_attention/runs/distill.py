@@ -24,7 +24,6 @@ from relative_attention.runs.initial_weights import find_initial_weights
 from relative_attention.runs.one_device import check_backend
 from relative_attention.runs.prepared_data import check_joining
 from relative_attention.runs.prepared_data import check_texts
-from relative_attention.runs.prepared_data import subword_sampling
 from relative_attention.runs.recipe import Recipe
 from relative_attention.runs.recipe_sections import DataSection
 from relative_attention.runs.report import Report
@@ -159,7 +158,6 @@ def distill(
     vocabularies = loaded[0].vocabularies()
     student = _student_recipe(recipe, loaded)
     find_initial_weights(student, output, goes_on, known)
-    subword_sampling(student, *vocabularies)
     check_joining(student, *vocabularies)
     origin = Distillation(
         teachers=origins_of(names, others),

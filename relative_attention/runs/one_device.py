@@ -52,9 +52,3 @@ def check_backend(recipe: Recipe) -> None:
             "`training.batch_tokens` must be a number on JAX: each that was "
             "tried would be compiled for a minute. Received: 'auto'."
         )
-    if recipe.vocabulary.sampling:
-        raise InputError(
-            "`vocabulary.sampling` must be 0 on JAX, where batches have fixed "
-            "shapes: text that is spelt at random has other lengths each "
-            f"time. Received: {recipe.vocabulary.sampling}."
-        )

@@ -11,12 +11,10 @@ from relative_attention.corpora.recipe_text import hold_out
 from relative_attention.corpora.recipe_text import line_numbers
 from relative_attention.data import FixedShapeBatches
 from relative_attention.data import ParallelCorpus
-from relative_attention.data import SubwordSampling
 from relative_attention.data import TokenBatches
 from relative_attention.data import TokenCorpus
 from relative_attention.data import TokenVocabulary
 from relative_attention.data import Vocabulary
-from relative_attention.data.bidirectional_start import BidirectionalStart
 from relative_attention.data.vocabulary_kinds import AnyVocabulary
 from relative_attention.errors import InputError
 from relative_attention.runs.initial_weights import InitialWeights
@@ -34,20 +32,17 @@ class Batches:
     """The batches of a run.
 
     Attributes:
-        train: `TokenBatches` to learn from, with a `BidirectionalStart` or
-            without.
+        train: `TokenBatches` to learn from.
         validation: `TokenBatches` to validate on.
     """
 
-    train: TokenBatches | BidirectionalStart
+    train: TokenBatches
     validation: TokenBatches
 
     @property
     def padding(self) -> str | None:
         """A sentence on the shapes and their padding, where they are fixed."""
         train = self.train
-        if isinstance(train, BidirectionalStart):
-            train = train.batches
         if not isinstance(train, FixedShapeBatches):
             return None
         shapes = ", ".join(f"{rows} x {size}" for rows, size in train.shapes)
@@ -69,7 +64,6 @@ class PreparedData:
         validation: A `ParallelCorpus`, the text of `validation_corpus`.
         test: A `ParallelCorpus` that the finished model is scored on, or
             `None`.
-        sampling: A `SubwordSampling` of the text to learn from, or `None`.
         joining: A dict of the arguments of `TokenBatches` that say how the
             lines to learn from are joined; empty where they are not.
     """
@@ -80,7 +74,6 @@ class PreparedData:
     validation_corpus: TokenCorpus
     validation: ParallelCorpus
     test: ParallelCorpus | None
-    sampling: SubwordSampling | None
     joining: dict[str, Any]
 
     def batches(
@@ -89,7 +82,6 @@ class PreparedData:
         validation_tokens: int,
         seed: int,
         start_token_id: int = 0,
-        bidirectional_steps: int = 0,
         fixed_shapes: bool = False,
     ) -> Batches:
         """Divides the ids into batches of these numbers of tokens.
@@ -100,8 +92,6 @@ class PreparedData:
             seed: An integer, of the order of the training batches.
             start_token_id: An integer, the id that the decoder's inputs start
                 with. Defaults to `0`.
-            bidirectional_steps: An integer, how many training steps learn both
-                directions. Defaults to `0`.
             fixed_shapes: A boolean to indicate whether they are to have one
                 of few shapes. Defaults to `False`.
         """
@@ -127,15 +117,10 @@ class PreparedData:
                 self.train_corpus,
                 train_tokens,
                 *own,
-                self.sampling,
                 **self.joining,
             )
             validation = TokenBatches(
                 self.validation_corpus, validation_tokens, *own
-            )
-        if bidirectional_steps:
-            return Batches(
-                BidirectionalStart(train, bidirectional_steps), validation
             )
         return Batches(train, validation)
 
@@ -182,7 +167,6 @@ def prepare_data(
     source_vocabulary, target_vocabulary = _vocabularies(
         recipe, train, directory, report, initial_weights, given
     )
-    sampling = subword_sampling(recipe, source_vocabulary, target_vocabulary)
     check_joining(recipe, source_vocabulary, target_vocabulary)
     corpora = {
         name: TokenCorpus.prepare(
@@ -210,7 +194,6 @@ def prepare_data(
         corpora["validation"],
         validation,
         test,
-        sampling,
         joining(recipe),
     )
 
@@ -251,29 +234,6 @@ def check_joining(recipe: Recipe, *vocabularies: AnyVocabulary) -> None:
                 f"{recipe.data.join}. Set data.join=null, or learn a new "
                 "vocabulary (vocabulary.from_start=false)."
             )
-
-
-def subword_sampling(
-    recipe: Recipe,
-    source_vocabulary: AnyVocabulary,
-    target_vocabulary: AnyVocabulary,
-) -> SubwordSampling | None:
-    """Returns how a recipe has text spelt at random, or `None`.
-
-    Args:
-        recipe: A `Recipe`.
-        source_vocabulary: A `Vocabulary`.
-        target_vocabulary: A `Vocabulary`, the same object where it is joint.
-
-    Raises:
-        InputError: if a vocabulary does not allow it.
-    """
-    rate = recipe.vocabulary.sampling
-    if not rate:
-        return None
-    return SubwordSampling(
-        source_vocabulary, target_vocabulary, rate, recipe.data.max_length
-    )
 
 
 def check_texts(

@@ -15,9 +15,11 @@ from relative_attention.models import preset_config
 from relative_attention.models import preset_training
 from relative_attention.models import presets
 from relative_attention.runs.recipe_checks import check_values
+from relative_attention.runs.recipe_sections import GONE
 from relative_attention.runs.recipe_sections import DataSection
 from relative_attention.runs.recipe_sections import TrainingSection
 from relative_attention.runs.recipe_sections import VocabularySection
+from relative_attention.runs.recipe_sections import check_gone
 from relative_attention.runs.recipe_values import read_assignment
 from relative_attention.runs.recipe_values import read_yaml
 from relative_attention.settings import check_mapping
@@ -95,9 +97,10 @@ class Recipe:
         fields: dict[str, Any] = {}
         for key, value in mapping.items():
             if key in SECTIONS:
-                fields[key] = read_section(
-                    SECTIONS[key], key, check_mapping(value, key)
-                )
+                section = dict(check_mapping(value, key))
+                for name in section.keys() & _gone_keys(key):
+                    check_gone(f"{key}.{name}", section.pop(name))
+                fields[key] = read_section(SECTIONS[key], key, section)
             elif key == "model":
                 fields[key] = _read_model(check_mapping(value, key))
             else:
@@ -145,7 +148,10 @@ class Recipe:
         }
         derived = set(self._derived)
         for assignment in assignments:
-            section, name, value = _read_assignment(assignment)
+            read = _read_assignment(assignment)
+            if read is None:
+                continue
+            section, name, value = read
             changed[section][name] = value
             derived.discard(f"{section}.{name}")
         model = {**self.model, **changed["model"]}
@@ -264,8 +270,17 @@ def _preset_training(preset: Any) -> dict[str, Any]:
     return preset_training(preset) if preset in presets() else {}
 
 
-def _read_assignment(assignment: str) -> tuple[str, str, Any]:
-    """Returns section, key and value of a string `section.key=value`."""
+def _gone_keys(section: str) -> set[str]:
+    """Returns the keys that a section has no more."""
+    prefix = f"{section}."
+    return {key.removeprefix(prefix) for key in GONE if key.startswith(prefix)}
+
+
+def _read_assignment(assignment: str) -> tuple[str, str, Any] | None:
+    """Returns section, key and value of a string `section.key=value`.
+
+    `None` for a key that is gone, at a value that says nothing.
+    """
     key, equals, text = assignment.partition("=")
     section, dot, name = key.partition(".")
     if not (equals and dot and name):
@@ -277,6 +292,9 @@ def _read_assignment(assignment: str) -> tuple[str, str, Any]:
         raise InputError(unknown("section", section, _ALL_SECTIONS))
     cls = _model_class(name) if section == "model" else SECTIONS[section]
     prefix = f"{section}."
+    if key in GONE:
+        check_gone(key, read_yaml(text, f"The value of `{key}`"))
+        return None
     value = read_assignment(cls, prefix, name, text)
     return section, name, field_value(cls, prefix, name, value)
 

@@ -31,7 +31,6 @@ def check_values(recipe: "Recipe") -> None:
             f"Received: {recipe.data.target_language!r}. Add "
             "data.target_language=null."
         )
-    _check_join(recipe)
     training = recipe.training
     if training.steps is None and training.epochs is None:
         raise InputError(
@@ -46,19 +45,6 @@ def check_values(recipe: "Recipe") -> None:
             f"{training.keep_checkpoints}."
         )
     _check_averages(training)
-    if training.bidirectional_steps and not recipe.vocabulary.joint:
-        raise InputError(
-            "`training.bidirectional_steps` needs `vocabulary.joint: true`: "
-            "what is source in one direction is target in the other. Received: "
-            f"{training.bidirectional_steps} and vocabulary.joint: false."
-        )
-    for key in ("consistency_weight", "consistency_from"):
-        value = getattr(training, key)
-        if training.consistency is None and value:
-            raise InputError(
-                f"`training.{key}` is for `training.consistency`: choose "
-                f"`r_drop` or `simcut`. Received: {value} and no consistency."
-            )
     if training.best_by == "bleu" and training.bleu_every != 1:
         raise InputError(
             "`training.best_by: bleu` needs BLEU at every validation, "
@@ -95,32 +81,8 @@ def _check_averages(training: "TrainingSection") -> None:
         )
 
 
-def _check_join(recipe: "Recipe") -> None:
-    """Checks that lines are joined only where the batches can have them."""
-    join = recipe.data.join
-    if join is None or join == 1:
-        return
-    for section, name in (
-        ("vocabulary", "sampling"),
-        ("training", "consistency"),
-        ("training", "bidirectional_steps"),
-    ):
-        value = getattr(getattr(recipe, section), name)
-        if value:
-            raise InputError(
-                f"`data.join` cannot be used with `{section}.{name}`. "
-                f"Received: {join} and {value}. Set one of them to null or 0."
-            )
-
-
 def _check_vocabulary(recipe: "Recipe") -> None:
     section = recipe.vocabulary
-    if section.sampling and recipe.data.tokenized:
-        raise InputError(
-            "`vocabulary.sampling` breaks words into pieces, and "
-            "`data.tokenized: true` has whole tokens alone: set one of the "
-            f"two. Received: vocabulary.sampling={section.sampling}."
-        )
     sides = [section.source_model, section.target_model]
     if section.joint and sides != [None, None]:
         raise InputError(

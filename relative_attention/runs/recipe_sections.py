@@ -7,9 +7,40 @@ since a saved model has it too; `model` has a preset and the fields of
 """
 
 import dataclasses
+from typing import Any
 
+from relative_attention.errors import InputError
 from relative_attention.settings import key
 from relative_attention.training.precision import PRECISIONS
+
+# The keys that recipes had until commit 51ab9de, and the values at which they
+# are ignored: every run of then has saved all of them.
+GONE = {
+    "vocabulary.sampling": (0, None),
+    "training.bidirectional_steps": (0, None),
+    "training.consistency": (None,),
+    "training.consistency_weight": (None,),
+    "training.consistency_from": (0, None),
+    "training.cut_probability": (0.05, None),
+}
+
+
+def check_gone(name: str, value: Any) -> None:
+    """Refuses a key that is gone, unless its value says nothing.
+
+    Args:
+        name: A string, a key of `GONE`.
+        value: What a file or the command line gives.
+
+    Raises:
+        InputError: if it has another value.
+    """
+    if value not in GONE[name]:
+        raise InputError(
+            f"`{name}` is gone, as it helped no model here "
+            f"(docs/science/results.md). Received: {value!r}. Leave it out, or "
+            "take commit 51ab9de of relative-attention, which has it."
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -117,14 +148,6 @@ class VocabularySection:
         else a new one is learnt, and the rows of the pieces that both have are
         kept.""",
     )
-    sampling: float = key(
-        0.0,
-        """Probability of leaving out a merge of byte pairs when training text
-        is encoded, drawn anew each epoch (BPE-dropout; 0.1 in the paper): a
-        model then sees words in many spellings. For SentencePiece vocabularies
-        of byte pairs, as those that are learnt.""",
-        is_fraction=True,
-    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -149,17 +172,9 @@ class TrainingSection:
     )
     epochs: int | None = key(
         None,
-        """Passes over the corpus, after `bidirectional_steps`.""",
+        "Passes over the corpus.",
         at_least=1,
         may_change=True,
-    )
-    bidirectional_steps: int = key(
-        0,
-        """Updates at the beginning that learn both directions, each pair as it
-        is and swapped, before those of the one direction (Ding et al., 2021).
-        Schedule and optimizer go through, validations are of the one direction
-        all along. Needs `vocabulary.joint`.""",
-        at_least=0,
     )
     minutes: float | None = key(
         None,
@@ -243,32 +258,6 @@ class TrainingSection:
     label_smoothing: float = key(
         0.1, "Probability spread over the wrong tokens.", is_fraction=True
     )
-    consistency: str | None = key(
-        None,
-        """Whether two views of each sentence are to be predicted alike, for
-        a little more than twice the work: `r_drop` (other elements dropped in
-        each) or `simcut` (words of the second cut, too); `null` for one
-        view.""",
-        choices=("r_drop", "simcut"),
-    )
-    consistency_weight: float | None = key(
-        None,
-        """Weight of the divergence of the two predictions, the papers' alpha;
-        `null` for theirs, 5 for `r_drop` and 3 for `simcut`.""",
-        is_positive=True,
-    )
-    consistency_from: int = key(
-        0,
-        """Updates of one view before those of two; rounded up to the end of a
-        validation.""",
-        at_least=0,
-    )
-    cut_probability: float = key(
-        0.05,
-        "The share of words that `simcut` cuts.",
-        is_fraction=True,
-        is_positive=True,
-    )
     ema_momentum: float | None = key(
         None,
         """Decay of a moving average of the weights, which is then what is
@@ -316,7 +305,7 @@ class TrainingSection:
         0,
         """How many of the last passes over the corpus the finished model is
         the mean of, each as it was at its end, whenever checkpoints are saved;
-        `0`: see `average_last`. Those of `bidirectional_steps` do not count.
+        `0`: see `average_last`.
         What the last passes left is kept as weights alone.""",
         at_least=0,
     )
@@ -328,8 +317,8 @@ class TrainingSection:
     )
     early_stopping: int = key(
         0,
-        """Validations without a better one after which training ends, not
-        counting those of `bidirectional_steps`; `0` for never.""",
+        """Validations without a better one after which training ends; `0` for
+        never.""",
         at_least=0,
         may_change=True,
     )

@@ -12,7 +12,6 @@ from relative_attention.runs.initial_weights import InitialWeights
 from relative_attention.runs.initial_weights import find_initial_weights
 from relative_attention.runs.prepared_data import check_joining
 from relative_attention.runs.prepared_data import check_texts
-from relative_attention.runs.prepared_data import subword_sampling
 from relative_attention.runs.recipe import Recipe
 from relative_attention.runs.recipe_sections import DataSection
 from relative_attention.runs.run_files import files_of_ids
@@ -59,7 +58,7 @@ def find_inputs(
     Raises:
         InputError: if a file is missing or unusable, the tokeniser of
             `data.target_language` is, or a vocabulary does not allow the
-            sampling or the joined lines asked for.
+            joined lines asked for.
     """
     check_language(recipe)
     known: dict[str, str] = {}
@@ -77,10 +76,8 @@ def find_inputs(
         paths[recipe.training.start_from] = directory
     vocabularies = load_given(recipe, own, output, resume)
     if initial_weights is not None and initial_weights.keeps_vocabularies:
-        subword_sampling(recipe, *initial_weights.vocabularies)
         check_joining(recipe, *initial_weights.vocabularies)
     if vocabularies is not None:
-        subword_sampling(recipe, *vocabularies)
         check_joining(recipe, *vocabularies)
     return RunInputs(
         texts,

@@ -13,19 +13,12 @@ def training_length(
         section: A `TrainingSection`, with `steps` or `epochs` or both.
         num_batches: An integer, the updates of one pass over the corpus.
         report: A function that is called with a line for the log where
-            `epochs` ends training before `steps`, or `steps` before
-            `bidirectional_steps` are over.
+            `epochs` ends training before `steps`.
     """
-    start = section.bidirectional_steps
-    if section.steps is not None and 0 < section.steps <= start:
-        report(
-            f"all {section.steps:,} updates of `training.steps` learn both "
-            f"directions: `training.bidirectional_steps` is {start:,}"
-        )
     if section.epochs is None:
         # `check_values` has seen that one of the two is there.
         return section.steps or 0
-    steps = start + section.epochs * num_batches
+    steps = section.epochs * num_batches
     if section.steps is not None and section.steps > steps:
         report(
             f"training ends after {steps:,} updates, not the "

@@ -13,7 +13,6 @@ from relative_attention.models.step_batches import train_data
 from relative_attention.runs.batch_budget import UpdateSize
 from relative_attention.runs.batch_budget import choose_batch_tokens
 from relative_attention.runs.build_model import build_model
-from relative_attention.runs.build_model import consistency_of
 from relative_attention.runs.callbacks.checkpointer import TRAIN_IDS
 from relative_attention.runs.callbacks.checkpointer import VALIDATION_IDS
 from relative_attention.runs.callbacks.epoch_weights import EpochWeights
@@ -93,7 +92,6 @@ class TrainingRun:
             self.recipe.model_config(
                 len(self.data.target_vocabulary)
             ).start_token_id,
-            training.bidirectional_steps,
             fixed_shapes=self._has_fixed_shapes,
         )
         # After steps were tried: what they drew must not change the weights.
@@ -238,15 +236,13 @@ class TrainingRun:
             )
 
     def _description(self) -> str:
-        size, num_steps = self.size, self.recipe.training.bidirectional_steps
-        start = f"; the first {num_steps:,} updates learn both directions"
-        start *= num_steps > 0
+        size = self.size
         return (
             f"model: {self.model.count_params():,} parameters; "
             f"{self._steps_per_pass:,} updates a pass over the corpus, "
             f"of {size.update_tokens:,} tokens on {size.num_replicas} "
             f"device{'s' * (size.num_replicas > 1)}, each in {size.num_parts} "
-            f"part{'s' * (size.num_parts > 1)}{start}"
+            f"part{'s' * (size.num_parts > 1)}"
         )
 
     def _fit(self) -> None:
@@ -259,9 +255,9 @@ class TrainingRun:
             # with the validation that is due; a run may stop, and go on,
             # between two of them.
             due, done = self._steps_between_validations, progress.step
-            until = self._until_another_step(done)
-            steps = min(due - done % due, until - done)
-            num_epochs = (until - done) // due if steps == due else 1
+            left = self.total_steps - done
+            steps = min(due - done % due, left)
+            num_epochs = left // due if steps == due else 1
             first_epoch = len(progress.history.records)
             self.model.fit(
                 train_data(self.batches.train, done),
@@ -274,18 +270,6 @@ class TrainingRun:
                 shuffle=False,
                 verbose=0,
             )
-
-    def _until_another_step(self, done: int) -> int:
-        """Sets how many views a step takes; returns until when."""
-        training = self.recipe.training
-        consistency = consistency_of(training)
-        due = self._steps_between_validations
-        switch = -(-training.consistency_from // due) * due
-        is_before = done < switch
-        wanted = None if is_before else consistency
-        if wanted != self.model.consistency:
-            self.model.set_consistency(wanted)
-        return min(switch, self.total_steps) if is_before else self.total_steps
 
     def _validate(
         self, logs: Record, callbacks: list[keras.callbacks.Callback]
@@ -354,9 +338,7 @@ class TrainingRun:
         )
 
     def _is_pass_end(self, step: int) -> bool:
-        """Returns whether a pass ends, of those in the one direction."""
-        own = step - self.recipe.training.bidirectional_steps
-        return own > 0 and own % self._steps_per_pass == 0
+        return step > 0 and step % self._steps_per_pass == 0
 
     def _callbacks(self) -> list[keras.callbacks.Callback]:
         """Returns the callbacks, each after those whose logs it reads."""

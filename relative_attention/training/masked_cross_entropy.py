@@ -1,26 +1,17 @@
 """Cross entropy over real tokens, with label smoothing."""
 
-from collections.abc import Callable
 from typing import Any
 
 import keras
 from keras import ops
 
 from relative_attention.argument_checks import is_real
-from relative_attention.ops.backend import custom_gradient
 from relative_attention.ops.backend import sizes
 from relative_attention.ops.backend import sum_over_replicas
-from relative_attention.ops.label_smoothing import smoothed_distribution
-from relative_attention.ops.projected_cross_entropy import LossTerms
-from relative_attention.ops.projected_cross_entropy import (
-    projected_cross_entropy,
-)
-from relative_attention.ops.token_log_likelihood import add_at_labels
-from relative_attention.ops.token_log_likelihood import label_logit
-from relative_attention.ops.token_log_likelihood import log_normalizer
-from relative_attention.ops.token_log_likelihood import map_row_chunks
-from relative_attention.ops.token_log_likelihood import token_weights
-from relative_attention.ops.token_scores import TokenScores
+from relative_attention.ops.losses import TokenScores
+from relative_attention.ops.losses import projected_cross_entropy
+from relative_attention.ops.losses import smoothed_cross_entropy
+from relative_attention.ops.losses import token_weights
 from relative_attention.tensor_type import Tensor
 from relative_attention.training.label_checks import check_known_labels
 from relative_attention.training.label_checks import check_label_shapes
@@ -122,7 +113,7 @@ class MaskedCrossEntropy(keras.losses.Loss):
             num_tokens = sum_over_replicas(ops.sum(weights))
         # No token at all: the sum is 0, and so is the mean.
         weights = weights / ops.where(num_tokens == 0, 1.0, num_tokens)
-        return _weighted_sum(
+        return smoothed_cross_entropy(
             ops.reshape(y_pred, (-1, vocabulary_size)),
             ops.reshape(labels, (-1,)),
             ops.reshape(weights, (-1,)),
@@ -137,7 +128,6 @@ class MaskedCrossEntropy(keras.losses.Loss):
         bias: Tensor | None,
         sample_weight: Tensor | None,
         num_tokens: Tensor,
-        **terms: Any,
     ) -> TokenScores:
         """Computes the loss of logits that are never there all at once.
 
@@ -145,12 +135,11 @@ class MaskedCrossEntropy(keras.losses.Loss):
 
         Args:
             y_true: int tensor `(B, T)` of labels, 0 where there is none.
-            hidden: float tensor `(C, B, T, D)`, of `C` copies of the batch.
+            hidden: float tensor `(B, T, D)`.
             embeddings: float tensor `(V, D)`.
             bias: float tensor `(V,)`, or `None`.
             sample_weight: optional float tensor `(B,)` or `(B, T)`.
             num_tokens: float scalar to divide by.
-            **terms: of `LossTerms`, how the copies count.
 
         Returns:
             `TokenScores`.
@@ -161,28 +150,27 @@ class MaskedCrossEntropy(keras.losses.Loss):
         vocabulary_size = embeddings.shape[0]
         check_label_shapes(
             y_true,
-            keras.KerasTensor((*hidden.shape[1:3], vocabulary_size)),
+            keras.KerasTensor((*hidden.shape[:2], vocabulary_size)),
             sample_weight,
         )
         labels, weights = self._labels_and_weights(
             y_true, vocabulary_size, sample_weight
         )
-        copies, hidden_dim = hidden.shape[0], hidden.shape[-1]
         loss, negative_log_likelihoods, matches = projected_cross_entropy(
-            ops.reshape(hidden, (copies, -1, hidden_dim)),
+            ops.reshape(hidden, (-1, hidden.shape[-1])),
             embeddings,
             bias,
             ops.reshape(labels, (-1,)),
             ops.reshape(weights, (-1,)),
             # No token at all: the sum is 0, and so is the mean.
             ops.where(num_tokens == 0, 1.0, num_tokens),
-            LossTerms(self.label_smoothing, **terms),
+            self.label_smoothing,
         )
         shape = sizes(y_true)
         return TokenScores(
-            loss,
             ops.reshape(negative_log_likelihoods, shape),
             ops.reshape(matches, shape),
+            loss,
         )
 
     def _labels_and_weights(
@@ -209,59 +197,3 @@ class MaskedCrossEntropy(keras.losses.Loss):
             "name": self.name,
             "check_labels": self.check_labels,
         }
-
-
-def _weighted_sum(
-    logits: Tensor, labels: Tensor, weights: Tensor, label_smoothing: float
-) -> Tensor:
-    """Adds up `weights (R,)` times the losses of `logits (R, V)`.
-
-    The smoothed distribution of a label `y` over `V` ids, with smoothing `s`,
-    is `q = 1 - s` at `y` and `q = s / (V - 1)` elsewhere. The loss of a row
-    and its gradient, with the softmax `p` and the entropy `H(q)`, are
-
-        loss = log(sum(exp(logits))) - sum(q * logits) - H(q)
-        d loss / d logits = p - q
-
-    (Szegedy et al. 2016, section 7). Neither needs a matrix of `q`.
-    """
-    dtype = logits.dtype
-    vocabulary_size = logits.shape[-1]
-    low, peak, entropy = smoothed_distribution(label_smoothing, vocabulary_size)
-
-    def row_losses(logits: Tensor, labels: Tensor) -> Tensor:
-        # `q` adds up to 1, so the normalizer stands alone.
-        return (
-            log_normalizer(logits)
-            - peak * label_logit(logits, labels)
-            - low * ops.sum(logits, axis=-1)
-            - entropy
-        )
-
-    def row_gradients(
-        logits: Tensor, labels: Tensor, weights: Tensor
-    ) -> Tensor:
-        # `p - low` everywhere, and the rest of `q` at the label.
-        probabilities = ops.softmax(logits, axis=-1)
-        gradients = add_at_labels(
-            (probabilities - low) * weights[:, None], labels, -peak * weights
-        )
-        return ops.cast(gradients, dtype)
-
-    @custom_gradient
-    def weighted_sum(
-        logits: Tensor,
-    ) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
-        losses = map_row_chunks(row_losses, logits, labels)
-
-        def gradient(upstream: Tensor) -> Tensor:
-            return map_row_chunks(
-                row_gradients,
-                logits,
-                labels,
-                weights * ops.cast(upstream, "float32"),
-            )
-
-        return ops.sum(weights * losses), gradient
-
-    return weighted_sum(logits)

@@ -5,11 +5,9 @@ from typing import Any
 import keras
 from keras import ops
 
-from relative_attention.ops.token_log_likelihood import label_logit
-from relative_attention.ops.token_log_likelihood import log_normalizer
-from relative_attention.ops.token_log_likelihood import map_row_chunks
-from relative_attention.ops.token_log_likelihood import token_weights
-from relative_attention.ops.token_scores import TokenScores
+from relative_attention.ops.losses import TokenScores
+from relative_attention.ops.losses import score_logits
+from relative_attention.ops.losses import token_weights
 from relative_attention.tensor_type import Tensor
 from relative_attention.training.label_checks import check_known_labels
 from relative_attention.training.label_checks import check_label_shapes
@@ -50,29 +48,17 @@ class Perplexity(keras.metrics.Metric):
         y_pred: Tensor | TokenScores,
         sample_weight: Tensor | None = None,
     ) -> None:
-        if isinstance(y_pred, TokenScores):
-            # As rows of one token: of a matrix, Keras takes the mean of each
-            # row first, and long batches would count for less.
-            self.negative_log_likelihood.update_state(
-                ops.reshape(y_pred.negative_log_likelihoods, (-1,)),
-                sample_weight=ops.reshape(
-                    token_weights(y_true, sample_weight), (-1,)
-                ),
-            )
-            return
-        check_label_shapes(y_true, y_pred, sample_weight)
-        check_known_labels(y_true, y_pred.shape[-1])
-        weights = token_weights(y_true, sample_weight)
-        labels = ops.reshape(ops.cast(y_true, "int32"), (-1,))
-        losses = map_row_chunks(
-            lambda logits, labels: (
-                log_normalizer(logits) - label_logit(logits, labels)
-            ),
-            ops.reshape(y_pred, (-1, y_pred.shape[-1])),
-            labels,
-        )
+        if not isinstance(y_pred, TokenScores):
+            check_label_shapes(y_true, y_pred, sample_weight)
+            check_known_labels(y_true, y_pred.shape[-1])
+            y_pred = score_logits(y_pred, y_true)
+        # As rows of one token: of a matrix, Keras takes the mean of each row
+        # first, and long batches would count for less.
         self.negative_log_likelihood.update_state(
-            losses, sample_weight=ops.reshape(weights, (-1,))
+            ops.reshape(y_pred.negative_log_likelihoods, (-1,)),
+            sample_weight=ops.reshape(
+                token_weights(y_true, sample_weight), (-1,)
+            ),
         )
 
     def result(self) -> Tensor:

@@ -5,11 +5,9 @@ from typing import Any
 import keras
 from keras import ops
 
-from relative_attention.ops.token_log_likelihood import label_logit
-from relative_attention.ops.token_log_likelihood import largest_logit
-from relative_attention.ops.token_log_likelihood import map_row_chunks
-from relative_attention.ops.token_log_likelihood import token_weights
-from relative_attention.ops.token_scores import TokenScores
+from relative_attention.ops.losses import TokenScores
+from relative_attention.ops.losses import score_logits
+from relative_attention.ops.losses import token_weights
 from relative_attention.tensor_type import Tensor
 from relative_attention.training.label_checks import check_known_labels
 from relative_attention.training.label_checks import check_label_shapes
@@ -47,24 +45,14 @@ class TokenAccuracy(keras.metrics.Mean):
         y_pred: Tensor | TokenScores,
         sample_weight: Tensor | None = None,
     ) -> None:
-        if isinstance(y_pred, TokenScores):
-            # As rows of one token, see `Perplexity`.
-            super().update_state(
-                ops.reshape(y_pred.matches, (-1,)),
-                sample_weight=ops.reshape(
-                    token_weights(y_true, sample_weight), (-1,)
-                ),
-            )
-            return
-        check_label_shapes(y_true, y_pred, sample_weight)
-        check_known_labels(y_true, y_pred.shape[-1])
-        weights = token_weights(y_true, sample_weight)
-        labels = ops.reshape(ops.cast(y_true, "int32"), (-1,))
-        matches = map_row_chunks(
-            lambda logits, labels: (
-                label_logit(logits, labels) >= largest_logit(logits)
+        if not isinstance(y_pred, TokenScores):
+            check_label_shapes(y_true, y_pred, sample_weight)
+            check_known_labels(y_true, y_pred.shape[-1])
+            y_pred = score_logits(y_pred, y_true)
+        # As rows of one token, see `Perplexity`.
+        super().update_state(
+            ops.reshape(y_pred.matches, (-1,)),
+            sample_weight=ops.reshape(
+                token_weights(y_true, sample_weight), (-1,)
             ),
-            ops.reshape(y_pred, (-1, y_pred.shape[-1])),
-            labels,
         )
-        super().update_state(matches, sample_weight=ops.reshape(weights, (-1,)))

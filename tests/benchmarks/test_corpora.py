@@ -24,19 +24,6 @@ def test_time_is_compared_by_the_token():
 
 
 @pytest.mark.large
-def test_feeding_of_text_spelt_at_random(run_benchmark, texts):
-    result, printed = run_benchmark(
-        "training.feeding",
-        *("--data", texts, "--vocabulary-size", 300, "--batch-tokens", 64),
-        *("--rounds", 1, "--steps", 2, "--sampling", 0.2),
-    )
-    *_, sampled, plain = result.rows
-    assert sampled["tokens_per_pair"] > 1.05 * plain["tokens_per_pair"]
-    assert "spelt at random at the rate 0.2" in printed
-    assert "without sampling it delivers" in printed
-
-
-@pytest.mark.large
 def test_feeding(run_benchmark, texts):
     result, printed = run_benchmark(
         "training.feeding",

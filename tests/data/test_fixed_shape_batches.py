@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import relative_attention as ra
-from relative_attention.data.bidirectional_start import BidirectionalStart
 from tests.words_model import corpus_of
 
 TOKENS = 60
@@ -102,23 +101,10 @@ def test_padding_share_is_that_of_the_arrays(batches):
     assert batches.padding_share == pytest.approx(share)
 
 
-def test_both_directions_have_the_same_shapes(batches):
-    both = BidirectionalStart(batches, num_steps=30)
-    shapes = shapes_of(map(both.train_batch, range(60)))
-    assert shapes <= set(batches.shapes)
-
-
 def test_a_pair_longer_than_the_budget_is_a_batch():
     batches = ra.FixedShapeBatches(corpus_of([3, 99]), 50)
     assert (1, 100) in batches.shapes
     assert batches.evaluation_batch(len(batches) - 1)[1].shape == (1, 100)
-
-
-def test_sampling_is_refused(corpus):
-    with pytest.raises(ra.InputError, match="`vocabulary.sampling` must be 0"):
-        ra.FixedShapeBatches(
-            corpus, TOKENS, sampling=type("Sampling", (), {"rate": 0.1})()
-        )
 
 
 def test_no_shapes_are_refused(corpus):

@@ -192,9 +192,3 @@ def test_one_line_a_row_is_what_batches_are_without(corpus):
 def test_wrong_numbers_are_refused(arguments, message, corpus):
     with pytest.raises(ValueError, match=message):
         ra.TokenBatches(corpus, BUDGET, **arguments)
-
-
-def test_sampled_text_is_not_joined(corpus):
-    sampling = type("Sampling", (), {"rate": 0.1})()
-    with pytest.raises(ra.InputError, match="`join` must be None"):
-        ra.TokenBatches(corpus, BUDGET, sampling=sampling, join=2)

@@ -102,18 +102,6 @@ def test_what_is_joined_stays(override, message, quickly, quick_run):
         (["data.join=0"], "`data.join` must be at least 1. Received: 0"),
         (["data.join_share=0"], "`data.join_share` must be positive"),
         (["data.join_share=1"], "`data.join_share` must be in"),
-        (
-            ["data.join=2", "vocabulary.sampling=0.1"],
-            "`data.join` cannot be used with `vocabulary.sampling`.*2 and 0.1",
-        ),
-        (
-            ["data.join=2", "training.consistency=r_drop"],
-            "cannot be used with `training.consistency`",
-        ),
-        (
-            ["data.join=2", "training.bidirectional_steps=3"],
-            "cannot be used with `training.bidirectional_steps`",
-        ),
     ],
 )
 def test_wrong_recipes_are_refused(overrides, message, recipe):

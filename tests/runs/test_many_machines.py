@@ -35,20 +35,12 @@ OVERRIDES = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("bidirectional_steps", "sampling"),
-    [(0, 0.0), (5, 0.0), (0, 0.2), (5, 0.2)],
-)
-def test_two_devices_of_a_recipe_are_one(
-    bidirectional_steps, sampling, recipe, corpus, tmp_path
-):
+def test_two_devices_of_a_recipe_are_one(recipe, corpus, tmp_path):
     recipe = recipe.override(
         [
             *OVERRIDES,
             "training.steps=12",
             "training.validate_every=6",
-            f"training.bidirectional_steps={bidirectional_steps}",
-            f"vocabulary.sampling={sampling}",
         ]
     )
     file = tmp_path / "recipe.yaml"

@@ -5,12 +5,9 @@ import pytest
 
 from relative_attention.models.weights import load_arrays
 
-# Four updates are a pass: the run ends two passes, after the updates 6 and 10.
+# Four updates are a pass: the run ends after two of them.
 ALL = (
-    "vocabulary.sampling=0.2",
-    "training.consistency=simcut",
-    "training.cut_probability=0.3",
-    "training.bidirectional_steps=2",
+    "data.join=3",
     "training.average_epochs=2",
     "training.steps=null",
     "training.epochs=2",
@@ -24,8 +21,8 @@ ALL = (
 def test_resumed_run_equals_uninterrupted_run(quickly, tmp_path):
     whole, resumed = tmp_path / "whole", tmp_path / "resumed"
     quickly(whole, *ALL)
-    # In the part of both directions, and in the second pass after it.
-    for steps in (1, 8):
+    # In the first pass, and in the second.
+    for steps in (1, 6):
         quickly(
             resumed,
             *ALL,
@@ -33,9 +30,9 @@ def test_resumed_run_equals_uninterrupted_run(quickly, tmp_path):
             resume="auto",
         )
     quickly(resumed, *ALL, resume=True)
-    ends = [f"epochs/step-{step:08}.safetensors" for step in (6, 10)]
+    ends = [f"epochs/step-{step:08}.safetensors" for step in (4, 8)]
     last = [
-        f"checkpoints/step-00000010/{name}.safetensors"
+        f"checkpoints/step-00000008/{name}.safetensors"
         for name in ("model", "training")
     ]
     for name in ("model.safetensors", *ends, *last):

@@ -3,6 +3,7 @@
 import dataclasses
 
 import pytest
+import yaml
 
 import relative_attention as ra
 from relative_attention.corpora.recipe_text import find_corpus
@@ -160,3 +161,35 @@ def test_training_is_the_presets_where_the_recipe_is_silent():
     for key, value in expected.items():
         assert getattr(recipe.training, key) == value
     assert ra.Recipe.from_mapping(recipe.to_mapping()) == recipe
+
+
+GONE = {
+    "vocabulary.sampling": ("0.0", "0.1"),
+    "training.bidirectional_steps": ("0", "1000"),
+    "training.consistency": ("null", "r_drop"),
+    "training.consistency_weight": ("null", "5.0"),
+    "training.consistency_from": ("0", "100"),
+    "training.cut_probability": ("0.05", "0.1"),
+}
+
+
+@pytest.mark.parametrize("key", GONE)
+def test_key_that_is_gone_is_ignored_where_it_said_nothing(
+    key, recipe, tmp_path
+):
+    neutral, other = GONE[key]
+    assert recipe.override([f"{key}={neutral}"]) == recipe
+    with pytest.raises(ra.InputError, match=f"`{key}` is gone.*51ab9de"):
+        recipe.override([f"{key}={other}"])
+    section, name = key.split(".")
+    mapping = recipe.to_mapping()
+    for value, is_read in ((neutral, True), (other, False)):
+        mapping[section][name] = yaml.safe_load(value)
+        path = tmp_path / "recipe.yaml"
+        path.write_text(yaml.safe_dump(mapping))
+        if is_read:
+            assert ra.Recipe.load(path) == recipe
+            continue
+        with pytest.raises(ra.InputError, match="51ab9de") as error:
+            ra.Recipe.load(path)
+        assert "\n" not in str(error.value)

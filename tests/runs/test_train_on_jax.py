@@ -176,7 +176,6 @@ def test_tensorflow_does_not_go_on_with_other_batches(
     [
         ("training.devices=2", "`training.devices` must be 1 on JAX"),
         ("training.batch_tokens=auto", "`training.batch_tokens` must be a"),
-        ("vocabulary.sampling=0.1", "`vocabulary.sampling` must be 0 on JAX"),
     ],
     ids=lambda value: value.split("=")[0],
 )

@@ -14,7 +14,6 @@ import tensorflow as tf
 
 import relative_attention as ra
 from relative_attention.layers.dropout import Dropout
-from relative_attention.models import Consistency
 
 # Rows of the batches: divisible, not divisible, fewer than replicas.
 ROWS = (8, 7, 5, 1)
@@ -128,7 +127,6 @@ def compiled(
     loss=None,
     accumulation_steps=1,
     with_metrics=False,
-    consistency=None,
     **fields,
 ):
     keras.utils.set_random_seed(1)
@@ -141,7 +139,6 @@ def compiled(
             if with_metrics
             else None,
             accumulation_steps=accumulation_steps,
-            consistency=consistency,
         )
     return model
 
@@ -188,12 +185,6 @@ CASES = {
         "share_embeddings": "target",
         "source_vocabulary_size": VOCABULARY_SIZE,
         "accumulation_steps": 2,
-    },
-    # All words of the second view are cut: nothing is drawn.
-    "two views": {
-        "make_model": transformer,
-        "accumulation_steps": 2,
-        "consistency": Consistency("simcut", cut_probability=1 - 1e-9),
     },
     "Adam, no smoothing": {
         "optimizer": adam,

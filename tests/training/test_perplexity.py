@@ -3,7 +3,7 @@ import keras_hub
 import numpy as np
 import pytest
 
-from relative_attention.ops.token_scores import TokenScores
+from relative_attention.ops.losses import TokenScores
 from relative_attention.training import Perplexity
 from relative_attention.training import TokenAccuracy
 
@@ -52,7 +52,6 @@ def test_scores_without_logits_count_by_token_in_batches_of_any_length(
             metric.update_state(
                 labels,
                 TokenScores(
-                    keras.ops.zeros(()),
                     keras.ops.cast(-likelihoods, "float32"),
                     keras.ops.cast(matches, "float32"),
                 ),

@@ -17,14 +17,13 @@ SCRIPT = pathlib.Path(__file__).with_name("replica_steps.py")
 CASES = (
     "pre-norm",
     "post-norm",
-    "two views",
     "Adam, no smoothing",
     "clipped float16",
     "accumulation",
     "clipped accumulation",
 )
 OTHERS = ("poisoned float16", "overflown float16")
-IN_PARTS = ("post-norm", "two views", "accumulation", "clipped accumulation")
+IN_PARTS = ("post-norm", "accumulation", "clipped accumulation")
 
 
 def run(*parts):

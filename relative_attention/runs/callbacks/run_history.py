@@ -34,20 +34,12 @@ class RunHistory:
         best = min(map(self._cost, self.records), default=math.inf)
         return self._cost(record) < best
 
-    def since_best(self, first_step: int = 0) -> int:
-        """Returns how many validations came after the best one.
-
-        Args:
-            first_step: An integer. Those up to this step are not counted; the
-                best may be one of them. Defaults to `0`.
-        """
+    def since_best(self) -> int:
+        """Returns how many validations came after the best one."""
         costs = [self._cost(record) for record in self.records]
         if not costs:
             return 0
-        later = self.records[costs.index(min(costs)) + 1 :]
-        if not first_step:
-            return len(later)
-        return sum(record["step"] > first_step for record in later)
+        return len(self.records) - costs.index(min(costs)) - 1
 
     def write(self) -> None:
         """Writes the records as `history.json` and `training.csv`."""

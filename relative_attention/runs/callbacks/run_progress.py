@@ -95,7 +95,6 @@ class RunProgress(keras.callbacks.Callback):
         self.stop_rule = StopRule(
             training.early_stopping,
             training.minutes,
-            training.bidirectional_steps,
         )
         self.step = 0
         self.unvalidated: Record | None = None

@@ -15,13 +15,10 @@ class StopRule:
             which the run ends; `0` for never.
         minutes: The time, over all parts of a run that was resumed, after
             which a validation is the last; `None` for no limit.
-        first_step: The step up to which `early_stopping` counts no validation,
-            as training is for something else there.
     """
 
     early_stopping: int = 0
     minutes: float | None = None
-    first_step: int = 0
 
     def is_over(self, history: RunHistory, cluster: Cluster) -> bool:
         """Returns whether the run has ended; all machines must ask.
@@ -48,6 +45,5 @@ class StopRule:
     def is_no_better(self, history: RunHistory) -> bool:
         """Returns whether too many validations came after the best."""
         return bool(
-            self.early_stopping
-            and history.since_best(self.first_step) >= self.early_stopping
+            self.early_stopping and history.since_best() >= self.early_stopping
         )

@@ -217,15 +217,9 @@ def test_full_disk_keeps_the_checkpoint_before(start, tmp_path, monkeypatch):
     ("training", "losses", "steps"),
     [
         ({"early_stopping": 2}, (3.0, 1.0, 1.0, 2.0), 12),
-        # The validations at 3 and 6 are of both directions.
-        (
-            {"early_stopping": 2, "bidirectional_steps": 8},
-            (1.0, 2.0, 2.0, 2.0),
-            12,
-        ),
         ({"minutes": 1e-9}, (3.0,), 3),
     ],
-    ids=["early stopping", "early stopping, both directions", "time"],
+    ids=["early stopping", "time"],
 )
 def test_run_ends_by_its_rule(start, training, losses, steps):
     progress = start(**training)

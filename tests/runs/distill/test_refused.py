@@ -111,6 +111,7 @@ def test_translations_of_unknown_origin_are_refused(distill, student, content):
         (["first"], {"num_beams": 0}, "`num_beams` must be at least 1"),
         (["first"], {"overrides": ["data.tokenized=true"]}, "tokenized"),
         (["first"], {"overrides": ["data.source=absent"]}, "No text file"),
+        (["first"], {"overrides": ["data.target_language=xx"]}, "'xx'"),
         (
             ["first"],
             {"overrides": ["training.start_from=absent"]},
@@ -157,8 +158,8 @@ def test_backend_that_cannot_train_is_refused_before_any_work(
     distill, no_translating, tmp_path, monkeypatch
 ):
     monkeypatch.setattr("keras.backend.backend", lambda: "jax")
-    with pytest.raises(ra.InputError, match="`vocabulary.sampling` must be 0"):
-        distill(tmp_path / "student", "vocabulary.sampling=0.1")
+    with pytest.raises(ra.InputError, match="`training.devices` must be 1"):
+        distill(tmp_path / "student", "training.devices=2")
     monkeypatch.setattr("keras.backend.backend", lambda: "torch")
     with pytest.raises(ra.InputError, match="tensorflow or jax"):
         distill(tmp_path / "student")
