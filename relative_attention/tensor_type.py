@@ -1,4 +1,4 @@
-"""The one name for tensors in signatures."""
+"""The names for tensors and their shapes in signatures."""
 
 from typing import Any
 from typing import TypeAlias
@@ -7,3 +7,6 @@ from typing import TypeAlias
 # one, as a NumPy array or nested lists. No backend is imported to say so, and
 # no checker knows shapes: docstrings give them.
 Tensor: TypeAlias = Any
+
+# Sizes of a tensor's axes; `None` stands for one that is not known yet.
+Shape: TypeAlias = tuple[int | None, ...]

@@ -11,7 +11,7 @@ from relative_attention.decoding.columns import FixedColumns
 from relative_attention.decoding.constraints import IMPOSSIBLE
 from relative_attention.decoding.start_and_end import first_inputs
 from relative_attention.decoding.step_model import StepModel
-from relative_attention.layers.fixed_key_value_cache import fixed_cache
+from relative_attention.layers.cache import fixed_cache
 from relative_attention.tensor_type import Tensor
 
 

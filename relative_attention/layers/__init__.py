@@ -1,30 +1,28 @@
 """Keras layers of the relative-position Transformer.
 
-How to add a position encoding is in `positions/__init__.py`.
+- `attention.py`: the attention layers. How to add a position encoding is in
+  `positions/__init__.py`.
+- `cache.py`: keys and values of decoded positions, and attention to them.
+- `attention_parts.py`: attention with the terms of its sums kept apart.
+- `dense.py`: projections to heads, feed-forward. `dropout.py`: dropout.
+- `embeddings.py`: tokens and absolute positions.
+- `blocks.py`: encoder and decoder blocks.
 """
 
-from relative_attention.layers.cross_attention import CrossAttention
+from relative_attention.layers.attention import CrossAttention
+from relative_attention.layers.attention import RelationAwareSelfAttention
+from relative_attention.layers.attention import RelativeGlobalAttention
+from relative_attention.layers.attention import RelativeSelfAttention
+from relative_attention.layers.attention import SelfAttention
+from relative_attention.layers.blocks import LayerNormalization
+from relative_attention.layers.blocks import TransformerDecoderBlock
+from relative_attention.layers.blocks import TransformerEncoderBlock
+from relative_attention.layers.dense import FeedForward
 from relative_attention.layers.dropout import Dropout
-from relative_attention.layers.feed_forward import FeedForward
-from relative_attention.layers.layer_normalization import LayerNormalization
-from relative_attention.layers.learned_positions import LearnedPositions
-from relative_attention.layers.relation_aware_self_attention import (
-    RelationAwareSelfAttention,
-)
-from relative_attention.layers.self_attention import RelativeGlobalAttention
-from relative_attention.layers.self_attention import RelativeSelfAttention
-from relative_attention.layers.self_attention import SelfAttention
-from relative_attention.layers.sinusoidal_positions import SinusoidalPositions
-from relative_attention.layers.target_space_embedding import (
-    TargetSpaceEmbedding,
-)
-from relative_attention.layers.token_embedding import TokenEmbedding
-from relative_attention.layers.transformer_decoder_block import (
-    TransformerDecoderBlock,
-)
-from relative_attention.layers.transformer_encoder_block import (
-    TransformerEncoderBlock,
-)
+from relative_attention.layers.embeddings import LearnedPositions
+from relative_attention.layers.embeddings import SinusoidalPositions
+from relative_attention.layers.embeddings import TargetSpaceEmbedding
+from relative_attention.layers.embeddings import TokenEmbedding
 
 __all__ = [
     "CrossAttention",

@@ -9,7 +9,7 @@ from typing import Self
 import keras
 
 from relative_attention.argument_checks import checked_int
-from relative_attention.layers.quantization_mode import check_keras_quantizes
+from relative_attention.layers.dense import check_keras_quantizes
 from relative_attention.models.collect_once import collect_once
 from relative_attention.models.lora_file import check_lora
 from relative_attention.models.lora_file import lora_variables

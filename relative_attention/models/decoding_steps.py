@@ -5,7 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from relative_attention.layers.token_embedding import TokenEmbedding
+from relative_attention.layers.embeddings import TokenEmbedding
 from relative_attention.models.adapted_model import AdaptedModel
 from relative_attention.ops.backend import static_shape
 from relative_attention.ops.masks import padding_mask

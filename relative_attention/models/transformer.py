@@ -10,7 +10,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from relative_attention.layers.layer_parts import AttentionParts
+from relative_attention.layers.attention_parts import AttentionParts
 from relative_attention.models.decoding_steps import DecodingSteps
 from relative_attention.models.transformer_config import TransformerConfig
 from relative_attention.models.transformer_inputs import check_inputs

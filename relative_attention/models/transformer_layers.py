@@ -4,21 +4,15 @@ from typing import Any
 
 import keras
 
-from relative_attention.layers.cross_attention import CrossAttention
+from relative_attention.layers.attention import CrossAttention
+from relative_attention.layers.attention import SelfAttention
+from relative_attention.layers.blocks import LayerNormalization
+from relative_attention.layers.blocks import TransformerDecoderBlock
+from relative_attention.layers.blocks import TransformerEncoderBlock
+from relative_attention.layers.dense import FeedForward
 from relative_attention.layers.dropout import Dropout
-from relative_attention.layers.feed_forward import FeedForward
-from relative_attention.layers.layer_normalization import LayerNormalization
-from relative_attention.layers.self_attention import SelfAttention
-from relative_attention.layers.target_space_embedding import (
-    TargetSpaceEmbedding,
-)
-from relative_attention.layers.token_embedding import TokenEmbedding
-from relative_attention.layers.transformer_decoder_block import (
-    TransformerDecoderBlock,
-)
-from relative_attention.layers.transformer_encoder_block import (
-    TransformerEncoderBlock,
-)
+from relative_attention.layers.embeddings import TargetSpaceEmbedding
+from relative_attention.layers.embeddings import TokenEmbedding
 from relative_attention.models.transformer_config import TransformerConfig
 from relative_attention.positions import POSITION_ENCODINGS
 

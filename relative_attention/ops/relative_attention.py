@@ -1,7 +1,8 @@
 """Self-attention with relations of clipped distances: forward and gradient.
 
-For a query `i`, a key `j` and the distance clipped to `K` on either side,
-`c = clip(j - i, -K, K)` (Shaw et al. 2018); `q` is divided by `sqrt(H)`:
+`fit`, `translate` and exported models run this. For a query `i`, a key `j` and
+their distance, clipped to `K` on either side, `c = clip(j - i, -K, K)` (Shaw et
+al. 2018); `q` is divided by `sqrt(H)`:
 
     S_ij = q_i (k_j + w^K_c)                      eqs. 4 and 5
     P_ij = exp(S_ij) / sum_j exp(S_ij)            eq. 2
@@ -27,12 +28,12 @@ Two functions do all of it, and never make an embedding for each pair:
     sums(a, y, w)     sum_j a_ij (y_j + w_c)      O and dq
 
 Only `2K + 1` vectors `w` are distinct. All keys farther back than `K` share
-one of them, and all keys farther ahead another. So `w_-K` is taken for every
-pair, and `r_d = w_d - w_-K` is added where it is not zero: near the main
-diagonal, and to keys farther ahead. There are two ways to do that. With
-TensorFlow on CPUs a pass over `(B, N, T, T)` costs as much as a matrix product,
-so `_Diagonals` makes none, and the gradient is written out. Everywhere else
-rows are shifted into their place, and the backend differentiates.
+one of them, and all keys farther ahead another. So every pair gets `w_-K`, and
+`r_d = w_d - w_-K` is added where it is not zero: near the main diagonal, and to
+keys farther ahead. There are two ways to do that. With TensorFlow on CPUs a
+pass over `(B, N, T, T)` costs as much as a matrix product: `_Diagonals` avoids
+such passes, and the gradient is written out. Everywhere else rows are shifted
+into place, and the backend differentiates.
 """
 
 from collections.abc import Callable
@@ -92,7 +93,7 @@ def relative_attention(
     """
     query, key, value = map(ops.convert_to_tensor, (query, key, value))
     tables = [
-        # Copied, as a variable is no argument to differentiate by.
+        # Copied, because a custom gradient takes no variables.
         None if table is None else _one_table(ops.copy(table))
         for table in (key_relations, value_relations)
     ]
@@ -141,10 +142,12 @@ def _attend_by_skewing(
     scale: float,
 ) -> Tensor:
     """Computes `O` with operations of every backend."""
+    # Eq. 4: S_ij = q_i (k_j + w^K_c)
     logits = _skewed_product(query, key, key_table, is_causal)
-    scores = softmax_over_keys(logits, mask)
+    scores = softmax_over_keys(logits, mask)  # P
     if keep is not None:
-        scores = ops.where(keep, scores * scale, ops.zeros_like(scores))
+        scores = ops.where(keep, scores * scale, ops.zeros_like(scores))  # Z
+    # Eq. 3: O_i = sum_j Z_ij (v_j + w^V_c)
     return _skewed_sums(scores, value, value_table, is_causal)
 
 
@@ -153,8 +156,8 @@ def _skewed_product(
 ) -> Tensor:
     if table is None:
         return ops.matmul(x, ops.swapaxes(y, -1, -2))
-    # Tables take part in float32, and so their gradients are summed in it.
-    wide, table = widened(x), widened(table)
+    # Tables take part in float32, so that their gradients are summed in it.
+    wide, table = widened(x), widened(_in_reach(table, x.shape[2]))
     farthest = table[..., :1, :]
     y = ops.cast(widened(y) + farthest, y.dtype)
     product = widened(ops.matmul(x, ops.swapaxes(y, -1, -2)))
@@ -167,7 +170,7 @@ def _skewed_sums(
 ) -> Tensor:
     if table is None:
         return ops.matmul(scores, y)
-    table = widened(table)
+    table = widened(_in_reach(table, y.shape[2]))
     farthest = table[..., :1, :]
     y = ops.cast(widened(y) + farthest, y.dtype)
     by_distance = transposed_relative_shift(
@@ -175,6 +178,14 @@ def _skewed_sums(
     )
     relations = ops.matmul(by_distance, table - farthest)
     return ops.matmul(scores, y) + ops.cast(relations, scores.dtype)
+
+
+def _in_reach(table: Tensor, length: int | None) -> Tensor:
+    """Drops the rows of distances that a sequence of this length lacks."""
+    if not isinstance(length, int):
+        return table
+    missing = table.shape[-2] // 2 - max(length - 1, 0)
+    return table[..., missing:-missing, :] if missing > 0 else table
 
 
 def relative_shift(by_distance: Tensor, is_causal: bool = False) -> Tensor:
@@ -266,7 +277,7 @@ def _attend_on_diagonals(
     keep: Tensor | None,
     scale: float,
 ) -> Tensor:
-    """Computes `O` with TensorFlow's CPU kernels, and its gradient."""
+    """Computes `O` with TensorFlow's kernels for CPUs, and its gradient."""
     import tensorflow as tf
 
     tables = [table for table in (key_table, value_table) if table is not None]
@@ -286,8 +297,11 @@ def _attend_on_diagonals(
     ) -> tuple[Tensor, Callable]:
         keys = of_keys.operand(key, *tables[:1])
         values = of_values.operand(value, *tables[-1:])
-        scores = softmax_over_keys(of_keys.product(query, keys), mask)  # P
+        # Eq. 4: S_ij = q_i (k_j + w^K_c)
+        logits = of_keys.product(query, keys)
+        scores = softmax_over_keys(logits, mask)  # P
         kept = scores if keep is None else _where(keep, scores)  # Z, unscaled
+        # Eq. 3: O_i = sum_j Z_ij (v_j + w^V_c)
         context, kept_by_row = of_values.sums(kept, values)
         if keep is not None:
             context = context * scale
@@ -306,8 +320,8 @@ def _attend_on_diagonals(
                     d_scores = _where(keep, d_scores)
                 weights = widened(scores)
                 if is_half(query):
-                    # A row of `dS` must sum to 0, or all that its keys have in
-                    # common is added to `dq`. By `dO O` it does not, as each
+                    # A row of `dS` must sum to 0, or `dq` gets what all keys
+                    # have in common. With `D = dO O` it does not, because each
                     # number was rounded.
                     total = tf.reduce_sum(weights, -1)
                     row_term = tf.reduce_sum(weights * d_scores, -1) / total
@@ -335,7 +349,7 @@ def _where(keep: Tensor, scores: Tensor) -> Tensor:
 
 
 class _Plain:
-    """The two functions without relations."""
+    """`product` and `sums` without relations."""
 
     def operand(self, y: Tensor, *tables: Tensor) -> Tensor:
         return y
@@ -370,7 +384,7 @@ class _Operand(NamedTuple):
 
 
 class _Diagonals:
-    """The two functions, with relations on diagonals of scores.
+    """`product` and `sums` with relations, on diagonals of scores.
 
     With `K = 2`, the first queries of twelve tokens have, in blocks of four
     keys,
@@ -383,10 +397,10 @@ class _Diagonals:
         query 6              |    n  n  n | N  a  a  a
 
     `n` and `N` are the diagonals from `-K + 1` to `K`. TensorFlow reads them,
-    and writes them into a matrix that nothing else needs. Keys farther ahead
-    than `K`, `a`, all have `r_K`. A matrix product adds it, by one column more
-    for each block: to all keys of the blocks that begin at `i - K + 1` or
-    later. So it is taken off the `N` among them, where diagonals are added.
+    and writes them in place. Keys farther ahead than `K`, `a`, all have `r_K`.
+    The matrix product adds it, with one column more for each block: to all
+    keys of the blocks that begin at `i - K + 1` or later. The `N` among them
+    get it too, so it is subtracted where their diagonals are added.
 
     Blocks have at least `2K` keys, so that a block with a key beyond `K` begins
     there. Longer blocks, for long sequences, need more diagonals.

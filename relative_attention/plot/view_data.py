@@ -11,7 +11,7 @@ from keras import ops
 from relative_attention.decoding.finite_model import check_numbers
 from relative_attention.decoding.run_compiled import run_compiled
 from relative_attention.errors import InputError
-from relative_attention.layers.layer_parts import AttentionParts
+from relative_attention.layers.attention_parts import AttentionParts
 from relative_attention.plot.packed_array import packed_array
 from relative_attention.plot.sentence_pair import sentence_pair
 from relative_attention.positions import POSITION_ENCODINGS

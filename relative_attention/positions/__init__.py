@@ -38,14 +38,14 @@ class Names(NamedTuple):
         return _find(self.on_embeddings) if self.on_embeddings else None
 
 
-_SINUSOIDAL = "layers.sinusoidal_positions:SinusoidalPositions"
+_SINUSOIDAL = "layers.embeddings:SinusoidalPositions"
 _RELATIVE = "positions.relative:Relative"
 
 POSITION_ENCODINGS: dict[str | None, Names] = {
     # Shaw et al. (2018)
     "relative": Names(_RELATIVE),
     # Huang et al. (2018)
-    "relative_global": Names("positions.relative_global:RelativeGlobal"),
+    "relative_global": Names("positions.relative:RelativeGlobal"),
     # Su et al. (2021)
     "rotary": Names("positions.rotary:Rotary"),
     # Press et al. (2022)
@@ -54,7 +54,7 @@ POSITION_ENCODINGS: dict[str | None, Names] = {
     # Vaswani et al. (2017), section 3.5
     "sinusoidal": Names(on_embeddings=_SINUSOIDAL),
     # Gehring et al. (2017)
-    "learned": Names(on_embeddings="layers.learned_positions:LearnedPositions"),
+    "learned": Names(on_embeddings="layers.embeddings:LearnedPositions"),
     # Shaw et al. (2018), section 4.2, saw no benefit from having both.
     "relative+sinusoidal": Names(_RELATIVE, _SINUSOIDAL),
     # A bag of words.

@@ -5,16 +5,15 @@ from typing import TYPE_CHECKING
 import keras
 from keras import ops
 
-from relative_attention.positions.position_encoding import PositionBias
-from relative_attention.positions.position_encoding import distances
+from relative_attention.positions.position_encoding import PositionEncoding
 from relative_attention.tensor_type import Tensor
 
 if TYPE_CHECKING:
-    from relative_attention.layers.self_attention import SelfAttention
+    from relative_attention.layers.attention import SelfAttention
 
 
 @keras.saving.register_keras_serializable(package="relative_attention")
-class ALiBi(PositionBias):
+class ALiBi(PositionEncoding):
     """A penalty on logits that grows with the distance to the key.
 
     Head `n` of `N` adds to the logit of query `i` and key `j`
@@ -50,9 +49,8 @@ class ALiBi(PositionBias):
     ) -> Tensor:
         """Computes the bias `(1, N, T, S)`."""
         # In half precision large distances are not exact.
-        distance = ops.cast(
-            ops.abs(distances(query_positions, key_positions)), "float32"
-        )
+        distance = key_positions[None, :] - query_positions[:, None]
+        distance = ops.cast(ops.abs(distance), "float32")  # (T, S)
         slopes = ops.convert_to_tensor(_slopes(layer.num_heads), "float32")
         bias = -slopes[None, :, None, None] * distance
         return ops.cast(bias, query.dtype)

@@ -7,11 +7,10 @@ from typing import Self
 import keras
 from keras import ops
 
-from relative_attention.ops.relative_attention import relative_attention
 from relative_attention.tensor_type import Tensor
 
 if TYPE_CHECKING:
-    from relative_attention.layers.self_attention import SelfAttention
+    from relative_attention.layers.attention import SelfAttention
     from relative_attention.models.transformer_config import TransformerConfig
 
 
@@ -22,8 +21,8 @@ class PositionEncoding:
     A subclass overrides what it needs. `rotate` changes queries and keys,
     `logits` is added before the softmax, and `context` after it. All take
     positions and not lengths, so that a pass over a sequence and one step of
-    decoding share them. Weights are made by `build`, and are the layer's own:
-    an object can serve several layers.
+    decoding share them. `build` makes weights, which belong to the layer: one
+    object can serve several layers.
 
     Attributes:
         config_fields: names of the fields of `TransformerConfig` that the
@@ -109,6 +108,28 @@ class PositionEncoding:
         """
         return None
 
+    def distance_tables(
+        self, layer: "SelfAttention"
+    ) -> tuple[Tensor | None, Tensor | None] | None:
+        """Returns the tables that `relative_attention` is to add.
+
+        That is the fast way, taken where no scores are asked for.
+
+        Args:
+            layer: the built layer.
+
+        Returns:
+            Pair of tables `(2K + 1, H)` or `(N, 2K + 1, H)` of keys and of
+            values, `None` where nothing is added. `None` in place of the pair
+            where positions add something else: then attention is computed by
+            `logits` and `context`. By default that is so for subclasses that
+            override one of the two.
+        """
+        own, base = type(self), PositionEncoding
+        if own.logits is base.logits and own.context is base.context:
+            return None, None
+        return None
+
     def value_logits(
         self,
         layer: "SelfAttention",
@@ -130,38 +151,6 @@ class PositionEncoding:
             Float tensor `(B, N, T, S)`, or `None`.
         """
         return None
-
-    def attend(
-        self,
-        layer: "SelfAttention",
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        mask: Tensor | None,
-        is_causal: bool,
-        keep: Tensor | None,
-        rate: float,
-    ) -> Tensor | None:
-        """Computes context vectors where no scores are asked for.
-
-        Args:
-            layer: the built layer.
-            query, key: float tensors `(B, N, T, H)`, rotated.
-            value: float tensor `(B, N, T, H_v)`.
-            mask, is_causal, keep, rate: see `relative_attention`.
-
-        Returns:
-            Float tensor `(B, N, T, H_v)`. `None`: by `logits` and `context`.
-        """
-        return relative_attention(
-            query,
-            key,
-            value,
-            mask=mask,
-            is_causal=is_causal,
-            keep=keep,
-            rate=rate,
-        )
 
     def step_logits(
         self,
@@ -223,17 +212,5 @@ class PositionEncoding:
         return cls(**config)
 
 
-class PositionBias(PositionEncoding):
-    """A `PositionEncoding` that works by `logits` and `context` alone."""
-
-    def attend(self, *arguments: Any, **options: Any) -> None:
-        return None
-
-
 def _repeated(position: int | Tensor, count: int) -> Tensor:
     return ops.broadcast_to(ops.cast(position, "int32"), (count,))
-
-
-def distances(query_positions: Tensor, key_positions: Tensor) -> Tensor:
-    """Returns `key_position - query_position` of each pair, `(T, S)`."""
-    return key_positions[None, :] - query_positions[:, None]

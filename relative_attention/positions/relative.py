@@ -11,14 +11,13 @@ from relative_attention.argument_checks import checked_bool
 from relative_attention.argument_checks import checked_int
 from relative_attention.ops.attention import clipped_relative_positions
 from relative_attention.ops.attention import edge_product
-from relative_attention.ops.relative_attention import relative_attention
 from relative_attention.ops.step_attention import last_relation_context
 from relative_attention.ops.step_attention import last_relation_logits
 from relative_attention.positions.position_encoding import PositionEncoding
 from relative_attention.tensor_type import Tensor
 
 if TYPE_CHECKING:
-    from relative_attention.layers.self_attention import SelfAttention
+    from relative_attention.layers.attention import SelfAttention
 
 
 @keras.saving.register_keras_serializable(package="relative_attention")
@@ -172,7 +171,7 @@ class Relative(RelationTables):
      - [Shaw et al., 2018](https://arxiv.org/abs/1803.02155), section 3.2
     """
 
-    config_fields = (
+    config_fields: tuple[str, ...] = (
         "max_relative_position",
         "use_key_relations",
         "use_value_relations",
@@ -192,6 +191,11 @@ class Relative(RelationTables):
     def num_rows(self, bidirectional: bool) -> int:
         return 2 * self.max_relative_position + 1
 
+    def distance_tables(
+        self, layer: "SelfAttention"
+    ) -> tuple[Tensor | None, Tensor | None]:
+        return layer.key_relation_embeddings, layer.value_relation_embeddings
+
     def logits(
         self,
         layer: "SelfAttention",
@@ -200,9 +204,8 @@ class Relative(RelationTables):
         key_positions: Tensor,
     ) -> Tensor | None:
         """Computes the second term of eq. 5, as tensor2tensor does."""
-        return self._edge_product(
-            query, layer.key_relation_embeddings, query_positions, key_positions
-        )
+        table, _ = self.distance_tables(layer)
+        return self._edges(query, table, query_positions, key_positions)
 
     def context(
         self,
@@ -212,12 +215,9 @@ class Relative(RelationTables):
         key_positions: Tensor,
     ) -> Tensor | None:
         """Computes the second term of eq. 3, as tensor2tensor does."""
-        return self._edge_product(
-            scores,
-            layer.value_relation_embeddings,
-            query_positions,
-            key_positions,
-            transpose=False,
+        _, table = self.distance_tables(layer)
+        return self._edges(
+            scores, table, query_positions, key_positions, transpose=False
         )
 
     def value_logits(
@@ -227,11 +227,10 @@ class Relative(RelationTables):
         query_positions: Tensor,
         key_positions: Tensor,
     ) -> Tensor | None:
-        return self._edge_product(
-            x, layer.value_relation_embeddings, query_positions, key_positions
-        )
+        _, table = self.distance_tables(layer)
+        return self._edges(x, table, query_positions, key_positions)
 
-    def _edge_product(
+    def _edges(
         self,
         x: Tensor,
         table: Tensor | None,
@@ -248,28 +247,9 @@ class Relative(RelationTables):
         relations = ops.take(table, relative_positions, axis=-2)
         return edge_product(x, ops.cast(relations, x.dtype), transpose)
 
-    def attend(
-        self,
-        layer: "SelfAttention",
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        mask: Tensor | None,
-        is_causal: bool,
-        keep: Tensor | None,
-        rate: float,
-    ) -> Tensor:
-        return relative_attention(
-            query,
-            key,
-            value,
-            layer.key_relation_embeddings,
-            layer.value_relation_embeddings,
-            mask=mask,
-            is_causal=is_causal,
-            keep=keep,
-            rate=rate,
-        )
+    # In a step of decoding no key is ahead of the query. Logits may lose a
+    # number that all keys share, and scores sum to one. So all keys get what
+    # belongs to the farthest distance, and the last `K` the difference to it.
 
     def step_logits(
         self,
@@ -278,14 +258,11 @@ class Relative(RelationTables):
         position: int | Tensor,
         num_positions: int | Tensor,
     ) -> Tensor | None:
-        """Computes `logits` of the last query, of its last `K` keys alone.
-
-        Softmax ignores what is added to all logits of a row, so that all may
-        be taken relative to the farthest distance back.
-        """
-        if not (self.use_key_relations and self.max_relative_position):
+        """Computes `logits` of the last query, of its last `K` keys alone."""
+        table, _ = self.distance_tables(layer)
+        if table is None or not self.max_relative_position:
             return None
-        _, rows = self._past(layer.key_relation_embeddings, query.dtype)
+        _, rows = self._past(table, query.dtype)
         return last_relation_logits(query, rows, position, num_positions)
 
     def step_context(
@@ -295,16 +272,11 @@ class Relative(RelationTables):
         position: int | Tensor,
         num_positions: int | Tensor,
     ) -> Tensor | None:
-        """Computes `context` of the last query, by its last `K` keys.
-
-        Scores sum to one, so that the embedding of the farthest distance back
-        may be added once.
-        """
-        if not self.use_value_relations:
+        """Computes `context` of the last query, by its last `K` keys."""
+        _, table = self.distance_tables(layer)
+        if table is None:
             return None
-        farthest, rows = self._past(
-            layer.value_relation_embeddings, scores.dtype
-        )
+        farthest, rows = self._past(table, scores.dtype)
         if not self.max_relative_position:
             return farthest
         return farthest + last_relation_context(scores, rows, position)
@@ -320,3 +292,81 @@ class Relative(RelationTables):
             "max_relative_position": self.max_relative_position,
             **super().get_config(),
         }
+
+
+@keras.saving.register_keras_serializable(package="relative_attention")
+class RelativeGlobal(Relative):
+    """An embedding for each distance up to a reach, and none beyond.
+
+    The Music Transformer's. `Relative` gives all tokens beyond its reach one
+    shared embedding. Here distances of `max_relative_position` and more add
+    nothing, as if their embedding were zero. Tables have `2M - 1` rows, or `M`
+    in a decoder; row `r` belongs to the distance `j - i = r - (M - 1)`.
+
+    Args:
+        max_relative_position: int. `M`, the first distance without an
+            embedding, in tokens. Defaults to `16`.
+        use_key_relations: bool. Defaults to `True`.
+        use_value_relations: bool. Defaults to `False`, as in the paper and in
+            tensor2tensor.
+        share_relations_across_heads: bool. Defaults to `False`, as in
+            tensor2tensor.
+        relation_initializer: initializer of one table. Defaults to `None`:
+            tensor2tensor's, normal with standard deviation `H^-0.5`.
+        **kwargs: `relation_regularizer`, `relation_constraint`.
+
+    Raises:
+        ValueError: if `max_relative_position` is not positive.
+
+    Example:
+    >>> layer = ra.SelfAttention(8, 64, ra.positions.RelativeGlobal(512))
+
+    Reference:
+     - [Huang et al., 2018](https://arxiv.org/abs/1809.04281), section 3.4
+    """
+
+    config_fields = ("max_relative_position",)
+    has_distance_tables = False
+
+    def __init__(
+        self,
+        max_relative_position: int = 16,
+        use_key_relations: bool = True,
+        use_value_relations: bool = False,
+        share_relations_across_heads: bool = False,
+        relation_initializer: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            checked_int("max_relative_position", max_relative_position),
+            use_key_relations=use_key_relations,
+            use_value_relations=use_value_relations,
+            share_relations_across_heads=share_relations_across_heads,
+            relation_initializer=relation_initializer,
+            **kwargs,
+        )
+
+    def num_rows(self, bidirectional: bool) -> int:
+        # Distances 1 - M to 0, and those of the future, 1 to M - 1.
+        num_past = self.max_relative_position
+        return 2 * num_past - 1 if bidirectional else num_past
+
+    def make_initializer(self, layer: "SelfAttention") -> Any:
+        if self.relation_initializer is None:
+            return keras.initializers.RandomNormal(stddev=layer.key_dim**-0.5)
+        return super().make_initializer(layer)
+
+    def distance_tables(
+        self, layer: "SelfAttention"
+    ) -> tuple[Tensor | None, Tensor | None]:
+        """Returns tables of `2M + 1` rows, in which those beyond are zero."""
+        key_table, value_table = super().distance_tables(layer)
+        num_future = 1 if layer.bidirectional else self.max_relative_position
+
+        def padded(table: Tensor | None) -> Tensor | None:
+            if table is None:
+                return None
+            heads = [(0, 0)] * (len(table.shape) - 2)
+            return ops.pad(table, [*heads, (1, num_future), (0, 0)])
+
+        return padded(key_table), padded(value_table)

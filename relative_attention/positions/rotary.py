@@ -12,7 +12,7 @@ from relative_attention.positions.position_encoding import PositionEncoding
 from relative_attention.tensor_type import Tensor
 
 if TYPE_CHECKING:
-    from relative_attention.layers.self_attention import SelfAttention
+    from relative_attention.layers.attention import SelfAttention
 
 
 @keras.saving.register_keras_serializable(package="relative_attention")

@@ -7,11 +7,11 @@ import keras
 from keras import ops
 
 from relative_attention.ops.attention import clipped_relative_positions
-from relative_attention.positions.position_encoding import PositionBias
+from relative_attention.positions.position_encoding import PositionEncoding
 from relative_attention.tensor_type import Tensor
 
 if TYPE_CHECKING:
-    from relative_attention.layers.self_attention import SelfAttention
+    from relative_attention.layers.attention import SelfAttention
 
 _NUM_BUCKETS = 32
 # Distances from here on share the last bucket.
@@ -19,7 +19,7 @@ _MAX_DISTANCE = 128
 
 
 @keras.saving.register_keras_serializable(package="relative_attention")
-class T5Bias(PositionBias):
+class T5Bias(PositionEncoding):
     """A number for each range of distances is added to the logits.
 
     T5's. Distances fall into 32 buckets: small ones have a bucket each,

@@ -1,8 +1,6 @@
 """Symbolic outputs of attention layers, with and without scores."""
 
-from relative_attention.layers.attention_output_spec import (
-    attention_output_spec,
-)
+from relative_attention.layers.attention import attention_output_spec
 
 SHAPES = [(2, 3, 5, 5), (2, 3, 5, 7)]
 

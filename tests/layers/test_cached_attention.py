@@ -6,8 +6,8 @@ from keras import ops
 
 from relative_attention.layers import RelativeSelfAttention
 from relative_attention.layers import SelfAttention
-from relative_attention.layers.cached_attention import cached_attention
-from relative_attention.layers.key_value_cache import KeyValueCache
+from relative_attention.layers.cache import KeyValueCache
+from relative_attention.layers.cache import cached_attention
 from relative_attention.positions import Relative
 
 B, T, D, N, H, H_V, M = 2, 5, 7, 3, 5, 4, 3

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import relative_attention as ra
-from relative_attention.layers.fixed_key_value_cache import fixed_cache
+from relative_attention.layers.cache import fixed_cache
 
 B, M, N, H, D = 2, 3, 2, 5, 7
 NUM_STEPS, NUM_POSITIONS = 5, 8

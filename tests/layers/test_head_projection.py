@@ -3,8 +3,8 @@ import numpy as np
 import pytest
 from keras import ops
 
-from relative_attention.layers.head_projection import HeadProjection
-from relative_attention.layers.head_projection import project_to_heads
+from relative_attention.layers.dense import HeadProjection
+from relative_attention.layers.dense import project_to_heads
 
 B, T, D, N, H = 2, 5, 7, 3, 11
 EQUATIONS = pytest.mark.parametrize(

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 import relative_attention as ra
-from relative_attention.layers.head_projection import HeadProjection
-from relative_attention.layers.head_projection import project_to_heads
+from relative_attention.layers.dense import HeadProjection
+from relative_attention.layers.dense import project_to_heads
 
 D, N, H, V = 6, 2, 5, 11
 RNG = np.random.default_rng(29)

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from relative_attention.layers.key_value_cache import KeyValueCache
+from relative_attention.layers.cache import KeyValueCache
 
 
 def column(*numbers):

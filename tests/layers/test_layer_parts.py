@@ -6,8 +6,8 @@ import pytest
 
 from relative_attention.layers import CrossAttention
 from relative_attention.layers import RelativeSelfAttention
-from relative_attention.layers.layer_parts import cross_attention_parts
-from relative_attention.layers.layer_parts import self_attention_parts
+from relative_attention.layers.attention_parts import cross_attention_parts
+from relative_attention.layers.attention_parts import self_attention_parts
 
 B, T, S, D, N, H, H_V, K = 2, 7, 4, 11, 3, 5, 2, 2
 TOLERANCE = 1e-5

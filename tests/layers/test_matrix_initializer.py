@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from relative_attention.layers.matrix_initializer import MatrixInitializer
+from relative_attention.layers.dense import MatrixInitializer
 
 
 @pytest.mark.parametrize(

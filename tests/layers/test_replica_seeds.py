@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 from keras import ops
 
-from relative_attention.layers import replica_seeds as module
-from relative_attention.layers.replica_seeds import replica_seed
-from relative_attention.layers.replica_seeds import replica_seeds
+from relative_attention.layers import dropout as module
+from relative_attention.layers.dropout import replica_seed
+from relative_attention.layers.dropout import replica_seeds
 
 ON_TENSORFLOW = pytest.mark.only_on(
     "tensorflow", reason="tf.distribute is TensorFlow's"

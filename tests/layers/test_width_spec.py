@@ -2,8 +2,8 @@
 
 import pytest
 
-from relative_attention.layers.width_spec import known_width
-from relative_attention.layers.width_spec import width_spec
+from relative_attention.layers.dense import known_width
+from relative_attention.layers.dense import width_spec
 
 
 def test_spec_asks_for_the_rank_and_the_width():

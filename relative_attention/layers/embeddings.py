@@ -1,17 +1,26 @@
-"""Token embeddings, and the logits computed with the same matrix."""
+"""Embeddings of tokens, and what is added to them."""
 
+import math
 from typing import Any
 
 import keras
 from keras import ops
 
 from relative_attention.argument_checks import checked_int
-from relative_attention.layers.argument_types import Shape
-from relative_attention.layers.quantization_mode import check_quantization_mode
+from relative_attention.argument_checks import checked_positive
+from relative_attention.layers.dense import check_quantization_mode
+from relative_attention.layers.dense import known_width
+from relative_attention.layers.dense import width_spec
 from relative_attention.ops.backend import known_values
+from relative_attention.ops.backend import sizes
 from relative_attention.ops.backend import static_shape
 from relative_attention.ops.masks import padding_mask
+from relative_attention.tensor_type import Shape
 from relative_attention.tensor_type import Tensor
+
+# Rows of tensor2tensor's table, of which a translation problem uses one; they
+# decide how large its initial values are.
+_NUM_SPACES = 32
 
 
 @keras.saving.register_keras_serializable(package="relative_attention")
@@ -221,3 +230,176 @@ class TokenEmbedding(keras.layers.Embedding):
             "vocabulary_size": self.vocabulary_size,
             "hidden_dim": self.hidden_dim,
         }
+
+
+@keras.saving.register_keras_serializable(package="relative_attention")
+class TargetSpaceEmbedding(keras.layers.Layer):
+    """One learned vector, added to every position of the source.
+
+    In tensor2tensor every problem has the id of a target space (0, generic,
+    for translation), and the embedding of that id, unscaled, is added to the
+    source embeddings before positions are. A model of one problem needs that
+    one row, `embedding` `(D,)`. It is in no paper.
+
+    Args:
+        **kwargs: arguments of `keras.layers.Layer`.
+
+    Call arguments:
+        inputs: float tensor `(B, S, D)`, the embedded source.
+
+    Returns:
+        Float tensor `(B, S, D)`.
+    """
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.supports_masking = True
+        self.input_spec = keras.layers.InputSpec(ndim=3)
+
+    def build(self, inputs_shape: Shape) -> None:
+        self.input_spec = width_spec(inputs_shape, ndim=3)
+        hidden_dim = known_width(inputs_shape)
+        limit = math.sqrt(6 / (_NUM_SPACES + hidden_dim))
+        self.embedding = self.add_weight(
+            name="embedding",
+            shape=(hidden_dim,),
+            initializer=keras.initializers.RandomUniform(-limit, limit),
+        )
+
+    def call(self, inputs: Tensor) -> Tensor:
+        return inputs + ops.cast(self.embedding, inputs.dtype)
+
+    def compute_output_shape(self, inputs_shape: Shape) -> Shape:
+        return inputs_shape
+
+
+@keras.saving.register_keras_serializable(package="relative_attention")
+class SinusoidalPositions(keras.layers.Layer):
+    """Adds sines and cosines of the absolute position to embeddings.
+
+    The columns are tensor2tensor's: all sines, then all cosines, then a zero
+    if `D` is odd, with wavelengths from `2 pi` to `2 pi * max_wavelength`.
+    # Differs from the paper: Vaswani et al. alternate sine and cosine, a
+    permutation of columns that the next matrix absorbs.
+
+    Args:
+        max_wavelength: float. The longest wavelength, in units of `2 pi`
+            positions. Defaults to `10_000`.
+        **kwargs: arguments of `keras.layers.Layer`.
+
+    Call arguments:
+        inputs: float tensor `(B, T, D)`.
+        start_position: int. Position of the first row, for cached decoding.
+            Defaults to `0`.
+
+    Returns:
+        Float tensor `(B, T, D)`.
+
+    Reference:
+     - [Vaswani et al., 2017](https://arxiv.org/abs/1706.03762), section 3.5
+    """
+
+    # The fields of a `TransformerConfig` that are its arguments.
+    config_fields: tuple[str, ...] = ()
+
+    def __init__(self, max_wavelength: float = 10_000, **kwargs: Any) -> None:
+        max_wavelength = checked_positive("max_wavelength", max_wavelength)
+        super().__init__(**kwargs)
+        self.max_wavelength = max_wavelength
+        self.supports_masking = True
+        self.input_spec = keras.layers.InputSpec(ndim=3)
+
+    def call(self, inputs: Tensor, start_position: int | Tensor = 0) -> Tensor:
+        _, length, hidden_dim = sizes(inputs)
+        positions = ops.arange(length, dtype="int32") + start_position
+        encodings = self.encode(positions, hidden_dim)
+        return inputs + ops.cast(encodings, inputs.dtype)
+
+    def encode(self, positions: Tensor, hidden_dim: int) -> Tensor:
+        """Computes the encodings that are added.
+
+        Args:
+            positions: int tensor `(T,)`, absolute, 0 first.
+            hidden_dim: int. Number of columns `D`.
+
+        Returns:
+            float32 tensor `(T, D)`.
+        """
+        # Column c of either half is an angle position * w_c, with
+        # w_c = max_wavelength^(-c / (D / 2 - 1)), c = 0 first.
+        num_timescales = hidden_dim // 2
+        log_increment = math.log(self.max_wavelength) / max(
+            num_timescales - 1, 1
+        )
+        frequencies = ops.exp(
+            ops.arange(num_timescales, dtype="float32") * -log_increment
+        )
+        angles = ops.cast(positions, "float32")[:, None] * frequencies[None]
+        encodings = ops.concatenate([ops.sin(angles), ops.cos(angles)], axis=1)
+        return ops.pad(encodings, ((0, 0), (0, hidden_dim % 2)))
+
+    # The argument is named as that of `build`, by which Keras passes it.
+    def compute_output_shape(self, input_shape: Shape) -> Shape:
+        return input_shape
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            **super().get_config(),
+            "max_wavelength": self.max_wavelength,
+        }
+
+
+@keras.saving.register_keras_serializable(package="relative_attention")
+class LearnedPositions(keras.layers.Layer):
+    """Adds a learned embedding of the absolute position to embeddings.
+
+    Args:
+        max_length: int. Number of positions that have an embedding of their
+            own; positions beyond share the last one.
+        **kwargs: arguments of `keras.layers.Layer`.
+
+    Call arguments:
+        inputs: float tensor `(B, T, D)`.
+        start_position: int. Position of the first row, for cached decoding.
+            Defaults to `0`.
+
+    Returns:
+        Float tensor `(B, T, D)`.
+
+    Reference:
+     - [Gehring et al., 2017](https://arxiv.org/abs/1705.03122), section 3.1
+    """
+
+    # The fields of a `TransformerConfig` that are its arguments.
+    config_fields: tuple[str, ...] = ("max_length",)
+
+    def __init__(self, max_length: int, **kwargs: Any) -> None:
+        max_length = checked_int("max_length", max_length)
+        super().__init__(**kwargs)
+        self.max_length = max_length
+        self.supports_masking = True
+        self.input_spec = keras.layers.InputSpec(ndim=3)
+
+    def build(self, inputs_shape: Shape) -> None:
+        self.input_spec = width_spec(inputs_shape, ndim=3)
+        hidden_dim = known_width(inputs_shape)
+        self.embeddings = self.add_weight(
+            name="embeddings",
+            shape=(self.max_length, hidden_dim),
+            initializer=keras.initializers.RandomNormal(
+                stddev=hidden_dim**-0.5
+            ),
+        )
+
+    def call(self, inputs: Tensor, start_position: int | Tensor = 0) -> Tensor:
+        length = sizes(inputs)[1]
+        positions = ops.arange(length, dtype="int32") + start_position
+        positions = ops.minimum(positions, self.max_length - 1)
+        rows = ops.take(self.embeddings, positions, axis=0)
+        return inputs + ops.cast(rows, inputs.dtype)
+
+    def compute_output_shape(self, inputs_shape: Shape) -> Shape:
+        return inputs_shape
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "max_length": self.max_length}

@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 from keras import ops
 
-from relative_attention.layers.cross_attention import CrossAttention
-from relative_attention.layers.head_projection import project_to_heads
-from relative_attention.layers.self_attention import SelfAttention
+from relative_attention.layers.attention import CrossAttention
+from relative_attention.layers.attention import SelfAttention
+from relative_attention.layers.dense import project_to_heads
 from relative_attention.ops.attention import attention_context
 from relative_attention.ops.attention import attention_logits
 from relative_attention.ops.attention import masked_softmax
