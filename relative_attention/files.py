@@ -134,7 +134,7 @@ def atomic_directory(path: AnyPath) -> Iterator[pathlib.Path]:
     mode = stat.S_IMODE(path.stat().st_mode) | 0o700 if path.exists() else 0o777
     temporary.mkdir(mode)
     try:
-        with _locked_directory(temporary):
+        with locked_directory(temporary):
             yield temporary
             for file in temporary.rglob("*"):
                 if file.is_file():
@@ -171,7 +171,7 @@ def recover_directory(path: AnyPath) -> None:
     for name in sorted(glob.glob(str(beside))):
         aside = pathlib.Path(name)
         temporary = aside.with_name(aside.name.removesuffix(_OLD))
-        with contextlib.suppress(OSError), _locked_directory(temporary):
+        with contextlib.suppress(OSError), locked_directory(temporary):
             if path.exists():
                 return
             os.rename(temporary if temporary.exists() else aside, path)
@@ -318,7 +318,7 @@ def _open_locked(
 
 
 @contextlib.contextmanager
-def _locked_directory(path: AnyPath) -> Iterator[None]:
+def locked_directory(path: AnyPath) -> Iterator[None]:
     """Holds the lock of a folder, waiting for it, where there are locks."""
     with contextlib.ExitStack() as stack:
         with contextlib.suppress(OSError):

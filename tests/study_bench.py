@@ -1,6 +1,5 @@
 """A study whose runs take no time: stand-ins write what training would."""
 
-import importlib
 import json
 import shutil
 
@@ -10,18 +9,15 @@ import yaml
 
 import relative_attention as ra
 from relative_attention.evaluation import BleuStatistics
-from relative_attention.runs import study_processes
-from relative_attention.runs.study_values import deciding_values
-
-# The package has a function of this name.
-run_study = importlib.import_module("relative_attention.runs.run_study")
+from relative_attention.studies import runs
+from relative_attention.studies.study import deciding_values
 
 WORDS = "a man rides an old red bike down the long street .".split()
 RNG = np.random.default_rng(1)
 REFERENCES = [" ".join(RNG.choice(WORDS, 9)) for _ in range(50)]
 
 # Stands in for training: it writes the record that it finds in a folder,
-# once there is none of a file `hold`.
+# once there is no file `hold`.
 CHILD = """
 import json, pathlib, shutil, signal, sys, time
 job = json.loads(sys.argv[1])
@@ -32,7 +28,6 @@ def stopped(*_):
     (output / name / "stopped").touch()
     sys.exit(143)
 signal.signal(signal.SIGTERM, stopped)
-(output / name / "started").touch()
 with open(output / "order", "a") as order:
     order.write(name + "\\n")
 while (output / "hold").exists():
@@ -53,10 +48,11 @@ def record_of(study, row, seed, rate, **changes):
         for line in REFERENCES
     ]
     statistics = BleuStatistics.of_texts(hypotheses, REFERENCES)
+    (found,) = (one for one in study.rows if one.name == row)
     return {
         "row": row,
         "seed": seed,
-        "values": deciding_values(study.recipe_for(study.row(row), seed)),
+        "values": deciding_values(study.recipe_for(found, seed)),
         "precision": "float32",
         "steps": 12,
         "minutes": 1.5,
@@ -76,24 +72,6 @@ def record_of(study, row, seed, rate, **changes):
     }
 
 
-@pytest.fixture
-def positions_study(recipe_file, tmp_path):
-    path = tmp_path / "positions.yaml"
-    rows = [
-        {"name": "plain", "overrides": {"model.position_encoding": None}},
-        {"name": "relative", "compare_with": "plain", "paper": 26.5},
-    ]
-    mapping = {
-        "description": "Which?",
-        "recipe": str(recipe_file),
-        "overrides": {"training.devices": 1},
-        "seeds": [1, 2],
-        "rows": rows,
-    }
-    path.write_text(yaml.safe_dump(mapping))
-    return ra.find_study(path)
-
-
 def write_references(folder, lines, language="de"):
     """Replaces a side of the test text."""
     text = "".join(f"{line}\n" for line in lines)
@@ -109,46 +87,72 @@ class Bench:
         self.results = output / "positions.json"
         self.corpus = corpus
         self.lines = []
-        (output / "made").mkdir(parents=True)
         for row, rate in (("plain", 0.5), ("relative", 0.1)):
             for seed in (1, 2):
                 self.make(row, seed, rate)
 
-    def make(self, row, seed, rate=0.2, **changes):
-        record = record_of(self.study, row, seed, rate, **changes)
-        file = self.output / "made" / f"{row}-{seed}.json"
-        file.write_text(json.dumps(record))
-        return record
+    def make(self, row, seed, rate=0.2, study=None, output=None, **changes):
+        """Leaves what a run will give."""
+        folder = (output or self.output) / "made"
+        folder.mkdir(parents=True, exist_ok=True)
+        record = record_of(study or self.study, row, seed, rate, **changes)
+        (folder / f"{row}-{seed}.json").write_text(json.dumps(record))
 
-    def run(self, study=None, **arguments):
+    def run(self, study=None, output=None, **arguments):
         return ra.run_study(
             study or self.study,
-            self.output,
+            output or self.output,
             self.corpus,
             **{"report": self.lines.append, **arguments},
         )
 
-    def order(self):
-        file = self.output / "order"
+    def refused(self, message, study=None, **arguments):
+        """Runs what is refused before anything is trained or changed."""
+        before = self.order(), self.page()
+        with pytest.raises(ra.InputError, match=message) as raised:
+            self.run(study, **arguments)
+        assert "\n" not in str(raised.value)
+        assert (self.order(), self.page()) == before
+
+    def order(self, output=None):
+        file = (output or self.output) / "order"
         return file.read_text().split() if file.exists() else []
 
-    def read(self):
-        return json.loads(self.results.read_text())
+    def records(self, path=None):
+        return json.loads((path or self.results).read_text())["runs"]
+
+    def page(self):
+        """The table in Markdown, on one line."""
+        page = self.output / "positions.md"
+        return " ".join(page.read_text().split()) if page.exists() else ""
 
 
 @pytest.fixture
 def draw_study(monkeypatch):
-    """Pictures take most of the time: they are drawn for who calls this."""
-    draws = run_study._draw
-    monkeypatch.setattr(run_study, "_draw", lambda *_: None)
-    return lambda: monkeypatch.setattr(run_study, "_draw", draws)
+    """Pictures take most of the time: a test that wants one calls this."""
+    draw = runs._draw
+    monkeypatch.setattr(runs, "_draw", lambda *_: None)
+    return lambda: monkeypatch.setattr(runs, "_draw", draw)
 
 
 @pytest.fixture
-def study_bench(positions_study, tmp_path, corpus, monkeypatch, draw_study):
-    monkeypatch.setattr(study_processes, "_CHILD", CHILD)
-    monkeypatch.setattr(study_processes, "_SECONDS_BETWEEN_LOOKS", 0.01)
+def study_bench(recipe_file, tmp_path, corpus, monkeypatch, draw_study):
+    monkeypatch.setattr(runs, "_CHILD", CHILD)
+    monkeypatch.setattr(runs, "_SECONDS_BETWEEN_LOOKS", 0.01)
+    path = tmp_path / "positions.yaml"
+    rows = [
+        {"name": "plain", "overrides": {"model.position_encoding": None}},
+        {"name": "relative", "compare_with": "plain", "paper": 26.5},
+    ]
+    mapping = {
+        "description": "Which?",
+        "recipe": str(recipe_file),
+        "overrides": {"training.devices": 1},
+        "seeds": [1, 2],
+        "rows": rows,
+    }
+    path.write_text(yaml.safe_dump(mapping))
     texts = shutil.copytree(corpus, tmp_path / "texts")
     for language in ("en", "de"):
         write_references(texts, REFERENCES, language)
-    return Bench(positions_study, tmp_path / "out", texts)
+    return Bench(ra.find_study(path), tmp_path / "out", texts)

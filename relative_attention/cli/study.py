@@ -94,29 +94,19 @@ def _settle(
 
 def _run(options: argparse.Namespace) -> None:
     """Runs the command."""
-    from relative_attention import runs
+    from relative_attention import studies
 
-    study = runs.find_study(options.study).override(options.overrides)
-    places = runs.StudyPlaces.of(
-        study, options.output, options.results, options.data
-    )
+    study = studies.find_study(options.study).override(options.overrides)
+    results = studies.results_path(study, options.output, options.results)
+    chosen = options.rows, options.seeds
     if options.list:
-        jobs = runs.study_jobs(study, places, options.rows, options.seeds)
-        print(runs.study_list(jobs, places))
+        print(studies.study_list(study, options.output, results, *chosen))
         return
-    runs.run_study(
-        study,
-        places.output,
-        places.data_directory,
-        places.results.path,
-        options.jobs,
-        options.rows,
-        options.seeds,
+    studies.run_study(
+        study, options.output, options.data, results, options.jobs, *chosen
     )
-    page, picture = (
-        places.results.path.with_suffix(suffix) for suffix in (".md", ".png")
-    )
+    page, picture = (results.with_suffix(end) for end in (".md", ".png"))
     print(page.read_text("utf-8"))
-    print(f"results: {places.results.path}\ntable: {page}")
+    print(f"results: {results}\ntable: {page}")
     if picture.is_file():
         print(f"picture: {picture}")

@@ -1,0 +1,644 @@
+"""Trains what is missing of a study, and keeps a record of each run.
+
+    run_study
+      study_runs         what a study trains: rows and seeds
+      _missing           those without a record, after all checks
+      _train_all         a process for each of them, some at a time
+        StudyRun.train   in such a process: train, translate, write a record
+      StudyResults.add   the record, then the table of all records
+
+A run is an ordinary one of `train`, in `OUTPUT/ROW-SEED`, with its log and its
+record beside it. Whatever ends, the same command resumes.
+"""
+
+import contextlib
+import dataclasses
+import json
+import operator
+import os
+import pathlib
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
+
+import tabulate
+
+from relative_attention.corpora.recipe_text import find_corpus
+from relative_attention.data import ParallelCorpus
+from relative_attention.errors import InputError
+from relative_attention.evaluation import BleuStatistics
+from relative_attention.evaluation import corpus_bleu
+from relative_attention.files import atomic_file
+from relative_attention.files import locked_directory
+from relative_attention.files import read_json_object
+from relative_attention.plot import save_figure
+from relative_attention.plot import study_figure
+from relative_attention.runs import Recipe
+from relative_attention.runs import train
+from relative_attention.runs.report import Report
+from relative_attention.runs.report import print_error
+from relative_attention.runs.run_files import recorded_files
+from relative_attention.saving.model_directory import load_results
+from relative_attention.saving.model_directory import load_translator
+from relative_attention.settings import unknown
+from relative_attention.studies.study import Study
+from relative_attention.studies.study import as_text
+from relative_attention.studies.study import deciding_values
+from relative_attention.studies.study import first_difference
+from relative_attention.studies.table import Record
+from relative_attention.studies.table import study_markdown
+from relative_attention.studies.table import study_table
+from relative_attention.training import StopSignals
+from relative_attention.training import choose_precision
+from relative_attention.zoo import is_installed
+from relative_attention.zoo import studies_directory
+
+_FORMAT = 1
+_SECONDS_BETWEEN_LOOKS = 0.1
+_CHILD = (
+    "import sys; from relative_attention.studies.runs import main; "
+    "sys.exit(main(sys.argv[1]))"
+)
+# What table and list read of a record.
+_KINDS: dict[str, Any] = {
+    "row": str,
+    "seed": int,
+    "values": dict,
+    "precision": str,
+    "steps": int,
+    "minutes": int | float,
+    "test.bleu": int | float,
+    "test.bleu_lowercased": int | float,
+    "test.signature": str,
+    "test.counts": str,
+    "validation": dict,
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class StudyRun:
+    """A run of a study: what to train, and where."""
+
+    row: str
+    seed: int
+    recipe: Recipe
+    output: str
+    data_directory: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of the run and its folder."""
+        return f"{self.row}-{self.seed}"
+
+    def path(self, ending: str = "") -> pathlib.Path:
+        """Returns the folder of the run, or a file beside it."""
+        return pathlib.Path(self.output, f"{self.name}{ending}")
+
+    def test_corpus(self) -> ParallelCorpus:
+        """Returns the test text as it is found here."""
+        known = recorded_files(self.path())
+        texts = find_corpus(self.recipe.data, self.data_directory, known)
+        corpus = ParallelCorpus(str(texts.test_source), str(texts.test_target))
+        corpus.check()
+        return corpus
+
+    def check_same(
+        self, values: Mapping[str, Any], holder: object, way_out: str
+    ) -> None:
+        """Refuses what is of another recipe than the study asks for."""
+        found = first_difference(values, deciding_values(self.recipe))
+        if found is not None:
+            key, before, now = found
+            raise InputError(
+                f"In {holder} the run {self.name} has `{key}` {before!r}, and "
+                f"the study asks for {now!r}. Take it back by "
+                f"`{key}={as_text(before)}`, or {way_out}."
+            )
+
+    def read_record(self) -> Record | None:
+        """Returns the record that was written beside the run, if any."""
+        try:
+            record = read_json_object(self.path(".study.json"))
+            _check_record(record)
+        except (OSError, ValueError):
+            # Where it is damaged, it is made again from the run.
+            return None
+        self.check_same(record["values"], self.output, "move the run away")
+        return record
+
+    def train(self) -> None:
+        """Trains the run to its end, unless it is, and writes its record."""
+        directory = self.path()
+        if (directory / "results.json").is_file():
+            found = deciding_values(Recipe.load(directory / "recipe.yaml"))
+            self.check_same(found, self.output, "move the run away")
+        else:
+            train(self.recipe, directory, self.data_directory, resume="auto")
+        results = load_results(directory)
+        sources, references = (list(side) for side in zip(*self.test_corpus()))
+        hypotheses = load_translator(directory).translate(sources)
+        with atomic_file(self.path(".hypotheses"), "w") as file:
+            file.writelines(f"{line}\n" for line in hypotheses)
+        statistics = BleuStatistics.of_texts(hypotheses, references)
+        lowercased = corpus_bleu(hypotheses, references, lowercase=True)
+        curve, scores = results.pop("curve", []), results.pop("scores", {})
+        losses = [epoch["val_loss"] for epoch in curve if "val_loss" in epoch]
+        record = {
+            "row": self.row,
+            "seed": self.seed,
+            "values": deciding_values(self.recipe),
+            **results,
+            "test": {
+                "bleu": round(statistics.bleu(), 4),
+                "bleu_lowercased": round(lowercased.score, 2),
+                **statistics.to_json(),
+            },
+            "validation": {
+                "bleu": scores.get("validation", {}).get("bleu"),
+                "loss": min(losses, default=None),
+            },
+        }
+        with atomic_file(self.path(".study.json"), "w") as file:
+            json.dump(record, file, indent=1)
+
+
+def main(argument: str) -> int:
+    """Trains the run that `argument` describes, and returns an exit status."""
+    fields = json.loads(argument)
+    fields["recipe"] = Recipe.from_mapping(fields["recipe"])
+    try:
+        StudyRun(**fields).train()
+    except InputError as error:
+        print_error(f"relative-attention: {error}")
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+class StudyResults:
+    """The results file of a study: a record of every finished run.
+
+    Another machine needs nothing else to resume, and to make the table.
+    Several processes may add to it.
+    """
+
+    def __init__(self, study: Study, path: pathlib.Path) -> None:
+        self.study = study
+        self.path = path
+
+    def read(self) -> dict[str, Record]:
+        """Returns the records by the name of the run.
+
+        Raises:
+            InputError: if it is the file of another study, or damaged.
+        """
+        if not self.path.exists():
+            return {}
+        try:
+            name, records = _read_results(self.path)
+        except (OSError, ValueError) as error:
+            raise InputError(
+                f"{self.path} is damaged: {error}. Put an earlier one back, or "
+                "give another `--results`."
+            ) from error
+        if name != self.study.name:
+            raise InputError(
+                f"{self.path} does not hold results of the study "
+                f"{self.study.name!r}. Give another `--results`."
+            )
+        return records
+
+    def add(self, record: Record | None = None) -> list[dict[str, Any]]:
+        """Adds a record, if any, and writes and returns the table.
+
+        Raises:
+            InputError: if the record does not fit into the table, or the
+                files cannot be written.
+        """
+        folder = self.path.resolve().parent
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            # Nobody else writes between reading and writing.
+            with locked_directory(folder):
+                records = self.read()
+                if record is not None:
+                    self.check_fits(record, records)
+                    records[f"{record['row']}-{record['seed']}"] = record
+                table = study_table(self.study, records)
+                content = {
+                    "format": _FORMAT,
+                    "study": self.study.name,
+                    "runs": records,
+                    "table": table,
+                }
+                with atomic_file(self.path, "w") as file:
+                    file.write(f"{json.dumps(content, indent=1)}\n")
+                with atomic_file(self.path.with_suffix(".md"), "w") as file:
+                    file.write(study_markdown(self.study, table, records))
+        except OSError as error:
+            raise InputError(
+                f"{self.path} cannot be written: {error}. Give another "
+                "`--results`, into which what is there may be copied."
+            ) from error
+        return table
+
+    def check_fits(self, record: Record, records: Mapping[str, Record]) -> None:
+        """Refuses a record that cannot be compared with those of the table."""
+        for name, other in records.items():
+            problem = _misfit(record, other)
+            if problem is not None:
+                raise InputError(
+                    f"{record['row']}-{record['seed']} does not fit beside "
+                    f"{name} of {self.path}: {problem}, or begin another table "
+                    "with `--results`."
+                )
+
+    def find_equal(self, expected: Record) -> Record | None:
+        """Returns a record of the same run in the results files beside this.
+
+        Tables of one paper share rows, which need not be trained twice.
+        """
+        own = {name: expected[name] for name in ("row", "seed")}
+        for path in sorted(self.path.parent.glob("*.json")):
+            try:
+                study, records = _read_results(path)
+            except (OSError, ValueError):
+                continue
+            for name, record in records.items():
+                if not _misfit(record, expected) and not first_difference(
+                    record["values"], expected["values"]
+                ):
+                    # Of a record that was taken, where it was trained.
+                    return {"taken_from": f"{study}: {name}", **record, **own}
+        return None
+
+
+def run_study(
+    study: Study,
+    output: pathlib.Path | str | None = None,
+    data_directory: pathlib.Path | str | None = None,
+    results: pathlib.Path | str | None = None,
+    num_jobs: int = 1,
+    rows: Sequence[str] | None = None,
+    seeds: Sequence[int] | None = None,
+    report: Report | None = None,
+) -> list[dict[str, Any]]:
+    """Trains what is missing of a study, and writes its table and picture.
+
+    Each run is an ordinary one of `train`, in `output/ROW-SEED` and in a
+    process of its own. A run that is there is resumed, or taken as it is if it
+    is finished. After each, its record is added to the results file, and the
+    table is written beside it as Markdown; in the end a picture, too, if
+    `matplotlib` is installed. A run that the results file has is not trained
+    again, even where its folder is not.
+
+    Args:
+        study: A `Study`.
+        output: The path of the folder of the runs. Defaults to `runs/NAME`.
+        data_directory: The path of a folder in which to look for the texts;
+            see `find_corpus`. Defaults to `None`.
+        results: The path of the results file. Defaults to `NAME.json`, beside
+            a study that comes with a checkout, else in `output`.
+        num_jobs: How many runs to train at a time.
+        rows: Names of the rows to train. Defaults to `None`, all.
+        seeds: Seeds to train with. Defaults to `None`, all.
+        report: A function that is called with each line for the log. Defaults
+            to printing to standard error.
+
+    Returns:
+        A list of dicts, the table: one for each row of the study.
+
+    Raises:
+        InputError: if a text is missing, what is finished is of another
+            recipe, precision or test text, or the results file cannot be
+            written, all before any work is done; or if a run failed, after
+            the others have ended.
+        KeyboardInterrupt, SystemExit: on SIGINT or SIGTERM, after each run
+            saved a checkpoint.
+    """
+    if num_jobs < 1:
+        raise InputError(
+            f"`num_jobs` must be at least 1. Received: {num_jobs}."
+        )
+    if os.environ.get("TF_CONFIG"):
+        raise InputError(
+            "Each run of a study is one machine's. Unset TF_CONFIG, and give "
+            "each machine some rows or seeds, by `--rows` and `--seeds`."
+        )
+    report = report or print_error
+    results_file = StudyResults(study, results_path(study, output, results))
+    runs = study_runs(study, output, data_directory, rows, seeds)
+    left = _missing(
+        runs, _own_records(study, results_file), results_file, report
+    )
+    # Here, too, so that a place that cannot be written is known at once.
+    results_file.add()
+    failed = _train_all(left, num_jobs, results_file, report)
+    table = results_file.add()
+    _draw(study, table, results_file.path.with_suffix(".png"))
+    if failed:
+        raise InputError(
+            f"{len(failed)} of {len(left)} runs failed: "
+            f"{', '.join(run.name for run in failed)}. Their logs in "
+            f"{failed[0].output} say why; the same command tries again."
+        )
+    return table
+
+
+def results_path(
+    study: Study,
+    output: pathlib.Path | str | None = None,
+    results: pathlib.Path | str | None = None,
+) -> pathlib.Path:
+    """Returns the path of the results file; see `run_study`."""
+    if results is not None:
+        path = pathlib.Path(results)
+    elif study.comes_with_package and not is_installed():
+        path = studies_directory() / f"{study.name}.json"
+    else:
+        path = pathlib.Path(_output(study, output), f"{study.name}.json")
+    if path.suffix != ".json" or path.is_dir():
+        raise InputError(
+            "`--results` must be the name of a `.json` file; table and "
+            f"picture are written beside it. Received: {path}."
+        )
+    return path
+
+
+def study_runs(
+    study: Study,
+    output: pathlib.Path | str | None = None,
+    data_directory: pathlib.Path | str | None = None,
+    rows: Sequence[str] | None = None,
+    seeds: Sequence[int] | None = None,
+) -> list[StudyRun]:
+    """Returns the runs of a study, or of some of its rows and seeds.
+
+    The first seed of every row comes first, so that a study that is cut short
+    has all rows. See `run_study` for the arguments.
+    """
+    names = [row.name for row in study.rows]
+    numbers = sorted({seed for row in study.rows for seed in row.seeds})
+    for what, chosen, known in (("row", rows, names), ("seed", seeds, numbers)):
+        for name in chosen or []:
+            if name not in known:
+                raise InputError(unknown(what, name, list(map(str, known))))
+    folder = _output(study, output)
+    data = None if data_directory is None else str(data_directory)
+    runs = []
+    for row in study.rows:
+        for turn, seed in enumerate(row.seeds):
+            if (rows is None or row.name in rows) and (
+                seeds is None or seed in seeds
+            ):
+                recipe = study.recipe_for(row, seed)
+                run = StudyRun(row.name, seed, recipe, folder, data)
+                runs.append((turn, run))
+    return [run for _, run in sorted(runs, key=operator.itemgetter(0))]
+
+
+def study_list(
+    study: Study,
+    output: pathlib.Path | str | None = None,
+    results: pathlib.Path | str | None = None,
+    rows: Sequence[str] | None = None,
+    seeds: Sequence[int] | None = None,
+) -> str:
+    """Lists the runs of a study: what is done, what it cost, what is left."""
+    results_file = StudyResults(study, results_path(study, output, results))
+    records = _own_records(study, results_file)
+    runs = study_runs(study, output, None, rows, seeds)
+    cells, minutes = [], []
+    for run in runs:
+        record = records.get(run.name)
+        if record is None:
+            state = "begun" if run.path().exists() else "left"
+            cells.append([run.name, state])
+            continue
+        origin = record.get("taken_from")
+        minutes.append(0 if origin else record["minutes"])
+        state = f"as {origin}" if origin else "done"
+        bleu, took = record["test"]["bleu"], record["minutes"]
+        cells.append([run.name, state, f"{bleu:.2f}", f"{took:.1f}"])
+    table = tabulate.tabulate(
+        cells,
+        ["run", "state", "BLEU", "minutes"],
+        tablefmt="plain",
+        colalign=["left", "left", "right", "right"],
+        disable_numparse=True,
+    )
+    return (
+        f"{table}\n\n{len(minutes)} of {len(runs)} runs are done, in "
+        f"{sum(minutes):,.0f} minutes; {len(runs) - len(minutes)} left.\n"
+        f"results: {results_file.path}"
+    )
+
+
+def _output(study: Study, output: pathlib.Path | str | None) -> str:
+    return str(output or pathlib.Path("runs", study.name))
+
+
+def _own_records(study: Study, results_file: StudyResults) -> dict[str, Record]:
+    """Returns the records of a study, unless one is of another recipe."""
+    records = results_file.read()
+    for run in study_runs(study):
+        if run.name in records:
+            values = records[run.name]["values"]
+            run.check_same(
+                values, results_file.path, "give another `--results`"
+            )
+    return records
+
+
+def _missing(
+    runs: Sequence[StudyRun],
+    records: Mapping[str, Record],
+    results_file: StudyResults,
+    report: Report,
+) -> list[StudyRun]:
+    """Returns the runs that must be trained, all of which can be.
+
+    What is done already is added to the results: by a process that died before
+    it could, or in another study beside this.
+    """
+    left = []
+    for run in runs:
+        if run.name in records:
+            continue
+        references = [target for _, target in run.test_corpus()]
+        expected = {
+            "row": run.row,
+            "seed": run.seed,
+            "values": deciding_values(run.recipe),
+            "precision": choose_precision(run.recipe.training.precision)[0],
+            "test": BleuStatistics.of_texts(references, references).to_json(),
+        }
+        record = run.read_record()
+        if record is None and not run.path().exists():
+            record = results_file.find_equal(expected)
+        if record is None:
+            results_file.check_fits(expected, records)
+            left.append(run)
+        else:
+            results_file.add(record)
+            origin = record.get("taken_from", run.path(".study.json"))
+            report(f"{run.name}: taken from {origin}")
+    return left
+
+
+def _train_all(
+    left: Sequence[StudyRun],
+    num_jobs: int,
+    results_file: StudyResults,
+    report: Report,
+) -> list[StudyRun]:
+    """Trains runs until all have ended, and returns those that failed.
+
+    SIGINT and SIGTERM are passed on once, so that each run saves a checkpoint;
+    this process ends by them after the last.
+    """
+    waiting, failed = list(left), []
+    running: list[tuple[StudyRun, subprocess.Popen[bytes]]] = []
+    with StopSignals() as signals:
+        try:
+            while waiting or running:
+                if signals.received is not None:
+                    signals.leave()
+                while waiting and len(running) < num_jobs:
+                    run = waiting.pop(0)
+                    # Another process may have trained it meanwhile.
+                    if run.name in results_file.read():
+                        continue
+                    running.append((run, _start(run, num_jobs)))
+                    report(
+                        f"{run.name}: started; {len(waiting)} wait; its log is "
+                        f"{run.path('.log')}"
+                    )
+                for run, process in running[:]:
+                    if process.poll() is None:
+                        continue
+                    running.remove((run, process))
+                    try:
+                        _add(run, process.returncode, results_file, report)
+                    except InputError as error:
+                        failed.append(run)
+                        report(f"{run.name}: {error}")
+                time.sleep(_SECONDS_BETWEEN_LOOKS)
+        finally:
+            for _, process in running:
+                process.terminate()
+            for _, process in running:
+                process.wait()
+    return failed
+
+
+def _start(run: StudyRun, num_jobs: int) -> subprocess.Popen[bytes]:
+    # The child finds modules where this process does.
+    path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
+    environment = {**os.environ, "PYTHONPATH": path}
+    if num_jobs > 1:
+        threads = max((os.cpu_count() or 1) // num_jobs, 1)
+        environment.setdefault("TF_NUM_INTRAOP_THREADS", str(threads))
+        # Else the first process takes all memory of a GPU.
+        environment.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")
+    log = run.path(".log")
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with open(log, "ab") as file:
+        return subprocess.Popen(
+            [sys.executable, "-c", _CHILD, json.dumps(dataclasses.asdict(run))],
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=file,
+            env=environment,
+            # Ctrl-C goes to all of a terminal's processes, and a run takes a
+            # second signal, passed on from here, for "at once".
+            start_new_session=True,
+        )
+
+
+def _add(
+    run: StudyRun, status: int, results_file: StudyResults, report: Report
+) -> None:
+    """Adds the record of a run that has ended.
+
+    Raises:
+        InputError: if it failed, with the last line of its log.
+    """
+    record = None if status else run.read_record()
+    if record is None:
+        log = run.path(".log").read_text("utf-8", errors="replace")
+        last = log.strip().rpartition("\n")[2]
+        raise InputError(
+            f"failed with status {status}: "
+            f"{last.removeprefix('relative-attention: ')}"
+        )
+    results_file.add(record)
+    report(
+        f"{run.name}: BLEU {record['test']['bleu']:.2f} on the test text, "
+        f"{record['minutes']:.1f} minutes"
+    )
+
+
+def _read_results(path: pathlib.Path) -> tuple[Any, dict[str, Record]]:
+    """Returns the name of a study, and its records by the name of the run.
+
+    Raises:
+        OSError: if the file cannot be read.
+        ValueError: if it is damaged, or holds something else.
+    """
+    content = read_json_object(path)
+    records = content.get("runs")
+    if content.get("format") != _FORMAT or not isinstance(records, dict):
+        raise ValueError("it holds no runs of a study")
+    for name, record in records.items():
+        try:
+            _check_record(record)
+        except ValueError as error:
+            raise ValueError(f"of its run {name} {error}") from error
+    return content.get("study"), records
+
+
+def _check_record(record: Any) -> None:
+    """Raises `ValueError` unless a record has what is read of it."""
+    for name, kinds in _KINDS.items():
+        value = record
+        for part in name.split("."):
+            value = value.get(part) if isinstance(value, dict) else None
+        if not isinstance(value, kinds):
+            raise ValueError(f"`{name}` is {value!r}")
+    BleuStatistics.from_json(record["test"])
+
+
+def _misfit(record: Record, other: Record) -> str | None:
+    """Says why two records cannot stand in one table, and the way out."""
+    precision = other["precision"]
+    if record["precision"] != precision:
+        return (
+            f"its precision is {record['precision']}, not {precision}. Force "
+            f"it by `training.precision={precision}`"
+        )
+    signature = other["test"]["signature"]
+    if record["test"]["signature"] != signature:
+        return f"its BLEU is not {signature}. Install that sacreBLEU"
+    texts = [one["values"].get("data.test_target") for one in (record, other)]
+    own, others = (BleuStatistics.from_json(r["test"]) for r in (record, other))
+    if texts[0] == texts[1] and not own.has_text_of(others):
+        return (
+            f"its test text {texts[0]} is another. Give the `--data` that the "
+            "finished runs had"
+        )
+    return None
+
+
+def _draw(
+    study: Study, table: list[dict[str, Any]], path: pathlib.Path
+) -> None:
+    """Writes the picture of the table, once a run is finished."""
+    # Without matplotlib there is none.
+    with contextlib.suppress(InputError):
+        if any(row["bleu"] for row in table):
+            save_figure(study_figure(table, study.name, study.axis), path)

@@ -1,0 +1,379 @@
+"""Studies: recipes that differ in one thing, each trained with several seeds.
+
+A study is a YAML file; those of the zoo are in `models/studies`.
+"""
+
+import dataclasses
+import json
+import pathlib
+import re
+from collections.abc import Iterable
+from collections.abc import Mapping
+from typing import Any
+
+from relative_attention.errors import InputError
+from relative_attention.models import TransformerConfig
+from relative_attention.runs import Recipe
+from relative_attention.runs import find_recipe
+from relative_attention.runs.recipe import FOLLOWS_FROM_DATA
+from relative_attention.runs.recipe import SECTIONS
+from relative_attention.runs.recipe_values import read_yaml
+from relative_attention.settings import check_mapping
+from relative_attention.settings import field_value
+from relative_attention.settings import unknown
+from relative_attention.zoo import studies_directory
+from relative_attention.zoo import zoo_studies
+
+_SEED = "training.seed"
+_KEYS = ("description", "recipe", "overrides", "seeds", "rows", "axis")
+# One number of updates for all runs of a table: nothing else may end one.
+_NO_OTHER_END = {
+    "training.epochs": None,
+    "training.minutes": None,
+    "training.early_stopping": 0,
+}
+_SAME_IN_ALL = ("training.steps", "training.precision")
+_SAME_IF_COMPARED = ("data.test_source", "data.test_target")
+# Values that do not decide what a run gives: where texts are, what is shown,
+# how it is computed. A record has its own precision and number of updates.
+_DECIDE_NOTHING = (
+    "data.corpus",
+    "data.origin",
+    "data.target_language",
+    "model.implementation",
+    "training.devices",
+    "training.bleu_every",
+    "training.pictures",
+    "training.keep_checkpoints",
+    "training.precision",
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class StudyRow:
+    """A row of the table: a recipe that is trained once per seed.
+
+    Attributes:
+        name: What the row is called; its runs are `NAME-SEED`.
+        label: What the table and the picture call it. Defaults to its name.
+        group: Rows of a group are compared: a panel of the picture each.
+        recipe: Where the row begins. Defaults to the study's.
+        overrides: Values of the recipe, by `section.key`, after the study's.
+        compare_with: Name of the row that the bootstrap compares it with.
+        paper: BLEU that the paper reports.
+        seeds: Defaults to the study's.
+    """
+
+    name: str = ""
+    label: str = ""
+    group: str = ""
+    recipe: str = ""
+    overrides: dict = dataclasses.field(default_factory=dict)
+    compare_with: str | None = None
+    paper: float | None = None
+    seeds: list = dataclasses.field(default_factory=list)
+
+    @property
+    def title(self) -> str:
+        """What to call the row among those of all groups."""
+        return f"{self.group}, {self.label}" if self.group else self.label
+
+
+@dataclasses.dataclass(frozen=True)
+class Study:
+    """Several recipes, each trained with several seeds, and compared.
+
+    Attributes:
+        name: A string, the name of its file.
+        description: What is asked.
+        recipe: The name or path of the recipe that the rows begin at.
+        overrides: A dict of `section.key` to value, shared by all rows.
+        seeds: A list of int.
+        rows: A list of `StudyRow`, each with its own recipe and seeds.
+        axis: The key of the recipe that the picture shows BLEU by, or `None`.
+        assignments: A tuple of `section.key=value` from the command line,
+            which go before what the rows say.
+        comes_with_package: Whether it is one of the zoo's, whose results file
+            is beside it.
+    """
+
+    name: str
+    description: str = ""
+    recipe: str = ""
+    overrides: dict = dataclasses.field(default_factory=dict)
+    seeds: list = dataclasses.field(default_factory=list)
+    rows: list = dataclasses.field(default_factory=list)
+    axis: str | None = None
+    assignments: tuple[str, ...] = ()
+    comes_with_package: bool = False
+
+    @classmethod
+    def load(cls, path: pathlib.Path | str) -> "Study":
+        """Reads a study from a YAML file.
+
+        Args:
+            path: The path of the file.
+
+        Raises:
+            InputError: if it is no study.
+        """
+        path = pathlib.Path(path)
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise InputError(f"No study at {path}: {error}.") from error
+        mapping = check_mapping(read_yaml(text, str(path)), path)
+        return cls.from_mapping(path.stem, mapping)
+
+    @classmethod
+    def from_mapping(cls, name: str, mapping: dict[str, Any]) -> "Study":
+        """Returns a study from nested dicts, as YAML gives them.
+
+        Args:
+            name: What the study is called.
+            mapping: A dict of the keys of a study.
+
+        Raises:
+            InputError: if a key is unknown, a value wrong, two rows have one
+                name, or a row is compared with one that is not there.
+        """
+        for key in mapping:
+            if key not in _KEYS:
+                known = [f"study.{k}" for k in _KEYS]
+                raise InputError(unknown("key", f"study.{key}", known))
+        values = _values(cls, "study", mapping)
+        study = cls(name, **values)
+        rows = []
+        for number, row in enumerate(study.rows):
+            read = StudyRow(**_values(StudyRow, f"rows[{number}]", row))
+            rows.append(
+                dataclasses.replace(
+                    read,
+                    label=read.label or read.name,
+                    recipe=read.recipe or study.recipe,
+                    seeds=read.seeds or study.seeds,
+                )
+            )
+        description = " ".join(study.description.split())
+        study = dataclasses.replace(study, description=description, rows=rows)
+        study._check()
+        return study
+
+    def override(self, assignments: Iterable[str]) -> "Study":
+        """Returns a copy whose rows all have some values replaced.
+
+        Args:
+            assignments: A list of strings `section.key=value`.
+
+        Raises:
+            InputError: if one cannot be read, or is the seed's.
+        """
+        study = dataclasses.replace(
+            self, assignments=(*self.assignments, *assignments)
+        )
+        study._check()
+        return study
+
+    def recipe_for(self, row: StudyRow, seed: int) -> Recipe:
+        """Returns the recipe of a run.
+
+        Args:
+            row: A `StudyRow`.
+            seed: An integer.
+
+        Raises:
+            InputError: if there is no such recipe, or an override is wrong.
+        """
+        values = {**self.overrides, **row.overrides}
+        overrides = [
+            f"{name}={as_text(value)}" for name, value in values.items()
+        ]
+        return find_recipe(row.recipe).override(
+            [*overrides, *self.assignments, f"{_SEED}={seed}"]
+        )
+
+    def _check(self) -> None:
+        """Raises `InputError` unless every run of the study can be made."""
+        _require(self.rows, "`rows` must be a list of one row or more.")
+        recipes: dict[str, Recipe] = {}
+        for check in (self._check_row, self._check_recipe):
+            for row in self.rows:
+                try:
+                    check(row, recipes)
+                except InputError as error:
+                    raise InputError(f"Row {row.name!r}: {error}") from error
+
+    def _check_row(self, row: StudyRow, recipes: dict[str, Recipe]) -> None:
+        """Checks what a row says, and adds its recipe."""
+        _require(
+            re.fullmatch(r"[\w+][\w+.-]*", row.name),
+            "its `name` must be letters, digits, `_`, `+`, `.` and `-`, as it "
+            "names folders.",
+        )
+        _require(row.name not in recipes, "there are two of this name.")
+        names = [row.name for row in self.rows]
+        if row.compare_with not in (None, *names):
+            raise InputError(
+                unknown("row to compare with", row.compare_with, names)
+            )
+        seeds = row.seeds
+        numbers = {seed for seed in seeds if type(seed) is int and seed >= 0}
+        _require(
+            seeds and len(numbers) == len(seeds),
+            "`seeds`, its own or the study's, must be one or more different "
+            f"whole numbers, none below 0. Received: {seeds}.",
+        )
+        _require(row.recipe, "it or the study must have a `recipe`.")
+        given = [a.split("=")[0] for a in self.assignments]
+        _require(
+            _SEED not in (*given, *self.overrides, *row.overrides),
+            f"`{_SEED}` follows from `seeds`: leave it out of the overrides.",
+        )
+        recipes[row.name] = self.recipe_for(row, seeds[0])
+
+    def _check_recipe(self, row: StudyRow, recipes: dict[str, Recipe]) -> None:
+        """Checks that the recipe of a row fits into the table."""
+        recipe, first = recipes[row.name], recipes[self.rows[0].name]
+        other = recipes[row.compare_with or row.name]
+        expected = {
+            **_NO_OTHER_END,
+            **{name: value_of(first, name) for name in _SAME_IN_ALL},
+            **{name: value_of(other, name) for name in _SAME_IF_COMPARED},
+        }
+        for name, value in expected.items():
+            _require(
+                value_of(recipe, name) == value,
+                f"`{name}` must be {as_text(value)}, as rows of one table have "
+                "the same number of updates and precision, and are compared on "
+                f"the same text. Received: {value_of(recipe, name)}.",
+            )
+        _require(
+            recipe.data.test_source is not None,
+            "`data.test_source` and `data.test_target` must name what the rows "
+            "are compared on.",
+        )
+        training = recipe.training
+        tokens, devices = training.batch_tokens, training.devices
+        _require(
+            training.effective_batch_tokens is not None
+            or (tokens != "auto" and devices == 1),
+            "`training.batch_tokens` must be a number and `training.devices` "
+            "1, or `training.effective_batch_tokens` be given, so that an "
+            "update has as many tokens on every machine. Received: "
+            f"{tokens}, {devices} and null.",
+        )
+        if self.axis is not None:
+            value = value_of(recipe, self.axis)
+            _require(
+                isinstance(value, int | float) and value >= 0,
+                "`axis` must be a key whose values are numbers, none below 0. "
+                f"Received: `{self.axis}`, which is {value!r}.",
+            )
+
+
+def find_study(name: pathlib.Path | str) -> Study:
+    """Returns a study by its path, or by its name in the zoo.
+
+    Args:
+        name: A string, the path of a YAML file, before which nothing goes, or
+            one of the studies that come with the package.
+
+    Returns:
+        `Study`.
+
+    Raises:
+        InputError: if there is no such study, or it is wrong.
+    """
+    if pathlib.Path(name).is_file():
+        return Study.load(name)
+    known = zoo_studies()
+    if str(name) in known:
+        study = Study.load(studies_directory() / f"{name}.yaml")
+        return dataclasses.replace(study, comes_with_package=True)
+    raise InputError(
+        f"{unknown('study', str(name), known)} The path of a YAML file is "
+        "taken, too."
+    )
+
+
+def deciding_values(recipe: Recipe) -> dict[str, Any]:
+    """Returns the values that decide what a run gives, as JSON has them.
+
+    Values that are the default are left out, so that a record stays that of
+    its recipe when a version adds a key. The numbers of the model count, not
+    the name of its preset.
+    """
+    values = _all_values(recipe)
+    # An update has as many tokens, in whatever parts they are computed.
+    parts = values.pop("training.batch_tokens")
+    if values["training.effective_batch_tokens"] is None:
+        values["training.effective_batch_tokens"] = parts
+    defaults = _defaults()
+    return json.loads(
+        json.dumps(
+            {
+                name: value
+                for name, value in values.items()
+                if name not in _DECIDE_NOTHING and value != defaults[name]
+            }
+        )
+    )
+
+
+def first_difference(
+    before: Mapping[str, Any], now: Mapping[str, Any]
+) -> tuple[str, Any, Any] | None:
+    """Returns the first key in which two `deciding_values` differ, and both."""
+    defaults = _defaults()
+    for name in sorted({*before, *now}.difference(_DECIDE_NOTHING)):
+        default = defaults.get(name)
+        pair = before.get(name, default), now.get(name, default)
+        if pair[0] != pair[1]:
+            return name, *pair
+    return None
+
+
+def value_of(recipe: Recipe, name: str) -> Any:
+    """Returns the value of a `section.key`, the model's preset read out."""
+    values = _all_values(recipe)
+    if name not in values:
+        raise InputError(unknown("key", name, list(values)))
+    return values[name]
+
+
+def as_text(value: Any) -> str:
+    """Returns a value as the command line takes it after `section.key=`."""
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _all_values(recipe: Recipe) -> dict[str, Any]:
+    config = recipe.model_config(recipe.vocabulary.size)
+    sections = {**recipe.to_mapping(), "model": dataclasses.asdict(config)}
+    return {
+        f"{section}.{name}": value
+        for section in (*SECTIONS, "model")
+        for name, value in sections[section].items()
+        if name not in FOLLOWS_FROM_DATA
+    }
+
+
+def _defaults() -> dict[str, Any]:
+    return {
+        f"{section}.{field.name}": field.default
+        for section, cls in {**SECTIONS, "model": TransformerConfig}.items()
+        for field in dataclasses.fields(cls)
+    }
+
+
+def _values(cls: type, where: str, mapping: Any) -> dict[str, Any]:
+    """Returns what YAML gives for the fields of `cls`, but for nulls."""
+    return {
+        name: field_value(cls, f"{where}.", name, value)
+        for name, value in check_mapping(mapping, where).items()
+        if value is not None
+    }
+
+
+def _require(is_right: object, problem: str) -> None:
+    if not is_right:
+        raise InputError(problem)

@@ -1,0 +1,256 @@
+"""The table of a study: means over seeds, differences, and a page of both.
+
+It is made of the records of runs alone, without corpus and models.
+"""
+
+import shlex
+import statistics
+import textwrap
+from collections.abc import Iterable
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
+
+import tabulate
+
+from relative_attention.evaluation import BleuStatistics
+from relative_attention.evaluation import bootstrap_of_means
+from relative_attention.studies.study import Study
+from relative_attention.studies.study import StudyRow
+from relative_attention.studies.study import value_of
+
+# What the results file has of a run.
+Record = dict[str, Any]
+
+_SIGNIFICANT = 0.05
+# What of a record the table has the mean of.
+_MEANS = (
+    ("test", "bleu"),
+    ("test", "bleu_lowercased"),
+    ("validation", "bleu"),
+    ("validation", "loss"),
+)
+
+
+def study_table(
+    study: Study, records: Mapping[str, Record]
+) -> list[dict[str, Any]]:
+    """Returns means, standard deviations and differences, for JSON.
+
+    Args:
+        study: A `Study`.
+        records: By the name of the run, `ROW-SEED`.
+
+    Returns:
+        A list of dicts, one for each row of the study. A row without a
+        finished run has no numbers.
+    """
+    return [_table_row(study, row, records) for row in study.rows]
+
+
+def _table_row(
+    study: Study, row: StudyRow, records: Mapping[str, Record]
+) -> dict[str, Any]:
+    own = _records_of(row, records)
+    axis = None
+    if study.axis is not None:
+        axis = value_of(study.recipe_for(row, row.seeds[0]), study.axis)
+    return {
+        "row": row.name,
+        "group": row.group,
+        "label": row.label,
+        "title": row.title,
+        "axis": axis,
+        "seeds_left": [seed for seed in row.seeds if seed not in own],
+        "bleu": {str(s): record["test"]["bleu"] for s, record in own.items()},
+        **{
+            f"{part}_{name}": _mean(r[part][name] for r in own.values())
+            for part, name in _MEANS
+        },
+        "minutes": round(sum(r["minutes"] for r in own.values()), 1),
+        "paper": row.paper,
+        "compare_with": row.compare_with,
+        "difference": _difference(study, row, records),
+    }
+
+
+def _records_of(
+    row: StudyRow, records: Mapping[str, Record]
+) -> dict[int, Record]:
+    """Returns the records of a row by seed."""
+    names = {seed: f"{row.name}-{seed}" for seed in row.seeds}
+    return {s: records[name] for s, name in names.items() if name in records}
+
+
+def _mean(values: Iterable[float | None]) -> dict[str, float | None] | None:
+    """Returns mean and standard deviation, which one number has not."""
+    known = [value for value in values if value is not None]
+    if not known:
+        return None
+    spread = round(statistics.stdev(known), 4) if len(known) > 1 else None
+    return {
+        "mean": round(statistics.fmean(known), 4),
+        "standard_deviation": spread,
+    }
+
+
+def _difference(
+    study: Study, row: StudyRow, records: Mapping[str, Record]
+) -> dict[str, float] | None:
+    """Returns the bootstrap against the row that a row is compared with."""
+    own, other = (
+        {
+            seed: BleuStatistics.from_json(record["test"])
+            for one in study.rows
+            if one.name == name
+            for seed, record in _records_of(one, records).items()
+        }
+        for name in (row.name, row.compare_with)
+    )
+    if not own.keys() & other.keys():
+        return None
+    found = bootstrap_of_means(own, other)
+    return {
+        "mean": round(found.difference, 4),
+        "low": round(found.low, 4),
+        "high": round(found.high, 4),
+        "p_value": round(found.p_value, 4),
+        "num_seeds": found.num_seeds,
+    }
+
+
+def study_markdown(
+    study: Study,
+    table: Sequence[Mapping[str, Any]],
+    records: Mapping[str, Record],
+) -> str:
+    """Returns the table as a page in Markdown, with where it is from.
+
+    Args:
+        study: A `Study`.
+        table: What `study_table` returned.
+        records: Those that it was made of.
+    """
+    has_paper = any(row["paper"] is not None for row in table)
+    seeds = list(dict.fromkeys(str(s) for row in study.rows for s in row.seeds))
+    by_seed = f"seed{'s' * (len(seeds) > 1)} {', '.join(seeds)}"
+    header = ["", "BLEU, test", by_seed, "BLEU, validation", "least loss"]
+    header += ["difference (95 %)", "p"] + ["paper"] * has_paper
+    titles = {row["row"]: row["title"] for row in table}
+    cells = [_cells(row, titles, seeds, has_paper) for row in table]
+    used = [
+        record
+        for row in study.rows
+        for record in _records_of(row, records).values()
+    ]
+    lines = tabulate.tabulate(
+        cells,
+        header,
+        tablefmt="pipe",
+        colalign=("left", *["right"] * (len(header) - 1)),
+        # Numbers stand as they are written here.
+        disable_numparse=True,
+    )
+    notes = [_filled(note) for note in _notes(study, used, has_paper)]
+    head = [f"# {study.name}", _filled(study.description), lines]
+    return "\n\n".join([*head, *notes]) + "\n"
+
+
+def _cells(
+    row: Mapping[str, Any],
+    titles: Mapping[str, str],
+    seeds: Sequence[str],
+    has_paper: bool,
+) -> list[str]:
+    compared = p_value = ""
+    difference = row["difference"]
+    if difference is not None:
+        compared = (
+            f"{difference['mean']:+.2f} ({difference['low']:+.2f} to "
+            f"{difference['high']:+.2f}) from {titles[row['compare_with']]}"
+        )
+        p_value = f"{difference['p_value']:.3f}"
+        p_value += "*" * (difference["p_value"] < _SIGNIFICANT)
+    cells = [
+        row["title"],
+        _spread(row["test_bleu"]),
+        # A seed that is left, or not the row's, keeps its place.
+        " ".join(
+            f"{row['bleu'][seed]:.2f}" if seed in row["bleu"] else "-"
+            for seed in seeds
+        ),
+        _spread(row["validation_bleu"]),
+        _spread(row["validation_loss"], digits=3),
+        compared,
+        p_value,
+    ]
+    if has_paper:
+        cells.append("" if row["paper"] is None else f"{row['paper']:.1f}")
+    return cells
+
+
+def _spread(mean: Mapping[str, Any] | None, digits: int = 2) -> str:
+    if mean is None:
+        return "-"
+    text = f"{mean['mean']:.{digits}f}"
+    spread = mean["standard_deviation"]
+    return text if spread is None else f"{text} ± {spread:.{digits}f}"
+
+
+def _notes(study: Study, used: Sequence[Record], has_paper: bool) -> list[str]:
+    """Returns the paragraphs below the table."""
+    words = [
+        study.name if study.comes_with_package else f"{study.name}.yaml",
+        *study.assignments,
+    ]
+    command = f"`relative-attention study {shlex.join(words)} --data DIR`"
+    if not used:
+        return [f"No run is finished yet: {command} begins."]
+    signatures = _all(record["test"]["signature"] for record in used)
+    about = (
+        f"Mean ± standard deviation over seeds. BLEU is cased, {signatures}; "
+        "the loss is the least of the validations on the way. A difference is "
+        "that of the means over the seeds that both rows have; its interval "
+        "and p are by paired bootstrap over the test sentences (1,000 "
+        f"resamples, the same for all seeds; *: p below {_SIGNIFICANT})."
+    )
+    if has_paper:
+        about += " The last column is the paper's BLEU, on its own corpus."
+    left = sum(len(row.seeds) for row in study.rows) - len(used)
+    minutes = sum(record["minutes"] for record in used)
+    origin = {
+        key: _all(record.get(key) for record in used)
+        for key in ("hardware", "python", "keras", "tensorflow", "date")
+    }
+    number = "1 run" if len(used) == 1 else f"{len(used)} runs"
+    are_left = f"; {left} {'is' if left == 1 else 'are'} left"
+    ran = (
+        f"{number} of {used[0]['steps']:,} updates each in "
+        f"{used[0]['precision']}, {minutes:,.0f} minutes in all"
+        f"{are_left if left else ''}. {origin['hardware']}; "
+        f"Python {origin['python']}, Keras {origin['keras']}, "
+        f"TensorFlow {origin['tensorflow']}; "
+        f"commit {_all(map(_commit, used))}; {origin['date']}."
+    )
+    return [about, ran, f"By {command}."]
+
+
+def _filled(paragraph: str) -> str:
+    """Returns a paragraph in lines of 80 characters at most."""
+    return textwrap.fill(
+        paragraph, 80, break_long_words=False, break_on_hyphens=False
+    )
+
+
+def _commit(record: Record) -> str:
+    commit = record.get("commit")
+    if commit is None:
+        # It was no checkout that trained it.
+        return f"unknown (version {record.get('relative_attention')})"
+    # The mark of a changed checkout stays.
+    return commit[:7] + ("+" if commit.endswith("+") else "")
+
+
+def _all(values: Iterable[object]) -> str:
+    """Returns what records say, once each."""
+    return ", ".join(sorted({str(value or "unknown") for value in values}))
