@@ -417,7 +417,7 @@ def study_list(
         record = records.get(run.name)
         if record is None:
             state = "begun" if run.path().exists() else "left"
-            cells.append([run.name, state])
+            cells.append([run.name, state, "", ""])
             continue
         origin = record.get("taken_from")
         minutes.append(0 if origin else record["minutes"])
