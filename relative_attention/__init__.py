@@ -10,7 +10,8 @@ checkers, which do not see what is imported on demand.
 import importlib
 from typing import Any
 
-from relative_attention.keras_registry import register_with_keras
+import wrapt
+
 from relative_attention.version import __version__
 
 _PACKAGE_OF = {
@@ -83,6 +84,13 @@ _PACKAGE_OF = {
 # Packages whose names stay in them, as `plot.curve_figure`.
 _PACKAGES = ("hub", "plot", "positions")
 
+_HUB_CLASSES = (
+    "TranslationBackbone",
+    "TranslationLM",
+    "TranslationPreprocessor",
+    "TranslationTokenizer",
+)
+
 __all__ = ["__version__", *_PACKAGE_OF, *_PACKAGES]
 
 
@@ -104,4 +112,22 @@ def __dir__() -> list[str]:
     return sorted([*globals(), *__all__])
 
 
-register_with_keras()
+@wrapt.when_imported("keras")
+def _register_with_keras(keras: Any) -> None:
+    """Lets `keras.models.load_model` find classes that nobody used yet.
+
+    A class enters the registry of Keras when its module is imported, here when
+    its name is first used. Until then an object stands there that imports the
+    class as soon as Keras asks it for anything.
+    """
+    registry = keras.saving.get_custom_objects()
+    paths = dict.fromkeys(_HUB_CLASSES, "hub") | {
+        name: package
+        for name, package in _PACKAGE_OF.items()
+        if package in ("layers", "models", "training")
+    }
+    for name, package in paths.items():
+        registry.setdefault(
+            f"{__name__}>{name}",
+            wrapt.lazy_import(f"{__name__}.{package}", name),
+        )

@@ -1,9 +1,7 @@
-import gc
 import os
 
 import pytest
 
-from relative_attention.quiet_tensorflow import load_tensorflow_quietly
 from relative_attention.quiet_tensorflow import without_info_lines
 
 INFO = b"normalizer.cc(51) LOG(INFO) use identity normalization.\n"
@@ -25,14 +23,4 @@ def test_error_passes_and_so_does_what_was_written_before_it(capfd):
             os.write(2, INFO + ERROR)
             raise ValueError("wrong")
     os.write(2, b"after\n")
-    assert capfd.readouterr().err == ERROR.decode() + "after\n"
-
-
-def test_what_was_made_since_the_import_can_become_garbage():
-    pytest.importorskip("tensorflow")
-    load_tensorflow_quietly()
-    before = gc.get_freeze_count()
-    kept = [[] for _ in range(1000)]
-    load_tensorflow_quietly()
-    assert gc.get_freeze_count() == before and len(kept) == 1000
-    assert gc.isenabled()
+    assert capfd.readouterr().err == (INFO + ERROR).decode() + "after\n"

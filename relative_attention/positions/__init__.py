@@ -69,14 +69,6 @@ _CLASSES = {
 __all__ = [*_CLASSES]
 
 
-def class_paths() -> list[str]:
-    """Returns the classes of objects, as `"module.class"`."""
-    return [
-        path.removeprefix("positions.").replace(":", ".")
-        for path in _CLASSES.values()
-    ]
-
-
 def find_position_encoding(encoding: Any) -> Any:
     """Returns the object that a self-attention layer asks.
 
