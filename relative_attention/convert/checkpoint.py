@@ -16,7 +16,7 @@ import keras
 import numpy as np
 
 from relative_attention.data.vocabulary_kinds import AnyVocabulary
-from relative_attention.decoding.decoding_section import DecodingSection
+from relative_attention.decoding.translator import DecodingSection
 from relative_attention.errors import InputError
 from relative_attention.files import AnyPath
 from relative_attention.files import atomic_directory

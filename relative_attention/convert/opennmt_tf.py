@@ -20,7 +20,7 @@ from relative_attention.convert.checkpoint import build_model
 from relative_attention.convert.checkpoint import restore
 from relative_attention.convert.checkpoint import save_converted
 from relative_attention.data import TokenVocabulary
-from relative_attention.decoding.decoding_section import DecodingSection
+from relative_attention.decoding.translator import DecodingSection
 from relative_attention.errors import InputError
 from relative_attention.files import AnyPath
 from relative_attention.files import check_is_free

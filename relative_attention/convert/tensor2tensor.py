@@ -18,7 +18,7 @@ from relative_attention.convert.checkpoint import reshaped
 from relative_attention.convert.checkpoint import restore
 from relative_attention.convert.checkpoint import save_converted
 from relative_attention.data import SubwordVocabulary
-from relative_attention.decoding.decoding_section import DecodingSection
+from relative_attention.decoding.translator import DecodingSection
 from relative_attention.errors import InputError
 from relative_attention.errors import nearest_name
 from relative_attention.files import AnyPath

@@ -1,18 +1,75 @@
-"""The state of a beam search, from one step to the next."""
+"""The state of a beam search, from one step to the next.
 
+Its rows of token ids become a column longer at every step. `GrowingColumns`
+have as many columns as steps are done, so that nothing is computed for what is
+not there. `FixedColumns` have all from the beginning, for a loop that XLA
+compiles, where every tensor keeps its shape.
+"""
+
+import dataclasses
 from typing import NamedTuple
 
 from keras import ops
 
-from relative_attention.decoding.active_sentences import ActiveSentences
-from relative_attention.decoding.active_sentences import start_active
-from relative_attention.decoding.columns import Columns
-from relative_attention.decoding.columns import FixedColumns
 from relative_attention.decoding.constraints import IMPOSSIBLE
-from relative_attention.decoding.start_and_end import first_inputs
-from relative_attention.decoding.step_model import StepModel
+from relative_attention.decoding.model_steps import ActiveSentences
+from relative_attention.decoding.model_steps import StepModel
+from relative_attention.decoding.model_steps import start_active
+from relative_attention.decoding.model_steps import start_token_id
 from relative_attention.layers.cache import fixed_cache
 from relative_attention.tensor_type import Tensor
+
+
+@dataclasses.dataclass(frozen=True)
+class GrowingColumns:
+    """Columns of the steps that are done, no others."""
+
+    def start(self, shape: tuple[int | Tensor, ...]) -> Tensor:
+        """Returns int32 rows `(*shape, 0)` before the first step."""
+        return ops.zeros((*shape, 0), "int32")
+
+    def append(self, rows: Tensor, column: Tensor, position: Tensor) -> Tensor:
+        """Adds a column at `position`: `(..., p)` -> `(..., p + 1)`."""
+        return ops.concatenate([rows, column[..., None]], axis=-1)
+
+    def at(self, rows: Tensor, position: Tensor) -> Tensor:
+        """Returns the column at `position`, the last one."""
+        return rows[..., -1]
+
+    def pad(self, rows: Tensor) -> Tensor:
+        """Returns rows `(B, M, p)` as wide as those with one more column."""
+        return ops.pad(rows, ((0, 0), (0, 0), (0, 1)))
+
+
+@dataclasses.dataclass(frozen=True)
+class FixedColumns:
+    """All columns that there may be, id 0 where no step has been.
+
+    Args:
+        num_positions: int `P`.
+    """
+
+    num_positions: int
+
+    def start(self, shape: tuple[int | Tensor, ...]) -> Tensor:
+        """Returns int32 rows `(*shape, P)` before the first step."""
+        return ops.zeros((*shape, self.num_positions), "int32")
+
+    def append(self, rows: Tensor, column: Tensor, position: Tensor) -> Tensor:
+        """Writes a column at `position`: `(..., P)` -> `(..., P)`."""
+        positions = ops.arange(self.num_positions, dtype="int32")
+        return ops.where(positions == position, column[..., None], rows)
+
+    def at(self, rows: Tensor, position: Tensor) -> Tensor:
+        """Returns the column at `position`."""
+        return ops.take(rows, position, axis=-1)
+
+    def pad(self, rows: Tensor) -> Tensor:
+        """Returns the rows, which are as wide as all others."""
+        return rows
+
+
+Columns = GrowingColumns | FixedColumns
 
 
 class BeamState(NamedTuple):
@@ -42,7 +99,7 @@ class BeamState(NamedTuple):
     # log P of all the tokens of a beam, not divided by a length penalty.
     beam_log_probs: Tensor  # float32 (B, M)
     # What the decoder reads next: the start token, then the last of a beam.
-    # Of a sentence that is done it is of no use, and any id.
+    # Ignored for finished sentences; may hold any id.
     last_token_ids: Tensor  # int32 (B, M)
     # `ancestors[b, m, p]` is the beam that wrote position `p` of the history
     # of beam `m`: the cache is never reordered, so that beam `m` finds there
@@ -66,11 +123,11 @@ def start_beam_state(
     """Makes the state before the first step.
 
     Args:
-        model: `Transformer`, or another `StepModel`.
+        model: `StepModel`.
         source_token_ids: int tensor `(B, S)`.
         limits: int tensor `(B,)`, the longest translation of each sentence.
         num_beams: int `M`.
-        columns: `GrowingColumns` or `FixedColumns`, of tokens.
+        columns: `Columns` of tokens.
     """
     active = start_active(model, source_token_ids)
     if isinstance(columns, FixedColumns):
@@ -88,7 +145,7 @@ def start_beam_state(
         beam_log_probs=ops.where(
             is_first, ops.zeros(shape, "float32"), IMPOSSIBLE
         ),
-        last_token_ids=first_inputs(model, shape),
+        last_token_ids=ops.full(shape, start_token_id(model), "int32"),
         ancestors=columns.start(shape) if num_beams > 1 else None,
         finished_token_ids=columns.start(shape),
         finished_scores=ops.full(shape, IMPOSSIBLE, "float32"),

@@ -1,44 +1,46 @@
-"""Constraints on translations: how long they are, and what they begin with."""
+"""What a translation is held to: how long it is, and what it begins with."""
 
+import math
+from typing import Any
+from typing import NamedTuple
+
+import keras
+import numpy as np
 from keras import ops
 
-from relative_attention.decoding.active_sentences import ActiveSentences
-from relative_attention.decoding.constraint_tensors import ConstraintTensors
-from relative_attention.decoding.start_and_end import END_ID
+from relative_attention.argument_checks import checked_at_least
+from relative_attention.argument_checks import checked_int
+from relative_attention.argument_checks import checked_number
+from relative_attention.decoding.model_steps import END_ID
+from relative_attention.decoding.model_steps import ActiveSentences
+from relative_attention.ops.backend import known_values
 from relative_attention.tensor_type import Tensor
 
 # Log-probability of what is impossible; finite, so that sums stay numbers.
 IMPOSSIBLE = -1e7
+# More tokens than any translation has, and far below the largest int32.
+_NO_LIMIT = 2**30
+# Logits that a step may have for one sentence: 512 MB in float32, of which
+# there are several copies.
+_MAX_LOGITS = 2**27
 
 
-class Constraints:
-    """The constraints on each translation of a batch, as a graph needs them.
+class Constraints(NamedTuple):
+    """The sources of a batch, and what their translations are held to.
 
-    Args:
-        tensors: `ConstraintTensors`.
+    What nobody asked for is `None`, so that nothing is computed for it.
 
     Attributes:
+        source_token_ids: int tensor `(B, S)`, padded with id 0.
         limits: int tensor `(B,)`, the longest translation of each sentence.
+        min_lengths: int tensor `(B,)`, or `None`.
+        target_prefix: int tensor `(B, P + 1)`, padded with id 0, or `None`.
     """
 
-    def __init__(self, tensors: ConstraintTensors) -> None:
-        limits = ops.minimum(
-            _lengths(tensors.source_token_ids) + tensors.max_extra_length,
-            tensors.max_length,
-        )
-        self._prefix = None
-        if tensors.target_prefix is not None:
-            # A column of zeros, where every prefix has ended: a position
-            # beyond all the prefixes reads that one.
-            self._prefix = ops.pad(tensors.target_prefix, ((0, 0), (0, 1)))
-            lengths = _lengths(tensors.target_prefix)
-            limits = ops.where(
-                lengths > 0, ops.maximum(limits, lengths + 1), limits
-            )
-        self.limits = ops.maximum(limits, 0)
-        self._min_lengths = None
-        if tensors.min_length is not None:
-            self._min_lengths = ops.minimum(self.limits, tensors.min_length)
+    source_token_ids: Tensor
+    limits: Tensor
+    min_lengths: Tensor | None = None
+    target_prefix: Tensor | None = None
 
     def forbid(
         self, logits: Tensor, position: Tensor, active: ActiveSentences
@@ -55,14 +57,14 @@ class Constraints:
             same object where no constraint was asked for.
         """
         token_ids = ops.arange(logits.shape[-1], dtype="int32")
-        if self._min_lengths is not None:
-            is_early = position + 1 < active.gather_active(self._min_lengths)
+        if self.min_lengths is not None:
+            is_early = position + 1 < active.gather_active(self.min_lengths)
             is_forbidden = is_early[:, None, None] & (token_ids == END_ID)
             logits = ops.where(is_forbidden, IMPOSSIBLE, logits)
-        if self._prefix is not None:
-            last = ops.shape(self._prefix)[1] - 1
+        if self.target_prefix is not None:
+            last = ops.shape(self.target_prefix)[1] - 1
             forced = ops.take(
-                active.gather_active(self._prefix),
+                active.gather_active(self.target_prefix),
                 ops.minimum(position, last),
                 axis=1,
             )[:, None, None]  # (A, 1, 1)
@@ -71,6 +73,150 @@ class Constraints:
         return logits
 
 
-def _lengths(token_ids: Tensor) -> Tensor:
-    """Counts the ids of each row that are not padding: `(B, S)` -> `(B,)`."""
-    return ops.sum(ops.cast(ops.not_equal(token_ids, 0), "int32"), axis=1)
+def make_constraints(
+    source_token_ids: Tensor,
+    max_extra_length: int = 50,
+    max_length: int | None = None,
+    min_length: int = 0,
+    target_prefix: Tensor | None = None,
+    config: Any = None,
+) -> Constraints:
+    """Checks the arguments of a search and makes them tensors.
+
+    Args:
+        source_token_ids, max_extra_length, max_length, min_length: see
+            `beam_search`.
+        target_prefix: see `beam_search`.
+        config: `TransformerConfig`, whose vocabularies the ids must be of.
+            Defaults to `None`, ids are not checked.
+
+    Raises:
+        ValueError: see `beam_search`.
+    """
+    max_extra_length = checked_int(
+        "max_extra_length", max_extra_length, None, "an int"
+    )
+    min_length = checked_at_least("min_length", min_length, 0)
+    if max_length is not None:
+        max_length = checked_at_least("max_length", max_length, 0)
+    ids = _checked_source(source_token_ids, config)
+    # In a graph by its operations; else by NumPy, as JAX would compile each
+    # of them for each shape.
+    xp: Any = np if isinstance(ids, np.ndarray) else ops
+    limits = xp.sum(xp.not_equal(ids, 0), axis=1) + _bounded(max_extra_length)
+    if max_length is not None:
+        limits = xp.minimum(limits, _bounded(max_length))
+    if target_prefix is not None:
+        target_prefix = np.asarray(target_prefix)
+        _check_prefix(target_prefix, len(source_token_ids), config)
+        lengths = np.count_nonzero(target_prefix, axis=1)
+        limits = xp.where(lengths > 0, xp.maximum(limits, lengths + 1), limits)
+        # A column of zeros, where every prefix has ended: a position beyond
+        # all the prefixes reads that one.
+        target_prefix = np.pad(target_prefix, ((0, 0), (0, 1)))
+    limits = xp.maximum(limits, 0)
+    min_lengths = None
+    if min_length:
+        min_lengths = xp.minimum(limits, _bounded(min_length))
+    tensors = (source_token_ids, limits, min_lengths, target_prefix)
+    return Constraints(
+        *(
+            None if value is None else ops.convert_to_tensor(value, "int32")
+            for value in tensors
+        )
+    )
+
+
+def check_num_beams(model: Any, num_beams: int) -> None:
+    """Refuses a beam whose logits do not fit in memory at a single step.
+
+    Raises:
+        ValueError: if there are too many beams for the model's vocabulary.
+    """
+    config = getattr(model, "config", None)
+    if config is None:
+        return
+    most = max(_MAX_LOGITS // config.vocabulary_size, 1)
+    if num_beams > most:
+        raise ValueError(
+            f"`num_beams` must be at most {most:,} with a vocabulary of "
+            f"{config.vocabulary_size:,}: each beam has a logit for every "
+            f"piece. Received: num_beams={num_beams}."
+        )
+
+
+def check_length_penalty(length_penalty: Any) -> float:
+    """Returns the exponent of the length penalty as a float.
+
+    Raises:
+        ValueError: if it is no number, below 0 or not finite.
+    """
+    return checked_number(
+        "length_penalty",
+        length_penalty,
+        lambda value: 0 <= value < math.inf,
+        "at least 0, and finite",
+    )
+
+
+def _bounded(length: int) -> int:
+    """Returns a length that can be added to those of sentences in int32."""
+    return max(-_NO_LIMIT, min(length, _NO_LIMIT))
+
+
+def _checked_source(token_ids: Tensor, config: Any) -> Tensor:
+    """Returns the ids, as an array where their values are known."""
+    expected = (
+        "`source_token_ids` must be integers of shape (B, S), a row for each "
+        "sentence"
+    )
+    try:
+        if not hasattr(token_ids, "dtype"):
+            token_ids = np.asarray(token_ids)
+        dtype = keras.backend.standardize_dtype(token_ids.dtype)
+    except ValueError as error:
+        raise ValueError(
+            f"{expected}, padded with 0 to one length; `Translator.translate` "
+            f"takes strings. Received: {str(token_ids)[:60]}."
+        ) from error
+    shape = tuple(token_ids.shape)
+    if len(shape) != 2 or "int" not in dtype:
+        raise ValueError(f"{expected}. Received: {dtype} of shape {shape}.")
+    # In a graph, or on an accelerator, ids are taken as they are.
+    is_array = isinstance(token_ids, np.ndarray)
+    ids = token_ids if is_array else known_values(token_ids)
+    if ids is None:
+        return token_ids
+    if config is not None:
+        size = config.source_vocabulary_size or config.vocabulary_size
+        _check_ids("source_token_ids", ids, size)
+    return ids
+
+
+def _check_prefix(prefix: np.ndarray, batch_size: int, config: Any) -> None:
+    if prefix.ndim != 2 or len(prefix) != batch_size:
+        raise ValueError(
+            f"`target_prefix` must have shape ({batch_size}, P), a row for "
+            f"each source. Received shape: {prefix.shape}."
+        )
+    is_padding = prefix == 0
+    # True before False: an id 0 before another id.
+    has_gap = (is_padding[:, :-1] > is_padding[:, 1:]).any(axis=1)
+    is_wrong = has_gap | (prefix == END_ID).any(axis=1)
+    if is_wrong.any():
+        number = int(is_wrong.argmax())
+        raise ValueError(
+            "`target_prefix` must hold no end of sentence (id 1) and no id "
+            f"after padding (id 0). Received in row {number}: "
+            f"{prefix[number].tolist()}."
+        )
+    if config is not None:
+        _check_ids("target_prefix", prefix, config.vocabulary_size)
+
+
+def _check_ids(name: str, ids: np.ndarray, vocabulary_size: int) -> None:
+    if ids.size and (ids.min() < 0 or ids.max() >= vocabulary_size):
+        raise ValueError(
+            f"`{name}` must hold ids from 0 to {vocabulary_size - 1}. "
+            f"Received: {ids.min()} to {ids.max()}."
+        )

@@ -1,15 +1,18 @@
 """Several models that translate together."""
 
+import copy
 import math
+from collections.abc import Iterator
 from collections.abc import Sequence
 from typing import Any
 
 import keras
 from keras import ops
 
-from relative_attention.decoding.step_model import StepModel
+from relative_attention.decoding.model_steps import StepModel
 from relative_attention.models import Transformer
 from relative_attention.models import TransformerConfig
+from relative_attention.models.weights import weight_name
 from relative_attention.ops.backend import widened
 from relative_attention.tensor_type import Tensor
 
@@ -22,14 +25,15 @@ class Ensemble:
 
         p(y_t | y_<t, x) = (1 / M) * sum_m p_m(y_t | y_<t, x)
 
-    It stands wherever a `Transformer` does in decoding: in `beam_search`,
-    `sample`, a `Translator`, `score_translations` and `export_saved_model`.
-    The models may differ in architecture, width, positions and dtype; what
-    they must share is the meaning of the ids. A step costs what the steps of
-    all models cost, and so does the memory of a batch.
+    An ensemble takes the place of a `Transformer` in decoding: in
+    `beam_search`, `sample`, a `Translator`, `score_translations` and
+    `export_saved_model`. The models may differ in architecture, width,
+    positions and dtype; what they must share is the meaning of the ids. A
+    step costs what the steps of all models cost, and so does the memory of a
+    batch.
 
     An ensemble has no attention of its own, so `return_attention` and pictures
-    are refused; `ensemble.models[0]` has. Nor has it a folder of its own:
+    are refused; `ensemble.models[0]` has. It has no folder of its own either:
     `load_translator` takes a list of folders.
 
     Args:
@@ -58,13 +62,14 @@ class Ensemble:
 
     def __init__(self, models: Sequence[Transformer]) -> None:
         self.models = _checked_models(models)
+        self._steps: Sequence[StepModel] = self.models
 
     @property
     def config(self) -> TransformerConfig:
         """The config of the first model.
 
         What a search asks of it, the sizes of the vocabularies, is the same
-        in all; the rest is of no use.
+        in all models; the rest is not.
         """
         return self.models[0].config
 
@@ -75,7 +80,7 @@ class Ensemble:
 
     @property
     def weights(self) -> list[keras.Variable]:
-        """The weights of all models, those of one after the other, once."""
+        """The weights of all models, one model after the other, each once."""
         by_identity = {
             id(weight): weight
             for model in self.models
@@ -87,7 +92,7 @@ class Ensemble:
         self, inputs: dict[str, Tensor], training: bool | None = None
     ) -> Tensor:
         """Computes the logarithm of the mean probability of the next token."""
-        return mean_logits(
+        return _mean_logits(
             [model(inputs, training=training) for model in self.models]
         )
 
@@ -136,66 +141,48 @@ class Ensemble:
             Pair of the logarithms of the mean probabilities `(B, M, V)`, or
             of a single model its logits, and the cache, one position longer.
         """
-        return _step_of_all(self.models, token_ids, cache, position, ancestors)
+        steps = [
+            model.decode_step(token_ids, of_model, position, ancestors)
+            for model, of_model in zip(self._steps, cache)
+        ]
+        logits, caches = zip(*steps)
+        return _mean_logits(logits), list(caches)
 
-    def prepare_steps(self) -> "PreparedEnsemble":
-        """Returns the ensemble of what `Transformer.prepare_steps` returns."""
-        return PreparedEnsemble(self)
+    def prepare_steps(self) -> "Ensemble":
+        """Returns the ensemble with weights laid out for one search.
+
+        See `Transformer.prepare_steps`.
+        """
+        prepared = copy.copy(self)
+        prepared._steps = [model.prepare_steps() for model in self.models]
+        return prepared
 
 
-class PreparedEnsemble:
-    """An ensemble whose weights are laid out for the steps of one search.
+def named_weights(model: Any) -> Iterator[tuple[str, keras.Variable]]:
+    """Yields the weights of any `StepModel` that has some, with their names.
 
-    Args:
-        ensemble: `Ensemble`.
+    Models of an ensemble have weights of the same names, so the name adds the
+    number of the model.
     """
-
-    def __init__(self, ensemble: Ensemble) -> None:
-        self.start_cache = ensemble.start_cache
-        self.merge_cache = ensemble.merge_cache
-        self._models = [model.prepare_steps() for model in ensemble.models]
-
-    def decode_step(
-        self,
-        token_ids: Tensor,
-        cache: list[dict[str, Any]],
-        position: int | Tensor,
-        ancestors: Tensor | None = None,
-    ) -> tuple[Tensor, list[dict[str, Any]]]:
-        """Computes what `Ensemble.decode_step` does."""
-        return _step_of_all(self._models, token_ids, cache, position, ancestors)
+    if not isinstance(model, Ensemble):
+        for weight in getattr(model, "weights", ()):
+            yield weight_name(weight), weight
+        return
+    for number, member in enumerate(model.models, start=1):
+        for weight in member.weights:
+            yield f"{weight_name(weight)} of model {number}", weight
 
 
-def _step_of_all(
-    models: Sequence[StepModel],
-    token_ids: Tensor,
-    cache: list[dict[str, Any]],
-    position: int | Tensor,
-    ancestors: Tensor | None,
-) -> tuple[Tensor, list[dict[str, Any]]]:
-    steps = [
-        model.decode_step(token_ids, of_model, position, ancestors)
-        for model, of_model in zip(models, cache)
-    ]
-    logits, caches = zip(*steps)
-    return mean_logits(logits), list(caches)
+def _mean_logits(logits: Sequence[Tensor]) -> Tensor:
+    """Computes the logarithm of the mean of several softmaxes `(..., V)`.
 
-
-def mean_logits(logits: Sequence[Tensor]) -> Tensor:
-    """Computes the logarithm of the mean of several softmaxes.
-
-    Args:
-        logits: list of float tensors `(..., V)`. One alone is returned as it
-            is, to the last digit.
-
-    Returns:
-        Float tensor `(..., V)`, of 32 bits at least: as logits they have the
-        mean for their softmax.
+    The logits of one model alone are returned as they are, to the last digit.
+    Others have 32 bits at least; their softmax is the mean.
     """
     if len(logits) == 1:
         return logits[0]
-    # Sums of probabilities would lose those that are next to nothing. Two at a
-    # time, as all together would take the memory of one tensor more for each.
+    # Sums of probabilities would lose the smallest ones. Two at a time, as
+    # all together would take the memory of one tensor more for each.
     total = ops.log_softmax(widened(logits[0]))
     for more in logits[1:]:
         total = ops.logaddexp(total, ops.log_softmax(widened(more)))
@@ -205,11 +192,10 @@ def mean_logits(logits: Sequence[Tensor]) -> Tensor:
 def _checked_models(models: Any) -> tuple[Transformer, ...]:
     is_list = isinstance(models, Sequence) and not isinstance(models, str)
     if not is_list or not all(isinstance(m, Transformer) for m in models):
-        received = (
-            f"[{', '.join(type(model).__name__ for model in models)}]"
-            if is_list
-            else type(models).__name__
-        )
+        received = type(models).__name__
+        if is_list:
+            names = ", ".join(type(model).__name__ for model in models)
+            received = f"[{names}]"
         raise TypeError(
             f"`models` must be a list of `Transformer`. Received: {received}. "
             "Of a `Translator`, give its `model`."
@@ -218,21 +204,16 @@ def _checked_models(models: Any) -> tuple[Transformer, ...]:
         raise ValueError(
             "`models` must hold at least one `Transformer`. Received: []."
         )
+    of_first = _vocabulary_fields(models[0])
     for number, model in enumerate(models[1:], start=2):
-        _check_alike(models[0], model, number)
+        for name, value in _vocabulary_fields(model).items():
+            if value != of_first[name]:
+                raise ValueError(
+                    f"`models` must have one `{name}`, as they share one "
+                    f"vocabulary. Received: {of_first[name]} of model 1, "
+                    f"{value} of model {number}."
+                )
     return tuple(models)
-
-
-def _check_alike(first: Transformer, model: Transformer, number: int) -> None:
-    """Refuses a model to which the same ids mean something else."""
-    for name, value in _vocabulary_fields(model).items():
-        of_first = _vocabulary_fields(first)[name]
-        if value != of_first:
-            raise ValueError(
-                f"`models` must have one `{name}`, as they share one "
-                f"vocabulary. Received: {of_first} of model 1, {value} of "
-                f"model {number}."
-            )
 
 
 def _vocabulary_fields(model: Transformer) -> dict[str, int]:

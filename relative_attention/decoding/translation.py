@@ -3,13 +3,20 @@
 import dataclasses
 from collections.abc import Mapping
 from collections.abc import Sequence
+from typing import Any
+from typing import Protocol
 
 import numpy as np
 from keras import ops
 
 from relative_attention.decoding.constraints import IMPOSSIBLE
-from relative_attention.decoding.start_and_end import END_ID
-from relative_attention.decoding.text_vocabulary import TextVocabulary
+from relative_attention.decoding.ensemble import named_weights
+from relative_attention.decoding.model_steps import END_ID
+from relative_attention.decoding.model_steps import start_token_id
+from relative_attention.errors import InputError
+from relative_attention.errors import NotFiniteError
+from relative_attention.models.decoder_inputs import decoder_inputs
+from relative_attention.models.finite_weights import not_finite
 from relative_attention.tensor_type import Tensor
 
 
@@ -18,7 +25,7 @@ class Translation:
     """A translation and how sure the model is of it.
 
     Attributes:
-        text: The translation, detokenised.
+        text: The translation, detokenized.
         score: Its score in the beam search (see `beam_search`), or its
             log-probability where it was drawn (see `sample`); `0.0` for an
             empty sentence, which is not searched for.
@@ -40,6 +47,25 @@ class Translation:
     )
 
 
+class TextVocabulary(Protocol):
+    """A vocabulary that turns lines of text into token ids, and back.
+
+    `Vocabulary` is one; a translator takes any other.
+    """
+
+    end_id: int
+
+    def encode(self, lines: list[str], /) -> Sequence[Sequence[int]]:
+        """Returns the ids of each line, without an end of sentence."""
+
+    def decode(self, token_ids: Any, /) -> list[str]:
+        """Returns the text of each row of ids, up to its end of sentence.
+
+        Args:
+            token_ids: int array `(B, T)`, padded with id 0.
+        """
+
+
 def read_translations(
     results: Mapping[str, Tensor],
     source_rows: Sequence[tuple[int, ...]],
@@ -52,7 +78,7 @@ def read_translations(
         results: dict of what they return.
         source_rows: the ids of each source, its end included.
         were_cut: whether each source was cut.
-        vocabulary: `Vocabulary` of the target.
+        vocabulary: `TextVocabulary` of the target.
 
     Returns:
         For each source a list of `Translation`, in the order of the results;
@@ -74,36 +100,25 @@ def read_translations(
             if rank and scores[number][rank] < IMPOSSIBLE / 2:
                 break
             ids = _until_end(token_ids[number, rank])
-            # A translation is a line: whoever reads it counts lines.
-            text = texts[number * num_results + rank].replace("\n", " ")
+            shown = None
+            if attention is not None:
+                # (L, N, T, S), without the padding of either side.
+                shown = ops.convert_to_numpy(
+                    attention[number, rank, :, :, : len(ids), : len(source_row)]
+                )
             found.append(
                 Translation(
-                    text=text,
+                    # A translation is one line: its readers count lines.
+                    text=texts[number * num_results + rank].replace("\n", " "),
                     score=scores[number][rank],
                     was_cut=were_cut[number],
                     source_token_ids=tuple(source_row),
                     token_ids=ids,
-                    attention=_without_padding(
-                        attention, number, rank, len(ids), len(source_row)
-                    ),
+                    attention=shown,
                 )
             )
         translations.append(found)
     return translations
-
-
-def _without_padding(
-    attention: Tensor | None,
-    number: int,
-    rank: int,
-    length: int,
-    source_length: int,
-) -> np.ndarray | None:
-    """Takes one result's scores `(L, N, T, S)` of `(B, R, L, N, T, S)`."""
-    if attention is None:
-        return None
-    scores = attention[number, rank, :, :, :length, :source_length]
-    return ops.convert_to_numpy(scores)
 
 
 def _until_end(token_ids: np.ndarray) -> tuple[int, ...]:
@@ -111,7 +126,77 @@ def _until_end(token_ids: np.ndarray) -> tuple[int, ...]:
     ids = token_ids.tolist()
     if END_ID in ids:
         return tuple(ids[: ids.index(END_ID) + 1])
-    # Cut at its limit; others in the batch went on.
+    # Cut at its limit, where others in the batch went on.
     while ids and ids[-1] == 0:
         ids.pop()
     return tuple(ids)
+
+
+# === What the model tells of a search ===
+
+
+def check_numbers(model: Any, numbers: Tensor) -> None:
+    """Raises an error unless scores or log-probabilities are finite.
+
+    A search would make empty lines of logits that are not.
+
+    Raises:
+        NotFiniteError: naming the weight that is not finite or, where all
+            weights are, the dtype in which the logits are not.
+    """
+    if np.isfinite(ops.convert_to_numpy(numbers)).all():
+        return
+    for name, weight in named_weights(model):
+        if not np.isfinite(ops.convert_to_numpy(weight)).all():
+            raise NotFiniteError(not_finite(name))
+    dtype = getattr(model, "compute_dtype", "the model's dtype")
+    raise NotFiniteError(
+        "The logits of the model must be finite. Received: nan or inf, of "
+        f"weights that are finite; computed in {dtype} they overflow. Load "
+        "the model in float32."
+    )
+
+
+def check_attention(model: Any) -> None:
+    """Refuses a model that has no attention to show, before any work.
+
+    Raises:
+        InputError: if it has no `attention_scores`, as an `Ensemble`.
+    """
+    if not hasattr(model, "attention_scores"):
+        raise InputError(
+            "Attention is that of one `Transformer`. Received: "
+            f"{type(model).__name__}. Of an `Ensemble`, ask one of its "
+            "`models`."
+        )
+
+
+def alignment(
+    model: Any, source_token_ids: Tensor, token_ids: Tensor
+) -> Tensor:
+    """Computes the cross-attention scores of translations that are known.
+
+    Args:
+        model: `Transformer`.
+        source_token_ids: int tensor `(B, S)`.
+        token_ids: int tensor `(B, R, T)`, what a search found.
+
+    Returns:
+        Float32 tensor `(B, R, L, N, T, S)`: by decoder block and head, what
+        the model attended to when it chose each token.
+    """
+    # Sizes are told, not inferred: any of them may be 0.
+    batch_size, num_results, length = ops.shape(token_ids)
+    inputs = decoder_inputs(token_ids, start_token_id(model))
+    scores = model.attention_scores(
+        {
+            "source_token_ids": ops.repeat(
+                source_token_ids, num_results, axis=0
+            ),
+            "target_token_ids": ops.reshape(
+                inputs, (batch_size * num_results, length)
+            ),
+        }
+    )
+    cross = ops.cast(ops.stack(scores["cross"], axis=1), "float32")
+    return ops.reshape(cross, (batch_size, num_results, *cross.shape[1:]))

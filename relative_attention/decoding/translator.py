@@ -1,23 +1,27 @@
 """The translator: sentences in, sentences out."""
 
+import dataclasses
 import functools
 from collections.abc import Callable
+from collections.abc import Iterator
+from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 from typing import overload
 
+import numpy as np
+
 from relative_attention.argument_checks import checked_at_least
 from relative_attention.argument_checks import checked_sentences
 from relative_attention.decoding.beam_search import beam_search
-from relative_attention.decoding.beam_settings import check_length_penalty
-from relative_attention.decoding.beam_settings import check_num_beams
-from relative_attention.decoding.sample import sample
-from relative_attention.decoding.sentence_batches import longest_first_batches
-from relative_attention.decoding.sentence_batches import padded_rows
-from relative_attention.decoding.step_model import StepModel
-from relative_attention.decoding.text_vocabulary import TextVocabulary
+from relative_attention.decoding.constraints import check_length_penalty
+from relative_attention.decoding.constraints import check_num_beams
+from relative_attention.decoding.model_steps import StepModel
+from relative_attention.decoding.sampling import sample
+from relative_attention.decoding.translation import TextVocabulary
 from relative_attention.decoding.translation import Translation
 from relative_attention.decoding.translation import read_translations
+from relative_attention.settings import key
 from relative_attention.tensor_type import Tensor
 
 # Called after each batch with the number of sentences translated so far.
@@ -26,17 +30,44 @@ Report = Callable[[int], Any]
 Decode = Callable[..., dict[str, Tensor]]
 
 
+@dataclasses.dataclass(frozen=True)
+class DecodingSection:
+    """How the finished model translates; see `Translator`.
+
+    It is the section `decoding` of a recipe, and of a model's config.json.
+    """
+
+    num_beams: int = key(
+        4, "Active hypotheses a sentence.", at_least=1, may_change=True
+    )
+    length_penalty: float = key(
+        0.6, "GNMT's exponent alpha.", at_least=0, may_change=True
+    )
+    max_extra_length: int = key(
+        50,
+        "Tokens that a translation may be longer than its source.",
+        at_least=0,
+        may_change=True,
+    )
+    max_source_length: int = key(
+        512,
+        "Tokens at which longer sentences are cut.",
+        at_least=2,
+        may_change=True,
+    )
+
+
 class Translator:
     """A model with the vocabulary that it reads and writes.
 
     Sentences are sorted by length and translated in batches of about the same
     number of tokens; the translations come back in the order of the
-    sentences. What is empty, or blank, stays an empty line.
+    sentences. An empty or blank sentence gives an empty line.
 
     Args:
         model: `Transformer` or `Ensemble`.
         vocabulary: `Vocabulary` of the target, and of the source unless
-            `source_vocabulary` is given; or anything with its `encode`,
+            `source_vocabulary` is given; or any object with its `encode`,
             `decode` and `end_id`.
         source_vocabulary: `Vocabulary` of the source. Defaults to
             `vocabulary`.
@@ -76,7 +107,7 @@ class Translator:
         max_length: int | None = None,
         min_length: int = 0,
     ) -> None:
-        # Scoring and pictures ask more of it than the steps of a search.
+        # Scoring and pictures need more of a model than a search does.
         self.model: Any = model
         self.vocabulary = vocabulary
         self.source_vocabulary = source_vocabulary or vocabulary
@@ -276,9 +307,6 @@ class Translator:
             sentences, target_prefixes, report: see `search`.
             decode: `beam_search` or `sample` with its settings.
             num_beams: int. Hypotheses a sentence, which all take memory.
-
-        Returns:
-            For each sentence its list of `Translation`.
         """
         sentences = checked_sentences("sentences", sentences)
         prefixes = self._encoded_prefixes(target_prefixes, len(sentences))
@@ -298,8 +326,14 @@ class Translator:
                 (*rows[index][:limit], self.source_vocabulary.end_id)
                 for index in batch
             ]
-            results = self._decode_batch(
-                decode, source_rows, [prefixes[index] for index in batch]
+            begun = [prefixes[index] for index in batch]
+            results = decode(
+                self.model,
+                padded_rows(source_rows),
+                max_extra_length=self.max_extra_length,
+                max_length=self.max_length,
+                min_length=self.min_length,
+                target_prefix=padded_rows(begun) if any(begun) else None,
             )
             translations = read_translations(
                 results,
@@ -313,22 +347,6 @@ class Translator:
             if report is not None:
                 report(num_done)
         return found
-
-    def _decode_batch(
-        self,
-        decode: Decode,
-        source_rows: Sequence[Sequence[int]],
-        prefixes: Sequence[Sequence[int]],
-    ) -> dict[str, Tensor]:
-        """Decodes a batch of rows of ids, held to the translator's lengths."""
-        return decode(
-            self.model,
-            padded_rows(source_rows),
-            max_extra_length=self.max_extra_length,
-            max_length=self.max_length,
-            min_length=self.min_length,
-            target_prefix=padded_rows(prefixes) if any(prefixes) else None,
-        )
 
     def _encoded_prefixes(
         self, target_prefixes: Sequence[str] | None, num_sentences: int
@@ -350,3 +368,40 @@ def _checked_num_results(num_results: int | None) -> int | None:
     if num_results is None:
         return None
     return checked_at_least("num_results", num_results, 1)
+
+
+def longest_first_batches(
+    lengths: Mapping[int, tuple[int, ...]], max_tokens: int
+) -> Iterator[list[int]]:
+    """Groups sentences into batches of about the same number of tokens.
+
+    The longest come first, so that a batch too large for the memory fails at
+    once and not after an hour.
+
+    Args:
+        lengths: dict of the index of each sentence to its lengths. The first
+            is its cost, padded to the longest of its batch; the others decide
+            the order of those that cost the same.
+        max_tokens: int. Most tokens of a batch; a sentence that is longer is
+            a batch of its own.
+
+    Yields:
+        Lists of indices.
+    """
+    longest_first = sorted(
+        lengths, key=lambda index: lengths[index], reverse=True
+    )
+    start = 0
+    while start < len(longest_first):
+        longest = lengths[longest_first[start]][0]
+        size = max(1, max_tokens // longest)
+        yield longest_first[start : start + size]
+        start += size
+
+
+def padded_rows(rows: Sequence[Sequence[int]]) -> np.ndarray:
+    """Makes an int32 array `(B, S)` of rows of ids, padded with id 0."""
+    padded = np.zeros((len(rows), max(map(len, rows))), np.int32)
+    for number, row in enumerate(rows):
+        padded[number, : len(row)] = row
+    return padded

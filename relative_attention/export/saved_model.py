@@ -6,7 +6,7 @@ import keras
 
 from relative_attention.data import Vocabulary
 from relative_attention.decoding import Translator
-from relative_attention.decoding.named_weights import named_weights
+from relative_attention.decoding.ensemble import named_weights
 from relative_attention.errors import InputError
 from relative_attention.export.serving_graph import SERVING_DTYPES
 from relative_attention.export.serving_graph import check_tensorflow_text

@@ -11,11 +11,10 @@ import keras
 
 from relative_attention.decoding import Ensemble
 from relative_attention.decoding import Translator
-from relative_attention.decoding.beam_search_loop import BeamInputs
-from relative_attention.decoding.beam_search_loop import beam_search_loop
-from relative_attention.decoding.constraint_tensors import constraint_tensors
+from relative_attention.decoding.beam_search import beam_search_loop
 from relative_attention.decoding.constraints import IMPOSSIBLE
-from relative_attention.decoding.start_and_end import END_ID
+from relative_attention.decoding.constraints import make_constraints
+from relative_attention.decoding.model_steps import END_ID
 from relative_attention.errors import InputError
 from relative_attention.models import Transformer
 from relative_attention.quiet_tensorflow import without_info_lines
@@ -132,20 +131,18 @@ def _search(
     translator: Translator, source_token_ids: Tensor, num_results: int
 ) -> dict[str, Tensor]:
     """Searches as `Translator` calls `beam_search`, but on tensors."""
-    inputs = BeamInputs(
-        constraints=constraint_tensors(
-            source_token_ids,
-            max_extra_length=translator.max_extra_length,
-            max_length=translator.max_length,
-            min_length=translator.min_length,
-        ),
-        length_penalty=keras.ops.convert_to_tensor(
-            translator.length_penalty, "float32"
-        ),
+    constraints = make_constraints(
+        source_token_ids,
+        max_extra_length=translator.max_extra_length,
+        max_length=translator.max_length,
+        min_length=translator.min_length,
+    )
+    length_penalty = keras.ops.convert_to_tensor(
+        translator.length_penalty, "float32"
     )
     return beam_search_loop(
         translator.model,
-        inputs,
+        (constraints, length_penalty),
         num_beams=translator.num_beams,
         num_results=num_results,
     )

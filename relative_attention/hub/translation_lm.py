@@ -12,8 +12,8 @@ from keras import ops
 from relative_attention.argument_checks import checked_at_least
 from relative_attention.decoding import Translator
 from relative_attention.decoding import beam_search
-from relative_attention.decoding.beam_settings import check_length_penalty
-from relative_attention.decoding.run_compiled import compiled_functions
+from relative_attention.decoding.compiled import compiled_functions
+from relative_attention.decoding.constraints import check_length_penalty
 from relative_attention.errors import InputError
 from relative_attention.hub.generation import generate_strings
 from relative_attention.hub.own_bases import bases_kept

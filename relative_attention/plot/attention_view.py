@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING
 from typing import Any
 
-from relative_attention.decoding.alignment import check_attention
+from relative_attention.decoding.translation import check_attention
 from relative_attention.files import AnyPath
 from relative_attention.files import atomic_file
 from relative_attention.plot.view_data import view_data

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from relative_attention.decoding.alignment import check_attention
+from relative_attention.decoding.translation import check_attention
 from relative_attention.files import AnyPath
 from relative_attention.plot.attention_figure import draw_alignment
 from relative_attention.plot.figure import check_matplotlib

@@ -9,7 +9,7 @@ from relative_attention.models.decoder_inputs import decoder_inputs
 
 if TYPE_CHECKING:
     from relative_attention.decoding import Translator
-    from relative_attention.decoding.text_vocabulary import TextVocabulary
+    from relative_attention.decoding.translation import TextVocabulary
 
 
 class SentencePair(NamedTuple):

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from keras import ops
 
-from relative_attention.decoding.finite_model import check_numbers
-from relative_attention.decoding.run_compiled import run_compiled
+from relative_attention.decoding.compiled import run_compiled
+from relative_attention.decoding.translation import check_numbers
 from relative_attention.errors import InputError
 from relative_attention.layers.attention_parts import AttentionParts
 from relative_attention.plot.packed_array import packed_array

@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from relative_attention.decoding.decoding_section import DecodingSection
+from relative_attention.decoding.translator import DecodingSection
 from relative_attention.errors import InputError
 from relative_attention.files import atomic_file
 from relative_attention.models import TransformerConfig

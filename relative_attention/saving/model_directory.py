@@ -13,7 +13,7 @@ from relative_attention.data.vocabulary_kinds import AnyVocabulary
 from relative_attention.data.vocabulary_kinds import vocabulary_suffix
 from relative_attention.decoding import Ensemble
 from relative_attention.decoding import Translator
-from relative_attention.decoding.decoding_section import DecodingSection
+from relative_attention.decoding.translator import DecodingSection
 from relative_attention.errors import InputError
 from relative_attention.files import atomic_directory
 from relative_attention.files import atomic_file

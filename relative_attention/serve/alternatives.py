@@ -9,11 +9,11 @@ from keras import ops
 from relative_attention.decoding import Translation
 from relative_attention.decoding import Translator
 from relative_attention.decoding.beam_search import beam_search
-from relative_attention.decoding.run_compiled import run_compiled
-from relative_attention.decoding.sentence_batches import padded_rows
-from relative_attention.decoding.start_and_end import END_ID
-from relative_attention.decoding.start_and_end import start_token_id
+from relative_attention.decoding.compiled import run_compiled
+from relative_attention.decoding.model_steps import END_ID
+from relative_attention.decoding.model_steps import start_token_id
 from relative_attention.decoding.translation import read_translations
+from relative_attention.decoding.translator import padded_rows
 from relative_attention.serve.request_error import RequestError
 from relative_attention.tensor_type import Tensor
 

@@ -3,16 +3,23 @@
 import itertools
 import math
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 import relative_attention as ra
+from relative_attention.decoding.beam_search import beam_search_loop
+from relative_attention.decoding.beam_search import length_penalty_of
+from relative_attention.decoding.beam_state import FixedColumns
+from relative_attention.decoding.constraints import make_constraints
 
 # The test of what is the same as a graph asks for `as_graph`.
 pytestmark = pytest.mark.usefixtures("eagerly")
 
 SOURCE = np.array([[7, 8, 9, 1]])
+
+
 # One long way of probability 0.45 and a short one of 0.55.
 TWO_WAYS = {
     0: {2: 0.55, 3: 0.45},
@@ -22,6 +29,8 @@ TWO_WAYS = {
     5: {6: 1.0},
     6: {1: 1.0},
 }
+
+
 ENDLESS = {0: {2: 0.7, 3: 0.3}, 2: {2: 0.9, 3: 0.1}, 3: {3: 1.0}}
 
 
@@ -46,6 +55,16 @@ def assert_results_are(token_ids, scores, hypotheses):
 # === Scores ===
 
 
+def test_penalty_is_that_of_the_paper():
+    # (5 + |Y|)^alpha / (5 + 1)^alpha: of 1 token 1, of 7 tokens 2^alpha.
+    lengths = np.array([1, 7, 19], np.int32)
+    np.testing.assert_allclose(length_penalty_of(lengths, 1.0), [1, 2, 4])
+    np.testing.assert_allclose(
+        length_penalty_of(lengths, 0.5), [1, 2**0.5, 2], rtol=1e-6
+    )
+    np.testing.assert_array_equal(length_penalty_of(lengths, 0.0), [1, 1, 1])
+
+
 @pytest.mark.parametrize(
     "alpha, ids, probability",
     [(0.0, [2, 1], 0.55), (1.0, [3, 4, 5, 6, 1], 0.45)],
@@ -59,7 +78,7 @@ def test_length_penalty_decides(chain, penalty, alpha, ids, probability):
     assert_results_are(token_ids, scores, [(wanted, ids)])
 
 
-@pytest.mark.parametrize("alpha", [0.0, 0.6, 1.5])
+@pytest.mark.parametrize("alpha", [0.0, 1.5])
 def test_wide_beam_is_brute_force(chain, penalty, rng, alpha):
     # Of 5 tokens 4 go on, in 3 steps: no more than 16 beams.
     table = rng.dirichlet(np.full(5, 0.5), 5)
@@ -111,16 +130,6 @@ def test_search_ends_when_nothing_can_overtake(chain):
     assert len(model.sources) < 6
 
 
-def test_padding_id_within_a_hypothesis_counts(chain):
-    # Id 0 is a token like any other to the search.
-    model = chain({0: {2: 1.0}, 2: {4: 1.0}, 4: {1: 1.0}})
-    (token_ids,), (scores,) = search(model, SOURCE, num_beams=1)
-    assert_results_are(token_ids, scores, [(0.0, [2, 4, 1])])
-
-
-# === Limits ===
-
-
 @pytest.mark.parametrize("num_beams", [1, 3])
 def test_beams_are_given_when_none_ends(chain, padded, num_beams):
     token_ids, scores = search(
@@ -146,29 +155,6 @@ def test_beams_are_the_best_when_several_results(chain):
         (math.log(0.7 * 0.1), [2, 3, 3, 3]),
     ]
     assert_results_are(token_ids, scores, wanted)
-
-
-@pytest.mark.parametrize("max_extra_length", [0, 2])
-def test_limit_is_that_of_each_sentence(chain, padded, max_extra_length):
-    # It could end at any step, but would rather not.
-    model = chain({0: {2: 1.0}, 2: {2: 0.9, 1: 0.1}})
-    lengths = (2, 5, 1)
-    token_ids, scores = search(
-        model,
-        padded([[7] * (length - 1) + [1] for length in lengths]),
-        num_beams=2,
-        length_penalty=0.0,
-        max_extra_length=max_extra_length,
-    )
-    for (row,), (score,), length in zip(token_ids, scores, lengths):
-        limit = length + max_extra_length
-        if limit == 1:
-            wanted = (0.0, [2])
-        else:
-            # Every end is worth the same 0.1, less what came before it.
-            wanted = (math.log(0.1), [2, 1])
-        assert_results_are([row], [score], [wanted])
-        assert np.count_nonzero(row) <= limit
 
 
 @pytest.mark.parametrize(
@@ -203,14 +189,6 @@ def test_end_at_the_limit_counts(chain):
 
 
 # === Results ===
-
-
-def test_empty_batch_gives_no_results(chain):
-    token_ids, scores = search(
-        chain(TWO_WAYS), np.zeros((0, 5), np.int32), num_beams=2, num_results=2
-    )
-    assert token_ids.shape[:2] == (0, 2)
-    assert scores.shape == (0, 2)
 
 
 @pytest.mark.parametrize("vocabulary_size", [3, 17])
@@ -259,7 +237,6 @@ def test_fewer_results_are_the_first_of_more(chain):
     "convert",
     [
         pytest.param(np.ndarray.tolist, id="lists"),
-        pytest.param(lambda rows: rows.astype(np.int64), id="int64"),
         pytest.param(lambda rows: rows.astype(np.uint16), id="uint16"),
         pytest.param(lambda rows: tf.constant(rows, tf.int64), id="tensor"),
     ],
@@ -284,7 +261,39 @@ def test_model_that_is_no_transformer_is_searched_as_a_graph(
     assert_results_are(token_ids, scores, wanted)
 
 
-# === Errors ===
+@pytest.mark.only_on("tensorflow", reason="JAX compiles each step of the other")
+@pytest.mark.parametrize(
+    ("num_beams", "constraints"),
+    [
+        (3, {}),
+        (1, {}),
+        (2, {"target_prefix": [[4, 6], [0, 0], [8, 0]], "min_length": 3}),
+    ],
+    ids=["beams", "greedy", "constraints"],
+)
+def test_results_are_those_of_growing_columns(
+    peaked_model, padded, num_beams, constraints
+):
+    sources = padded([[5, 3, 9, 1], [7, 1], [2, 2, 1]])
+    inputs = (
+        make_constraints(sources, max_extra_length=3, **constraints),
+        keras.ops.convert_to_tensor(0.6, "float32"),
+    )
+    expected = beam_search_loop(peaked_model, inputs, num_beams, num_beams)
+    found = beam_search_loop(
+        peaked_model, inputs, num_beams, num_beams, FixedColumns(11)
+    )
+    width = expected["token_ids"].shape[2]
+    assert int(found["num_steps"]) == width
+    np.testing.assert_array_equal(
+        found["token_ids"][..., :width], expected["token_ids"]
+    )
+    np.testing.assert_allclose(
+        found["scores"], expected["scores"], rtol=1e-5, atol=1e-5
+    )
+
+
+# === Arguments ===
 
 
 @pytest.mark.parametrize(
@@ -310,3 +319,82 @@ def test_error_says_what_is_out_of_range(chain, arguments, received):
     message = str(raised.value)
     assert f"Received: {received}." in message
     assert f"`{received.split('=')[0]}`" in message
+
+
+@pytest.mark.parametrize("search", [ra.beam_search, ra.sample])
+@pytest.mark.parametrize("limit", [2**31 - 1, 10**30])
+def test_limits_beyond_any_sentence_are_no_limit(chain, search, limit):
+    model = chain({0: {2: 1.0}, 2: {6: 1.0}, 6: {1: 1.0}})
+    for arguments in (
+        {"max_extra_length": limit},
+        {"max_extra_length": limit, "max_length": limit},
+        {"max_extra_length": 5, "max_length": limit},
+    ):
+        results = search(model, SOURCE, **arguments)
+        assert np.asarray(results["token_ids"]).tolist() == [[[2, 6, 1]]]
+    results = search(model, SOURCE, max_extra_length=1, min_length=limit)
+    assert np.asarray(results["token_ids"]).shape == (1, 1, 5)
+    results = search(model, SOURCE, max_extra_length=-limit)
+    assert np.asarray(results["token_ids"]).shape == (1, 1, 0)
+
+
+@pytest.mark.parametrize("search", [ra.beam_search, ra.sample])
+@pytest.mark.parametrize("integer", [np.int8, np.uint16])
+def test_sizes_may_be_of_numpy(chain, search, integer):
+    arguments = {
+        "num_results": 2,
+        "max_extra_length": 3,
+        "max_length": 4,
+        "min_length": 2,
+    }
+    more = {"num_beams": 3} if search is ra.beam_search else {"top_k": 3}
+    arguments |= more if search is ra.beam_search else {**more, "seed": 5}
+    plain = search(chain(TWO_WAYS), SOURCE, **arguments)
+    found = search(
+        chain(TWO_WAYS), SOURCE, **{n: integer(v) for n, v in arguments.items()}
+    )
+    for name, value in plain.items():
+        np.testing.assert_array_equal(found[name], value)
+
+
+@pytest.mark.parametrize("value", [2.0, True], ids=repr)
+@pytest.mark.parametrize(
+    ("search", "name"),
+    [
+        (ra.beam_search, "num_beams"),
+        (ra.beam_search, "num_results"),
+        (ra.beam_search, "max_extra_length"),
+        (ra.sample, "num_results"),
+        (ra.sample, "min_length"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else value.__name__,
+)
+def test_size_that_is_no_int_is_named(chain, search, name, value):
+    with pytest.raises(ValueError, match=f"^`{name}` must be an int. "):
+        search(chain(TWO_WAYS), SOURCE, **{name: value})
+
+
+@pytest.mark.parametrize(
+    ("search", "name", "value"),
+    [
+        (ra.beam_search, "length_penalty", np.nan),
+        (ra.beam_search, "length_penalty", np.inf),
+        (ra.beam_search, "length_penalty", "0.6"),
+        (ra.sample, "temperature", np.nan),
+        (ra.sample, "temperature", "1"),
+        (ra.sample, "top_p", np.nan),
+        (ra.sample, "top_k", 1.5),
+        (ra.sample, "seed", 0.5),
+    ],
+    ids=lambda value: getattr(value, "__name__", str(value)),
+)
+def test_setting_that_is_no_number_is_named(chain, search, name, value):
+    with pytest.raises(ValueError, match=f"^`{name}` must be "):
+        search(chain(TWO_WAYS), SOURCE, **{name: value})
+
+
+def test_beam_too_wide_for_a_step_is_refused(peaked_model):
+    with pytest.raises(ValueError, match="`num_beams` must be at most 10,3"):
+        ra.beam_search(peaked_model, SOURCE, num_beams=10**8)
+    with pytest.raises(ValueError, match="with a vocabulary of 13:"):
+        ra.Translator(peaked_model, None, num_beams=10**8)

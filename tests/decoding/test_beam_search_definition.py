@@ -14,8 +14,14 @@ SENTENCES = [
     [3, 1],
     [12, 4, 4, 9, 7, 6, 1],
 ]
+
+
 PREFIXES = [[4, 7, 9], [], [9]]
+
+
 NO_PREFIXES = [[], [], []]
+
+
 ENCODINGS = {
     "relative_per_head_post_norm": {
         "share_relations_across_heads": False,
@@ -137,9 +143,7 @@ def assert_is_the_definition(reference_search, padded):
 # === The definition ===
 
 
-@pytest.mark.parametrize(
-    "max_extra_length, alpha", [(4, 0.0), (4, 0.6), (9, 2.0)]
-)
+@pytest.mark.parametrize("max_extra_length, alpha", [(4, 0.6), (9, 2.0)])
 def test_cached_batched_search_is_the_definition(
     peaked_model, assert_is_the_definition, until_end, max_extra_length, alpha
 ):
@@ -166,43 +170,18 @@ def test_definition_holds_for_every_position_encoding(
 
 
 def test_one_beam_is_the_greedy_loop(
-    peaked_model, log_probs, padded, until_end, eagerly
+    peaked_model, assert_is_the_definition, eagerly
 ):
-    found = search(
-        peaked_model,
-        padded(SENTENCES),
-        num_beams=1,
-        num_results=1,
-        max_extra_length=1,
-        length_penalty=0.0,
-    )
-    for sentence, (row,), (score,) in zip(
-        SENTENCES, found["token_ids"], found["scores"]
-    ):
-        ids, total = [], 0.0
-        while len(ids) < len(sentence) + 1 and ids[-1:] != [1]:
-            (following,) = log_probs(peaked_model, sentence, [ids])[:, -1]
-            ids.append(int(following.argmax()))
-            total += following.max()
-        assert until_end(row) == ids
-        assert abs(score - total) < 1e-4
+    assert_is_the_definition(peaked_model, 1, 1, alpha=0.0)
 
 
-# === Held to lengths and prefixes ===
-
-
-@pytest.mark.parametrize("min_length", [4, 40])
-def test_min_length_is_the_definition_without_early_ends(
-    peaked_model, assert_is_the_definition, until_end, min_length
+def test_prefix_is_the_definition_with_forced_tokens(
+    peaked_model, assert_is_the_definition
 ):
-    found = assert_is_the_definition(
-        peaked_model, 3, 1, min_length, NO_PREFIXES
-    )
-    limits = [len(sentence) + 1 for sentence in SENTENCES]
-    for rows, limit in zip(found["token_ids"], limits):
-        lengths = [len(until_end(row)) for row in rows if row.any()]
-        assert min(lengths) >= min(min_length, limit)
-        assert max(lengths) <= limit
+    found = assert_is_the_definition(peaked_model, 3, 1, 5, PREFIXES)
+    for rows, prefix in zip(found["token_ids"], PREFIXES):
+        for row in rows:
+            assert not row.any() or row[: len(prefix)].tolist() == prefix
 
 
 def test_lengths_of_another_call_are_used(peaked_model, padded, until_end):
@@ -219,58 +198,6 @@ def test_lengths_of_another_call_are_used(peaked_model, padded, until_end):
             assert len(until_end(row)) == length
 
 
-@pytest.mark.parametrize("max_length", [3, 40])
-def test_max_length_is_the_smaller_limit(
-    peaked_model, padded, until_end, max_length
-):
-    limited = search(peaked_model, padded(SENTENCES), max_length=max_length)
-    for sentence, row, score in zip(
-        SENTENCES, limited["token_ids"], limited["scores"]
-    ):
-        # As if its source had asked for no more.
-        alone = search(
-            peaked_model,
-            [sentence],
-            max_extra_length=min(max_length - len(sentence), 50),
-            max_length=None,
-        )
-        assert until_end(row[0]) == until_end(alone["token_ids"][0, 0])
-        np.testing.assert_allclose(score, alone["scores"][0], rtol=1e-5)
-
-
-def test_prefix_is_the_definition_with_forced_tokens(
-    peaked_model, assert_is_the_definition
-):
-    found = assert_is_the_definition(peaked_model, 3, 1, 5, PREFIXES)
-    for rows, prefix in zip(found["token_ids"], PREFIXES):
-        for row in rows:
-            assert not row.any() or row[: len(prefix)].tolist() == prefix
-
-
-def test_best_translation_as_prefix_is_found_again(
-    peaked_model, padded, until_end
-):
-    rows = padded(SENTENCES)
-    free = search(
-        peaked_model, rows, min_length=4, target_prefix=padded(NO_PREFIXES)
-    )
-    ids = [until_end(row[0]) for row in free["token_ids"]]
-    assert [row[-1] for row in ids] == [1, 1, 1]
-    again = search(
-        peaked_model,
-        rows,
-        min_length=4,
-        target_prefix=padded([row[:-1] for row in ids]),
-    )
-    assert [
-        until_end(row[0])[: len(old)]
-        for row, old in zip(again["token_ids"], ids)
-    ] == ids
-    np.testing.assert_allclose(
-        again["scores"][:, 0], free["scores"][:, 0], atol=1e-4
-    )
-
-
 # === A sentence and its batch ===
 
 
@@ -280,7 +207,11 @@ OPTIONS = {
     "min_length": 3,
     "return_attention": True,
 }
+
+
 MANY = [*SENTENCES, [2, 2, 1], [1], [10, 3, 9, 8, 1], [6, 5, 1], [7, 7, 7, 1]]
+
+
 MANY_PREFIXES = [[4, 7, 9], [], [9], [], [3], [2, 2, 2, 2, 2], [], [12, 8]]
 
 
@@ -372,3 +303,81 @@ def test_scores_are_float32_when_the_model_is_half_precision(
     assert found["token_ids"].dtype == np.int32
     assert found["scores"].dtype == found["attention"].dtype == np.float32
     assert np.isfinite(found["scores"]).all()
+
+
+# === Attention ===
+
+
+def arrays(results):
+    return {name: np.asarray(value) for name, value in results.items()}
+
+
+@pytest.mark.parametrize("search", ["beam_search", "sample"])
+def test_attention_is_that_of_the_results(
+    make_model, padded, until_end, eagerly, search
+):
+    model = make_model(num_decoder_layers=2)
+    rows = padded(SENTENCES)
+    arguments = {"num_results": 3, "max_length": 3}
+    arguments |= {"num_beams": 3} if search == "beam_search" else {"seed": 7}
+    plain = arrays(getattr(ra, search)(model, rows, **arguments))
+    found = arrays(
+        getattr(ra, search)(model, rows, return_attention=True, **arguments)
+    )
+    attention = found.pop("attention")
+    assert found.keys() == plain.keys() == {"token_ids", "scores"}
+    for name, value in plain.items():
+        np.testing.assert_array_equal(found[name], value)
+    length = plain["token_ids"].shape[2]
+    # Two decoder blocks of 3 heads.
+    assert attention.shape == (3, 3, 2, 3, length, rows.shape[1])
+    assert attention.dtype == np.float32
+    for number, sentence in enumerate(SENTENCES):
+        for rank in (0, 2):
+            ids = until_end(plain["token_ids"][number, rank])
+            # Fewer may have ended than were asked for.
+            if not ids:
+                continue
+            scores = model.attention_scores(
+                {
+                    "source_token_ids": np.array([sentence]),
+                    "target_token_ids": np.array(
+                        [[model.start_token_id, *ids[:-1]]]
+                    ),
+                }
+            )["cross"]
+            np.testing.assert_allclose(
+                attention[number, rank, :, :, : len(ids), : len(sentence)],
+                np.concatenate(scores),
+                atol=1e-5,
+            )
+    for scores, sentence in zip(attention, SENTENCES):
+        np.testing.assert_allclose(
+            scores[..., : len(sentence)].sum(-1), 1.0, atol=1e-5
+        )
+        assert not scores[..., len(sentence) :].any()
+
+
+@pytest.mark.parametrize("search", [ra.beam_search, ra.sample])
+@pytest.mark.parametrize("num_rows, max_length", [(0, 9), (3, 0)])
+@pytest.mark.parametrize("with_options", [False, True])
+def test_no_sentence_or_no_length_gives_no_tokens(
+    peaked_model, padded, eagerly, search, num_rows, max_length, with_options
+):
+    options = {}
+    if with_options:
+        options = {
+            "min_length": 3,
+            "target_prefix": np.zeros((num_rows, 2), np.int32),
+        }
+    results = search(
+        peaked_model,
+        padded(SENTENCES)[:num_rows],
+        num_results=3,
+        max_length=max_length,
+        return_attention=True,
+        **options,
+    )
+    assert tuple(results["token_ids"].shape) == (num_rows, 3, 0)
+    assert tuple(results["scores"].shape) == (num_rows, 3)
+    assert tuple(results["attention"].shape) == (num_rows, 3, 1, 3, 0, 7)

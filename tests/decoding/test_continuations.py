@@ -1,51 +1,86 @@
-"""The best continuations of two beams, by hand."""
+"""The largest logits of a vocabulary, against those of Keras."""
 
+import keras
 import numpy as np
-import tensorflow as tf
+import pytest
 
-from relative_attention.decoding.continuations import best_continuations
-from relative_attention.decoding.continuations import take_beams
+from relative_attention.decoding import continuations
+from relative_attention.decoding.continuations import top_k
 
-# Beam 0 has 0.6, beam 1 has 0.4; each row is what follows a beam.
-BEAMS = tf.constant(np.log([[0.6, 0.4]]), tf.float32)
-LOGITS = tf.constant(
-    np.log([[[0.1, 0.2, 0.7], [0.05, 0.9, 0.05]]]) + 5.0, tf.float32
+
+def arrays(*tensors):
+    return [keras.ops.convert_to_numpy(tensor) for tensor in tensors]
+
+
+# Primes have no divisor near their root; squares and round numbers have.
+@pytest.mark.parametrize(
+    "size, k",
+    [(1, 1), (2, 2), (13, 1), (13, 8), (64, 8), (101, 17), (8192, 100)],
 )
+def test_largest_are_those_of_keras(rng, size, k):
+    values = rng.permutation(2 * 3 * size).reshape(2, 3, size)
+    values = values.astype(np.float32) - 2 * size
+    found = arrays(*top_k(keras.ops.convert_to_tensor(values), k))
+    wanted = arrays(*keras.ops.top_k(values, k))
+    np.testing.assert_array_equal(found[0], wanted[0])
+    np.testing.assert_array_equal(found[1], wanted[1])
+    assert found[1].dtype == np.int32
+    np.testing.assert_array_equal(found[2], values.max(-1, keepdims=True))
 
 
-def test_best_are_of_all_beams_of_a_sentence():
-    found = best_continuations(BEAMS, LOGITS, LOGITS, 4)
-    # 0.6 * 0.7, 0.4 * 0.9, 0.6 * 0.2, 0.6 * 0.1; the logits are no
-    # probabilities, but 5 more than their logarithms.
-    assert found.token_ids.numpy().tolist() == [[2, 1, 1, 0]]
-    assert found.parents.numpy().tolist() == [[0, 1, 0, 0]]
-    np.testing.assert_allclose(
-        np.exp(found.log_probs), [[0.42, 0.36, 0.12, 0.06]], rtol=1e-5
+@pytest.mark.parametrize("k", [40])
+@pytest.mark.parametrize(
+    "where", ["one_chunk", "one_a_chunk", "last", "everywhere"]
+)
+def test_largest_are_found_wherever_they_stand(rng, where, k):
+    # A prime: the last chunk of 11 is filled up.
+    size = 103
+    positions = {
+        "one_chunk": np.arange(22, 33),
+        "one_a_chunk": np.arange(3, size, 11),
+        "last": np.arange(size - 4, size),
+        "everywhere": rng.permutation(size),
+    }[where]
+    values = rng.normal(size=(1, 2, size)).astype(np.float32)
+    values[..., positions] += 50
+    found, indices, _ = arrays(*top_k(keras.ops.convert_to_tensor(values), k))
+    np.testing.assert_array_equal(indices, np.argsort(-values)[..., :k])
+    np.testing.assert_array_equal(found, -np.sort(-values)[..., :k])
+
+
+@pytest.mark.parametrize("size, k", [(11, 9), (53, 4), (60, 1)])
+def test_ties_give_different_indices_of_the_same_values(rng, size, k):
+    values = rng.integers(0, 3, (4, 2, size)).astype(np.float32)
+    values[0] = 1.0
+    found, indices, largest = arrays(
+        *top_k(keras.ops.convert_to_tensor(values), k)
     )
-    assert found.is_broken.numpy().tolist() == [False]
-
-
-def test_what_is_not_allowed_still_counts_in_the_sum():
-    allowed = tf.where(tf.range(3) == 2, -1e7, LOGITS)
-    found = best_continuations(BEAMS, LOGITS, allowed, 2)
-    assert found.token_ids.numpy().tolist() == [[1, 1]]
-    np.testing.assert_allclose(
-        np.exp(found.log_probs), [[0.36, 0.12]], rtol=1e-5
+    np.testing.assert_array_equal(found, -np.sort(-values)[..., :k])
+    np.testing.assert_array_equal(
+        np.take_along_axis(values, indices, axis=-1), found
     )
+    for row in indices.reshape(-1, k).tolist():
+        assert len(set(row)) == k
+    np.testing.assert_array_equal(largest, values.max(-1, keepdims=True))
 
 
-def test_sentence_with_a_logit_that_is_no_number_is_broken():
-    beams, logits = (tf.concat([x] * 4, axis=0) for x in (BEAMS, LOGITS))
-    array = logits.numpy()
-    array[1, 1, 0], array[3, 0, 2] = np.nan, np.inf
-    found = best_continuations(beams, tf.constant(array), tf.constant(array), 2)
-    assert found.is_broken.numpy().tolist() == [False, True, False, True]
+def test_what_is_impossible_comes_before_padding():
+    # All but one are as a search forbids them; the rest of a chunk is none.
+    values = np.full((1, 1, 103), -1e7, np.float32)
+    values[..., 50] = -3.0
+    found, indices, _ = arrays(*top_k(keras.ops.convert_to_tensor(values), 103))
+    assert indices[0, 0, 0] == 50
+    assert sorted(indices[0, 0].tolist()) == list(range(103))
+    assert found.min() == np.float32(-1e7)
 
 
-def test_beams_are_taken_within_their_sentence():
-    values = tf.constant([[[1, 2], [3, 4]], [[5, 6], [7, 8]]])
-    taken = take_beams(values, tf.constant([[1, 1, 0], [0, 1, 1]]))
-    assert taken.numpy().tolist() == [
-        [[3, 4], [3, 4], [1, 2]],
-        [[5, 6], [7, 8], [7, 8]],
-    ]
+@pytest.mark.parametrize("own", [True, False], ids=["own", "keras"])
+def test_two_of_seven_by_hand(monkeypatch, own):
+    monkeypatch.setattr(continuations, "prefers_own_kernels", lambda: own)
+    values = np.array([[[3, 1, 4, 0, 5, 9, 2]]], np.float32)
+    found, indices, largest = arrays(
+        *top_k(keras.ops.convert_to_tensor(values), 2)
+    )
+    assert found.tolist() == [[[9, 5]]]
+    assert indices.tolist() == [[[5, 4]]] and indices.dtype == np.int32
+    assert largest.tolist() == [[[9]]]

@@ -11,15 +11,18 @@ import numpy as np
 import pytest
 
 import relative_attention as ra
-from relative_attention.decoding.forward_key import forward_key
 
 SENTENCES = [[5, 11, 2, 8, 1], [3, 1], [12, 4, 4, 9, 7, 6, 1]]
 # Most searches here are shorter than their graph takes to be made.
 pytestmark = pytest.mark.usefixtures("eagerly")
 
+
 # All translations of so many tokens or fewer are looked at.
 LONGEST = 3
+
+
 SIZE = 13
+
 
 # Of other widths, depths, positions and clipping distances than the first.
 OTHERS = (
@@ -91,9 +94,6 @@ def search(model, rows, **settings):
     return numbers(ra.beam_search(model, rows, **settings))
 
 
-# === The mean ===
-
-
 def test_logits_are_the_logarithm_of_the_mean_probability(
     ensemble, mean_log_probs, padded
 ):
@@ -133,9 +133,6 @@ def test_next_to_impossible_tokens_keep_their_digits(make_model):
     assert mean.min() < -200
     found = np.asarray(ra.Ensemble(extreme)(inputs))
     np.testing.assert_allclose(found, mean, rtol=1e-5, atol=1e-4)
-
-
-# === Searches ===
 
 
 def test_wide_search_finds_the_best_of_all_translations(
@@ -206,35 +203,6 @@ def test_copies_of_a_model_are_the_model(peaked_model, padded):
         other = decode(peaked_model, padded(SENTENCES))
         np.testing.assert_array_equal(one["token_ids"], other["token_ids"])
         np.testing.assert_allclose(one["scores"], other["scores"], atol=1e-5)
-
-
-def test_draws_have_the_mean_distribution(ensemble, mean_log_probs, padded):
-    num_draws = 4000
-    results = ra.sample(
-        ensemble, padded(SENTENCES[:1]), num_results=num_draws, seed=1,
-        max_length=1,
-    )  # fmt: skip
-    drawn = np.asarray(results["token_ids"])[0, :, 0]
-    (log_probs,) = mean_log_probs(SENTENCES[0], [[]])
-    probabilities = np.exp(log_probs[0])
-    counted = np.bincount(drawn, minlength=SIZE) / num_draws
-    spread = np.sqrt(probabilities * (1 - probabilities) / num_draws)
-    assert (np.abs(counted - probabilities) < 5 * spread + 1e-3).all()
-    np.testing.assert_allclose(
-        np.asarray(results["scores"])[0], log_probs[0, drawn], atol=1e-4
-    )
-
-
-def test_graphs_are_of_the_members_as_they_are(make_model):
-    models = [make_model(1), make_model(2)]
-    ensemble = ra.Ensemble(models)
-    before, parts = forward_key(ensemble)
-    assert forward_key(ensemble)[0] == before
-    models[1].decoder_blocks[0] = make_model(3).decoder_blocks[0]
-    assert forward_key(ensemble)[0] != before
-
-
-# === Scores of given translations ===
 
 
 def test_scores_are_those_of_the_mean(

@@ -56,14 +56,6 @@ def test_steps_of_decoding_give_the_logits_of_the_model(translator, options):
         )
 
 
-@pytest.mark.large
-def test_search_is_of_the_model_as_it_is(translator):
-    before = translator.search(SENTENCES)
-    translator.model.quantize("int8")
-    after = translator.search(SENTENCES)
-    assert [t.score for t in after] != [t.score for t in before]
-
-
 def test_what_cannot_be_of_int8_is_refused_in_one_line(translator, tmp_path):
     pytest.importorskip("ctranslate2", reason="the extra is missing")
     translator.model.quantize("int8")

@@ -10,18 +10,13 @@ from relative_attention.argument_checks import checked_sentences
 WRONG = [
     ("one", "a string; pass \\['one'\\]"),
     ((line for line in ["one"]), "generator; pass list\\("),
-    (iter(["one"]), "list_iterator; pass list\\("),
     (None, "NoneType"),
     (b"one", "bytes"),
-    ({"one": 1}, "dict"),
     ({"one"}, "set"),
     ([b"one"], "list whose item 0 is of type bytes"),
     (["one", None], "list whose item 1 is of type NoneType"),
-    ([["one"]], "item 0 is of type list"),
     (np.array(["one"], object)[None], "ndarray of shape \\(1, 1\\)"),
-    (np.array(["one"])[0:1].astype("S"), "item 0 is of type bytes"),
     (tf.constant(["one"]), "item 0 is of type EagerTensor"),
-    (tf.constant("one"), "EagerTensor"),
 ]
 
 

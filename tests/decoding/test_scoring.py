@@ -1,13 +1,13 @@
 """Given translations: the sum of log-softmax, followed one pair at a time."""
 
 import math
-import sys
 
 import keras
 import numpy as np
 import pytest
 
 import relative_attention as ra
+from relative_attention.decoding import scoring
 
 VOCABULARY_SIZE = 28
 
@@ -48,6 +48,8 @@ PAIRS = [
     ("ab", ""),
     ("", "ab"),
 ]
+
+
 SOURCES, TARGETS = (list(side) for side in zip(*PAIRS))
 
 
@@ -71,9 +73,13 @@ def reference_log_probability(model, vocabulary, source, target):
     )
 
 
+@pytest.mark.parametrize("batch_tokens", [1, 40, 8192])
 def test_score_is_the_sum_of_log_softmax_in_the_order_of_the_pairs(
-    model, translator, letters
+    model, letters, batch_tokens
 ):
+    translator = ra.Translator(
+        model, letters(), max_extra_length=3, batch_tokens=batch_tokens
+    )
     scores = ra.score_translations(translator, SOURCES, TARGETS)
     expected = [
         reference_log_probability(model, letters(), *pair) for pair in PAIRS
@@ -87,23 +93,6 @@ def test_score_is_the_sum_of_log_softmax_in_the_order_of_the_pairs(
     assert [score.num_tokens for score in scores] == [
         len(target.replace(" ", "")) + 1 for target in TARGETS
     ]
-
-
-@pytest.mark.parametrize("batch_tokens", [1, 40])
-def test_batch_size_changes_nothing(batch_tokens, model, translator, letters):
-    narrow = ra.Translator(
-        model, letters(), max_extra_length=3, batch_tokens=batch_tokens
-    )
-    one, other = (
-        ra.score_translations(chosen, SOURCES, TARGETS)
-        for chosen in (translator, narrow)
-    )
-    np.testing.assert_allclose(
-        [score.log_probability for score in one],
-        [score.log_probability for score in other],
-        rtol=1e-6,
-        atol=1e-5,
-    )
 
 
 def test_score_is_that_of_the_search_without_length_penalty(
@@ -148,9 +137,7 @@ def test_batches_keep_to_their_tokens_longest_first(model, letters):
 
 
 def test_batches_keep_to_their_logits_too(translator, monkeypatch):
-    # By name it is the function, which the package exports.
-    module = sys.modules[ra.score_translations.__module__]
-    monkeypatch.setattr(module, "_MAX_LOGITS", VOCABULARY_SIZE * 10)
+    monkeypatch.setattr(scoring, "_MAX_LOGITS", VOCABULARY_SIZE * 10)
     assert batch_sizes(translator, ["x"] * 5, ["xxxx"] * 5) == [2, 2, 1]
 
 
@@ -217,13 +204,6 @@ def test_sentence_over_the_limit_is_refused_and_named(
     assert f"`{side}` must have at most {longest} tokens" in message
     assert f"{longest + 1} tokens on line 6;" in message
     assert "line 6, 7, 8, 9, 10 and 2 more." in message
-
-
-@pytest.mark.parametrize("side", ["sources", "targets"])
-def test_single_string_is_refused(side, translator):
-    pairs = {"sources": ["abc"], "targets": ["abc"], side: "abc"}
-    with pytest.raises(TypeError, match=rf"`{side}`.*pass \['abc'\]"):
-        ra.score_translations(translator, **pairs)
 
 
 def test_unequal_numbers_are_refused(translator):

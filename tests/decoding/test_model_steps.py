@@ -1,4 +1,4 @@
-"""The sentences that a search is not done with, and the cache of those."""
+"""The sentences that a search is not done with, and their cache."""
 
 import keras
 import numpy as np
@@ -6,9 +6,8 @@ import pytest
 import tensorflow as tf
 
 import relative_attention as ra
-from relative_attention.decoding.active_sentences import ActiveSentences
-from relative_attention.decoding.active_sentences import drop_done
-from relative_attention.decoding.active_sentences import start_active
+from relative_attention.decoding.model_steps import drop_done
+from relative_attention.decoding.model_steps import start_active
 
 pytestmark = pytest.mark.usefixtures("eagerly")
 
@@ -33,10 +32,6 @@ def is_done(*done, of):
     return tf.constant([sentence in done for sentence in range(of)])
 
 
-def test_all_sentences_are_active_at_first(start):
-    assert as_lists(start(3)) == ([10, 11, 12], [0, 1, 2], [0, 1, 2])
-
-
 def test_rows_of_sentences_that_are_done_are_dropped(start):
     active = drop_done(start(4), is_done(0, 2, of=4))
     assert as_lists(active) == ([11, 13], [1, 3], [0, 0, 0, 1])
@@ -57,24 +52,6 @@ def test_no_row_is_left_when_all_are_done(start):
         drop_done(start(2), is_done(0, 1, of=2))
     )
     assert (cache, active_sentences) == ([], [])
-
-
-def test_values_are_gathered_and_scattered(start):
-    values = [[5, 0], [6, 0], [7, 1], [8, 1]]
-    active = drop_done(start(4), is_done(0, 2, of=4))
-    gathered = active.gather_active(tf.constant(values))
-    assert np.asarray(gathered).tolist() == [values[1], values[3]]
-    spread = np.asarray(active.scatter_to_batch(gathered)).tolist()
-    # Of sentences 0 and 2 it may be anything.
-    assert (spread[1], spread[3]) == (values[1], values[3])
-    assert len(spread) == 4
-
-
-def test_state_passes_through_a_graph():
-    active = ActiveSentences([tf.constant([[5.0], [6.0]])], *[tf.range(2)] * 2)
-    dropped = tf.function(drop_done)(active, tf.constant([True, False]))
-    assert isinstance(dropped, ActiveSentences)
-    assert dropped.cache[0].numpy().tolist() == [[6.0]]
 
 
 @pytest.mark.parametrize("num_beams", [1, 3])
@@ -171,7 +148,7 @@ def test_search_is_the_same_without_a_cache(
     peaked_model, rng, padded, monkeypatch, num_beams
 ):
     monkeypatch.setattr(
-        "relative_attention.decoding.active_sentences._MERGE_EVERY", 2
+        "relative_attention.decoding.model_steps._MERGE_EVERY", 2
     )
     # Some sentences are done before the cache is merged, some between, and
     # one after the second time.

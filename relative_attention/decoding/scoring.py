@@ -1,4 +1,4 @@
-"""The probability that a model gives to translations that are there."""
+"""The probability that a model gives to translations that are given."""
 
 import contextlib
 import dataclasses
@@ -8,20 +8,18 @@ from collections.abc import Iterator
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any
-from typing import NamedTuple
 
 import keras
 import numpy as np
 from keras import ops
 
 from relative_attention.argument_checks import checked_sentences
-from relative_attention.decoding.finite_model import check_numbers
-from relative_attention.decoding.run_compiled import run_compiled
-from relative_attention.decoding.sentence_batches import longest_first_batches
-from relative_attention.decoding.sentence_batches import padded_rows
-from relative_attention.decoding.start_and_end import start_token_id
-from relative_attention.decoding.text_vocabulary import TextVocabulary
+from relative_attention.decoding.compiled import run_compiled
+from relative_attention.decoding.model_steps import start_token_id
+from relative_attention.decoding.translation import check_numbers
 from relative_attention.decoding.translator import Translator
+from relative_attention.decoding.translator import longest_first_batches
+from relative_attention.decoding.translator import padded_rows
 from relative_attention.errors import InputError
 from relative_attention.models.decoder_inputs import decoder_inputs
 from relative_attention.ops.losses import label_logit
@@ -60,19 +58,19 @@ def score_translations(
     targets: Sequence[str],
     report: Callable[[int], Any] | None = None,
 ) -> list[TranslationScore]:
-    """Scores translations that are given, whoever made them.
+    """Scores given translations, whatever their origin.
 
     Pairs are sorted by length and scored in batches of about the same number
     of tokens, fewer where the vocabulary is large; the scores come back in
-    the order of the pairs. What a pair gets does not depend on the others.
-    The text is encoded as it is written: a translation that a beam search
-    found in other pieces of the same letters has another score there.
+    the order of the pairs. The score of a pair does not depend on the others.
+    The text is encoded as it is written: a beam search that found the same
+    letters in other pieces gave them another score.
 
     Nothing is cut, since half a sentence has another probability: a source of
     over `translator.max_source_length` tokens is refused, and so is a
     translation longer than any that the translator could give,
-    `max_source_length + max_extra_length`. An empty translation is its end of
-    sentence, and has the probability of that.
+    `max_source_length + max_extra_length`. An empty translation has the
+    probability of its end of sentence.
 
     Args:
         translator: `Translator`.
@@ -100,9 +98,18 @@ def score_translations(
     """
     sources = checked_sentences("sources", sources)
     targets = checked_sentences("targets", targets)
-    _check(sources, targets)
-    source_rows = _encode(translator.source_vocabulary, sources)
-    target_rows = _encode(translator.vocabulary, targets)
+    if len(sources) != len(targets):
+        raise ValueError(
+            "`sources` and `targets` must have the same number of sentences. "
+            f"Received: {len(sources)} and {len(targets)}."
+        )
+    source_rows, target_rows = (
+        [[*row, vocabulary.end_id] for row in vocabulary.encode(sentences)]
+        for vocabulary, sentences in (
+            (translator.source_vocabulary, sources),
+            (translator.vocabulary, targets),
+        )
+    )
     longest = translator.max_source_length
     _check_lengths("sources", source_rows, longest)
     _check_lengths(
@@ -134,7 +141,7 @@ def corpus_perplexity(scores: Sequence[TranslationScore]) -> float:
 
     Returns:
         float. The exponential of the mean negative log-probability of all
-        tokens, which is no mean of the sentences' perplexities.
+        tokens, which is not the mean of the sentences' perplexities.
 
     Raises:
         ValueError: if there is no score.
@@ -152,20 +159,6 @@ def _perplexity(log_probability: float, num_tokens: int) -> float:
         return math.exp(-log_probability / num_tokens)
     except OverflowError:
         return math.inf
-
-
-def _check(sources: list[str], targets: list[str]) -> None:
-    if len(sources) != len(targets):
-        raise ValueError(
-            "`sources` and `targets` must have the same number of sentences. "
-            f"Received: {len(sources)} and {len(targets)}."
-        )
-
-
-def _encode(
-    vocabulary: TextVocabulary, sentences: list[str]
-) -> list[list[int]]:
-    return [[*row, vocabulary.end_id] for row in vocabulary.encode(sentences)]
 
 
 def _check_lengths(name: str, rows: list[list[int]], longest: int) -> None:
@@ -189,7 +182,7 @@ def _batches(
     source_rows: list[list[int]],
     target_rows: list[list[int]],
 ) -> Iterator[list[int]]:
-    """Groups pairs of like length, as far as tokens and logits allow."""
+    """Groups pairs of similar length, as far as tokens and logits allow."""
     lengths = {}
     for index, (source, target) in enumerate(zip(source_rows, target_rows)):
         longer = max(len(source), len(target))
@@ -200,32 +193,17 @@ def _batches(
     )
 
 
-class _Pairs(NamedTuple):
-    """Sources and the translations to score.
-
-    Attributes:
-        source_token_ids: int tensor `(B, S)`, padded with id 0.
-        labels: int tensor `(B, T)`, padded with id 0.
-    """
-
-    source_token_ids: Tensor
-    labels: Tensor
-
-
 def _score_batch(
     model: Any, source_token_ids: np.ndarray, labels: np.ndarray
 ) -> np.ndarray:
-    """Computes the log-probability of each row of labels.
-
-    `(B, S)`, `(B, T)` -> `(B,)`.
-    """
+    """Computes log-probabilities: `(B, S)`, labels `(B, T)` -> `(B,)`."""
     with _no_gradients():
         log_probs = run_compiled(
             _label_log_probabilities,
             model,
-            _Pairs(
-                source_token_ids=ops.convert_to_tensor(source_token_ids),
-                labels=ops.convert_to_tensor(labels),
+            (
+                ops.convert_to_tensor(source_token_ids),
+                ops.convert_to_tensor(labels),
             ),
         )
     # In float64: a sum of a few hundred tokens is as exact as each.
@@ -235,12 +213,14 @@ def _score_batch(
     return totals
 
 
-def _label_log_probabilities(model: Any, pairs: _Pairs) -> Tensor:
+def _label_log_probabilities(
+    model: Any, pairs: tuple[Tensor, Tensor]
+) -> Tensor:
     """Computes the log-probability of every label, padding too: `(B, T)`."""
-    labels = pairs.labels
+    source_token_ids, labels = pairs
     logits = model(
         {
-            "source_token_ids": pairs.source_token_ids,
+            "source_token_ids": source_token_ids,
             "target_token_ids": decoder_inputs(labels, start_token_id(model)),
         },
         training=False,

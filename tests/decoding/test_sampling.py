@@ -1,14 +1,17 @@
 """Draws: what decides them, and how often each token falls."""
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 import relative_attention as ra
+from relative_attention.decoding.sampling import draw_tokens
+from relative_attention.decoding.sampling import gumbel_noise
+from relative_attention.decoding.sampling import noise_keys
 
 # Tests of what is the same as a graph ask for `as_graph`.
 pytestmark = pytest.mark.usefixtures("eagerly")
+
 
 SENTENCES = [
     [5, 11, 2, 8, 1],
@@ -117,14 +120,89 @@ def test_draws_with_options_are_the_same_as_a_graph(
     assert_same(draw(peaked_model, rows, **arguments), eager)
 
 
+VOCABULARY_SIZE = 8000
+
+
+@pytest.fixture(scope="module")
+def many_pieces():
+    model = ra.Transformer.from_preset(
+        "transformer_tiny_relative",
+        vocabulary_size=VOCABULARY_SIZE,
+        num_encoder_layers=1,
+        num_decoder_layers=1,
+        hidden_dim=16,
+        intermediate_dim=16,
+        num_heads=2,
+    )
+    rng = np.random.default_rng(4)
+    for weight in model.trainable_weights:
+        if "embeddings" in weight.path:
+            weight.assign(rng.normal(0, 0.25, weight.shape))
+    return model
+
+
+@pytest.mark.large
+@pytest.mark.parametrize(
+    "arguments",
+    [{"top_p": 0.9}, {}, {"top_k": 500}],
+    ids=str,
+)
+def test_draws_of_many_pieces_depend_on_the_sentence_alone(
+    many_pieces, as_graph, arguments
+):
+    rng = np.random.default_rng(5)
+    rows = rng.integers(2, VOCABULARY_SIZE, (24, 6))
+    rows[:, -1] = 1
+
+    def drawn(rows):
+        lengths = {"max_length": 12, "min_length": 12}
+        return draw(many_pieces, rows, 10, seed=1, **lengths, **arguments)[0]
+
+    together = drawn(rows)
+    padded = np.pad(rows, ((0, 0), (0, 3)))
+    apart = np.concatenate(
+        [drawn(rows[:1]), drawn(padded[1:8]), drawn(rows[8:])]
+    )
+    np.testing.assert_array_equal(apart, together)
+    # Draws that differ, or nothing could be told.
+    assert len(np.unique(together.reshape(-1, 12), axis=0)) > 230
+
+
+def test_noise_is_gumbels_and_of_no_two_things_the_same():
+    keys = noise_keys(np.array([[5, 1], [6, 1]]), 2, seed=3)
+    noise = np.stack(
+        [
+            np.asarray(gumbel_noise(keys, position, 20_000))
+            for position in (0, 1)
+        ]
+    )
+    assert noise.shape == (2, 2, 2, 20_000)
+    flat = noise.reshape(8, -1).astype(np.float64)
+    correlations = np.corrcoef(
+        np.concatenate([flat[:, 1:], flat[:, :-1]])
+    ) - np.eye(16)
+    # By chance 0.007 each, and of some hundred none is five times that.
+    assert np.abs(correlations).max() < 5 / np.sqrt(20_000)
+    for row in flat:
+        # Of exp(-exp(-noise)), which is uniform, by Kolmogorov and Smirnov.
+        uniform = np.sort(np.exp(-np.exp(-row)))
+        expected = (np.arange(len(row)) + 0.5) / len(row)
+        assert np.abs(uniform - expected).max() < 2.2 / np.sqrt(len(row))
+
+
 # === How often each token falls ===
 
+
 FIRST = {2: 0.4, 3: 0.3, 4: 0.2, 5: 0.1}
+
+
 ROWS = {
     0: FIRST,
     **{first: {1: 0.25, 6: 0.75} for first in FIRST},
     6: {1: 1.0},
 }
+
+
 NUM_DRAWS = 4000
 
 
@@ -184,45 +262,70 @@ def test_temperature_is_a_power_of_the_probabilities(chain):
     assert_distributed(counts, wanted)
 
 
+LOGITS = tf.constant(np.log([[[0.2, 0.1, 0.4, 0.3]]]), tf.float32)
+
+
 @pytest.mark.parametrize(
-    "arguments, kept, goes_on_only",
+    "arguments, left",
     [
-        pytest.param({"top_k": 2}, [2, 3], False, id="top_2"),
-        # The fewest whose probabilities reach it; see `test_draw_tokens.py`.
-        pytest.param({"top_p": 0.65}, [2, 3], True, id="top_p_two"),
-        # Tempered first: 0.53, 0.30, 0.13 and 0.03.
-        pytest.param(
-            {"temperature": 0.5, "top_p": 0.5}, [2], True, id="tempered"
-        ),
+        ({}, [0, 1, 2, 3]),
+        ({"top_k": 1}, [2]),
+        ({"top_k": 3}, [0, 2, 3]),
+        ({"top_k": 9}, [0, 1, 2, 3]),
+        # The fewest whose probabilities reach it.
+        ({"top_p": 0.01}, [2]),
+        ({"top_p": 0.39}, [2]),
+        ({"top_p": 0.41}, [2, 3]),
+        ({"top_p": 0.8}, [0, 2, 3]),
+        ({"top_p": 1.0}, [0, 1, 2, 3]),
+        # Of two they are 0.57 and 0.43; of three 0.44, 0.33 and 0.22.
+        ({"top_k": 2, "top_p": 0.55}, [2]),
+        ({"top_k": 3, "top_p": 0.76}, [2, 3]),
     ],
+    ids=str,
 )
-def test_only_the_likeliest_are_drawn(chain, arguments, kept, goes_on_only):
-    second = ((6, 1.0),) if goes_on_only else ((1, 0.25), (6, 0.75))
-    wanted = sequences({token_id: FIRST[token_id] for token_id in kept}, second)
-    counts = count(chain, **arguments)
-    if len(wanted) == 1:
-        assert set(counts) == set(wanted)
-    else:
-        assert_distributed(counts, wanted)
+def test_only_the_likeliest_are_drawn(arguments, left):
+    arguments = {"top_k": None, "top_p": None, **arguments}
+    # Noise that would make each in turn the largest.
+    drawn = {
+        draw_tokens(LOGITS, tf.constant([[row]], tf.float32), **arguments)
+        .numpy()
+        .item()
+        for row in 9 * np.eye(4)
+    }
+    assert drawn == {*left}
 
 
-@pytest.fixture(scope="module")
-def greedy(peaked_model, rows):
-    tf.config.run_functions_eagerly(True)
-    results = ra.beam_search(
-        peaked_model, rows, num_beams=1, length_penalty=0.0, max_length=9
+@pytest.mark.parametrize("temperature", [1e-300, 1e-20])
+@pytest.mark.parametrize("arguments", [{}, {"top_k": 5, "top_p": 0.9}])
+def test_lowest_temperatures_draw_the_likeliest(chain, temperature, arguments):
+    ids, _ = draw(
+        chain(ROWS), [[7, 8, 1]], 50, temperature=temperature, **arguments
     )
-    tf.config.run_functions_eagerly(False)
-    return np.asarray(results["token_ids"]), np.asarray(results["scores"])
+    assert (ids == [2, 6, 1]).all()
 
 
-@pytest.mark.parametrize(
-    "arguments", [{"top_k": 1}, {"temperature": 1e-3}], ids=str
-)
-def test_likeliest_token_is_that_of_greedy_search(
-    peaked_model, rows, greedy, arguments
+@pytest.mark.parametrize("temperature", [1e7, np.inf])
+@pytest.mark.parametrize("arguments", [{}, {"top_k": 17, "top_p": 1.0}])
+def test_highest_temperatures_draw_alike_among_the_allowed(
+    chain, temperature, arguments
 ):
-    assert_same(draw(peaked_model, rows, num_results=1, **arguments), greedy)
+    (ids,), _ = draw(
+        chain(ROWS),
+        [[7, 8, 1]],
+        800,
+        max_length=4,
+        temperature=temperature,
+        target_prefix=[[9, 12]],
+        min_length=4,
+        **arguments,
+    )
+    assert (ids[:, :2] == [9, 12]).all()
+    # Any of 17 but the end of sentence, 50 times each, give or take five
+    # standard deviations.
+    counts = np.bincount(ids[:, 2], minlength=17)
+    assert counts[1] == 0
+    assert (abs(np.delete(counts, 1) - 50) < 5 * np.sqrt(50)).all()
 
 
 @pytest.mark.parametrize(
@@ -254,19 +357,6 @@ def test_scores_are_log_probabilities_of_the_model(
 # === Lengths and prefixes ===
 
 
-def test_limits_are_those_of_each_sentence(chain, padded):
-    token_ids, _ = draw(
-        chain({0: {2: 1.0}, 2: {2: 1.0}}),
-        padded([[7, 1], [7, 8, 9, 1], [1]]),
-        max_extra_length=2,
-        max_length=5,
-    )
-    lengths = np.count_nonzero(token_ids, axis=-1)
-    np.testing.assert_array_equal(
-        lengths, np.array([[4] * 5, [5] * 5, [3] * 5])
-    )
-
-
 @pytest.mark.parametrize("top_k", [None, 3])
 def test_min_length_forbids_earlier_ends(chain, padded, top_k):
     hasty = chain({0: {1: 0.9, 2: 0.1}, 2: {1: 0.8, 2: 0.2}})
@@ -288,60 +378,6 @@ def test_min_length_forbids_earlier_ends(chain, padded, top_k):
             wanted = np.log(0.1) + (num_on - 1) * np.log(0.2)
             wanted += (row[-1] == 1) * np.log(0.8)
             assert abs(score - wanted) < 1e-3
-
-
-def test_draws_begin_with_their_prefixes(
-    peaked_model, rows, padded, drawn, log_probability
-):
-    prefixes = [[4, 7, 9], [], [9]]
-    token_ids, scores = draw(
-        peaked_model, rows, target_prefix=padded(prefixes), max_length=5
-    )
-    for number, prefix in enumerate(prefixes):
-        draws = as_lists(token_ids)[number]
-        assert all(ids[: len(prefix)] == prefix for ids in draws)
-        assert len(set(map(tuple, draws))) > 1
-    free = as_lists(drawn[0][:, :, :5])
-    assert as_lists(token_ids)[1] == free[1]
-    assert as_lists(token_ids)[0] != free[0]
-    # The tokens of a prefix count.
-    ids = as_lists(token_ids)[0][0]
-    wanted = log_probability(peaked_model, SENTENCES[0], ids)
-    assert abs(scores[0, 0] - wanted) < 1e-3
-
-
-@pytest.mark.parametrize(
-    "arguments", [{}, {"top_k": 2}, {"top_p": 0.2}], ids=str
-)
-def test_unlikely_prefix_longer_than_the_limit_is_kept(chain, arguments):
-    # Not one of the likeliest, but there is no other.
-    token_ids, _ = draw(
-        chain(ROWS),
-        np.array([[7, 1], [7, 1]]),
-        target_prefix=[[9, 12, 8, 5], [0, 0, 0, 0]],
-        max_length=2,
-        **arguments,
-    )
-    assert (token_ids[0, :, :4] == [9, 12, 8, 5]).all()
-    assert (token_ids[0, :, 4] != 0).all()
-    assert not token_ids[1, :, 2:].any()
-
-
-@pytest.mark.parametrize(
-    "convert",
-    [
-        pytest.param(np.ndarray.tolist, id="lists"),
-        pytest.param(lambda rows: rows.astype(np.uint16), id="uint16"),
-        pytest.param(keras.ops.convert_to_tensor, id="tensor"),
-    ],
-)
-def test_source_may_be_of_any_int_type(
-    peaked_model, rows, drawn, as_graph, convert
-):
-    assert_same(draw(peaked_model, convert(rows)), drawn)
-
-
-# === Errors ===
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,206 @@
+"""Searches as compiled functions, and the loops that they are made of.
+
+A search is a plain function of a model and tensors. Under TensorFlow
+`run_compiled` makes it one graph; the loops here run in such a graph, and as
+Python loops elsewhere.
+"""
+
+from collections.abc import Callable
+from collections.abc import Iterable
+from typing import Any
+from typing import TypeVar
+
+import keras
+from keras import ops
+
+from relative_attention.tensor_type import Tensor
+
+# A structure of tensors and `None`: nested dicts, lists and (named) tuples.
+State = TypeVar("State")
+
+
+def run_compiled(
+    function: Callable[..., Any], model: Any, inputs: Any, **options: Any
+) -> Any:
+    """Computes `function(model, inputs, **options)`, compiled where it pays.
+
+    Under TensorFlow it is one graph, traced once for a model, a structure of
+    inputs and options, whatever the shapes; elsewhere it is a plain call.
+
+    Args:
+        function: a function of this package, at module level.
+        model: its first argument.
+        inputs: named tuple of tensors, of `None` and of such tuples. What is
+            `None` is no input of the graph.
+        **options: hashable values.
+    """
+    if keras.backend.backend() != "tensorflow":
+        return function(model, inputs, **options)
+    import tensorflow as tf
+
+    if tf.config.functions_run_eagerly():
+        return function(model, inputs, **options)
+    tensors = _tensors_of(inputs)
+    # The graph keeps the structure of the inputs alone.
+    structure = _with_tensors(inputs, (True for _ in tensors))
+    key = (function, structure, tuple(sorted(options.items())))
+    graphs = compiled_functions(model)
+    if key not in graphs:
+        signature = [
+            tf.TensorSpec([None] * len(tensor.shape), tensor.dtype)
+            for tensor in tensors
+        ]
+        # TensorFlow counts each first call of a `tf.function` as a retracing
+        # of this code, and warns after five. Tracing by hand is not counted.
+        graphs[key] = tf.function(
+            lambda tensors: function(
+                model, _with_tensors(structure, tensors), **options
+            ),
+            input_signature=[signature],
+            autograph=False,
+        ).get_concrete_function()
+    return graphs[key](tensors)
+
+
+def compiled_functions(model: Any) -> dict[Any, Any]:
+    """Returns the dict of what was compiled of the model as it is now.
+
+    It is kept with the model, and emptied when the model has other variables
+    or dtypes than before: after adapters, quantization or a new layer. New
+    values in the same variables do not matter, as a graph reads them.
+
+    Args:
+        model: `Transformer`, `Ensemble`, or any object with attributes.
+    """
+    weights = list(getattr(model, "weights", ()))
+    dtypes = [
+        layer.dtype_policy.name
+        for member in getattr(model, "models", [model])
+        if isinstance(member, keras.Model)
+        for layer in member._flatten_layers()
+    ]
+    key = [*map(id, weights), *dtypes]
+    kept = model.__dict__.get("_compiled")
+    if kept is None or kept["key"] != key:
+        # The weights too, or a new one could get the `id` of an old one.
+        kept = {"key": key, "weights": weights, "functions": {}}
+        # Past Keras, which would track what an attribute holds.
+        model.__dict__["_compiled"] = kept
+    return kept["functions"]
+
+
+def while_loop(
+    condition: Callable[[State], Tensor],
+    body: Callable[[State], State],
+    state: State,
+) -> State:
+    """Runs `state = body(state)` while `condition(state)`.
+
+    `keras.ops.while_loop` wants every tensor to keep its shape. A cache that
+    grows by a position a step, and loses the sentences that are done, does
+    not. In a TensorFlow graph this is `tf.while_loop` with shape invariants,
+    elsewhere a Python loop.
+
+    Args:
+        condition: takes a state, returns a bool scalar.
+        body: takes a state, returns one of the same structure.
+        state: nested dicts, lists and named tuples of tensors. Axes 0 and 2
+            of those that have them may change from step to step; other axes
+            keep their size. What is `None` stays `None`.
+
+    Returns:
+        The last state.
+    """
+    if not _is_in_graph():
+        while bool(condition(state)):
+            state = body(state)
+        return state
+    import tensorflow as tf
+
+    def changed(*tensors: Tensor) -> list[Tensor]:
+        after = body(_with_tensors(state, tensors))
+        keras.tree.assert_same_structure(state, after)
+        return _tensors_of(after)
+
+    # TensorFlow takes no `None` as a variable of a loop, and wants to be told
+    # which shapes change.
+    tensors = _tensors_of(state)
+    tensors = tf.while_loop(
+        lambda *tensors: condition(_with_tensors(state, tensors)),
+        changed,
+        tensors,
+        shape_invariants=[_free_shape(tensor) for tensor in tensors],
+    )
+    return _with_tensors(state, tensors)
+
+
+def fixed_while_loop(
+    condition: Callable[[State], Tensor],
+    body: Callable[[State], State],
+    state: State,
+) -> State:
+    """As `while_loop`, but no shape changes: XLA compiles it on JAX."""
+    if keras.backend.backend() != "jax":
+        return while_loop(condition, body, state)
+    import jax
+
+    return jax.lax.while_loop(condition, body, state)
+
+
+def change_if(
+    condition: Tensor, change: Callable[[State], State], state: State
+) -> State:
+    """Returns `change(state)` if the condition holds, else the state.
+
+    `keras.ops.cond` wants both to have the same shapes.
+    """
+    if _is_in_graph():
+        import tensorflow as tf
+
+        return tf.cond(condition, lambda: change(state), lambda: state)
+    return change(state) if bool(condition) else state
+
+
+def take_rows(values: Tensor, rows: Tensor) -> Tensor:
+    """Computes `ops.take(values, rows, axis=0)` for indices from 0 on.
+
+    On TensorFlow `ops.take` spends five operations on negative indices, and a
+    step of decoding, of small tensors, takes rows a dozen times.
+    """
+    if keras.backend.backend() != "tensorflow":
+        return ops.take(values, rows, axis=0)
+    import tensorflow as tf
+
+    return tf.gather(values, rows)
+
+
+def _is_in_graph() -> bool:
+    if keras.backend.backend() != "tensorflow":
+        return False
+    import tensorflow as tf
+
+    return not tf.executing_eagerly()
+
+
+def _free_shape(tensor: Tensor) -> Any:
+    """Returns the `tf.TensorShape` of a tensor with axes 0 and 2 free."""
+    import tensorflow as tf
+
+    dims = tensor.shape.as_list()
+    for axis in (0, 2):
+        if axis < len(dims):
+            dims[axis] = None
+    return tf.TensorShape(dims)
+
+
+def _tensors_of(structure: Any) -> list[Tensor]:
+    """Lists the tensors of a structure, without `None`."""
+    return [leaf for leaf in keras.tree.flatten(structure) if leaf is not None]
+
+
+def _with_tensors(structure: State, tensors: Iterable[Tensor]) -> State:
+    """Puts tensors where a structure has anything but `None`."""
+    following = iter(tensors)
+    return keras.tree.map_structure(
+        lambda leaf: None if leaf is None else next(following), structure
+    )
