@@ -1,23 +1,24 @@
 """How many sentences a second the server translates, beside a `Translator`.
 
 The program starts a server, as `relative-attention serve` does, and a process
-with a `Translator` of the same model, and lets both translate the same text in
-turns: the `Translator` in batches of `--batch` sentences in the order of the
-text, and one by one; the server with so many clients at a time as `--clients`
-says, each of which sends one sentence, waits for the answer and sends the
-next. One client, and the `Translator` one by one, take the first `--single`
-sentences alone. From the root of a checkout:
+with a `Translator` of the same model. Both translate the same text in turns.
+The `Translator` takes batches of `--batch` sentences in the order of the text,
+and one by one. The server has `--clients` at a time, each of which sends one
+sentence, waits for the answer and sends the next. One client, and the
+`Translator` one by one, take only the first `--single` sentences. From the root
+of a checkout:
 
     python -m benchmarks.serving.load MODEL --source test.en
 
-All of it runs on this machine, clients too, which take some of the time of its
-processors. At the end so many requests are sent as `--memory` says, and what
-memory the server has gained between these two counts is reported.
+All of it runs on this machine. The clients, too, take some of the time of its
+processors. At the end the requests of `--memory` are sent, and the memory that
+the server gained between these two counts is reported.
 """
 
 import argparse
 import json
 import pathlib
+import random
 import statistics
 import sys
 import tempfile
@@ -40,23 +41,40 @@ from benchmarks.harness.spread import median
 from benchmarks.harness.spread import ratios
 from benchmarks.harness.spread import spread
 from benchmarks.harness.tables import markdown_table
-from benchmarks.serving.captions import made_up_captions
-from benchmarks.serving.clients import ask_server
-from benchmarks.serving.server_process import MODEL
-from benchmarks.serving.server_process import ServerProcess
-from benchmarks.serving.server_process import running_server
+from benchmarks.serving.server import MODEL
+from benchmarks.serving.server import ServerProcess
+from benchmarks.serving.server import ask_server
+from benchmarks.serving.server import running_server
 
-# Who works, and in batches of how many, or for how many clients.
+# The name, and the size of a batch or the number of clients.
 Case = tuple[str, int]
 Turn = dict[str, Any]
 
 TRANSLATOR = "Translator"
 SERVER = "server"
-# What the server is held to: the part of the translator's rate with many
-# clients, milliseconds over its time with one, bytes gained over the requests.
+# The bars: the part of the translator's rate with many clients, milliseconds
+# over its time with one, bytes gained over the requests.
 LEAST_RATIO = 0.9
 MOST_MILLISECONDS = 10.0
 MOST_BYTES = 20_000_000
+# Parts of captions of images, for load where no text is at hand.
+_WHO = ("A man", "Two women", "A young boy", "An old woman", "Three dogs")
+_LOOK = ("in a red shirt", "with a black hat", "wearing blue jeans", "")
+_DOES = (
+    "rides a bike",
+    "are playing the guitar",
+    "is running",
+    "sits on a bench and reads a newspaper",
+    "jumps over a small fence",
+)
+_WHERE = ("on the street", "in a park", "near the water", "at night", "")
+_MORE = (
+    "while a crowd of people is watching from the other side of the road",
+    "as two children look on",
+    "and smiles",
+    "",
+    "",
+)
 
 
 def parse_arguments(
@@ -94,17 +112,7 @@ def parse_arguments(
 
 
 def measure(options: argparse.Namespace) -> list[Row]:
-    """Lets server and translator translate the text, in turns.
-
-    Args:
-        options: The options of the command.
-
-    Returns:
-        A list of a row for each case, and one for the memory.
-
-    Raises:
-        InputError: If the text cannot be read.
-    """
+    """Returns a row for each case, and one for the memory."""
     if options.source is None:
         lines = made_up_captions(options.sentences)
     else:
@@ -133,6 +141,20 @@ def measure(options: argparse.Namespace) -> list[Row]:
             if options.memory[1]:
                 rows.append(_memory(server, lines, options))
     return rows
+
+
+def made_up_captions(number: int, seed: int = 1) -> list[str]:
+    """Returns captions of 4 to 30 words, always the same."""
+    generator = random.Random(seed)
+    return [
+        " ".join(
+            part
+            for parts in (_WHO, _LOOK, _DOES, _WHERE, _MORE)
+            if (part := generator.choice(parts))
+        )
+        + "."
+        for _ in range(number)
+    ]
 
 
 def _take_turns(
@@ -194,7 +216,7 @@ def _rows(turns: Mapping[Case, Sequence[Turn]], batch: int) -> list[Row]:
 
 
 def _percentile(seconds: Sequence[float], percent: int) -> float:
-    """Returns milliseconds that so many percent took at most."""
+    """Returns a percentile, in milliseconds."""
     ordered = sorted(seconds)
     place = -(-len(ordered) * percent // 100) - 1
     return 1000 * ordered[max(place, 0)]
@@ -216,7 +238,7 @@ def _count_same(turn: Turn, other: Turn) -> int:
 def _memory(
     server: ServerProcess, lines: Sequence[str], options: argparse.Namespace
 ) -> Row:
-    """Returns the memory of the server after so many more requests."""
+    """Returns the memory of the server after each number of requests."""
     clients = max(options.clients)
     memory, num_sent = [], 0
     for count in options.memory:
@@ -283,7 +305,7 @@ def _name(row: Row) -> str:
 
 
 def misses(rows: Sequence[Row]) -> list[str]:
-    """Returns what the server does worse than it is held to."""
+    """Returns the bars that the server misses."""
     found = []
     served = [row for row in rows if row["who"] == SERVER]
     most = max(served, key=lambda row: row["size"])

@@ -3,7 +3,6 @@
 import pytest
 
 from benchmarks.serving import load
-from benchmarks.serving.captions import made_up_captions
 
 pytestmark = pytest.mark.only_on("tensorflow", reason="graphs of TensorFlow")
 
@@ -13,8 +12,8 @@ def row(who, size, **more):
 
 
 def test_captions_differ_in_length_and_are_always_the_same():
-    captions = made_up_captions(500)
-    assert captions == made_up_captions(500)
+    captions = load.made_up_captions(500)
+    assert captions == load.made_up_captions(500)
     lengths = {len(caption.split()) for caption in captions}
     assert min(lengths) <= 5 and max(lengths) >= 20
 

@@ -1,14 +1,87 @@
-"""Clients that ask a server, many at a time, each one thing after another."""
+"""The server in a process of its own, and the clients that ask it."""
 
 import asyncio
+import contextlib
 import dataclasses
 import json
+import pathlib
+import re
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from collections.abc import Sequence
+from typing import NamedTuple
 
+from benchmarks.harness.engine import ROOT
+from benchmarks.harness.engine import EngineError
+
+_MAIN = "import sys; from relative_attention.cli import main; sys.exit(main())"
+# The name of the model there.
+MODEL = "model"
 # No answer takes so long; what waits longer is broken.
 _LIMIT = 300
+
+
+class ServerProcess(NamedTuple):
+    """A server that listens.
+
+    Attributes:
+        process_id: An integer.
+        port: An integer.
+    """
+
+    process_id: int
+    port: int
+
+    def memory(self) -> int:
+        """Returns the bytes that belong to it alone."""
+        path = pathlib.Path(f"/proc/{self.process_id}/status")
+        found = re.search(r"RssAnon:\s+(\d+)", path.read_text())
+        if found is None:
+            raise EngineError(f"{path} does not say RssAnon.")
+        return int(found[1]) * 1024
+
+
+@contextlib.contextmanager
+def running_server(model: str, log: pathlib.Path) -> Iterator[ServerProcess]:
+    """Starts a server as its users do; it does not outlive the context.
+
+    Args:
+        model: A string, the folder of a model or a name of the zoo.
+        log: The path of a file that takes its error output.
+
+    Raises:
+        EngineError: If it does not start.
+    """
+    words = ["serve", f"{MODEL}={model}", "--port", "0"]
+    with open(log, "w") as file:
+        process = subprocess.Popen(
+            [sys.executable, "-c", _MAIN, *words],
+            stdout=subprocess.PIPE,
+            stderr=file,
+            text=True,
+            cwd=ROOT,
+        )
+    try:
+        found = None
+        # Before it there is a line for each model that is loaded.
+        for line in process.stdout or ():
+            if found := re.search(r":(\d+)/", line):
+                break
+        if found is None:
+            process.wait()
+            raise EngineError(f"No server: {log.read_text()}")
+        yield ServerProcess(process.pid, int(found[1]))
+    finally:
+        process.terminate()
+        try:
+            process.wait(timeout=60)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        if process.stdout:
+            process.stdout.close()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,8 +104,8 @@ def ask_server(
 ) -> Load:
     """Has clients ask for a translation of each sentence, one a request.
 
-    Each client has a connection of its own, and asks for the next sentence
-    when it has got its answer.
+    Each client has a connection of its own, and sends the next sentence when
+    the answer is there.
 
     Args:
         port: An integer, of a server of this machine.
@@ -62,7 +135,7 @@ async def _ask(
 
 
 def _request(model: str, sentence: str) -> bytes:
-    """Returns a request of HTTP."""
+    """Returns an HTTP request."""
     body = json.dumps({"inputs": [sentence]}).encode()
     head = (
         f"POST /v1/models/{model}:predict HTTP/1.1\r\nHost: localhost\r\n"
@@ -78,7 +151,7 @@ async def _client(
     latencies: list[float],
     translations: list[str],
 ) -> None:
-    """Asks for whatever nobody has asked for yet."""
+    """Asks for sentences that no other client has asked for."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
         for place in places:
