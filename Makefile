@@ -38,12 +38,12 @@ test-backends: $(VENV)/.test $(VENV)/.backends
 	$(VENV)/bin/python -m pytest -m "" $(PARALLEL) tests/test_backends.py \
 		tests/runs/test_train_on_jax.py
 
-# How many requests the server bears, and at what cost; quarter of an hour.
+# How much load the server handles, and at what cost; quarter of an hour.
 test-load: $(VENV)/.test
 	$(VENV)/bin/python -m benchmarks.serving.load \
 		multi30k_en_de_tiny_relative --check
 	RELATIVE_ATTENTION_ANSWERS=10000 $(VENV)/bin/python -m pytest -m large \
-		tests/serve/test_concurrent_answers.py
+		tests/serve/test_predict.py
 
 lint: $(VENV)/.lint
 	$(VENV)/bin/ruff check .

@@ -38,8 +38,10 @@ def main() -> None:
         cwd=ROOT,
     )
     try:
-        line = server.stdout.readline() if server.stdout else ""
-        found = re.search(r"http://\S+", line)
+        found = None
+        for line in server.stdout or ():
+            if found := re.search(r"http://\S+", line):
+                break
         if found is None:
             sys.exit("The server did not start.")
         with sync_playwright() as playwright:
@@ -58,14 +60,14 @@ def main() -> None:
 
 
 def _use(page: Page) -> None:
-    """Types a text and a reference, and asks how else a word could go on."""
+    """Types a text and a reference, and asks for other ways to continue."""
     expect.set_options(timeout=PATIENCE)
     expect(page.locator("#model option")).to_have_count(len(MODELS))
     page.get_by_role("textbox", name="Text").fill(TEXT)
     expect(page.locator("#target p")).to_have_count(2)
     page.get_by_role("textbox", name="Reference").fill(REFERENCE)
     expect(page.locator("#bleu")).to_contain_text("BLEU")
-    page.locator("#target p").first.locator(".word").nth(3).click()
+    page.locator("#target p").first.locator("button").nth(3).click()
     expect(page.locator("#alternatives-list li").first).to_be_visible()
 
 

@@ -3,7 +3,9 @@
 import argparse
 import functools
 import importlib.util
+import ipaddress
 import math
+import pathlib
 import re
 
 from relative_attention.cli.command import Subparsers
@@ -12,6 +14,8 @@ from relative_attention.errors import InputError
 from relative_attention.errors import install_hint
 
 _PACKAGES = ("starlette", "uvicorn", "prometheus_client")
+# Shorter ones could be guessed by asking.
+_FEWEST_CHARACTERS = 16
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -63,19 +67,14 @@ def add_parser(subparsers: Subparsers) -> None:
         type=float,
         metavar="MS",
         default=50.0,
-        help="how long, right after a batch of several requests, the model "
-        "waits for as many, a tenth of that batch's time at most (default: 50)",
+        help="after a batch of several requests, wait up to this long (at most "
+        "a tenth of its time) to fill the next one (default: 50)",
     )
     add(
         "--reload",
         action="store_true",
-        help="take up a model whose folder is replaced",
+        help="load a model again when its folder is replaced",
     )
-    _add_limits(parser)
-
-
-def _add_limits(parser: argparse.ArgumentParser) -> None:
-    """Adds how much is done at a time, and how much is taken."""
     for name, default, what in (
         ("--max-batch", 64, "most sentences translated at a time"),
         ("--queue", 256, "most requests that wait; others are answered 429"),
@@ -83,7 +82,7 @@ def _add_limits(parser: argparse.ArgumentParser) -> None:
         ("--max-sentences", 128, "most sentences of a request"),
         ("--max-tokens", 8192, "most tokens of a request"),
     ):
-        parser.add_argument(
+        add(
             name,
             type=_positive,
             metavar="N",
@@ -93,8 +92,7 @@ def _add_limits(parser: argparse.ArgumentParser) -> None:
 
 
 def _positive(text: str) -> int:
-    """Returns the positive integer that an option gives."""
-    # Digits of ASCII, no more of them than `int` reads.
+    # `int` also reads digits of other scripts, and refuses very many.
     if not re.fullmatch("[0-9]{1,18}", text) or int(text) < 1:
         raise argparse.ArgumentTypeError(
             f"must be an integer, at least 1. Received: {text}."
@@ -109,12 +107,12 @@ def _run(options: argparse.Namespace) -> None:
         raise InputError(
             f"A server needs {' and '.join(missing)}: {install_hint('serve')}."
         )
-    from relative_attention import serve
-
-    _check(options, serve.is_loopback(options.host))
+    _check(options)
     token = None
     if options.token_file is not None:
-        token = serve.read_token(options.token_file)
+        token = _read_token(options.token_file)
+    from relative_attention import serve
+
     serve.run_server(
         serve.named_models(options.models),
         options.host,
@@ -127,14 +125,13 @@ def _run(options: argparse.Namespace) -> None:
             max_sentences=options.max_sentences,
             max_tokens=options.max_tokens,
             token=token,
-            checks_host=not options.no_token,
             reload=options.reload,
         ),
         report=functools.partial(print, flush=True),
     )
 
 
-def _check(options: argparse.Namespace, is_loopback: bool) -> None:
+def _check(options: argparse.Namespace) -> None:
     """Refuses options that are out of range or contradict one another."""
     if not 0 <= options.port < 2**16:
         raise InputError(
@@ -147,9 +144,36 @@ def _check(options: argparse.Namespace, is_loopback: bool) -> None:
         )
     if options.token_file is not None and options.no_token:
         raise InputError("--token-file and --no-token contradict each other.")
-    if options.token_file is None and not options.no_token and not is_loopback:
+    is_open = options.token_file is None and not options.no_token
+    if is_open and not _is_loopback(options.host):
         raise InputError(
-            f"Others can reach {options.host}. Give the file of a token that "
-            "they must bring with --token-file, or --no-token to let in "
-            "everybody."
+            f"{options.host} is reachable from other machines. Require a "
+            "token with --token-file, or allow everyone with --no-token."
         )
+
+
+def _is_loopback(host: str) -> bool:
+    """Returns whether an address can be reached from this machine alone."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _read_token(path: str) -> str:
+    """Returns the token of a file of one line."""
+    try:
+        text = pathlib.Path(path).read_text("ascii").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(
+            f"--token-file must be a file with a token. Received: {path} "
+            f"({error})."
+        ) from error
+    # What a header can carry.
+    if not re.fullmatch(rf"[!-~]{{{_FEWEST_CHARACTERS},}}", text):
+        raise InputError(
+            "--token-file must have one line, a token without blanks of at "
+            f"least {_FEWEST_CHARACTERS} characters. Received: {path}. "
+            "`openssl rand -hex 32 > FILE` makes one."
+        )
+    return text

@@ -2,32 +2,29 @@
 
 The path of a request:
 
-1. `http_connection`: uvicorn reads it, with limits of time.
-2. `guard`: who may not come in is refused, headers are added, it is counted.
-3. `rest_api`, TensorFlow Serving's interface (`rest_path`, `predict_form`,
-   `signatures`), or `page_api`, what the page asks for: the body is read
-   (`request_body`) and checked.
-4. `batcher`: its sentences stand in the `waiting_line` until the one thread
-   that translates takes them, with others of like length, and does the `work`.
+1. `app`: a guard asks for the token and counts; a route finds the method that
+   answers.
+2. `predict`: the body is read and checked, and in the end the answer written,
+   in rows or columns. What the page asks for is in `app`.
+3. `batcher`: the sentences wait in one line until the one thread that
+   translates takes them, with others of about the same length.
+4. `models`: the models that the thread runs, how they are loaded, and loaded
+   again when they are replaced.
 
-`served_models` loads models, `reload_models` takes up those that were
-replaced, and `run_server` runs all of it. It needs the extra `serve`.
+`metrics` has the counters. It needs the extra `serve`. Slow clients, idle
+connections, TLS and names of hosts are left to a reverse proxy.
 """
 
+from relative_attention.serve.app import ServerSettings
 from relative_attention.serve.app import make_app
-from relative_attention.serve.model_names import named_models
-from relative_attention.serve.run_server import is_loopback
-from relative_attention.serve.run_server import run_server
-from relative_attention.serve.served_models import load_models
-from relative_attention.serve.server_settings import ServerSettings
-from relative_attention.serve.token_file import read_token
+from relative_attention.serve.app import run_server
+from relative_attention.serve.models import load_models
+from relative_attention.serve.models import named_models
 
 __all__ = [
     "ServerSettings",
-    "is_loopback",
     "load_models",
     "make_app",
     "named_models",
-    "read_token",
     "run_server",
 ]

@@ -1,108 +1,518 @@
-"""The application that a server runs."""
+"""The application: who is let in, what is asked for, what is answered."""
 
+import asyncio
 import contextlib
+import dataclasses
+import hmac
+import logging
+import pathlib
+import signal
+import socket
+import time
 from collections.abc import AsyncIterator
+from collections.abc import Callable
+from collections.abc import Coroutine
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
 
+import uvicorn
 from prometheus_client import CONTENT_TYPE_LATEST
+from prometheus_client import generate_latest
 from starlette.applications import Starlette
+from starlette.datastructures import Headers
+from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.responses import Response
+from starlette.routing import Mount
 from starlette.routing import Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp
+from starlette.types import Message
+from starlette.types import Receive
+from starlette.types import Scope
+from starlette.types import Send
 
-from relative_attention.serve.guard import PROTECTING_HEADERS
-from relative_attention.serve.guard import Guard
-from relative_attention.serve.page_api import PAGE_ROUTES
-from relative_attention.serve.request_error import RequestError
-from relative_attention.serve.request_error import answer_request_error
-from relative_attention.serve.request_error import error_response
-from relative_attention.serve.rest_api import REST_ROUTES
-from relative_attention.serve.served_models import ServedModels
-from relative_attention.serve.server import Server
-from relative_attention.serve.server import server_of
-from relative_attention.serve.server_settings import ServerSettings
+from relative_attention.decoding import Translator
+from relative_attention.errors import InputError
+from relative_attention.evaluation import corpus_bleu
+from relative_attention.evaluation import sentence_scores
+from relative_attention.plot import attention_view
+from relative_attention.plot import content_security_policy
+from relative_attention.serve.batcher import Batcher
+from relative_attention.serve.metrics import Metrics
+from relative_attention.serve.models import ServedModel
+from relative_attention.serve.models import find_alternatives
+from relative_attention.serve.models import load_models
+from relative_attention.serve.models import reload_models
+from relative_attention.serve.predict import HUNG_UP
+from relative_attention.serve.predict import checked_text
+from relative_attention.serve.predict import read_json_object
+from relative_attention.serve.predict import read_predict
+from relative_attention.serve.predict import shown
+from relative_attention.serve.predict import write_predict
+
+# How long a server that was told to stop may take to finish what it has.
+_FINISH_SECONDS = 120
+_RELOAD_SECONDS = 1.0
+# No vocabulary spells a byte in more pieces: tensor2tensor's write one that
+# they do not know as a number.
+_MOST_TOKENS_OF_A_BYTE = 5
+_MOST_CHARACTERS_OF_AN_ERROR = 500
+# What needs no token: the page, where it is typed in, and the sign of life.
+_OPEN = ("/", "/index.html", "/page.css", "/page.js", "/icon.svg", "/healthz")
+
+
+@dataclasses.dataclass(frozen=True)
+class ServerSettings:
+    """How a server batches, what it takes, and whom it lets in.
+
+    Attributes:
+        max_batch: int. Most sentences that are translated at a time.
+        max_wait_ms: float. Longest pause after a batch, see `Batcher`.
+        queue: int. Most requests that wait; a further one is answered 429.
+        max_bytes: int. Most bytes of a request's body.
+        max_sentences: int. Most sentences of a request.
+        max_tokens: int. Most tokens of a request, over all its sentences.
+        token: string that a request must bring, or `None`, nothing.
+        reload: bool. Whether a model whose folder is replaced is loaded again.
+    """
+
+    max_batch: int = 64
+    max_wait_ms: float = 50.0
+    queue: int = 256
+    max_bytes: int = 2**18
+    max_sentences: int = 128
+    max_tokens: int = 8192
+    token: str | None = None
+    reload: bool = False
 
 
 def make_app(
-    models: ServedModels, settings: ServerSettings | None = None
+    models: Mapping[str, ServedModel], settings: ServerSettings | None = None
 ) -> Starlette:
-    """Makes an application of ASGI that serves models.
+    """Makes an ASGI application that serves models.
 
     Args:
         models: dict of `ServedModel` by name, see `load_models`.
         settings: `ServerSettings`. Defaults to `None`, the usual ones.
 
     Returns:
-        `Starlette`, for any server of ASGI with one process; it works while
-        its lifespan lasts, once.
+        `Starlette`, for any ASGI server with one process.
     """
     settings = settings or ServerSettings()
-    server = Server(models, settings)
-
-    @contextlib.asynccontextmanager
-    async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        watching = await server.start()
-        try:
-            yield
-        finally:
-            await server.stop(watching)
-
+    handlers = _Handlers(dict(models), settings)
+    page = StaticFiles(
+        packages=[("relative_attention.serve", "page")], html=True
+    )
     app = Starlette(
         routes=[
-            *REST_ROUTES,
-            *PAGE_ROUTES,
-            Route("/healthz", _healthz),
-            Route("/metrics", _metrics),
+            Route("/v1/models/{name}", handlers.status),
+            Route(
+                "/v1/models/{name}:predict", handlers.predict, methods=["POST"]
+            ),
+            Route("/api/models", handlers.models),
+            Route(
+                "/api/models/{name}/alternatives",
+                handlers.alternatives,
+                methods=["POST"],
+            ),
+            Route("/api/models/{name}/view", handlers.view, methods=["POST"]),
+            Route("/api/bleu", handlers.bleu, methods=["POST"]),
+            Route("/healthz", handlers.healthz),
+            Route("/metrics", handlers.metrics),
+            Mount("/", page),
         ],
         middleware=[
-            Middleware(
-                Guard,
-                token=settings.token,
-                checks_host=settings.checks_host,
-                metrics=server.metrics,
-            )
+            Middleware(_Guard, token=settings.token, counters=handlers.counters)
         ],
         exception_handlers={
-            RequestError: answer_request_error,
             HTTPException: _answer_http_exception,
             Exception: _answer_failure,
         },
-        lifespan=lifespan,
+        lifespan=handlers.running,
     )
-    # A path with a slash too many is none of the interface.
-    app.router.redirect_slashes = False
-    app.state.server = server
     return app
 
 
-async def _healthz(request: Request) -> Response:
-    """Answers that the server lives."""
-    return JSONResponse({"status": "ok"})
+class _Handlers:
+    """Answers requests, all that take long through one line."""
+
+    def __init__(
+        self, models: dict[str, ServedModel], settings: ServerSettings
+    ) -> None:
+        self._models = models
+        self._settings = settings
+        self.counters = Metrics()
+        self._batcher = Batcher(
+            settings.max_batch,
+            settings.max_wait_ms,
+            settings.queue,
+            self.counters,
+        )
+        for name, model in models.items():
+            self.counters.model_version.labels(name).set(model.version)
+
+    @contextlib.asynccontextmanager
+    async def running(self, app: Starlette) -> AsyncIterator[None]:
+        """Works while the context lasts."""
+        async with self._batcher.running():
+            reloading = None
+            if self._settings.reload:
+                reloading = asyncio.create_task(
+                    reload_models(self._models, self.counters, _RELOAD_SECONDS)
+                )
+            yield
+            if reloading is not None:
+                reloading.cancel()
+
+    async def predict(self, request: Request) -> Response:
+        """Translates."""
+        model, body = self._model(request), await self._body(request)
+        asked = read_predict(body, self._settings.max_sentences)
+        await self._check_tokens(request, model, asked.sentences)
+        work = model.n_best if asked.is_n_best else model.best
+        found = await _unless_hung_up(
+            request, self._batcher.submit(work, asked.sentences)
+        )
+        self.counters.sentences.labels(model.name).inc(len(found))
+        return JSONResponse(
+            write_predict(asked, found, model.translator.num_beams)
+        )
+
+    async def status(self, request: Request) -> Response:
+        """Says which version of a model there is, as TensorFlow Serving."""
+        version = {
+            "version": str(self._model(request).version),
+            "state": "AVAILABLE",
+            "status": {"error_code": "OK", "error_message": ""},
+        }
+        return JSONResponse({"model_version_status": [version]})
+
+    async def models(self, request: Request) -> Response:
+        """Lists the models, for the page."""
+        return JSONResponse(
+            {
+                "models": [
+                    {"name": name, **model.about}
+                    for name, model in self._models.items()
+                ],
+                "max_sentences": self._settings.max_sentences,
+            }
+        )
+
+    async def alternatives(self, request: Request) -> Response:
+        """Finds translations that differ after a prefix."""
+        model, body = self._model(request), await self._body(request)
+        texts = _texts(body, "sentence", "prefix")
+        await self._check_tokens(request, model, texts)
+        found = await self._call(
+            request, find_alternatives, model.translator, *texts
+        )
+        return JSONResponse(
+            {
+                "alternatives": [
+                    {"text": one.text, "score": one.score} for one in found
+                ]
+            }
+        )
+
+    async def view(self, request: Request) -> Response:
+        """Makes the attention view of a sentence."""
+        model, body = self._model(request), await self._body(request)
+        texts = _texts(body, "sentence", "translation")
+        await self._check_tokens(request, model, texts)
+        page = await self._call(request, _view_page, model.translator, *texts)
+        return JSONResponse({"html": page})
+
+    async def bleu(self, request: Request) -> Response:
+        """Computes BLEU of translations, with a reference each."""
+        body = await self._body(request)
+        most = self._settings.max_sentences
+        pair = [
+            _lines(body, key, most) for key in ("translations", "references")
+        ]
+        if len(pair[0]) != len(pair[1]):
+            raise HTTPException(
+                400,
+                "There must be a reference for each translation. Received: "
+                f"{len(pair[0])} translations, {len(pair[1])} references.",
+            )
+        return JSONResponse(await self._call(request, _bleu, *pair))
+
+    async def healthz(self, request: Request) -> Response:
+        """Says that the server lives."""
+        return JSONResponse({"status": "ok"})
+
+    async def metrics(self, request: Request) -> Response:
+        """Gives all counters to Prometheus."""
+        text = generate_latest(self.counters.registry)
+        return Response(text, media_type=CONTENT_TYPE_LATEST)
+
+    async def _body(self, request: Request) -> dict[str, Any]:
+        return await read_json_object(request, self._settings.max_bytes)
+
+    def _model(self, request: Request) -> ServedModel:
+        name = request.path_params["name"]
+        if name not in self._models:
+            raise HTTPException(
+                404,
+                f"There is no model {name[:80]!r} here. There are: "
+                f"{', '.join(self._models)}.",
+            )
+        return self._models[name]
+
+    async def _check_tokens(
+        self, request: Request, model: ServedModel, texts: Sequence[str]
+    ) -> None:
+        """Refuses texts of too many tokens in all."""
+        most = self._settings.max_tokens
+        num_bytes = sum(len(text.encode()) for text in texts)
+        if num_bytes * _MOST_TOKENS_OF_A_BYTE <= most:
+            return
+        vocabulary = model.translator.source_vocabulary
+        rows = await self._call(request, vocabulary.encode, list(texts))
+        num_tokens = sum(map(len, rows))
+        if num_tokens > most:
+            raise HTTPException(
+                413,
+                f"A request must have at most {most} tokens. Received: "
+                f"{num_tokens}.",
+            )
+
+    async def _call(
+        self, request: Request, function: Callable[..., Any], *arguments: Any
+    ) -> Any:
+        """Calls a function when it is its turn."""
+        return await _unless_hung_up(
+            request, self._batcher.call(function, *arguments)
+        )
 
 
-async def _metrics(request: Request) -> Response:
-    """Answers with all counters."""
-    text = server_of(request).metrics.text()
-    return Response(text, media_type=CONTENT_TYPE_LATEST)
+async def _unless_hung_up(
+    request: Request, answer: Coroutine[Any, Any, Any]
+) -> Any:
+    """Waits for an answer, which is cancelled if the client hangs up.
+
+    Raises:
+        HTTPException: if the client hung up; nobody reads it.
+    """
+    answering = asyncio.create_task(answer)
+    # The body has been read, so this is the end of the connection.
+    hanging_up = asyncio.ensure_future(request.receive())
+    try:
+        await asyncio.wait(
+            {answering, hanging_up}, return_when=asyncio.FIRST_COMPLETED
+        )
+        if answering.done():
+            return answering.result()
+        raise HTTPException(HUNG_UP, "The client hung up.")
+    finally:
+        answering.cancel()
+        hanging_up.cancel()
 
 
-async def _answer_http_exception(
-    request: Request, error: Exception
+def _view_page(translator: Translator, sentence: str, translation: str) -> str:
+    try:
+        return attention_view(translator, sentence, translation).to_html()
+    except InputError as error:
+        raise HTTPException(400, str(error)) from error
+
+
+def _bleu(translations: list[str], references: list[str]) -> dict[str, Any]:
+    """Computes BLEU of all and of each."""
+    bleu = corpus_bleu(translations, references)
+    scores = sentence_scores(translations, references, ["bleu"])
+    return {
+        "bleu": bleu.score,
+        "signature": bleu.signature,
+        "sentences": scores["bleu"],
+    }
+
+
+def _texts(body: Mapping[str, Any], *keys: str) -> list[str]:
+    return [checked_text(body.get(key), key) for key in keys]
+
+
+def _lines(body: Mapping[str, Any], key: str, most: int) -> list[str]:
+    values = body.get(key)
+    if not isinstance(values, list) or not 1 <= len(values) <= most:
+        raise HTTPException(
+            400,
+            f"`{key}` must be a list of 1 to {most} strings. Received: "
+            f"{shown(values)}.",
+        )
+    return [checked_text(value, key) for value in values]
+
+
+class _Guard:
+    """Asks for the token, keeps pages of others out, and counts.
+
+    Args:
+        app: the ASGI application behind it.
+        token: string, or `None`, none is asked for.
+        counters: `Metrics` that requests are counted in.
+    """
+
+    def __init__(
+        self, app: ASGIApp, token: str | None, counters: Metrics
+    ) -> None:
+        self._app = app
+        self._token = None if token is None else token.encode()
+        self._counters = counters
+        self._headers = _protecting_headers()
+
+    async def __call__(
+        self, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        """Answers a request, itself or through the application."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        start = time.perf_counter()
+        status = 500
+
+        async def send_guarded(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                MutableHeaders(scope=message).update(self._headers)
+            await send(message)
+
+        app = self._refusal(scope["path"], Headers(scope=scope)) or self._app
+        try:
+            await app(scope, receive, send_guarded)
+        finally:
+            # The router notes the function that answers; a file has none.
+            path = getattr(scope.get("endpoint"), "__name__", "other")
+            self._counters.requests.labels(path, status).inc()
+            self._counters.request_seconds.labels(path).observe(
+                time.perf_counter() - start
+            )
+
+    def _refusal(self, path: str, headers: Headers) -> ASGIApp | None:
+        """Returns the answer to a request that is not let in, or `None`."""
+        origin = headers.get("origin")
+        if origin is not None and (
+            origin.partition("://")[2] != headers.get("host")
+        ):
+            return _error(
+                403,
+                "Pages of other servers may not ask here. Received: a request "
+                f"from {origin[:80]!r}.",
+            )
+        if self._token is None or path in _OPEN:
+            return None
+        scheme, _, given = headers.get("authorization", "").partition(" ")
+        # In a time that does not tell how much of it was right.
+        is_token = hmac.compare_digest(given.strip().encode(), self._token)
+        if scheme.lower() == "bearer" and is_token:
+            return None
+        return _error(
+            401,
+            "This server asks for its token, in a header `Authorization: "
+            "Bearer TOKEN`.",
+            {"WWW-Authenticate": "Bearer"},
+        )
+
+
+def _protecting_headers() -> dict[str, str]:
+    """Returns headers that let a page run this package's own code alone."""
+    # The attention view is shown in a frame of the page, under its policy.
+    policy = content_security_policy()
+    for kind in ("script-src", "style-src", "img-src"):
+        policy = policy.replace(kind, f"{kind} 'self'")
+    return {
+        "Content-Security-Policy": (
+            f"{policy}; connect-src 'self'; frame-ancestors 'none'"
+        ),
+        "X-Content-Type-Options": "nosniff",
+        "Referrer-Policy": "no-referrer",
+        "Cross-Origin-Opener-Policy": "same-origin",
+        "Cross-Origin-Resource-Policy": "same-origin",
+        "Cache-Control": "no-store",
+    }
+
+
+def _error(
+    status: int, message: str, headers: Mapping[str, str] | None = None
 ) -> Response:
-    """Answers what Starlette refuses: unknown paths and methods."""
-    if not isinstance(error, HTTPException):
-        raise error
-    what = f"{request.method} {request.scope['path'][:200]}"
-    return error_response(
-        error.status_code, f"{error.detail}: {what}", error.headers or {}
-    )
+    """Returns an error in the form of TensorFlow Serving, in one line."""
+    line = " ".join(message.split())[:_MOST_CHARACTERS_OF_AN_ERROR]
+    return JSONResponse({"error": line}, status, headers)
 
 
-async def _answer_failure(request: Request, error: Exception) -> Response:
-    """Answers what nobody foresaw; the server's log has the traceback."""
-    # Starlette calls it from outside of `Guard`.
-    return error_response(
-        500, "The server failed, see its log.", PROTECTING_HEADERS
-    )
+async def _answer_http_exception(request: Request, error: Any) -> Response:
+    message = error.detail
+    if message in ("Not Found", "Method Not Allowed"):
+        message += f": {request.method} {request.scope['path'][:200]}"
+    return _error(error.status_code, message, error.headers)
+
+
+async def _answer_failure(request: Request, error: Any) -> Response:
+    # Starlette calls it outside of `_Guard`, and logs the error.
+    return _error(500, "The server failed, see its log.", _protecting_headers())
+
+
+def run_server(
+    folders: Mapping[str, pathlib.Path],
+    host: str,
+    port: int,
+    settings: ServerSettings,
+    report: Callable[[str], object] = print,
+) -> None:
+    """Serves models until SIGINT or SIGTERM, then finishes what it has.
+
+    Args:
+        folders: dict of names to folders of models.
+        host: string, the address to listen on.
+        port: int; `0` takes any that is free.
+        settings: `ServerSettings`.
+        report: called with a line for each model that is loaded, and with
+            one when the server is ready.
+
+    Raises:
+        InputError: if a model cannot be loaded, or the address is not free.
+    """
+    # It warns of many graphs where there are many models.
+    logging.getLogger("tensorflow").setLevel(logging.ERROR)
+    # Bind first, so that a busy port fails fast; listen once models are loaded.
+    with contextlib.closing(_bound_socket(host, port)) as bound:
+        models = load_models(folders, report)
+        config = uvicorn.Config(
+            make_app(models, settings),
+            ws="none",
+            lifespan="on",
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            timeout_graceful_shutdown=_FINISH_SECONDS,
+        )
+        bound.listen(config.backlog)
+        shown_host = f"[{host}]" if ":" in host else host
+        port = bound.getsockname()[1]
+        report(f"Serving {', '.join(models)} at http://{shown_host}:{port}/")
+        # Uvicorn raises the signal that ended it once more.
+        before = signal.signal(signal.SIGTERM, lambda *_: None)
+        try:
+            uvicorn.Server(config).run(sockets=[bound])
+        finally:
+            signal.signal(signal.SIGTERM, before)
+
+
+def _bound_socket(host: str, port: int) -> socket.socket:
+    """Returns a socket that has an address and does not listen yet."""
+    bound = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        bound.bind((host, port))
+    except (OSError, UnicodeError) as error:
+        bound.close()
+        raise InputError(
+            f"Nothing can listen at {host}, port {port}: {error}. Choose "
+            "another with --host and --port."
+        ) from error
+    return bound

@@ -1,39 +1,60 @@
-"""Gives what waits to the model, in batches, one at a time."""
+"""The line of requests, and the one thread that works on them in batches."""
 
 import asyncio
 import concurrent.futures
 import contextlib
+import dataclasses
 import logging
 import math
+from collections.abc import AsyncIterator
+from collections.abc import Callable
 from collections.abc import Sequence
 from typing import Any
 
+from starlette.exceptions import HTTPException
+
 from relative_attention.serve.metrics import Metrics
-from relative_attention.serve.request_error import RequestError
-from relative_attention.serve.waiting_line import WaitingItem
-from relative_attention.serve.waiting_line import WaitingLine
-from relative_attention.serve.waiting_line import WaitingRequest
-from relative_attention.serve.waiting_line import Work
 
 _LOG = logging.getLogger("relative_attention.serve")
-# The model rests at most this part of the time of the last batch, to get a
-# larger one, as two batches of half the size take longer than one.
+# How long the model may rest to get a larger batch, as a part of the time of
+# the last one: two batches of half the size take longer than one.
 _PART_OF_BATCH = 0.1
+
+# Takes the texts of a batch and returns an answer to each. Texts of several
+# requests go together if their work is equal.
+Work = Callable[[list[str]], Sequence[Any]]
+
+
+@dataclasses.dataclass(eq=False)
+class _Item:
+    """A text that waits; of those that wait the least turn goes next."""
+
+    work: Work
+    text: str
+    turn: int
+    answer: "asyncio.Future[Any]"
 
 
 class Batcher:
-    """A line of requests, and a thread that works on them in batches.
+    """Works on what waits, one batch at a time.
 
-    All of it but `Work.run` happens in the event loop, so that nothing needs
-    a lock. A request that finds the model at rest starts at once. Right after
-    a batch of several requests the model waits for as many to come, for
+    All but the work itself happens in the event loop, so nothing needs a lock.
+    A request that finds the model at rest starts at once. After a batch of
+    several requests the model waits until as many have come again, for
     `max_wait_ms` and a tenth of the time of that batch at most: their clients
-    have just got their answers, and without it the first to ask again would
-    have a batch of its own and all others would wait for it.
+    have just been answered. Without this pause the first to ask again would
+    get a batch of its own, and all others would wait for it.
+
+    A batch is the item that is next, and those of the same work whose length
+    is nearest. The n-th item of a request is next when n items have been taken
+    since the request came. So one sentence does not wait for a request of a
+    hundred, and that one does not wait forever, however many others come.
 
     Args:
-        max_batch, max_wait_ms, queue: see `ServerSettings`.
-        metrics: `Metrics` that are kept up to date.
+        max_batch: int. Most items of a batch.
+        max_wait_ms: float. Longest pause after a batch.
+        queue: int. Most requests that wait.
+        metrics: `Metrics` to keep up to date.
     """
 
     def __init__(
@@ -43,150 +64,142 @@ class Batcher:
         self._max_wait = max_wait_ms / 1000
         self._queue = queue
         self._metrics = metrics
-        self._line = WaitingLine()
+        # For each request what waits of it.
+        self._waiting: list[list[_Item]] = []
         self._arrived = asyncio.Event()
-        self._executor = concurrent.futures.ThreadPoolExecutor(1, "translator")
-        self._task: asyncio.Task[None] | None = None
-        # The last batch: when it ended, how long it took, of how many requests.
-        self._last_end = 0.0
-        self._last_seconds = 0.0
-        self._last_requests = 0
+        self._num_taken = 0
+        # Of the last batch.
+        self._end = 0.0
+        self._seconds = 0.0
+        self._num_requests = 0
 
-    def start(self) -> None:
-        """Begins to work, in the event loop that runs."""
-        self._task = asyncio.get_running_loop().create_task(self._work())
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Works while the context lasts, then finishes what has begun."""
+        with concurrent.futures.ThreadPoolExecutor(1, "translator") as thread:
+            task = asyncio.create_task(self._work(thread))
+            try:
+                yield
+            finally:
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await task
 
-    async def stop(self) -> None:
-        """Ends; what is being worked on is finished first."""
-        if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
-        self._executor.shutdown()
+    async def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Calls a function in the thread, when it is its turn."""
+        (answer,) = await self.submit(lambda _: [function(*arguments)], [""])
+        return answer
 
-    async def submit(self, work: Work, items: Sequence[Any]) -> list[Any]:
-        """Waits for the answers to the items of one request.
+    async def submit(self, work: Work, texts: Sequence[str]) -> list[Any]:
+        """Waits for the answers to the texts of one request.
 
-        Whoever cancels it leaves the line.
-
-        Args:
-            work: `Work` to be done.
-            items: list of items, at least one.
+        A caller that is cancelled leaves the line.
 
         Raises:
-            RequestError: 429 if too many requests wait, 500 if the work
-                fails.
+            HTTPException: 429 if too many requests wait, 500 if the work
+                fails, or what the work raises.
         """
-        if self._line.num_requests >= self._queue:
-            self._metrics.refused.inc()
-            raise RequestError(
+        if len(self._waiting) >= self._queue:
+            raise HTTPException(
                 429,
-                f"{self._queue} requests wait already. Try again later.",
+                "Too many requests wait already. The limit is "
+                f"{self._queue}. Try again later.",
                 {"Retry-After": str(self._seconds_to_wait())},
             )
-        future = asyncio.get_running_loop().create_future()
-        request = WaitingRequest(work, [None] * len(items), future, len(items))
-        self._line.add(request, items)
-        self._note_line()
+        new_future = asyncio.get_running_loop().create_future
+        items = [
+            _Item(work, text, self._num_taken + number, new_future())
+            for number, text in enumerate(texts)
+        ]
+        answers = asyncio.gather(*(item.answer for item in items))
+        self._waiting.append(items)
+        self._note_waiting()
         self._arrived.set()
         try:
-            return await future
-        except asyncio.CancelledError:
-            self._metrics.hung_up.inc()
-            raise
+            return await answers
         finally:
-            self._line.remove(request)
-            self._note_line()
+            items.clear()
+            self._note_waiting()
 
-    async def _work(self) -> None:
-        """Works on one batch after another, for ever."""
+    async def _work(self, thread: concurrent.futures.Executor) -> None:
+        """Works on one batch after another, forever."""
         loop = asyncio.get_running_loop()
         while True:
-            await self._next_arrival()
-            await self._wait_for_others()
-            batch = self._line.take(self._max_batch)
-            self._note_line()
-            if not batch:
-                continue
+            await self._wait()
+            batch = self._take()
             start = loop.time()
-            answers = await loop.run_in_executor(self._executor, _run, batch)
-            self._last_end = loop.time()
-            self._last_seconds = self._last_end - start
-            self._last_requests = len({id(w.request) for w in batch})
-            self._metrics.batch_seconds.observe(self._last_seconds)
+            answers = await loop.run_in_executor(thread, _run, batch)
+            self._end = loop.time()
+            self._seconds = self._end - start
+            self._metrics.batch_seconds.observe(self._seconds)
             self._metrics.batch_sentences.observe(len(batch))
-            for waiting, answer in zip(batch, answers):
-                _give(waiting, answer)
+            for item, answer in zip(batch, answers):
+                # A future is done if its request was cancelled or has failed.
+                if item.answer.done():
+                    continue
+                if isinstance(answer, Exception):
+                    item.answer.set_exception(answer)
+                else:
+                    item.answer.set_result(answer)
 
-    async def _next_arrival(self) -> None:
-        """Waits until the line is not empty."""
-        while not len(self._line):
-            self._arrived.clear()
-            await self._arrived.wait()
+    async def _wait(self) -> None:
+        """Waits until there is a batch to work on."""
+        latest = self._end + min(self._max_wait, _PART_OF_BATCH * self._seconds)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout_at(latest):
+                while len(self._waiting) < self._num_requests:
+                    await self._arrival()
+        while not self._waiting:
+            await self._arrival()
 
-    async def _wait_for_others(self) -> None:
-        """Waits for as many requests as were answered just now."""
-        end = self._last_end + min(
-            self._max_wait, _PART_OF_BATCH * self._last_seconds
+    async def _arrival(self) -> None:
+        self._arrived.clear()
+        await self._arrived.wait()
+
+    def _take(self) -> list[_Item]:
+        """Takes the next batch out of the line."""
+        waiting = [item for items in self._waiting for item in items]
+        # Of equal turns the first came first.
+        first = min(waiting, key=lambda item: item.turn)
+        others = sorted(
+            (i for i in waiting if i.work == first.work and i is not first),
+            key=lambda i: (abs(len(i.text) - len(first.text)), i.turn),
         )
-        while (
-            0 < self._line.num_requests < self._last_requests
-            and len(self._line) < self._max_batch
-        ):
-            left = end - asyncio.get_running_loop().time()
-            if left <= 0:
-                return
-            self._arrived.clear()
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._arrived.wait(), left)
+        batch = [first, *others[: self._max_batch - 1]]
+        self._num_taken += len(batch)
+        taken = set(batch)
+        self._num_requests = 0
+        for items in self._waiting:
+            if not taken.isdisjoint(items):
+                self._num_requests += 1
+                items[:] = [item for item in items if item not in taken]
+        self._note_waiting()
+        return batch
 
     def _seconds_to_wait(self) -> int:
         """Returns in about how many seconds the line will be done."""
-        num_batches = math.ceil(len(self._line) / self._max_batch)
-        return max(1, math.ceil(num_batches * self._last_seconds))
+        num_items = sum(map(len, self._waiting))
+        num_batches = math.ceil(num_items / self._max_batch)
+        return max(1, math.ceil(num_batches * self._seconds))
 
-    def _note_line(self) -> None:
-        self._metrics.waiting.set(self._line.num_requests)
+    def _note_waiting(self) -> None:
+        """Forgets requests of which nothing waits, and counts the others."""
+        self._waiting = [items for items in self._waiting if items]
+        self._metrics.waiting.set(len(self._waiting))
 
 
-def _run(batch: Sequence[WaitingItem]) -> list[Any]:
-    """Works on a batch, in the thread of the translator.
+def _run(batch: Sequence[_Item]) -> list[Any]:
+    """Returns the answers of a batch, or an exception in the place of one.
 
-    Where it fails, each request is tried alone: what is wrong with one does
-    not concern the others.
-
-    Returns:
-        List of answers, or of the `Exception` in place of one.
+    A batch that fails is tried again item by item, so that an item does not
+    fail because of another one.
     """
     try:
-        work = batch[0].request.work
-        return list(work.run([waiting.item for waiting in batch]))
-    except Exception as error:
-        requests = {id(w.request): w.request for w in batch}
-        if len(requests) == 1:
-            if not isinstance(error, RequestError):
-                _LOG.exception("A batch of %d failed.", len(batch))
-            return [error] * len(batch)
-    answers: dict[int, Any] = {}
-    for request in requests.values():
-        own = [waiting for waiting in batch if waiting.request is request]
-        answers |= {id(w): answer for w, answer in zip(own, _run(own))}
-    return [answers[id(waiting)] for waiting in batch]
-
-
-def _give(waiting: WaitingItem, answer: Any) -> None:
-    """Gives an answer to the request of an item, if somebody still waits."""
-    request = waiting.request
-    if request.future.done():
-        return
-    if isinstance(answer, RequestError):
-        request.future.set_exception(answer)
-        return
-    if isinstance(answer, Exception):
-        error = RequestError(500, "The model failed, see the server's log.")
-        request.future.set_exception(error)
-        return
-    request.answers[waiting.index] = answer
-    request.num_left -= 1
-    if not request.num_left:
-        request.future.set_result(request.answers)
+        return list(batch[0].work([item.text for item in batch]))
+    except HTTPException as error:
+        return [error] * len(batch)
+    except Exception:
+        if len(batch) > 1:
+            return [answer for item in batch for answer in _run([item])]
+        _LOG.exception("The model failed.")
+        return [HTTPException(500, "The model failed, see the server's log.")]

@@ -1,5 +1,6 @@
 """Clients of servers in this process, and of those in another."""
 
+import asyncio
 import contextlib
 import json
 import os
@@ -15,6 +16,7 @@ from relative_attention.serve import make_app
 
 ROOT = pathlib.Path(__file__).parents[2]
 MAIN = "import sys; from relative_attention.cli import main; sys.exit(main())"
+LIMIT = 120
 
 
 @contextlib.contextmanager
@@ -22,9 +24,30 @@ def client_of(models, **settings):
     """Starlette's client of a server of its own."""
     from starlette.testclient import TestClient
 
-    app = make_app(dict(models), ServerSettings(**settings))
+    app = make_app(models, ServerSettings(**settings))
     with TestClient(app, base_url="http://localhost") as client:
         yield client
+
+
+def with_async_client(models, scenario, **settings):
+    """Runs `scenario(client)` with a server of its own."""
+    import httpx2
+
+    async def run():
+        app = make_app(models, ServerSettings(**settings))
+        transport = httpx2.ASGITransport(app)
+        async with (
+            asyncio.timeout(10 * LIMIT),
+            app.router.lifespan_context(app),
+            httpx2.AsyncClient(
+                transport=transport,
+                base_url="http://localhost",
+                timeout=10 * LIMIT,
+            ) as client,
+        ):
+            return await scenario(client)
+
+    return asyncio.run(run())
 
 
 class ServerProcess:
@@ -67,7 +90,7 @@ class ServerProcess:
     def stop(self, number=signal.SIGTERM):
         """Sends a signal; returns exit status and error output."""
         self.process.send_signal(number)
-        _, error = self.process.communicate(timeout=120)
+        _, error = self.process.communicate(timeout=LIMIT)
         return self.process.returncode, error
 
 

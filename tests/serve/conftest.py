@@ -17,6 +17,10 @@ SENTENCES = [
     "ein Häuschen 🚲\tby night",
     "a man a man a man rides the old red bike on the street",
 ]
+RECIPE = """\
+description: Captions to German
+data: {source: train.en.gz, target: train.de.gz}
+"""
 
 
 def save_model(folder, seed=1803):
@@ -35,6 +39,7 @@ def save_model(folder, seed=1803):
 def model_folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("served") / "mine"
     save_model(folder)
+    (folder / "recipe.yaml").write_text(RECIPE)
     return folder
 
 

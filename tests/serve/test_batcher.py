@@ -1,18 +1,20 @@
-"""The line of requests, with work that a test lets go on when it likes."""
+"""The line of requests, with work that a test lets go when it likes."""
 
 import asyncio
 import math
 import threading
 
 import pytest
+from starlette.exceptions import HTTPException
 
 from relative_attention.serve import batcher as batcher_module
 from relative_attention.serve.batcher import Batcher
 from relative_attention.serve.metrics import Metrics
-from relative_attention.serve.request_error import RequestError
 
-# For whoever waits for ever where something is broken.
+# For tests that wait forever where something is broken.
 LIMIT = 30
+# So long that a test would fail if it were waited for.
+VERY_LONG = 2000 * LIMIT
 
 
 class Gate:
@@ -32,33 +34,26 @@ class Gate:
         """Waits until a batch is being worked on."""
         assert await asyncio.to_thread(self.began.acquire, timeout=LIMIT)
 
-    def run(self, items):
-        self.batches.append(list(items))
+    def __call__(self, texts):
+        self.batches.append(list(texts))
         self.began.release()
         assert self._open.wait(LIMIT)
-        if "bad" in items:
+        if "bad" in texts:
             raise ValueError("no such word\nnowhere")
-        return [item.upper() for item in items]
-
-    def length(self, item):
-        return len(item)
+        if "wrong" in texts:
+            raise HTTPException(400, "wrong")
+        return [text.upper() for text in texts]
 
 
 def with_batcher(scenario, max_batch=8, max_wait_ms=0.0, queue=100):
-    """Runs a scenario with a batcher that has started; returns its metrics."""
-    metrics = Metrics()
+    """Runs a scenario with a batcher that has started."""
 
     async def run():
-        batcher = Batcher(max_batch, max_wait_ms, queue, metrics)
-        batcher.start()
-        try:
-            async with asyncio.timeout(LIMIT):
-                await scenario(batcher)
-        finally:
-            await batcher.stop()
+        batcher = Batcher(max_batch, max_wait_ms, queue, Metrics())
+        async with batcher.running(), asyncio.timeout(LIMIT):
+            await scenario(batcher)
 
     asyncio.run(run())
-    return metrics
 
 
 async def started(*coroutines):
@@ -69,10 +64,21 @@ async def started(*coroutines):
     return tasks
 
 
-def value(metrics, name):
-    lines = metrics.text().decode().splitlines()
-    (line,) = [line for line in lines if line.startswith(f"{name} ")]
-    return float(line.split()[1])
+def batches_of_a_line(requests, max_batch, work=None):
+    """The batches in which requests are worked on that all wait together."""
+    gate = Gate(is_open=False)
+
+    async def scenario(batcher):
+        (busy,) = await started(batcher.submit(gate, ["busy"]))
+        await gate.begun()
+        tasks = await started(
+            *(batcher.submit(work or gate, items) for items in requests)
+        )
+        gate.open()
+        await asyncio.gather(busy, *tasks)
+
+    with_batcher(scenario, max_batch)
+    return gate.batches[1:]
 
 
 def test_each_gets_its_own_answers():
@@ -85,48 +91,61 @@ def test_each_gets_its_own_answers():
         )
         assert answers == [[item.upper() for item in items] for items in asked]
 
-    metrics = with_batcher(scenario)
+    with_batcher(scenario)
     assert max(map(len, gate.batches)) == 8
-    assert value(metrics, "translator_waiting_requests") == 0
+    assert sum(map(len, gate.batches)) == 75
 
 
-def test_what_waits_while_the_model_works_goes_together():
+def test_first_come_first_served_where_lengths_are_equal():
+    batches = batches_of_a_line([[item] for item in "abcde"], max_batch=2)
+    assert batches == [["a", "b"], ["c", "d"], ["e"]]
+
+
+def test_next_goes_with_those_of_its_length():
+    texts = ["aaaa", "b", "cccccc", "ddd", "eeeee", "ffffffffff"]
+    batches = batches_of_a_line([[text] for text in texts], max_batch=3)
+    assert set(batches[0]) == {"aaaa", "ddd", "eeeee"}
+    # `b` came next, so it goes now, although others are nearer to each other.
+    assert batches[1] == ["b", "cccccc", "ffffffffff"]
+
+
+def test_one_sentence_does_not_wait_for_a_hundred_nor_they_for_many_others():
+    requests = [["x"] * 100, *([f"y{number}"] for number in range(50))]
+    batches = batches_of_a_line(requests, max_batch=4)
+    others = [
+        number
+        for number, batch in enumerate(batches)
+        if any(text.startswith("y") for text in batch)
+    ]
+    # The single ones are done in half of all batches ...
+    assert max(others) < len(batches) / 2
+    # ... and the first of the hundred in the first.
+    assert "x" in batches[0]
+
+
+def test_work_of_different_kinds_is_never_mixed():
     gate = Gate(is_open=False)
+    kinds = [], []
+
+    def work(kind):
+        def run(texts):
+            kinds[kind].append(texts)
+            return texts
+
+        return run
 
     async def scenario(batcher):
-        (first,) = await started(batcher.submit(gate, ["a"]))
-        # At rest, so the first started at once, and alone.
+        (busy,) = await started(batcher.submit(gate, ["busy"]))
         await gate.begun()
-        others = await started(
-            *(batcher.submit(gate, [item]) for item in "bcde")
+        both = work(0), work(1)
+        tasks = await started(
+            *(batcher.submit(both[n % 2], [str(n)]) for n in range(6))
         )
         gate.open()
-        await asyncio.gather(first, *others)
+        await asyncio.gather(busy, *tasks)
 
     with_batcher(scenario)
-    assert gate.batches[0] == ["a"]
-    assert sorted(gate.batches[1]) == list("bcde")
-
-
-def test_full_line_is_refused_with_a_time_to_come_again():
-    gate = Gate(is_open=False)
-
-    async def scenario(batcher):
-        (busy,) = await started(batcher.submit(gate, ["a"]))
-        await gate.begun()
-        waiting = await started(
-            *(batcher.submit(gate, [item]) for item in "bcd")
-        )
-        with pytest.raises(RequestError, match="3 requests wait") as raised:
-            await batcher.submit(gate, ["e"])
-        assert raised.value.status == 429
-        assert int(raised.value.headers["Retry-After"]) >= 1
-        gate.open()
-        await asyncio.gather(busy, *waiting)
-        assert await batcher.submit(gate, ["e"]) == ["E"]
-
-    metrics = with_batcher(scenario, queue=3)
-    assert value(metrics, "translator_refused_requests_total") == 1
+    assert kinds == ([["0", "2", "4"]], [["1", "3", "5"]])
 
 
 def test_who_hangs_up_frees_the_place():
@@ -139,39 +158,43 @@ def test_who_hangs_up_frees_the_place():
             *(batcher.submit(gate, [item]) for item in ("gone", "b"))
         )
         waiting[0].cancel()
+        await asyncio.wait(waiting[:1])
         # There is one place again, and no more.
         waiting += await started(batcher.submit(gate, ["c"]))
-        with pytest.raises(RequestError):
+        with pytest.raises(HTTPException, match="Too many") as raised:
             await batcher.submit(gate, ["d"])
-        # Who leaves in the middle of the work is no harm to it, either.
+        assert raised.value.status_code == 429
+        assert int(raised.value.headers["Retry-After"]) >= 1
+        # To leave in the middle of the work does it no harm, either.
         busy.cancel()
         gate.open()
         await asyncio.gather(*waiting, busy, return_exceptions=True)
         assert [task.result() for task in waiting[1:]] == [["B"], ["C"]]
 
-    metrics = with_batcher(scenario, queue=2)
+    with_batcher(scenario, queue=2)
     assert gate.batches == [["a"], ["b", "c"]]
-    assert value(metrics, "translator_hung_up_requests_total") == 2
 
 
-def test_one_bad_request_fails_alone():
+def test_one_bad_request_fails_alone(caplog):
     gate = Gate(is_open=False)
 
     async def scenario(batcher):
         (busy,) = await started(batcher.submit(gate, ["a"]))
         await gate.begun()
-        tasks = await started(
+        bad, good = await started(
             *(batcher.submit(gate, items) for items in (["b", "bad"], ["c"]))
         )
         gate.open()
-        with pytest.raises(RequestError) as raised:
-            await tasks[0]
-        assert raised.value.status == 500
-        assert raised.value.message == "The model failed, see the server's log."
-        assert await tasks[1] == ["C"]
-        await busy
+        with pytest.raises(HTTPException, match="see the server's log"):
+            await bad
+        assert (await good, await busy) == (["C"], ["A"])
+        # What is wrong with a request is no fault of the server.
+        with pytest.raises(HTTPException) as raised:
+            await batcher.submit(gate, ["wrong"])
+        assert raised.value.status_code == 400
 
     with_batcher(scenario)
+    assert "no such word" in caplog.text
 
 
 def test_clients_that_were_answered_together_come_again_together(monkeypatch):
@@ -190,8 +213,7 @@ def test_clients_that_were_answered_together_come_again_together(monkeypatch):
         await asyncio.gather(one, *others)
         assert sorted(gate.batches[-1]) == ["x", "y", "z"]
 
-    # So long that the test would fail if it were waited for.
-    with_batcher(scenario, max_wait_ms=1000 * LIMIT * 2)
+    with_batcher(scenario, max_wait_ms=VERY_LONG)
 
 
 def test_who_does_not_come_again_is_not_waited_for_long():
@@ -203,7 +225,7 @@ def test_who_does_not_come_again_is_not_waited_for_long():
         await asyncio.gather(*first)
         assert await batcher.submit(gate, ["x"]) == ["X"]
 
-    with_batcher(scenario, max_wait_ms=1000 * LIMIT * 2)
+    with_batcher(scenario, max_wait_ms=VERY_LONG)
 
 
 def test_one_client_never_waits_for_others(monkeypatch):
@@ -214,16 +236,4 @@ def test_one_client_never_waits_for_others(monkeypatch):
         for item in "abc":
             assert await batcher.submit(gate, [item]) == [item.upper()]
 
-    with_batcher(scenario, max_wait_ms=1000 * LIMIT * 2)
-
-
-def test_what_has_begun_is_finished_at_the_end():
-    gate = Gate(is_open=False)
-
-    async def scenario(batcher):
-        await started(batcher.submit(gate, ["a"]))
-        await gate.begun()
-        gate.open()
-
-    with_batcher(scenario)
-    assert gate.batches == [["a"]]
+    with_batcher(scenario, max_wait_ms=VERY_LONG)

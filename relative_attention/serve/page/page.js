@@ -8,52 +8,53 @@ const $ = (id) => document.getElementById(id);
 const source = $("source");
 const target = $("target");
 const state = {
+  models: [],
   maxSentences: 1,
-  // For each line of the text, what stands at `rows` of it: its translations.
+  // For each line of the text its translations, each a text and a score.
   lines: [],
   results: [],
   chosen: 0,
 };
 
-// ---- Asking the server. What is asked for anew makes the answer before stale:
-// it is cancelled, so that it frees its place, and dropped if it comes.
+// ---- Asking the server. A new request of a kind cancels the one before, which
+// frees its place in the line.
 
 const asking = new Map();
 
-async function ask(kind, path, body) {
+function drop(kind) {
   asking.get(kind)?.abort();
+  asking.delete(kind);
+}
+
+// Returns the answer; nothing after an error, which is shown; null if the answer
+// is no longer wanted.
+async function ask(kind, path, body) {
+  drop(kind);
   const controller = new AbortController();
   asking.set(kind, controller);
   const headers = { "Content-Type": "application/json" };
   const token = sessionStorage.getItem(TOKEN_KEY);
   if (token) headers.Authorization = `Bearer ${token}`;
+  let message = "The server cannot be reached.";
   try {
     const response = await fetch(path, {
-      method: body === undefined ? "GET" : "POST",
+      method: body ? "POST" : "GET",
       headers,
-      body: body === undefined ? undefined : JSON.stringify(body),
+      body: body && JSON.stringify(body),
       signal: controller.signal,
     });
-    const answer = await response.json().catch(() => ({}));
+    const answer = await response.json();
     if (asking.get(kind) !== controller) return null;
-    if (response.status === 401) askForToken();
-    if (!response.ok) {
-      throw new Error(answer.error || `The server answered ${response.status}.`);
+    if (response.ok) return answer;
+    message = answer.error;
+    if (response.status === 401) {
+      $("token-form").hidden = false;
+      $("token").focus();
     }
-    return answer;
-  } catch (error) {
-    if (error.name === "AbortError" || asking.get(kind) !== controller) {
-      return null;
-    }
-    throw error instanceof TypeError
-      ? new Error("The server cannot be reached.")
-      : error;
+  } catch {
+    if (asking.get(kind) !== controller) return null;
   }
-}
-
-function drop(kind) {
-  asking.get(kind)?.abort();
-  asking.delete(kind);
+  say(message, true);
 }
 
 const modelPath = (before, after) =>
@@ -64,10 +65,8 @@ function say(text, isError = false) {
   $("status").classList.toggle("error", isError);
 }
 
-function askForToken() {
-  $("token-form").hidden = false;
-  $("token").focus();
-}
+const count = (number, noun) =>
+  `${number.toLocaleString("en")} ${noun}${number === 1 ? "" : "s"}`;
 
 function debounced(act) {
   let timer = 0;
@@ -77,124 +76,127 @@ function debounced(act) {
   };
 }
 
-// ---- Elements. Text is only ever set as text.
-
+// Text is only ever set as text.
 function element(name, properties = {}, ...children) {
   const made = Object.assign(document.createElement(name), properties);
   made.append(...children);
   return made;
 }
 
-const score = (value) =>
-  element("span", {
-    className: "score",
-    title: "Log-probability with length penalty",
-    textContent: value.toFixed(2).replace("-", "\u2212"),
-  });
+function result(text, score) {
+  const shown = score.toFixed(2).replace("-", "\u2212");
+  return element("li", {}, text, element("span", { className: "score" }, shown));
+}
+
+// ---- Models and their languages
+
+function chooseModel() {
+  const model = state.models.find(({ name }) => name === $("model").value);
+  const names = new Intl.DisplayNames("en", { type: "language" });
+  const [from, to] = model.languages.map((code) => names.of(code));
+  $("about").textContent = [from && `${from} \u2192 ${to}`, model.description]
+    .filter(Boolean)
+    .join(" \u00b7 ");
+  document.querySelector("label[for='source']").textContent = from
+    ? `Text in ${from}`
+    : "Text";
+  $("target-title").textContent = to ? `Translation to ${to}` : "Translation";
+  // Which voice reads them, and how they are hyphenated. Empty: not known.
+  const [code, otherCode] = [...model.languages, "", ""];
+  source.lang = code;
+  for (const id of ["target", "alternatives-list", "best-list", "reference"]) {
+    $(id).lang = otherCode;
+  }
+  translate();
+}
+
+async function start() {
+  const answer = await ask("models", "api/models");
+  if (!answer) return;
+  $("token-form").hidden = true;
+  state.models = answer.models;
+  state.maxSentences = answer.max_sentences;
+  $("model").replaceChildren(
+    ...answer.models.map(({ name }) => element("option", {}, name)),
+  );
+  say("");
+  chooseModel();
+}
 
 // ---- Translation
 
 async function translate() {
+  drop("translate");
   closeAlternatives();
   closeView();
   const lines = source.value.split("\n");
   const rows = lines.flatMap((line, row) => (line.trim() ? [row] : []));
   $("clear").hidden = !source.value;
-  if (!rows.length) {
-    drop("translate");
-    state.lines = state.results = [];
-    target.classList.remove("waiting");
+  if (!rows.length || rows.length > state.maxSentences) {
+    show([], []);
     say("");
-    showTranslation();
-    return;
-  }
-  if (rows.length > state.maxSentences) {
-    drop("translate");
-    target.classList.remove("waiting");
-    say(`At most ${state.maxSentences} lines at a time.`, true);
+    if (rows.length) {
+      say(`At most ${count(state.maxSentences, "line")} at a time.`, true);
+    }
     return;
   }
   target.classList.add("waiting");
-  const start = performance.now();
-  try {
-    const answer = await ask("translate", modelPath("/v1/models", ":predict"), {
-      signature_name: "n_best",
-      inputs: { sentences: rows.map((row) => lines[row]) },
-    });
-    if (answer === null) return;
-    const { translations, scores } = answer.outputs;
-    state.lines = lines;
-    state.results = lines.map(() => []);
-    rows.forEach((row, number) => {
-      state.results[row] = translations[number]
-        .map((text, rank) => ({ text, score: scores[number][rank] }))
-        // What stands where fewer were found.
-        .filter((result) => result.score > -1e6);
-    });
-    target.classList.remove("waiting");
-    // Of the translation before, which could be chosen from until now.
-    closeAlternatives();
-    closeView();
-    const milliseconds = Math.round(performance.now() - start);
-    say(`Translated in ${milliseconds} ms.`);
-    showTranslation();
-  } catch (error) {
-    target.classList.remove("waiting");
-    say(error.message, true);
+  const begin = performance.now();
+  const answer = await ask("translate", modelPath("v1/models", ":predict"), {
+    signature_name: "n_best",
+    inputs: { sentences: rows.map((row) => lines[row]) },
+  });
+  if (answer === null) return;
+  if (!answer) {
+    show([], []);
+    return;
   }
+  const { translations, scores } = answer.outputs;
+  const results = lines.map(() => []);
+  rows.forEach((row, number) => {
+    results[row] = translations[number]
+      .map((text, rank) => ({ text, score: scores[number][rank] }))
+      // What stands where fewer were found.
+      .filter(({ score }) => score > -1e6);
+  });
+  say(`Translated in ${Math.round(performance.now() - begin)} ms.`);
+  show(lines, results);
 }
 
-function showTranslation() {
-  target.replaceChildren(
-    ...state.results.map((results, row) => {
-      const line = element("p");
-      line.dataset.row = row;
-      words(results[0]?.text ?? "").forEach(({ word, before }, number) => {
-        if (number) line.append(" ");
-        const button = element("button", {
-          type: "button",
-          className: "word",
-          textContent: word,
-          tabIndex: -1,
-        });
-        button.setAttribute("aria-expanded", "false");
-        button.dataset.before = before;
-        line.append(button);
-      });
-      return line;
-    }),
-  );
-  target.classList.toggle(
-    "many",
-    state.results.filter((results) => results.length).length > 1,
-  );
-  const first = target.querySelector(".word");
+const best = () => state.results.map((results) => results[0]?.text ?? "");
+
+function show(lines, results) {
+  closeAlternatives();
+  closeView();
+  Object.assign(state, { lines, results });
+  target.classList.remove("waiting");
+  target.replaceChildren(...best().map(wordButtons));
+  const first = target.querySelector("button");
   if (first) first.tabIndex = 0;
   $("copy").hidden = !first;
   chooseLine(caretRow());
   compare();
 }
 
-// Each word of a line, and what stands before it.
-function words(text) {
-  return [...text.matchAll(/\S+/g)].map((match) => ({
-    word: match[0],
-    before: text.slice(0, match.index).trimEnd(),
-  }));
+function wordButtons(text, row) {
+  const line = element("p");
+  line.dataset.row = row;
+  for (const { 0: word, index } of text.matchAll(/\S+/g)) {
+    const button = element("button", { type: "button", tabIndex: -1 }, word);
+    button.ariaExpanded = "false";
+    button.dataset.before = text.slice(0, index).trimEnd();
+    line.append(index ? " " : "", button);
+  }
+  return line;
 }
 
 const caretRow = () =>
   source.value.slice(0, source.selectionStart).split("\n").length - 1;
 
-// The line whose n-best list and attention are shown.
+// Shows the n-best list of a line, or else of the last filled one above it.
 function chooseLine(row) {
-  const filled = state.results.flatMap((results, number) =>
-    results.length ? [number] : [],
-  );
-  if (!filled.includes(row)) {
-    // The last filled line above, or the first.
-    row = filled.filter((number) => number < row).pop() ?? filled[0] ?? 0;
-  }
+  const filled = state.results.flatMap((found, i) => (found.length ? [i] : []));
+  row = filled.findLast((number) => number <= row) ?? filled[0] ?? 0;
   if (row !== state.chosen) closeView();
   state.chosen = row;
   for (const line of target.children) {
@@ -202,117 +204,86 @@ function chooseLine(row) {
   }
   const results = state.results[row] ?? [];
   $("best").hidden = results.length < 2;
-  $("best-line").textContent = filled.length > 1 ? `line ${row + 1}` : "";
+  $("best-line").textContent = filled.length > 1 ? `Line ${row + 1}. ` : "";
   $("best-list").replaceChildren(
-    ...results.map((result) =>
-      element(
-        "li",
-        {},
-        element("span", { className: "text", textContent: result.text }),
-        score(result.score),
-      ),
-    ),
+    ...results.map(({ text, score }) => result(text, score)),
   );
   $("view-card").hidden = !results.length;
 }
 
-// ---- Other ways to go on
+// ---- Other ways to continue
 
 async function showAlternatives(button) {
   const row = Number(button.parentElement.dataset.row);
   chooseLine(row);
-  for (const other of target.querySelectorAll("[aria-expanded='true']")) {
-    other.setAttribute("aria-expanded", "false");
-  }
-  button.setAttribute("aria-expanded", "true");
+  closeAlternatives();
+  button.ariaExpanded = "true";
   const prefix = button.dataset.before;
-  try {
-    const answer = await ask(
-      "alternatives",
-      modelPath("/api/models", "/alternatives"),
-      { sentence: state.lines[row], prefix },
-    );
-    if (answer === null) return;
-    $("alternatives").hidden = false;
-    $("alternatives-list").replaceChildren(
-      ...answer.alternatives.map((found) => {
-        const choose = element("button", {
-          type: "button",
-          className: "text",
-        });
-        const rest = found.text.slice(prefix.length);
-        const next = rest.match(/^\s*\S+/)?.[0] ?? "";
-        if (found.text.startsWith(prefix)) {
-          choose.append(
-            element("span", { className: "kept", textContent: prefix }),
-            next.match(/^\s*/)[0],
-            element("mark", { textContent: next.trimStart() }),
-            rest.slice(next.length),
-          );
-        } else {
-          choose.append(found.text);
-        }
-        choose.addEventListener("click", () => take(row, found));
-        return element("li", {}, choose, score(found.score));
-      }),
-    );
-    say(`${answer.alternatives.length} other ways to go on.`);
-  } catch (error) {
-    say(error.message, true);
-  }
+  const answer = await ask(
+    "alternatives",
+    modelPath("api/models", "/alternatives"),
+    { sentence: state.lines[row], prefix },
+  );
+  if (!answer) return;
+  $("alternatives-list").replaceChildren(
+    ...answer.alternatives.map((found) => {
+      const choose = element("button", { type: "button" });
+      const kept = found.text.startsWith(prefix) ? prefix : "";
+      const [, space, word, rest] = found.text
+        .slice(kept.length)
+        .match(/^(\s*)(\S*)(.*)$/s);
+      choose.append(kept, space, element("mark", {}, word), rest);
+      choose.addEventListener("click", () => take(row, found));
+      return result(choose, found.score);
+    }),
+  );
+  $("alternatives").hidden = false;
+  $("alternatives").scrollIntoView({ block: "nearest" });
+  say(`${count(answer.alternatives.length, "other way")} to continue.`);
 }
 
 // Puts a translation in the place of the one that is shown.
 function take(row, found) {
-  closeView();
   const others = state.results[row].filter(({ text }) => text !== found.text);
   state.results[row] = [found, ...others];
-  closeAlternatives();
-  showTranslation();
+  show(state.lines, state.results);
   chooseLine(row);
-  target.querySelector(`[data-row='${row}'] .word`)?.focus();
+  target.querySelector(`[data-row='${row}'] button`)?.focus();
 }
 
+// Returns the word that they belonged to.
 function closeAlternatives() {
   drop("alternatives");
   $("alternatives").hidden = true;
-  $("alternatives-list").replaceChildren();
   const open = target.querySelector("[aria-expanded='true']");
-  open?.setAttribute("aria-expanded", "false");
+  if (open) open.ariaExpanded = "false";
   return open;
 }
 
 // ---- BLEU
 
 async function compare() {
-  const references = $("reference").value.replace(/\n+$/, "").split("\n");
-  const best = state.results.map((results) => results[0]?.text ?? "");
-  while (best.length && !best.at(-1)) best.pop();
   drop("bleu");
   $("bleu").textContent = "";
-  if (!$("reference").value.trim() || !best.length) return;
-  if (references.length !== best.length) {
+  const references = $("reference").value.trimEnd().split("\n");
+  const translations = best();
+  while (translations.length && !translations.at(-1)) translations.pop();
+  if (!$("reference").value.trim() || !translations.length) return;
+  if (references.length !== translations.length) {
     $("signature").textContent =
-      `The reference has ${references.length} lines, the translation ` +
-      `${best.length}.`;
+      `The reference has ${count(references.length, "line")}, the ` +
+      `translation ${translations.length}.`;
     return;
   }
-  try {
-    const answer = await ask("bleu", "/api/bleu", {
-      translations: best,
-      references,
-    });
-    if (answer === null) return;
-    // Of one line that of a sentence, which has fewer n-grams.
-    const value = best.length > 1 ? answer.bleu : answer.sentences[0];
-    $("bleu").textContent = `BLEU ${value.toFixed(1)}`;
-    $("signature").textContent =
-      best.length > 1
-        ? `sacreBLEU ${answer.signature}`
-        : "BLEU of one sentence, effective order (sacreBLEU).";
-  } catch (error) {
-    $("signature").textContent = error.message;
-  }
+  const answer = await ask("bleu", "api/bleu", { translations, references });
+  if (!answer) return;
+  const isOne = translations.length === 1;
+  const value = isOne ? answer.sentences[0] : answer.bleu;
+  $("bleu").textContent = `BLEU ${value.toFixed(1)}`;
+  // A sentence has few n-grams.
+  $("signature").textContent = isOne
+    ? "BLEU of one sentence, effective order (sacreBLEU)."
+    : `sacreBLEU ${answer.signature}`;
 }
 
 // ---- Attention
@@ -323,25 +294,25 @@ async function showView() {
     return;
   }
   say("Looking into the model …");
-  try {
-    const answer = await ask("view", modelPath("/api/models", "/view"), {
-      sentence: state.lines[state.chosen],
-      translation: state.results[state.chosen][0].text,
-    });
-    if (answer === null) return;
-    $("view").src = $("view-link").href = answer.path;
-    $("view").hidden = $("view-link").hidden = false;
-    $("show-view").textContent = "Hide";
-    say("");
-  } catch (error) {
-    say(error.message, true);
-  }
+  const answer = await ask("view", modelPath("api/models", "/view"), {
+    sentence: state.lines[state.chosen],
+    translation: best()[state.chosen],
+  });
+  if (!answer) return;
+  $("view").srcdoc = answer.html;
+  const page = new Blob([answer.html], { type: "text/html" });
+  $("view-link").href = URL.createObjectURL(page);
+  $("view").hidden = $("view-link").hidden = false;
+  $("show-view").textContent = "Hide";
+  $("view").scrollIntoView({ block: "end" });
+  say("");
 }
 
 function closeView() {
   drop("view");
+  URL.revokeObjectURL($("view-link").href);
   $("view").hidden = $("view-link").hidden = true;
-  $("view").removeAttribute("src");
+  $("view").removeAttribute("srcdoc");
   $("show-view").textContent = "Show";
 }
 
@@ -350,9 +321,9 @@ function closeView() {
 function moveBetweenWords(event) {
   const steps = { ArrowRight: 1, ArrowLeft: -1, Home: -Infinity, End: Infinity };
   const step = steps[event.key];
-  const all = [...target.querySelectorAll(".word")];
+  const all = [...target.querySelectorAll("button")];
   const place = all.indexOf(event.target);
-  if (step === undefined || place < 0) return;
+  if (!step || place < 0) return;
   event.preventDefault();
   const next = all[Math.min(Math.max(place + step, 0), all.length - 1)];
   event.target.tabIndex = -1;
@@ -361,30 +332,11 @@ function moveBetweenWords(event) {
 }
 
 async function copy() {
-  const text = state.results.map((results) => results[0]?.text ?? "");
   try {
-    await navigator.clipboard.writeText(text.join("\n"));
+    await navigator.clipboard.writeText(best().join("\n"));
     say("Copied.");
   } catch {
     say("The browser does not let this page copy.", true);
-  }
-}
-
-async function start() {
-  try {
-    const answer = await ask("models", "/api/models");
-    if (answer === null) return;
-    $("token-form").hidden = true;
-    state.maxSentences = answer.max_sentences;
-    $("model").replaceChildren(
-      ...answer.models.map(({ name }) =>
-        element("option", { value: name, textContent: name }),
-      ),
-    );
-    say("");
-    translate();
-  } catch (error) {
-    say(error.message, true);
   }
 }
 
@@ -392,7 +344,7 @@ source.addEventListener("input", debounced(translate));
 source.addEventListener("keyup", () => chooseLine(caretRow()));
 source.addEventListener("click", () => chooseLine(caretRow()));
 $("reference").addEventListener("input", debounced(compare));
-$("model").addEventListener("change", translate);
+$("model").addEventListener("change", chooseModel);
 $("copy").addEventListener("click", copy);
 $("show-view").addEventListener("click", showView);
 $("close-alternatives").addEventListener("click", () =>
@@ -404,7 +356,7 @@ $("clear").addEventListener("click", () => {
   source.focus();
 });
 target.addEventListener("click", (event) => {
-  const button = event.target.closest(".word");
+  const button = event.target.closest("button");
   const line = event.target.closest("p");
   if (button) showAlternatives(button);
   else if (line) chooseLine(Number(line.dataset.row));

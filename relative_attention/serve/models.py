@@ -1,0 +1,276 @@
+"""The models that a server has, and what it asks of them."""
+
+import asyncio
+import dataclasses
+import logging
+import pathlib
+import re
+from collections.abc import Callable
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
+from typing import NamedTuple
+
+import numpy as np
+import yaml
+from keras import ops
+from starlette.exceptions import HTTPException
+
+from relative_attention.decoding import Translation
+from relative_attention.decoding import Translator
+from relative_attention.decoding import beam_search
+from relative_attention.decoding.compiled import run_compiled
+from relative_attention.decoding.translation import read_translations
+from relative_attention.errors import InputError
+from relative_attention.saving import load_translator
+from relative_attention.serve.metrics import Metrics
+from relative_attention.tensor_type import Tensor
+from relative_attention.zoo import find_model
+
+_LOG = logging.getLogger("relative_attention.serve")
+# What a path of the REST interface can have as the name of a model.
+_NAME = re.compile(r"[\w.+ -]+")
+# How many ways to continue a translation are shown.
+_NUM_ALTERNATIVES = 6
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class ServedModel:
+    """A model as it was when it was loaded.
+
+    Attributes:
+        name: string. What requests call it.
+        folder: path of its folder.
+        version: int. `1`, and one more each time it was replaced.
+        stamp: what tells the file of its weights from another.
+        translator: `Translator`.
+        about: dict of what its recipe says, for the page: `"description"`,
+            a string, and `"languages"`, the codes of source and target, or
+            none where they are not known.
+    """
+
+    name: str
+    folder: pathlib.Path
+    version: int
+    stamp: Any
+    translator: Translator
+    about: dict[str, Any]
+
+    def best(self, sentences: list[str]) -> list[list[Translation]]:
+        """Returns the best translation of each sentence, in a list."""
+        return [[best] for best in self.translator.search(sentences)]
+
+    def n_best(self, sentences: list[str]) -> list[list[Translation]]:
+        """Returns as many translations as beams, best first."""
+        return self.translator.search(sentences, self.translator.num_beams)
+
+
+def named_models(arguments: Sequence[str]) -> dict[str, pathlib.Path]:
+    """Returns the folder of each model to serve, by name.
+
+    Args:
+        arguments: list of strings, each a name of the zoo, the path of a
+            folder, whose base name is taken, or `NAME=PATH`.
+
+    Raises:
+        InputError: if there is no such model, a name cannot be one, or two
+            models have one name.
+    """
+    folders: dict[str, pathlib.Path] = {}
+    for argument in arguments:
+        name, is_named, path = argument.partition("=")
+        # A folder whose name has this sign is a folder.
+        if is_named and not pathlib.Path(argument).is_dir():
+            folder = find_model(path)
+        else:
+            folder = find_model(argument)
+            name = folder.resolve().name
+        if not _NAME.fullmatch(name):
+            raise InputError(
+                "A model's name must be of letters, digits, blanks and any "
+                f"of `_.+-`. Received: {name!r}. Give it another with "
+                "NAME=PATH."
+            )
+        if name in folders:
+            raise InputError(
+                f"Two models have the name {name!r}: {folders[name]} and "
+                f"{folder}. Give one another with NAME=PATH."
+            )
+        folders[name] = folder
+    return folders
+
+
+def load_models(
+    folders: Mapping[str, pathlib.Path],
+    report: Callable[[str], object] = lambda line: None,
+) -> dict[str, ServedModel]:
+    """Loads models, so that they are ready to translate.
+
+    Args:
+        folders: dict of names to folders.
+        report: called with a line before each model, as one may take a minute.
+            Defaults to nothing.
+
+    Raises:
+        InputError: if one cannot be loaded.
+    """
+    models = {}
+    for number, (name, folder) in enumerate(folders.items(), start=1):
+        report(f"Loading {name} ({number} of {len(folders)})")
+        models[name] = _load_model(name, folder, version=1)
+    return models
+
+
+def _load_model(name: str, folder: pathlib.Path, version: int) -> ServedModel:
+    stamp = _stamp(folder)
+    translator = load_translator(folder)
+    model = ServedModel(
+        name, folder, version, stamp, translator, _about(folder)
+    )
+    # The first time makes graphs, for seconds: no client should wait for them.
+    model.best(["."])
+    model.n_best(["."])
+    find_alternatives(translator, ".", "")
+    return model
+
+
+def _stamp(folder: pathlib.Path) -> Any:
+    """Returns what differs once the weights' file is another."""
+    try:
+        status = (folder / "model.safetensors").stat()
+    except OSError:
+        return None
+    return status.st_ino, status.st_mtime_ns
+
+
+def _about(folder: pathlib.Path) -> dict[str, Any]:
+    """Reads what a model is for from its recipe, if it has one."""
+    about: dict[str, Any] = {"description": "", "languages": []}
+    try:
+        text = (folder / "recipe.yaml").read_text("utf-8")
+        recipe = yaml.safe_load(text)
+        about["description"] = str(recipe["description"] or "")
+        # Files are called `train.en` or `train.en.gz`.
+        codes = [
+            re.findall(r"\.([a-z]{2,3})(?:\.gz)?$", recipe["data"][side])[0]
+            for side in ("source", "target")
+        ]
+    except (OSError, ValueError, LookupError, TypeError, yaml.YAMLError):
+        return about
+    if codes[0] != codes[1]:
+        about["languages"] = codes
+    return about
+
+
+async def reload_models(
+    models: dict[str, ServedModel], metrics: Metrics, seconds: float
+) -> None:
+    """Loads models again when their folders are replaced, forever.
+
+    A request keeps the model that it began with. A folder that cannot be
+    loaded leaves the model as it was.
+
+    Args:
+        models: dict that changed models are put into.
+        metrics: `Metrics` to keep up to date.
+        seconds: float. How often to look at the folders.
+    """
+    tried = {name: model.stamp for name, model in models.items()}
+    while True:
+        await asyncio.sleep(seconds)
+        for name, old in list(models.items()):
+            stamp = _stamp(old.folder)
+            if stamp is None or stamp == tried[name]:
+                continue
+            tried[name] = stamp
+            try:
+                new = await asyncio.to_thread(
+                    _load_model, name, old.folder, old.version + 1
+                )
+            except Exception as error:
+                _LOG.warning(
+                    "%s stays version %d: %s", name, old.version, error
+                )
+                continue
+            # Else its files may be of two models: the next look loads it.
+            if _stamp(old.folder) == stamp:
+                models[name] = new
+                metrics.model_version.labels(name).set(new.version)
+                _LOG.warning("%s is now version %d.", name, new.version)
+
+
+class _Inputs(NamedTuple):
+    """Source and beginning of a translation, int32 `(1, S)` and `(1, T)`."""
+
+    source_token_ids: Tensor
+    target_token_ids: Tensor
+
+
+def find_alternatives(
+    translator: Translator, sentence: str, prefix: str
+) -> list[Translation]:
+    """Finds translations that begin alike and then differ at once.
+
+    Each of the tokens that are likeliest after the prefix begins a translation,
+    which a beam search continues. In an n-best list most have the same token
+    there.
+
+    Args:
+        translator: `Translator`.
+        sentence: string.
+        prefix: string, what all translations begin with; may be empty.
+
+    Returns:
+        List of `Translation`, with the likeliest token first. There are fewer
+        than 6 where two tokens give the same text.
+
+    Raises:
+        HTTPException: 400 if the prefix has more tokens than any translation.
+    """
+    vocabulary = translator.source_vocabulary
+    limit = translator.max_source_length - 1
+    source = (*vocabulary.encode([sentence])[0][:limit], vocabulary.end_id)
+    begun = list(translator.vocabulary.encode([prefix])[0])
+    longest = translator.max_source_length + translator.max_extra_length
+    if translator.max_length is not None:
+        longest = min(longest, translator.max_length)
+    # A search goes through the whole prefix while all others wait.
+    if len(begun) > longest:
+        raise HTTPException(
+            400,
+            f"`prefix` must have at most {longest} tokens, as a translation. "
+            f"Received: {len(begun)}.",
+        )
+    start = translator.model.start_token_id
+    inputs = _Inputs(
+        ops.convert_to_tensor([source], "int32"),
+        ops.convert_to_tensor([[start, *begun]], "int32"),
+    )
+    logits = run_compiled(_last_logits, translator.model, inputs)
+    order = np.argsort(-ops.convert_to_numpy(logits), kind="stable").tolist()
+    # Neither padding nor the end of the sentence.
+    tokens = [t for t in order if t not in (0, translator.vocabulary.end_id)]
+    prefixes = [[*begun, token] for token in tokens[:_NUM_ALTERNATIVES]]
+    sources = [source] * len(prefixes)
+    results = beam_search(
+        translator.model,
+        np.array(sources),
+        num_beams=translator.num_beams,
+        length_penalty=translator.length_penalty,
+        max_extra_length=translator.max_extra_length,
+        max_length=translator.max_length,
+        min_length=translator.min_length,
+        target_prefix=np.array(prefixes),
+    )
+    found = read_translations(
+        results, sources, [False] * len(sources), translator.vocabulary
+    )
+    by_text: dict[str, Translation] = {}
+    for best, *_ in found:
+        by_text.setdefault(best.text, best)
+    return list(by_text.values())
+
+
+def _last_logits(model: Any, inputs: _Inputs) -> Tensor:
+    """Returns the logits `(V,)` of the token that comes next."""
+    return model(inputs._asdict())[0, -1]

@@ -1,0 +1,328 @@
+"""Who is let in, what every answer carries, and what the page asks for.
+
+The page itself, in a browser, is in `test_in_a_browser.py`.
+"""
+
+import asyncio
+import html.parser
+import importlib.resources
+import re
+import threading
+
+import numpy as np
+import pytest
+
+import relative_attention as ra
+from relative_attention.serve import make_app
+from relative_attention.serve.models import find_alternatives
+from tests.serve.client import LIMIT
+from tests.serve.client import client_of
+from tests.serve.client import with_async_client
+
+TOKEN = "correct-horse"
+BODY = {"instances": ["dogs"]}
+PREDICT = "/v1/models/mine:predict"
+ALTERNATIVES = "/api/models/mine/alternatives"
+VIEW = "/api/models/mine/view"
+FOLDER = importlib.resources.files("relative_attention.serve") / "page"
+OPEN = ("/", "/page.js", "/page.css", "/icon.svg", "/healthz")
+CLOSED = (
+    ("GET", "/v1/models/mine"),
+    ("POST", PREDICT),
+    ("POST", "/v1/models/none:predict"),
+    ("GET", "/api/models"),
+    ("POST", ALTERNATIVES),
+    ("POST", VIEW),
+    ("POST", "/api/bleu"),
+    ("GET", "/metrics"),
+    ("GET", "/page.js/../metrics"),
+)
+
+
+@pytest.fixture(scope="module")
+def guarded(models):
+    with client_of(models, token=TOKEN) as client:
+        yield client
+
+
+@pytest.mark.parametrize(("method", "path"), CLOSED)
+def test_nothing_is_let_in_without_its_token(guarded, method, path):
+    for given in (
+        None,
+        "",
+        TOKEN,
+        "Bearer",
+        f"Bearer {TOKEN}x",
+        f"Bearer {TOKEN[:-1]}",
+        f"Bearer {TOKEN.upper()}",
+        f"Basic {TOKEN}",
+        "Bearer \u00e4\u00f6".encode("latin-1"),
+    ):
+        headers = {} if given is None else {"Authorization": given}
+        response = guarded.request(method, path, json=BODY, headers=headers)
+        assert response.status_code == 401, given
+        assert response.headers["WWW-Authenticate"] == "Bearer"
+        assert "Bearer TOKEN" in response.json()["error"]
+
+
+def test_token_lets_in(guarded):
+    for scheme in ("Bearer", "bearer"):
+        headers = {"Authorization": f"{scheme} {TOKEN}"}
+        for path in ("/v1/models/mine", "/api/models", "/metrics"):
+            assert guarded.get(path, headers=headers).status_code == 200
+        response = guarded.post(PREDICT, json=BODY, headers=headers)
+        assert response.status_code == 200
+
+
+def test_page_and_health_need_no_token(guarded):
+    for path in OPEN:
+        assert guarded.get(path).status_code == 200
+
+
+@pytest.mark.parametrize("path", [*OPEN, "/v1/models/mine", "/nothing"])
+def test_answers_cannot_be_framed_or_scripted_by_others(client, path):
+    headers = client.get(path, headers={"Origin": "http://localhost"}).headers
+    policy = headers["Content-Security-Policy"]
+    assert "default-src 'none'" in policy
+    assert "frame-ancestors 'none'" in policy
+    assert "unsafe" not in policy and "*" not in policy
+    assert headers["X-Content-Type-Options"] == "nosniff"
+    assert not [name for name in headers if name.startswith("access-control")]
+
+
+@pytest.mark.parametrize(
+    "origin", ["http://evil.example", "null", "http://localhost:81", ""]
+)
+def test_pages_of_others_are_refused(client, origin):
+    response = client.post(PREDICT, json=BODY, headers={"Origin": origin})
+    assert response.status_code == 403
+    assert "Pages of other servers" in response.json()["error"]
+
+
+def test_requests_are_counted(models):
+    with client_of(models) as client:
+        client.post(PREDICT, json={"instances": ["a", "b"]})
+        client.post(PREDICT, content="?")
+        for number in range(5):
+            client.get(f"/path/{number}")
+        response = client.get("/metrics")
+    assert response.headers["content-type"].startswith("text/plain")
+    lines = response.text.splitlines()
+    for line in (
+        'translator_requests_total{path="predict",status="200"} 1.0',
+        'translator_requests_total{path="predict",status="400"} 1.0',
+        'translator_requests_total{path="other",status="404"} 5.0',
+        'translator_sentences_total{model="mine"} 2.0',
+        'translator_model_version{model="mine"} 1.0',
+        "translator_batch_sentences_sum 2.0",
+        "translator_waiting_requests 0.0",
+    ):
+        assert line in lines
+
+
+def test_failure_is_one_line_too(models, monkeypatch):
+    from starlette.testclient import TestClient
+
+    monkeypatch.setattr("relative_attention.serve.app.read_predict", None)
+    with TestClient(
+        make_app(models),
+        base_url="http://localhost",
+        raise_server_exceptions=False,
+    ) as client:
+        response = client.post(PREDICT, json=BODY)
+    assert response.status_code == 500
+    assert response.json() == {"error": "The server failed, see its log."}
+    assert response.headers["X-Content-Type-Options"] == "nosniff"
+
+
+def test_all_work_waits_in_one_line(models, monkeypatch):
+    """While BLEU is computed nothing else is, and no more than may wait."""
+    bleu, is_over = threading.Event(), threading.Event()
+
+    def slow_bleu(translations, references):
+        bleu.set()
+        assert is_over.wait(LIMIT)
+        return {}
+
+    monkeypatch.setattr("relative_attention.serve.app._bleu", slow_bleu)
+    pair = {"translations": ["a"], "references": ["a"]}
+    requests = (
+        ("/api/bleu", pair),
+        (PREDICT, BODY),
+        (ALTERNATIVES, {"sentence": "dogs", "prefix": ""}),
+        # Long enough to have its tokens counted.
+        (PREDICT, {"instances": ["a" * 3000]}),
+    )
+
+    async def scenario(client):
+        def ask(path, body):
+            return asyncio.create_task(client.post(path, json=body))
+
+        tasks = [ask("/api/bleu", pair)]
+        await asyncio.to_thread(bleu.wait, LIMIT)
+        tasks += [ask(*request) for request in requests]
+        text = ""
+        while "translator_waiting_requests 4.0" not in text:
+            await asyncio.sleep(0.01)
+            text = (await client.get("/metrics")).text
+        refused = await client.post("/api/bleu", json=pair)
+        assert not any(task.done() for task in tasks)
+        is_over.set()
+        answers = await asyncio.gather(*tasks)
+        return [refused.status_code] + [a.status_code for a in answers]
+
+    found = with_async_client(models, scenario, queue=4)
+    assert found == [429, 200, 200, 200, 200, 200]
+
+
+class Page(html.parser.HTMLParser):
+    """Keeps the tags of a page, each a name and its attributes."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags = []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append((tag, dict(attributes)))
+
+
+@pytest.fixture(scope="module")
+def page():
+    return Page((FOLDER / "index.html").read_text("utf-8"))
+
+
+def test_page_loads_its_own_files_alone(client, page):
+    assert client.get("/").headers["content-type"].startswith("text/html")
+    linked = {
+        attributes.get("href") or attributes.get("src")
+        for tag, attributes in page.tags
+        if tag in ("link", "script", "img")
+    }
+    assert linked == {"icon.svg", "page.css", "page.js"}
+    for name in linked:
+        assert client.get(f"/{name}").content == (FOLDER / name).read_bytes()
+    for file in FOLDER.iterdir():
+        text = file.read_text("utf-8").replace("http://www.w3.org/2000/svg", "")
+        assert not re.search(r"https?:|@import|url\(", text), file
+        # Nor is text made markup.
+        assert not re.search(
+            r"innerHTML|outerHTML|insertAdjacent|document\.write|eval\(", text
+        ), file
+
+
+def test_page_has_no_code_of_its_own_and_labels_every_control(page):
+    labelled = {a["for"] for tag, a in page.tags if tag == "label"}
+    ids = {a.get("id") for _, a in page.tags}
+    for tag, attributes in page.tags:
+        # The policy would not let it run.
+        assert tag != "style" and "style" not in attributes
+        assert tag != "script" or "src" in attributes
+        assert not [a for a in attributes if a.startswith("on")]
+        if tag in ("textarea", "select", "input"):
+            assert attributes["id"] in labelled
+        if tag == "iframe":
+            assert attributes["title"] and "sandbox" in attributes
+        if tag == "section":
+            assert attributes["aria-labelledby"] in ids
+    assert ("html", {"lang": "en"}) in page.tags
+
+
+def test_models_are_listed_with_their_languages(client):
+    answer = client.get("/api/models").json()
+    assert answer["models"] == [
+        {
+            "name": "mine",
+            "description": "Captions to German",
+            "languages": ["en", "de"],
+        }
+    ]
+
+
+@pytest.mark.parametrize("prefix", ["", "red", "two red"])
+def test_alternatives_begin_alike_and_then_differ(client, translator, prefix):
+    sentence = "a man rides the bike"
+    response = client.post(
+        ALTERNATIVES, json={"sentence": sentence, "prefix": prefix}
+    )
+    found = response.json()["alternatives"]
+    assert 2 <= len(found) <= 6
+    texts = [alternative["text"] for alternative in found]
+    assert len(set(texts)) == len(texts)
+    assert all(text.startswith(prefix) for text in texts)
+    # The first is the likeliest token, so greedy search goes the same way.
+    greedy = ra.Translator(**{**vars(translator), "num_beams": 1})
+    begun = greedy.vocabulary.encode([prefix])[0]
+    (best,) = greedy.search([sentence], target_prefixes=[prefix])
+    likeliest = best.token_ids[: len(begun) + 1]
+    assert texts[0].startswith(greedy.vocabulary.decode([list(likeliest)])[0])
+
+
+def test_score_of_an_alternative_is_that_of_its_tokens(translator):
+    """log P / ((5 + len) / 6)^alpha, of what the model says of each token."""
+    for found in find_alternatives(translator, "two red dogs", "a man"):
+        if found.token_ids[-1] != 1:
+            # Cut at its limit: not penalized.
+            continue
+        length = len(found.token_ids)
+        logits = np.asarray(
+            translator.model(
+                {
+                    "source_token_ids": np.array([found.source_token_ids]),
+                    "target_token_ids": np.array([(0, *found.token_ids[:-1])]),
+                }
+            ),
+            "float64",
+        )[0]
+        log_probs = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+        total = log_probs[np.arange(length), found.token_ids].sum()
+        expected = total / ((5 + length) / 6) ** translator.length_penalty
+        assert found.score == pytest.approx(expected, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status"),
+    [
+        (ALTERNATIVES, {"sentence": "a"}, 400),
+        (ALTERNATIVES, {"sentence": 1, "prefix": ""}, 400),
+        (ALTERNATIVES, {"sentence": "a " * 9999, "prefix": ""}, 413),
+        (ALTERNATIVES, {"sentence": "a", "prefix": "a " * 999}, 400),
+        (VIEW, {"sentence": "a", "translation": 1}, 400),
+        (VIEW, {"sentence": "a " * 999, "translation": "b"}, 400),
+        ("/api/models/none/view", {}, 404),
+        ("/api/bleu", {"translations": ["a"]}, 400),
+        ("/api/bleu", {"translations": [], "references": []}, 400),
+        ("/api/bleu", {"translations": ["a"], "references": ["a", "b"]}, 400),
+        ("/api/bleu", {"translations": ["a"], "references": [None]}, 400),
+    ],
+)
+def test_what_is_wrong_is_one_line(client, path, body, status):
+    response = client.post(path, json=body)
+    assert response.status_code == status
+    assert "\n" not in response.json()["error"]
+
+
+def test_bleu_is_that_of_the_package(client):
+    translations = ["Ein Mann fährt ein rotes Rad.", "Zwei Hunde."]
+    references = ["Ein Mann fährt ein altes Rad.", "Zwei Hunde laufen."]
+    answer = client.post(
+        "/api/bleu",
+        json={"translations": translations, "references": references},
+    ).json()
+    bleu = ra.corpus_bleu(translations, references)
+    assert answer["bleu"] == pytest.approx(bleu.score)
+    assert answer["signature"] == bleu.signature
+    each = ra.evaluation.sentence_scores(translations, references, ["bleu"])
+    assert answer["sentences"] == pytest.approx(each["bleu"])
+
+
+def test_view_of_the_package_runs_under_the_policy_of_the_page(client):
+    response = client.post(
+        VIEW, json={"sentence": "two red dogs", "translation": "dogs"}
+    )
+    page = response.json()["html"]
+    assert "<html" in page and "two red dogs" in page
+    # Its own policy names its script and its style, and so does the page's.
+    digests = re.findall(r"'sha256-[^']+'", page)
+    policy = response.headers["Content-Security-Policy"]
+    assert len(digests) == 2 and all(digest in policy for digest in digests)

@@ -1,0 +1,265 @@
+"""Requests and answers as TensorFlow Serving's documentation has them.
+
+https://github.com/tensorflow/serving/blob/master/tensorflow_serving/g3doc/api_rest.md
+"""
+
+import asyncio
+import json
+import os
+
+import numpy as np
+import pytest
+
+from tests.export.tiny_models import WORDS
+from tests.serve.client import client_of
+from tests.serve.client import with_async_client
+from tests.serve.conftest import SENTENCES
+
+PREDICT = "/v1/models/mine:predict"
+# `make test-load` asks for 10,000.
+MANY = int(os.environ.get("RELATIVE_ATTENTION_ANSWERS", 1_000))
+
+
+def columns(found):
+    """What a column answer should have, of translations."""
+    return {
+        "translations": [translation.text for translation in found],
+        "scores": pytest.approx([t.score for t in found], abs=1e-5),
+    }
+
+
+def test_status(client):
+    response = client.get("/v1/models/mine")
+    assert response.status_code == 200
+    assert response.json() == {
+        "model_version_status": [
+            {
+                "version": "1",
+                "state": "AVAILABLE",
+                "status": {"error_code": "OK", "error_message": ""},
+            }
+        ]
+    }
+
+
+@pytest.mark.parametrize(
+    "inputs", [{"sentences": SENTENCES}, SENTENCES], ids=["named", "alone"]
+)
+def test_columns(client, translator, inputs):
+    response = client.post(PREDICT, json={"inputs": inputs})
+    assert response.status_code == 200
+    assert response.json() == {"outputs": columns(translator.search(SENTENCES))}
+
+
+@pytest.mark.parametrize("is_named", [True, False])
+def test_rows(client, translator, is_named):
+    rows = [{"sentences": s} if is_named else s for s in SENTENCES]
+    response = client.post(
+        PREDICT, json={"signature_name": "serving_default", "instances": rows}
+    )
+    assert response.status_code == 200
+    assert response.json() == {
+        "predictions": [
+            {
+                "translations": found.text,
+                "scores": pytest.approx(found.score, abs=1e-5),
+            }
+            for found in translator.search(SENTENCES)
+        ]
+    }
+
+
+def test_n_best_is_filled_up_as_in_the_saved_model(client, translator):
+    asked = {"signature_name": "n_best", "inputs": SENTENCES}
+    outputs = client.post(PREDICT, json=asked).json()["outputs"]
+    found = translator.search(SENTENCES, translator.num_beams)
+    for number, results in enumerate(found):
+        missing = translator.num_beams - len(results)
+        texts = [result.text for result in results] + [""] * missing
+        scores = [result.score for result in results] + [-1e7] * missing
+        assert outputs["translations"][number] == texts
+        np.testing.assert_allclose(outputs["scores"][number], scores, atol=1e-5)
+    # An empty sentence has one result.
+    assert outputs["scores"][3] == [0.0, -1e7, -1e7]
+    rows = {"signature_name": "n_best", "instances": SENTENCES}
+    predictions = client.post(PREDICT, json=rows).json()["predictions"]
+    assert [row["translations"] for row in predictions] == (
+        outputs["translations"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "error"),
+    [
+        ("POST", "/v1/models/half:predict", 404, "no model 'half'"),
+        ("GET", "/v1/models/half", 404, "no model 'half'"),
+        ("POST", "/v1/models/mine:classify", 405, "Method Not Allowed: POST"),
+        ("GET", PREDICT, 404, "no model 'mine:predict'"),
+        ("GET", "/v2/models/mine", 404, "Not Found: GET /v2/models/mine"),
+        ("PUT", "/v1/models/mine", 405, "Method Not Allowed: PUT"),
+    ],
+)
+def test_path_that_is_wrong(client, method, path, status, error):
+    response = client.request(method, path, json={"instances": ["dogs"]})
+    assert response.status_code == status
+    assert list(response.json()) == ["error"]
+    assert error in response.json()["error"]
+
+
+@pytest.mark.parametrize(
+    ("body", "error"),
+    [
+        ("", "must be JSON in UTF-8"),
+        (b'{"instances": ["\xff"]}', "must be JSON in UTF-8"),
+        ('{"instances": ["a"]}'.encode("utf-16"), "must be JSON in UTF-8"),
+        ("[" * 100_000, "must be JSON in UTF-8"),
+        ("[]", "must be a JSON object"),
+        ("{}", 'either "instances" or "inputs"'),
+        ('{"instances": ["a"], "inputs": ["a"]}', "Received: both"),
+        ('{"instance": ["a"]}', "Received: ['instance']"),
+        ('{"instances": []}', "at least one sentence"),
+        ('{"inputs": {"sentences": "a"}}', "Received: 'a'"),
+        ('{"inputs": {"text": ["a"]}}', "Received: ['text']"),
+        ('{"instances": [1]}', "`instances[0]` must be a string. Received: 1"),
+        ('{"inputs": ["a", null]}', "`inputs[1]` must be a string"),
+        ('{"instances": ["\\ud800"]}', "half a surrogate pair"),
+        ('{"instances": ["a"], "signature_name": "x"}', "'x' not found"),
+    ],
+)
+def test_body_that_is_wrong(client, body, error):
+    response = client.post(PREDICT, content=body)
+    assert response.status_code == 400
+    answer = response.json()
+    assert list(answer) == ["error"]
+    assert error in answer["error"]
+    assert "\n" not in answer["error"] and len(answer["error"]) < 300
+
+
+def test_what_is_too_large(models):
+    limits = {"max_bytes": 900, "max_sentences": 3, "max_tokens": 40}
+    with client_of(models, **limits) as client:
+        for sentences, limit in (
+            (["dogs"] * 4, "3 sentences"),
+            (["a man rides " * 20], "40 tokens"),
+            (["a" * 1000], "900 bytes"),
+        ):
+            response = client.post(PREDICT, json={"instances": sentences})
+            assert response.status_code == 413
+            assert f"at most {limit}" in response.json()["error"]
+        # A body whose length nobody announced.
+        response = client.post(PREDICT, content=iter([b"[" * 100] * 20))
+        assert response.status_code == 413
+        response = client.post(PREDICT, json={"instances": ["dogs"] * 3})
+        assert response.status_code == 200
+
+
+LEAVES = (None, True, -1, 1e308, 10**40, "", "dogs", "\ud800", "\0", "n_best")
+KEYS = ("instances", "inputs", "sentences", "signature_name", "x")
+
+
+def random_value(rng, depth=0):
+    """A JSON value of any kind and shape."""
+    kind = rng.integers(4 if depth < 4 else 2)
+    if kind < 2:
+        return LEAVES[rng.integers(len(LEAVES))]
+    values = [random_value(rng, depth + 1) for _ in range(rng.integers(4))]
+    if kind == 2:
+        return values
+    return {KEYS[rng.integers(len(KEYS))]: value for value in values}
+
+
+def test_malformed_requests(client):
+    """Whatever is sent, the answer is one line, and the server lives on."""
+    rng = np.random.default_rng(20)
+    seen = set()
+    for _ in range(400):
+        body = bytearray(json.dumps(random_value(rng)).encode())
+        if rng.random() < 0.4:
+            body[rng.integers(len(body))] = rng.integers(256)
+        paths = (PREDICT, "/api/models/mine/alternatives", "/api/bleu")
+        path = paths[rng.choice(3, p=(0.6, 0.2, 0.2))]
+        response = client.post(path, content=bytes(body))
+        seen.add(response.status_code)
+        if response.status_code != 200:
+            (error,) = response.json().values()
+            assert 0 < len(error) < 600 and "\n" not in error
+    assert seen <= {200, 400} and 400 in seen
+    response = client.post(PREDICT, json={"instances": ["dogs"]})
+    assert response.status_code == 200
+
+
+def random_sentences(rng, number):
+    """Sentences of 1 to 12 words, most of them different."""
+    return [
+        " ".join(rng.choice(WORDS, int(rng.integers(1, 13))))
+        for _ in range(number)
+    ]
+
+
+def check_concurrent_answers(models, rng, number, at_a_time):
+    translator = models["mine"].translator
+    sentences = random_sentences(rng, number)
+    requests, expected = [], []
+    while sentences:
+        size = int(rng.integers(1, 4))
+        own, sentences = sentences[:size], sentences[size:]
+        signature = "n_best" if rng.random() < 0.3 else ""
+        requests.append({"inputs": own, "signature_name": signature})
+        num_results = translator.num_beams if signature else 1
+        # Each alone: without those of others, or of its own request.
+        expected.append([translator.search([s], num_results)[0] for s in own])
+
+    async def scenario(client):
+        places = asyncio.Semaphore(at_a_time)
+
+        async def ask(body):
+            async with places:
+                return await client.post(PREDICT, json=body)
+
+        return await asyncio.gather(*map(ask, requests))
+
+    answers = with_async_client(models, scenario, queue=number)
+    for response, results_of_all in zip(answers, expected):
+        outputs = response.json()["outputs"]
+        for texts, scores, results in zip(
+            outputs["translations"], outputs["scores"], results_of_all
+        ):
+            if isinstance(texts, str):
+                texts, scores = [texts], [scores]
+            assert texts[: len(results)] == [r.text for r in results]
+            np.testing.assert_allclose(
+                scores[: len(results)],
+                [r.score for r in results],
+                rtol=1e-5,
+                atol=1e-5,
+            )
+
+
+def test_answers_are_those_of_each_alone(models, rng):
+    check_concurrent_answers(models, rng, 80, at_a_time=32)
+
+
+@pytest.mark.large
+def test_many_answers_are_those_of_each_alone(models, rng):
+    check_concurrent_answers(models, rng, MANY, at_a_time=64)
+
+
+def test_full_server_answers_429(models, translator, rng):
+    """Of more requests than may wait some are refused, the rest are right."""
+    sentences = random_sentences(rng, 40)
+    expected = dict(zip(sentences, translator.translate(sentences)))
+
+    async def scenario(client):
+        return await asyncio.gather(
+            *(client.post(PREDICT, json={"inputs": [s]}) for s in sentences)
+        )
+
+    responses = with_async_client(models, scenario, queue=2, max_batch=2)
+    assert {response.status_code for response in responses} == {200, 429}
+    for sentence, response in zip(sentences, responses):
+        if response.status_code == 200:
+            (text,) = response.json()["outputs"]["translations"]
+            assert text == expected[sentence]
+        else:
+            assert int(response.headers["Retry-After"]) >= 1
+            assert "requests wait already" in response.json()["error"]
