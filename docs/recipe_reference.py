@@ -135,7 +135,9 @@ def _value(value: object) -> str:
 
 def _bounds(rule: Key) -> str:
     parts = []
-    if rule.at_least is not None:
+    if rule.at_most is not None:
+        parts.append(f"{rule.at_least} to {rule.at_most:,}")
+    elif rule.at_least is not None:
         parts.append(f"at least {rule.at_least}")
     if rule.is_fraction:
         low = "above 0" if rule.is_positive else "at least 0"

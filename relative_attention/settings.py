@@ -23,7 +23,6 @@ from relative_attention.errors import did_you_mean
 Section = TypeVar("Section")
 
 _MOST = 2**31 - 1
-_KEY = "key"
 
 _short = reprlib.Repr()
 _short.maxstring = _short.maxother = 200
@@ -36,16 +35,17 @@ class Key:
     Attributes:
         meaning: What the key decides, as Markdown.
         at_least: The least number, or `None`.
-        is_positive: A boolean to indicate whether numbers are above 0.
-        is_fraction: A boolean to indicate whether numbers are in [0, 1).
-        choices: The strings that it may be; beside numbers, where its type
-            has those. Empty for any string.
-        may_change: A boolean to indicate whether a run may be resumed with
-            another value.
+        at_most: The greatest number, where there is a least one, or `None`.
+        is_positive: Whether numbers are above 0.
+        is_fraction: Whether numbers are in [0, 1).
+        choices: The strings that it may be, beside numbers where its type has
+            those. Empty for any string.
+        may_change: Whether a run may be resumed with another value.
     """
 
     meaning: str
     at_least: int | None = None
+    at_most: int | None = None
     is_positive: bool = False
     is_fraction: bool = False
     choices: tuple[str, ...] = ()
@@ -55,14 +55,15 @@ class Key:
         """Returns what a value must be and is not, or `None` if it may be."""
         if value is None:
             return None
-        is_number = isinstance(value, int | float)
-        if self.choices and value not in self.choices and not is_number:
+        if not isinstance(value, int | float):
+            if not self.choices or value in self.choices:
+                return None
             number = "a number or " if int in types_ else ""
             return f"must be {number}one of {', '.join(self.choices)}"
-        if not is_number:
-            return None
         if self.at_least is not None and value < self.at_least:
             return f"must be at least {self.at_least}"
+        if self.at_most is not None and value > self.at_most:
+            return f"must be at most {self.at_most:,}"
         if self.is_positive and value <= 0:
             return "must be positive"
         if self.is_fraction and not 0 <= value < 1:
@@ -71,22 +72,15 @@ class Key:
 
 
 def key(default: Any, meaning: str, **rules: Any) -> Any:
-    """Declares a field of a section.
-
-    Args:
-        default: The value where nobody gives one.
-        meaning: See `Key`, as all other arguments.
-    """
-    return dataclasses.field(
-        default=default,
-        metadata={_KEY: Key(" ".join(meaning.split()), **rules)},
-    )
+    """Declares a field of a section; for `rules` see `Key`."""
+    rule = Key(" ".join(meaning.split()), **rules)
+    return dataclasses.field(default=default, metadata={"key": rule})
 
 
 def keys_of(cls: type) -> dict[str, Key]:
     """Returns the `Key` of each field of a section, by name."""
     return {
-        field.name: field.metadata[_KEY] for field in dataclasses.fields(cls)
+        field.name: field.metadata["key"] for field in dataclasses.fields(cls)
     }
 
 
@@ -103,65 +97,50 @@ def types_of(cls: type, prefix: str, name: str) -> tuple[type, ...]:
     """
     hints = typing.get_type_hints(cls)
     if name not in hints:
-        raise InputError(
-            unknown("key", f"{prefix}{name}", [prefix + hint for hint in hints])
-        )
+        known = [prefix + hint for hint in hints]
+        raise InputError(unknown("key", f"{prefix}{name}", known))
     hint = hints[name]
-    if isinstance(hint, types.UnionType):
-        return typing.get_args(hint)
-    return (hint,)
+    is_union = isinstance(hint, types.UnionType)
+    return typing.get_args(hint) if is_union else (hint,)
 
 
 def read_section(
     cls: type[Section], name: str, mapping: Mapping[str, Any]
 ) -> Section:
-    """Makes a section of what a file gives.
-
-    Args:
-        cls: The section's dataclass.
-        name: What the section is called in a file.
-        mapping: Its keys and values.
+    """Makes the section `name` from what a file gives.
 
     Raises:
         InputError: if a key is unknown, or a value is of another type or out
             of its bounds.
     """
-    section = cls(
-        **{
-            name_of_key: field_value(cls, f"{name}.", name_of_key, value)
-            for name_of_key, value in mapping.items()
-        }
-    )
+    values = {
+        field: field_value(cls, f"{name}.", field, value)
+        for field, value in mapping.items()
+    }
+    section = cls(**values)
     check_section(section, name)
     return section
 
 
 def check_section(section: Any, name: str) -> None:
-    """Raises `InputError` unless each value is within its key's bounds.
-
-    Args:
-        section: An instance of a section's dataclass.
-        name: What the section is called in a file.
-    """
-    for name_of_key, rule in keys_of(type(section)).items():
-        value = getattr(section, name_of_key)
-        types_ = types_of(type(section), f"{name}.", name_of_key)
-        problem = rule.problem(value, types_)
+    """Raises `InputError` unless each value is within its key's bounds."""
+    cls = type(section)
+    for field, rule in keys_of(cls).items():
+        value = getattr(section, field)
+        problem = rule.problem(value, types_of(cls, f"{name}.", field))
         if problem is not None:
             shown = repr(value) if isinstance(value, str) else value
-            raise InputError(
-                f"`{name}.{name_of_key}` {problem}. Received: {shown}."
-            )
+            raise InputError(f"`{name}.{field}` {problem}. Received: {shown}.")
 
 
 def field_value(cls: type, prefix: str, name: str, value: Any) -> Any:
-    """Returns `value` as the type of a field of a dataclass.
+    """Returns `value`, as YAML or JSON gives it, as the type of a field.
 
     Args:
         cls: The dataclass; its annotations say what is allowed.
         prefix: What stands before the name in an error, `"data."`.
         name: The field.
-        value: What a file in YAML or JSON gives.
+        value: The value.
 
     Raises:
         InputError: if there is no such field, or the value is of another
@@ -190,12 +169,17 @@ def field_value(cls: type, prefix: str, name: str, value: Any) -> Any:
         raise InputError(
             f"`{prefix}{name}` must be a finite number. Received: {value}."
         )
+    check_size(f"{prefix}{name}", value)
+    return value
+
+
+def check_size(name: str, value: Any) -> None:
+    """Raises `InputError` if a value is an int too large for any use."""
     if isinstance(value, int) and value > _MOST:
         raise InputError(
-            f"`{prefix}{name}` must be at most {_MOST:,}. "
+            f"`{name}` must be at most {_MOST:,}. "
             f"Received: {_short.repr(value)}."
         )
-    return value
 
 
 def check_mapping(value: Any, where: object) -> dict[str, Any]:

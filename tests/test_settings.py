@@ -21,7 +21,12 @@ class Oven:
     """A section with a key of every kind."""
 
     degrees: int | str = key(
-        180, "How hot.", at_least=50, choices=("grill",), may_change=True
+        180,
+        "How hot.",
+        at_least=50,
+        at_most=1000,
+        choices=("grill",),
+        may_change=True,
     )
     hours: float | None = key(None, "How long.", is_positive=True)
     rate: float = key(0.5, "Of two\n    lines.", is_fraction=True)
@@ -33,7 +38,11 @@ def test_key_holds_what_it_was_declared_with():
     keys = keys_of(Oven)
     assert list(keys) == ["degrees", "hours", "rate", "fan", "shelf"]
     assert keys["degrees"] == Key(
-        "How hot.", at_least=50, choices=("grill",), may_change=True
+        "How hot.",
+        at_least=50,
+        at_most=1000,
+        choices=("grill",),
+        may_change=True,
     )
     # A text of several lines is one sentence.
     assert keys["rate"].meaning == "Of two lines."
@@ -94,6 +103,10 @@ def test_value_of_another_type_is_refused(name, value, message):
     ("value", "message"),
     [
         ({"degrees": 49}, "`oven.degrees` must be at least 50. Received: 49."),
+        (
+            {"degrees": 1001},
+            "`oven.degrees` must be at most 1,000. Received: 1001.",
+        ),
         (
             {"degrees": "gril"},
             "`oven.degrees` must be a number or one of grill. "

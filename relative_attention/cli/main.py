@@ -133,7 +133,13 @@ def _always(options: argparse.Namespace) -> bool:
 
 def _fail(message: str) -> int:
     """Prints one line on standard error, and returns the exit status 1."""
-    print(f"relative-attention: {message}", file=sys.stderr)
+    # A message may quote a file of a stranger, whose names could hold what a
+    # terminal obeys.
+    shown = "".join(
+        letter if letter.isprintable() else repr(letter)[1:-1]
+        for letter in message
+    )
+    print(f"relative-attention: {shown}", file=sys.stderr)
     return 1
 
 

@@ -38,7 +38,11 @@ class DecodingSection:
     """
 
     num_beams: int = key(
-        4, "Active hypotheses a sentence.", at_least=1, may_change=True
+        4,
+        "Active hypotheses a sentence.",
+        at_least=1,
+        at_most=1000,
+        may_change=True,
     )
     length_penalty: float = key(
         0.6, "GNMT's exponent alpha.", at_least=0, may_change=True
@@ -47,6 +51,7 @@ class DecodingSection:
         50,
         "Tokens that a translation may be longer than its source.",
         at_least=0,
+        at_most=100_000,
         may_change=True,
     )
     max_source_length: int = key(

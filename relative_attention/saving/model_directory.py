@@ -1,11 +1,21 @@
-"""Loads and saves a trained model: one folder with all it needs."""
+"""Loads and saves a trained model: one folder with all it needs.
+
+`config.json`         architecture, and how to translate
+`model.safetensors`   weights
+`vocabulary.*`        or `source_vocabulary.*` and `target_vocabulary.*`
+`results.json`        scores, where a run was finished
+"""
 
 import dataclasses
 import json
+import math
 import pathlib
 from collections.abc import Sequence
 from typing import Any
 from typing import cast
+
+from safetensors import SafetensorError
+from safetensors import safe_open
 
 from relative_attention.data.same_vocabulary import is_same_vocabulary
 from relative_attention.data.vocabulary_kinds import VOCABULARY_KINDS
@@ -15,6 +25,7 @@ from relative_attention.decoding import Ensemble
 from relative_attention.decoding import Translator
 from relative_attention.decoding.translator import DecodingSection
 from relative_attention.errors import InputError
+from relative_attention.files import AnyPath
 from relative_attention.files import atomic_directory
 from relative_attention.files import atomic_file
 from relative_attention.files import check_is_free
@@ -26,10 +37,17 @@ from relative_attention.models.stored_weights import stored_weights
 from relative_attention.models.weights import load_weights
 from relative_attention.models.weights import save_arrays
 from relative_attention.settings import check_mapping
+from relative_attention.settings import check_size
 from relative_attention.settings import read_section
 from relative_attention.zoo import find_model
 
+_FORMAT = 2
 _DTYPES = ("float32", "float16")
+# What safetensors calls the numbers that weights may be stored as.
+_STORED_DTYPES = ("F16", "F32", "F64")
+
+
+# === Translators ===
 
 
 def load_translator(
@@ -46,11 +64,11 @@ def load_translator(
             `source_vocabulary` and `target_vocabulary`); or the name of a
             model that comes with the package. Or a list of these: models with
             the same vocabulary, which translate together as an `Ensemble`,
-            with the beams and the like of the first.
+            with the number of beams and other settings of the first.
         dtype: The dtype policy of the model. Defaults to `"float32"`,
             whatever it was trained in.
-        **decoding: Arguments of `Translator` that are to differ from those
-            of the recipe.
+        **decoding: Arguments of `Translator` that replace those of the
+            recipe.
 
     Returns:
         A `Translator`; its `model` is the `Transformer`, or the `Ensemble` if
@@ -58,7 +76,12 @@ def load_translator(
 
     Raises:
         InputError: if a file is missing, damaged or does not fit the others,
-            or models have not the same vocabulary; or if the list is empty.
+            or models do not have the same vocabulary; or if the list is empty.
+
+    Example:
+    >>> translator = load_translator("multi30k_en_de_tiny_relative")
+    >>> translator.translate(["A man rides a bike."])
+    ["Ein Mann fährt Fahrrad."]
     """
     if isinstance(directory, pathlib.Path | str):
         return _load_one(directory, dtype, decoding)
@@ -68,9 +91,13 @@ def load_translator(
             f"{directory!r}."
         )
     translators = [_load_one(name, dtype, decoding) for name in directory]
+    first = translators[0]
     if len(translators) == 1:
-        return translators[0]
-    return join_translators(translators, directory)
+        return first
+    for translator, name in zip(translators[1:], directory[1:]):
+        _check_same(first, translator, (directory[0], name))
+    ensemble = Ensemble([translator.model for translator in translators])
+    return Translator(**{**vars(first), "model": ensemble})
 
 
 def _load_one(
@@ -90,8 +117,15 @@ def _load_one(
                 f"A vocabulary in {directory} has {len(vocabulary)} pieces, "
                 f"the model {size}: they do not belong together."
             )
-    model = Transformer(config, dtype=dtype)
-    load_weights(model.weights, directory / "model.safetensors")
+    weights = directory / "model.safetensors"
+    _check_size(config, weights)
+    try:
+        model = Transformer(config, dtype=dtype)
+    except (ValueError, OverflowError) as error:
+        raise InputError(
+            f"{directory / 'config.json'} is wrong: {error}"
+        ) from error
+    load_weights(model.weights, weights)
     return Translator(
         model,
         target_vocabulary,
@@ -100,81 +134,55 @@ def _load_one(
     )
 
 
-def save_translator(
-    translator: Translator,
-    directory: pathlib.Path | str,
-    dtype: str = "float32",
-) -> None:
-    """Writes a folder that `load_translator` reads, whole or not at all.
+def _check_size(config: TransformerConfig, path: pathlib.Path) -> None:
+    """Refuses weights that cannot fit, before a model is built.
 
-    The folder holds a plain model: what `enable_lora` added to a layer is
-    merged into its kernel.
-
-    Args:
-        translator: A `Translator`. How many beams it has and the like is
-            written too, but for `min_length` and `max_length`.
-        directory: The path of the folder to make.
-        dtype: `"float32"` or `"float16"`, what the weights are stored as; in
-            float16 the folder has half the size, and the weights have 11
-            bits. Defaults to `"float32"`.
-
-    Raises:
-        ValueError: if the dtype is another.
-        InputError: if there is something at `directory`, a weight is not
-            finite or too large for float16, a layer is quantized, or the
-            model is an `Ensemble`.
+    The folder may come from a stranger: a config of a billion layers must not
+    fill the memory.
     """
-    if isinstance(translator.model, Ensemble):
-        raise InputError(
-            "A folder holds one `Transformer`. Received: an `Ensemble` of "
-            f"{len(translator.model.models)}. Save each, and give "
-            "`load_translator` the list of folders."
-        )
-    if dtype not in _DTYPES:
-        raise ValueError(
-            f"`dtype` must be one of {_DTYPES}. Received: dtype={dtype!r}."
-        )
-    check_is_free(directory)
-    fields = dataclasses.fields(DecodingSection)
-    decoding = DecodingSection(
-        **{field.name: getattr(translator, field.name) for field in fields}
-    )
-    arrays = stored_weights(translator.model, dtype)
-    with atomic_directory(directory) as folder:
-        save_config(translator.model.config, decoding, folder)
-        # A translator takes any vocabulary; one of another class has no suffix.
-        source, target = (
-            cast(AnyVocabulary, vocabulary)
-            for vocabulary in (
-                translator.source_vocabulary,
-                translator.vocabulary,
+    try:
+        with safe_open(path, "numpy") as file:
+            slices = {name: file.get_slice(name) for name in file.keys()}
+            shapes = [entry.get_shape() for entry in slices.values()]
+            dtypes = {n: entry.get_dtype() for n, entry in slices.items()}
+    except (OSError, SafetensorError):
+        # `load_weights` says what is wrong.
+        shapes, dtypes = [], {}
+    for name, dtype in dtypes.items():
+        if dtype not in _STORED_DTYPES:
+            raise InputError(
+                f"{path} holds {name} as {dtype}. Weights must be one of "
+                f"{', '.join(_STORED_DTYPES)}."
             )
+    num_numbers = sum(math.prod(shape) for shape in shapes)
+    least = _least_weights(config)
+    if path.is_file() and least > num_numbers:
+        raise InputError(
+            f"{path} does not fit the config.json beside it: such a model has "
+            f"at least {least:,} numbers, and the file has {num_numbers:,}."
         )
-        save_vocabularies(source, target, folder)
-        save_arrays(arrays, folder / "model.safetensors")
 
 
-def join_translators(
-    translators: Sequence[Translator],
-    names: Sequence[pathlib.Path | str],
-) -> Translator:
-    """Returns a translator whose model is an `Ensemble`.
-
-    Args:
-        translators: A list of `Translator`, at least one, each of one
-            `Transformer`. How many beams there are and the like is as in the
-            first.
-        names: A list of strings, what they are called in an error.
-
-    Raises:
-        InputError: if two have not the same vocabularies, or start a
-            translation with other ids; they are named.
-    """
-    first = translators[0]
-    for translator, name in zip(translators[1:], names[1:]):
-        _check_same(first, translator, (names[0], name))
-    ensemble = Ensemble([translator.model for translator in translators])
-    return Translator(**{**vars(first), "model": ensemble})
+def _least_weights(config: TransformerConfig) -> int:
+    """Returns how many numbers a model of this config has at least."""
+    key_dim = config.key_dim or config.hidden_dim // config.num_heads
+    value_dim = config.value_dim or key_dim
+    relations = 0
+    if config.position_encoding == "relative":
+        per_distance = (
+            config.use_key_relations * key_dim
+            + config.use_value_relations * value_dim
+        )
+        relations = (2 * config.max_relative_position + 1) * per_distance
+    elif config.position_encoding == "relative_global":
+        relations = config.max_relative_position * key_dim
+    attention = 2 * config.hidden_dim * config.num_heads * (key_dim + value_dim)
+    feed_forward = 2 * config.hidden_dim * config.intermediate_dim
+    num_layers = config.num_encoder_layers + config.num_decoder_layers
+    embeddings = config.vocabulary_size * config.hidden_dim
+    if config.position_encoding == "learned":
+        embeddings += config.max_length * config.hidden_dim
+    return embeddings + num_layers * (attention + feed_forward + relations)
 
 
 def _check_same(
@@ -207,43 +215,83 @@ def _check_same(
         )
 
 
-_FORMAT = 2
+def save_translator(
+    translator: Translator,
+    directory: pathlib.Path | str,
+    dtype: str = "float32",
+) -> None:
+    """Writes a folder that `load_translator` reads, whole or not at all.
+
+    The folder holds a plain model: what `enable_lora` added to a layer is
+    merged into its kernel.
+
+    Args:
+        translator: A `Translator`. Its number of beams and other settings are
+            written too, but for `min_length` and `max_length`.
+        directory: The path of the folder to make.
+        dtype: `"float32"` or `"float16"`, what the weights are stored as; in
+            float16 the folder has half the size, and the weights have 11
+            bits. Defaults to `"float32"`.
+
+    Raises:
+        ValueError: if the dtype is another.
+        InputError: if there is something at `directory`, a weight is not
+            finite or too large for float16, a layer is quantized, or the
+            model is an `Ensemble`.
+
+    Example:
+    >>> save_translator(Translator(model, vocabulary), "my_model")
+    """
+    if isinstance(translator.model, Ensemble):
+        raise InputError(
+            "A folder holds one `Transformer`. Received: an `Ensemble` of "
+            f"{len(translator.model.models)}. Save each, and give "
+            "`load_translator` the list of folders."
+        )
+    if dtype not in _DTYPES:
+        raise ValueError(
+            f"`dtype` must be one of {_DTYPES}. Received: dtype={dtype!r}."
+        )
+    check_is_free(directory)
+    fields = dataclasses.fields(DecodingSection)
+    decoding = DecodingSection(
+        **{field.name: getattr(translator, field.name) for field in fields}
+    )
+    arrays = stored_weights(translator.model, dtype)
+    with atomic_directory(directory) as folder:
+        save_config(translator.model.config, decoding, folder)
+        # A translator takes any vocabulary; one of another class has no suffix.
+        source, target = (
+            cast(AnyVocabulary, vocabulary)
+            for vocabulary in (
+                translator.source_vocabulary,
+                translator.vocabulary,
+            )
+        )
+        save_vocabularies(source, target, folder)
+        save_arrays(arrays, folder / "model.safetensors")
+
+
+# === config.json ===
 
 
 def save_config(
-    config: TransformerConfig,
-    decoding: DecodingSection,
-    directory: pathlib.Path | str,
+    config: TransformerConfig, decoding: DecodingSection, directory: AnyPath
 ) -> None:
-    """Writes the architecture and how to translate with it, `config.json`.
-
-    Args:
-        config: A `TransformerConfig`.
-        decoding: A `DecodingSection`.
-        directory: The path of the folder.
-    """
+    """Writes the architecture and how to translate with it."""
+    content = {
+        "format": _FORMAT,
+        "model": dataclasses.asdict(config),
+        "decoding": dataclasses.asdict(decoding),
+    }
     with atomic_file(pathlib.Path(directory) / "config.json", "w") as file:
-        json.dump(
-            {
-                "format": _FORMAT,
-                "model": dataclasses.asdict(config),
-                "decoding": dataclasses.asdict(decoding),
-            },
-            file,
-            indent=1,
-        )
+        json.dump(content, file, indent=1)
 
 
 def load_config(
-    directory: pathlib.Path | str,
+    directory: AnyPath,
 ) -> tuple[TransformerConfig, DecodingSection]:
     """Returns what `save_config` wrote.
-
-    Args:
-        directory: The path of the folder.
-
-    Returns:
-        A pair of `TransformerConfig` and `DecodingSection`.
 
     Raises:
         InputError: if `config.json` is missing, damaged or of another format.
@@ -268,35 +316,31 @@ def load_config(
             f"reads format {_FORMAT}."
         )
     try:
+        model = check_mapping(content["model"], "model")
+        decoding = check_mapping(content["decoding"], "decoding")
+        for name, value in model.items():
+            check_size(f"model.{name}", value)
         return (
-            TransformerConfig(**content["model"]),
-            read_section(
-                DecodingSection,
-                "decoding",
-                check_mapping(content["decoding"], "decoding"),
-            ),
+            TransformerConfig(**model),
+            read_section(DecodingSection, "decoding", decoding),
         )
     except KeyError as error:
         raise InputError(f"{path} is wrong: it lacks {error}.") from error
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise InputError(f"{path} is wrong: {error}") from error
 
 
+# === Vocabularies and results ===
+
+
 def load_vocabularies(
-    directory: pathlib.Path | str,
+    directory: AnyPath,
 ) -> tuple[AnyVocabulary, AnyVocabulary]:
     """Returns source and target vocabulary, one object where it is joint.
-
-    Each is a `Vocabulary` or, brought from tensor2tensor, a
-    `SubwordVocabulary`, or, from OpenNMT-tf, a `TokenVocabulary`.
-
-    Args:
-        directory: The path of the folder.
 
     Raises:
         InputError: if there is no vocabulary.
     """
-    directory = pathlib.Path(directory)
     joint = find_vocabulary(directory, "vocabulary")
     if joint is not None:
         return joint, joint
@@ -315,15 +359,9 @@ def load_vocabularies(
 def save_vocabularies(
     source_vocabulary: AnyVocabulary,
     target_vocabulary: AnyVocabulary,
-    directory: pathlib.Path | str,
+    directory: AnyPath,
 ) -> None:
-    """Writes what `load_vocabularies` reads.
-
-    Args:
-        source_vocabulary: A vocabulary.
-        target_vocabulary: A vocabulary, the same object where it is joint.
-        directory: The path of the folder.
-    """
+    """Writes both vocabularies, or one where they are the same object."""
     names = {"vocabulary": target_vocabulary}
     if source_vocabulary is not target_vocabulary:
         names = {
@@ -335,25 +373,17 @@ def save_vocabularies(
         vocabulary.save(pathlib.Path(directory, name).with_suffix(suffix))
 
 
-def find_vocabulary(directory: pathlib.Path, name: str) -> AnyVocabulary | None:
-    """Returns the vocabulary of this name in a folder, or `None`.
-
-    Args:
-        directory: The path of the folder.
-        name: The name of its file, without the suffix of its kind.
-    """
+def find_vocabulary(directory: AnyPath, name: str) -> AnyVocabulary | None:
+    """Returns the vocabulary of this name in a folder, or `None`."""
     for suffix, kind in VOCABULARY_KINDS.items():
-        path = (directory / name).with_suffix(suffix)
+        path = pathlib.Path(directory, name).with_suffix(suffix)
         if path.is_file():
             return kind.load(path)
     return None
 
 
-def load_results(directory: pathlib.Path | str) -> dict[str, Any]:
-    """Returns the results of a run, a dict, as training wrote them.
-
-    Args:
-        directory: The path of the run.
+def load_results(directory: AnyPath) -> dict[str, Any]:
+    """Returns the `results.json` of a run.
 
     Raises:
         InputError: if there is no `results.json`, or it is damaged.

@@ -3,13 +3,16 @@
 import io
 import json
 
+import numpy as np
 import pytest
 import sentencepiece
 
 import relative_attention as ra
+from relative_attention.models.weights import save_arrays
 from relative_attention.runs.run_curve import load_curve
 from relative_attention.saving.model_directory import load_config
 
+WEIGHTS = "model.safetensors"
 TOKENS = ["<blank>", "</s>", "<s>", "▁a", "<unk>"]
 CONFIG = {
     "format": 2,
@@ -144,8 +147,11 @@ def test_vocabulary_with_other_values_is_an_error(values, model):
         {"decoding": {"length_penalty": [0.6]}},
         {"decoding": {"beams": 4}},
         {"format": [2]},
+        {"model": CONFIG["model"] | {"hidden_dim": 10**400}},
+        {"model": CONFIG["model"] | {"layer_norm_epsilon": 10**400}},
+        {"decoding": {"max_extra_length": 2**31 - 1}},
     ],
-    ids=str,
+    ids=lambda values: str(values)[:80],
 )
 def test_config_with_other_values_is_an_error(values, model):
     change(model / "config.json", **values)
@@ -179,6 +185,51 @@ def test_results_of_another_shape_are_an_error(text, tmp_path):
     (tmp_path / "results.json").write_text(text)
     with pytest.raises(ra.InputError, match="results.json is damaged"):
         load_curve(tmp_path)
+
+
+# === Weights of another model ===
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("num_encoder_layers", 10**9),
+        ("hidden_dim", 2_000_000),
+        ("intermediate_dim", 10**9),
+        ("max_relative_position", 10**9),
+        ("key_dim", 10**9),
+    ],
+)
+def test_model_that_would_fill_the_memory_is_not_built(field, value, model):
+    save_arrays({"weight": np.zeros(9, "float32")}, model / WEIGHTS)
+    change(model / "config.json", model=CONFIG["model"] | {field: value})
+    with pytest.raises(ra.InputError, match="does not fit the config.json"):
+        ra.load_translator(model)
+
+
+def test_weights_of_a_kind_without_arrays_are_an_error(model):
+    header = {"a": {"dtype": "F8_E4M3", "shape": [4], "data_offsets": [0, 4]}}
+    text = json.dumps(header).encode()
+    length = len(text).to_bytes(8, "little")
+    (model / WEIGHTS).write_bytes(length + text + b"abcd")
+    with pytest.raises(ra.InputError, match="holds a as F8_E4M3.*F32"):
+        ra.load_translator(model)
+
+
+def test_what_the_model_refuses_names_its_config(model):
+    save_arrays({"weight": np.zeros(9999, "float32")}, model / WEIGHTS)
+    fields = {"position_encoding": "rotary", "key_dim": 3}
+    change(model / "config.json", model=CONFIG["model"] | fields)
+    with pytest.raises(ra.InputError, match="config.json is wrong: .*key_dim"):
+        ra.load_translator(model)
+
+
+def test_names_in_a_file_do_not_reach_the_terminal_as_they_are(model, run):
+    fields = {"num_he\x1b[2Jads\u202e": 2}
+    change(model / "config.json", model=CONFIG["model"] | fields)
+    status, _, err = run("translate", model)
+    assert status == 1
+    assert r"num_he\x1b[2Jads\u202e" in err and "\x1b" not in err
 
 
 # === Byte order marks ===
