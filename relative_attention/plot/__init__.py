@@ -1,25 +1,25 @@
-"""Draws figures of what a model has learnt, and a page to look inside one.
+"""Draws figures of what a model has learned, and a page to look inside one.
 
 Each `*_figure` returns a matplotlib `Figure`: in a notebook the last line of a
 cell shows it, and `figure.savefig("name.png")` writes it; these need
 `matplotlib`. `attention_view` makes a page for a browser, and needs nothing.
 """
 
-from relative_attention.plot.attention_figure import attention_figure
+from relative_attention.plot.attention_figures import attention_figure
+from relative_attention.plot.attention_figures import heads_figure
+from relative_attention.plot.attention_figures import model_figure
+from relative_attention.plot.attention_figures import model_picture
+from relative_attention.plot.attention_figures import relation_figure
 from relative_attention.plot.attention_view import AttentionView
 from relative_attention.plot.attention_view import attention_view
 from relative_attention.plot.attention_view import content_security_policy
 from relative_attention.plot.figure import check_matplotlib
 from relative_attention.plot.figure import figure_png
 from relative_attention.plot.figure import save_figure
-from relative_attention.plot.heads_figure import heads_figure
-from relative_attention.plot.length_figure import length_figure
-from relative_attention.plot.model_picture import model_figure
-from relative_attention.plot.model_picture import model_picture
-from relative_attention.plot.relation_figure import relation_figure
-from relative_attention.plot.study_figure import study_figure
-from relative_attention.plot.training_curve import curve_figure
-from relative_attention.plot.training_curve import training_curve
+from relative_attention.plot.score_figures import curve_figure
+from relative_attention.plot.score_figures import length_figure
+from relative_attention.plot.score_figures import study_figure
+from relative_attention.plot.score_figures import training_curve
 
 __all__ = [
     "AttentionView",

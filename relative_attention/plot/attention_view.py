@@ -1,4 +1,8 @@
-"""The attention of one translation as a page to point at and click in."""
+"""The attention of one translation as a page to explore in a browser.
+
+`attention_view` computes what the page shows, packs it as JSON, and puts it
+into one HTML file with its style and script, which are in `page/`.
+"""
 
 import base64
 import functools
@@ -7,33 +11,42 @@ import html
 import importlib.resources
 import json
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from typing import Any
+from typing import NamedTuple
 
+import numpy as np
+from keras import ops
+
+from relative_attention.decoding.compiled import run_compiled
 from relative_attention.decoding.translation import check_attention
+from relative_attention.decoding.translation import check_numbers
+from relative_attention.errors import InputError
 from relative_attention.files import AnyPath
 from relative_attention.files import atomic_file
-from relative_attention.plot.view_data import view_data
+from relative_attention.layers.attention_parts import AttentionParts
+from relative_attention.models.decoder_inputs import decoder_inputs
+from relative_attention.positions import POSITION_ENCODINGS
+from relative_attention.positions.position_encoding import PositionEncoding
+from relative_attention.tensor_type import Tensor
 
 if TYPE_CHECKING:
     from relative_attention.decoding import Translator
 
-# In the order in which they run.
-_SCRIPTS = (
-    *("numbers", "choice", "elements", "heads", "tokens", "lines"),
-    *("details", "distance", "start"),
-)
-# Of the frame in a notebook, in pixels.
+# Height of the frame in a notebook, in pixels.
 _HEIGHT = 900
+# A page of so many numbers has 16 MB, which a browser still opens at once.
+_MOST_NUMBERS = 6_000_000
+# Arrays `(N, T, S)` of a block: scores, two terms of logits, two of outputs.
+_ARRAYS_OF_EDGES = 5
+_MOST_INT16 = np.iinfo(np.int16).max
 
 
 class AttentionView:
     """A page that shows what each head of a model attends to, and why.
 
     In a notebook the last line of a cell shows it.
-
-    Args:
-        data: dict, what `view_data` returns.
 
     Attributes:
         sentence: string.
@@ -57,22 +70,22 @@ class AttentionView:
     def to_html(self) -> str:
         """Returns the page: one file that loads nothing else.
 
-        Its Content-Security-Policy allows its own script and style alone,
-        and no connection.
+        Its Content-Security-Policy allows only its own script and style, and
+        no connection.
         """
-        # In ASCII, whatever the sentence.
+        # In ASCII, whatever the sentence is.
         data = json.dumps(self.data, separators=(",", ":"))
         parts = {
             "policy": content_security_policy(),
-            "style": _style(),
-            "script": _script(),
-            # In a script, "<" could begin its end; as an escape it cannot.
+            "style": _file("attention_view.css"),
+            "script": _file("attention_view.js"),
+            # A "<" could begin the end of the script element.
             "data": data.replace("<", "\\u003c"),
         }
-        # At once, so that no part is looked through for the name of another.
+        # In one pass, so that no placeholder is found inside a part.
         return re.sub(
             r"\{\{(\w+)\}\}",
-            lambda m: parts[m[1]],
+            lambda match: parts[match[1]],
             _file("attention_view.html"),
         )
 
@@ -86,7 +99,7 @@ class AttentionView:
             file.write(self.to_html().encode("utf-8"))
 
     def _repr_html_(self) -> str:
-        # A frame of its own: neither page's style nor script meets the other.
+        # A frame keeps the styles and scripts of both pages apart.
         return (
             f'<iframe srcdoc="{html.escape(self.to_html())}" '
             'sandbox="allow-scripts" title="Attention view" '
@@ -116,8 +129,8 @@ def attention_view(
 
     Raises:
         InputError: if the model is an `Ensemble`, which has no attention of
-            its own, the sentence too long for a page, or what the model
-            computes not finite.
+            its own, the sentence is too long for a page, or what the model
+            computes is not finite.
         TypeError: if the sentence or its translation is not a string.
 
     Example:
@@ -129,24 +142,32 @@ def attention_view(
     """
     check_attention(translator.model)
     for name, text in (("sentence", sentence), ("translation", translation)):
-        is_left_out = name == "translation" and text is None
-        if not isinstance(text, str) and not is_left_out:
+        is_default = name == "translation" and text is None
+        if not isinstance(text, str) and not is_default:
             raise TypeError(
                 f"`{name}` must be a string. Received: {name}={text!r}."
             )
-    return AttentionView(view_data(translator, sentence, translation))
+    pair = sentence_pair(translator, sentence, translation)
+    return AttentionView(
+        {
+            "sentence": sentence,
+            "translation": pair.translation,
+            "model": _sizes(translator.model.config),
+            "kinds": _kinds(translator.model, pair),
+        }
+    )
 
 
 @functools.cache
 def content_security_policy() -> str:
     """Returns the policy of the page, for a server that sends it as a header.
 
-    Nothing is loaded and nothing sent; the only script and the only style are
-    those whose digests are here.
+    Nothing is loaded and nothing sent. The only script and the only style are
+    those with these digests.
     """
     script, style = (
-        base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-        for text in (_script(), _style())
+        base64.b64encode(hashlib.sha256(_file(name).encode()).digest()).decode()
+        for name in ("attention_view.js", "attention_view.css")
     )
     return (
         "default-src 'none'; base-uri 'none'; form-action 'none'; "
@@ -155,19 +176,234 @@ def content_security_policy() -> str:
     )
 
 
-def _style() -> str:
-    return _file("attention_view.css")
-
-
-@functools.cache
-def _script() -> str:
-    """Returns the files of the script as one, with no name left outside."""
-    files = "\n".join(_file(f"{name}.js") for name in _SCRIPTS)
-    return f'"use strict";\n{{\n{files}}}\n'
-
-
 @functools.cache
 def _file(name: str) -> str:
-    """Returns a part of the page, a file that comes with this package."""
     folder = importlib.resources.files("relative_attention.plot")
     return (folder / "page" / name).read_text("utf-8")
+
+
+class SentencePair(NamedTuple):
+    """A sentence and its translation, as the model gets them.
+
+    Attributes:
+        source: list of strings, the pieces of the sentence and its end.
+        target: list of strings, the pieces of the translation and its end:
+            what the decoder answers at each position.
+        translation: string.
+        inputs: dict of int32 arrays `(1, S)` and `(1, T)`, as for a call of
+            the model.
+    """
+
+    source: list[str]
+    target: list[str]
+    translation: str
+    inputs: dict[str, np.ndarray]
+
+
+def sentence_pair(
+    translator: "Translator", sentence: str, translation: str | None
+) -> SentencePair:
+    """Encodes a sentence and its translation, by default the model's own."""
+    if translation is None:
+        (translation,) = translator.translate([sentence])
+    pieces, token_ids = [], []
+    for vocabulary, text in (
+        (translator.source_vocabulary, sentence),
+        (translator.vocabulary, translation),
+    ):
+        ids = [*vocabulary.encode([text])[0], vocabulary.end_id]
+        token_ids.append(np.array([ids], np.int32))
+        # A user's own vocabulary may have no `pieces`.
+        if hasattr(vocabulary, "pieces"):
+            pieces.append(vocabulary.pieces(ids))
+        else:
+            pieces.append(vocabulary.decode([[int(i)] for i in ids]))
+    inputs = {
+        "source_token_ids": token_ids[0],
+        "target_token_ids": decoder_inputs(
+            token_ids[1], translator.model.start_token_id
+        ),
+    }
+    return SentencePair(pieces[0], pieces[1], translation, inputs)
+
+
+class _Inputs(NamedTuple):
+    """The inputs of a model, as `run_compiled` takes them."""
+
+    source_token_ids: Tensor
+    target_token_ids: Tensor
+
+
+def _parts(model: Any, inputs: _Inputs) -> dict[str, list[AttentionParts]]:
+    return model.attention_parts(inputs._asdict())
+
+
+def _kinds(model: Any, pair: SentencePair) -> list[dict[str, Any]]:
+    """Returns the tokens and packed arrays of each kind of attention."""
+    source, target = _tokens(pair.source), _tokens(pair.target)
+    _check_size(model, len(source), len(target))
+    inputs = {
+        name: ops.convert_to_tensor(ids, "int32")
+        for name, ids in pair.inputs.items()
+    }
+    parts = run_compiled(_parts, model, _Inputs(**inputs))
+    for blocks in parts.values():
+        for block in blocks:
+            check_numbers(model, block.scores)
+    # When the decoder chooses a token, it has read the tokens before it.
+    read = [{"text": "start", "special": True}, *target[:-1]]
+    layers = {
+        "encoder": [block.self_attention for block in model.encoder_blocks],
+        "decoder": [block.self_attention for block in model.decoder_blocks],
+        "cross": [None] * len(model.decoder_blocks),
+    }
+    return [
+        {
+            "name": name,
+            "queries": queries,
+            "keys": keys,
+            "blocks": [
+                _block(block_parts, layer, is_causal=name == "decoder")
+                for block_parts, layer in zip(parts[name], layers[name])
+            ],
+        }
+        for name, queries, keys in (
+            ("encoder", source, source),
+            ("decoder", target, read),
+            ("cross", target, source),
+        )
+    ]
+
+
+def _tokens(pieces: Sequence[str]) -> list[dict[str, Any]]:
+    """Returns pieces and, last, the end of a sentence."""
+    tokens: list[dict[str, Any]] = [{"text": piece} for piece in pieces[:-1]]
+    return [*tokens, {"text": "end", "special": True}]
+
+
+def _check_size(model: Any, source: int, target: int) -> None:
+    config = model.config
+    num_edges = config.num_encoder_layers * source**2
+    num_edges += config.num_decoder_layers * target * (target + source)
+    num_numbers = _ARRAYS_OF_EDGES * config.num_heads * num_edges
+    if num_numbers > _MOST_NUMBERS:
+        # The numbers grow with the square of the tokens.
+        share = (_MOST_NUMBERS / num_numbers) ** 0.5
+        raise InputError(
+            "`sentence` and its translation must each have at most about "
+            f"{int(max(source, target) * share)} tokens, for all that "
+            f"{config.num_heads} heads of each block attend to to fit into a "
+            f"page. Received: {source} and {target} tokens. Look at one "
+            "sentence at a time."
+        )
+
+
+def _sizes(config: Any) -> dict[str, Any]:
+    names = POSITION_ENCODINGS[config.position_encoding]
+    encoding = names.attention_class()
+    if encoding.mixes_content:
+        position_terms = "mixed"
+    elif encoding is not PositionEncoding:
+        position_terms = "apart"
+    else:
+        position_terms = "embeddings" if names.on_embeddings else "none"
+    return {
+        "positions": config.position_encoding,
+        # Where positions are in the logits.
+        "position_terms": position_terms,
+        "max_relative_position": (
+            config.max_relative_position
+            if encoding.has_distance_tables
+            else None
+        ),
+        "num_heads": config.num_heads,
+        "num_encoder_blocks": config.num_encoder_layers,
+        "num_decoder_blocks": config.num_decoder_layers,
+    }
+
+
+def _block(
+    parts: AttentionParts, layer: Any, is_causal: bool
+) -> dict[str, Any]:
+    """Packs the parts of one sentence in one block.
+
+    Args:
+        parts: `AttentionParts` with `B = 1`.
+        layer: `SelfAttention`, or `None` for attention to the source.
+        is_causal: bool. Whether keys after a query are hidden.
+    """
+    arrays = {
+        name: _numbers(array)[0]
+        for name, array in parts._asdict().items()
+        if array is not None
+    }
+    allowed = np.ones(arrays["scores"].shape[1:], bool)
+    if is_causal:
+        allowed = np.tril(allowed)
+        for name in ("content_logits", "position_logits"):
+            arrays[name] = np.where(allowed, arrays[name], 0)
+    shares = _position_shares(
+        arrays["content_logits"], arrays["position_logits"], allowed
+    )
+    shown = ["scores", "content_logits", "value_shares"]
+    for name in ("position_logits", "relation_shares", "distance_logits"):
+        # Only where positions add something.
+        if name in arrays and arrays[name].any():
+            shown.append(name)
+    packed = {name: _packed(arrays[name]) for name in shown}
+    if layer is not None and layer.position_encoding.has_distance_tables:
+        for side in ("key", "value"):
+            table = getattr(layer, f"{side}_relation_embeddings")
+            if table is not None:
+                packed[f"{side}_table"] = _packed(_numbers(table))
+    rounded = [round(float(share), 4) for share in shares]
+    return {**packed, "position_shares": rounded}
+
+
+def _position_shares(
+    content: np.ndarray, position: np.ndarray, allowed: np.ndarray
+) -> np.ndarray:
+    """Returns how much of what a head prefers is told by position.
+
+    Softmax sees only how logits differ between keys. So this is the variance
+    over keys of what position adds to a query's logits, as a share of it and
+    the variance of content, both summed over queries.
+
+    Args:
+        content: array `(N, T, S)`, the terms `q_i k_j` of the logits.
+        position: array `(N, T, S)`, the terms `q_i a_ij^K`.
+        allowed: bool array `(T, S)`. `True` = may attend.
+
+    Returns:
+        Array `(N,)`, in `[0, 1]`; `0` where logits do not differ at all.
+    """
+    count = allowed.sum(axis=-1)
+    spreads = []
+    for term in (content, position):
+        mean = (term * allowed).sum(axis=-1) / count
+        squares = ((term - mean[..., None]) ** 2 * allowed).sum(axis=-1)
+        spreads.append((squares / count).sum(axis=-1))
+    total = spreads[0] + spreads[1]
+    return spreads[1] / np.where(total > 0, total, 1)
+
+
+def _numbers(tensor: Tensor) -> np.ndarray:
+    # NumPy has no bfloat16.
+    numbers = ops.convert_to_numpy(ops.cast(tensor, "float32"))
+    return np.asarray(numbers, np.float64)
+
+
+def _packed(numbers: np.ndarray) -> dict[str, Any]:
+    """Writes an array as base64 of little-endian int16, and their scale.
+
+    The error is at most half of the scale: 1 in 65,534 of the largest number.
+    As text it takes 2.7 characters a number.
+    """
+    largest = np.abs(numbers).max(initial=0.0)
+    scale = float(largest / _MOST_INT16) or 1.0
+    integers = np.round(numbers / scale).astype("<i2")
+    return {
+        "shape": list(numbers.shape),
+        "scale": scale,
+        "data": base64.b64encode(integers.tobytes()).decode("ascii"),
+    }

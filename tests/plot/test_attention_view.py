@@ -3,6 +3,8 @@
 import base64
 import hashlib
 import html
+import html.parser
+import json
 import re
 import types
 
@@ -13,8 +15,10 @@ import relative_attention as ra
 from relative_attention.models.decoder_inputs import decoder_inputs
 from relative_attention.positions import POSITION_ENCODINGS
 from relative_attention.positions import PositionEncoding
-from tests.plot.page_reader import Page
-from tests.plot.page_reader import unpacked
+from tests.integration.readme_blocks import ROOT
+from tests.integration.readme_blocks import blocks
+from tests.integration.readme_blocks import parse_words
+from tests.integration.readme_blocks import shell_lines
 
 SENTENCE, TRANSLATION = "he paid ten euros.", "er hat zehn Euro gezahlt."
 MODELS = {
@@ -31,6 +35,46 @@ TRICKY = {
     "right to left": "שלום \u202eabc مرحبا",
     "combining": "e\u0301 a\u0308\u0323 \U0001f469\u200d\U0001f680 \u2028",
 }
+
+
+class Page(html.parser.HTMLParser):
+    """Reads a page as a browser would.
+
+    Attributes:
+        elements: list of pairs of a tag and a dict of its attributes.
+        texts: dict of lists: the text of each `script` and `style`.
+    """
+
+    def __init__(self, text):
+        super().__init__()
+        self.elements = []
+        self.texts = {"script": [], "style": []}
+        self._inside = None
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag, attributes):
+        self.elements.append((tag, dict(attributes)))
+        if tag in self.texts:
+            self._inside = tag
+            self.texts[tag].append("")
+
+    def handle_endtag(self, tag):
+        self._inside = None
+
+    def handle_data(self, data):
+        if self._inside:
+            self.texts[self._inside][-1] += data
+
+    @property
+    def data(self):
+        return json.loads(self.texts["script"][0])
+
+
+def unpacked(packed):
+    """The numbers of a packed array."""
+    integers = np.frombuffer(base64.b64decode(packed["data"]), "<i2")
+    return integers.reshape(packed["shape"]) * packed["scale"]
 
 
 @pytest.fixture(scope="module")
@@ -84,10 +128,6 @@ def parts_of(translator):
     return parts, source.shape[1], target.shape[1]
 
 
-def spread(logits):
-    return sum(np.var(row) for row in logits)
-
-
 @pytest.mark.parametrize("name", MODELS, ids=str)
 def test_numbers_of_the_page_are_those_of_the_layers(name, translator_of):
     translator = translator_of(name)
@@ -117,16 +157,14 @@ def test_numbers_of_the_page_are_those_of_the_layers(name, translator_of):
             error = np.abs(unpacked(block[field]) - wanted).max()
             # Rounded to 16 bits of the largest.
             assert error <= np.abs(wanted).max() / 60_000, field
-        logits = [
-            [row[:][mask] for row, mask in zip(head, seen)]
-            for head in np.asarray(expected.content_logits)[0]
-        ]
-        places = [
-            [row[:][mask] for row, mask in zip(head, seen)]
-            for head in np.asarray(expected.position_logits)[0]
-        ]
         for head, share in enumerate(block["position_shares"]):
-            content, position = spread(logits[head]), spread(places[head])
+            content, position = (
+                sum(np.var(row[mask]) for row, mask in zip(term, seen))
+                for term in (
+                    np.asarray(expected.content_logits)[0, head],
+                    np.asarray(expected.position_logits)[0, head],
+                )
+            )
             assert abs(share - position / (content + position)) < 1e-3
 
 
@@ -165,11 +203,11 @@ def test_tables_are_those_of_the_layers(translator_of):
         kind["blocks"][0] for kind in Page(view.to_html()).data["kinds"]
     )
     model = translator.model
-    for block, blocks in (
+    for block, layers in (
         (encoder, model.encoder_blocks),
         (decoder, model.decoder_blocks),
     ):
-        layer = blocks[0].self_attention
+        layer = layers[0].self_attention
         for side in ("key", "value"):
             table = np.array(getattr(layer, f"{side}_relation_embeddings"))
             shown = unpacked(block[f"{side}_table"])
@@ -331,3 +369,39 @@ def test_sentence_too_long_for_a_page_is_refused(translator_of):
         ra.plot.attention_view(
             translator_of("relative"), "paid " * 1500, TRANSLATION
         )
+
+
+# === Its guide ===
+
+GUIDE = ROOT / "docs" / "guides" / "attention_view.md"
+
+
+@pytest.mark.large
+def test_code_of_the_guide_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    text = GUIDE.read_text("utf-8")
+    code = [block for language, block in blocks(text) if language == "python"]
+    for block in code:
+        exec(block, names)
+    assert len(code) == 2
+    assert (tmp_path / "view.html").read_text("utf-8").startswith("<!doctype")
+    assert names["logits"].shape == names["first"].scores.shape
+    assert names["outputs"].shape == names["first"].value_context.shape
+
+
+def test_commands_links_and_pictures_of_the_guide_are_there():
+    text = GUIDE.read_text("utf-8")
+    commands = [
+        words
+        for language, block in blocks(text)
+        if language == "shell" and block.startswith("relative-attention")
+        for words in shell_lines(block)
+    ]
+    assert [parse_words(words).output for words in commands] == ["view.html"]
+    for link in re.findall(r"\]\(([^)#]+)\)", text):
+        assert (GUIDE.parent / link).is_file()
+    (script,) = re.findall(r"`python (\S+)", text)
+    assert (ROOT / script).is_file()
+    for picture in re.findall(r"!\[.+\]\((.+)\)", text):
+        assert (GUIDE.parent / picture).stat().st_size < 200_000

@@ -1,3 +1,6 @@
+"""The figures: what they draw of what they are given."""
+
+import itertools
 import math
 import pathlib
 import re
@@ -8,11 +11,33 @@ import numpy as np
 import pytest
 
 import relative_attention as ra
-from relative_attention.plot import attention_figure
-from relative_attention.plot import curve_figure
-from relative_attention.plot import figure_png
-from relative_attention.plot import relation_figure
-from relative_attention.plot import training_curve
+from relative_attention.plot.score_figures import _PANELS
+from relative_attention.runs.results import _rounded
+from relative_attention.training.training_table import CURVE_COLUMNS
+
+
+def panels(figure):
+    return {axes.get_title(): axes for axes in figure.axes if axes.axison}
+
+
+def with_images(figure):
+    """All axes except color bars."""
+    return [axes for axes in figure.axes if axes.images]
+
+
+def lines(axes):
+    return {line.get_label(): line.get_xydata().tolist() for line in axes.lines}
+
+
+def texts(labels):
+    return [label.get_text() for label in labels]
+
+
+def is_png(figure):
+    return ra.plot.figure_png(figure).startswith(b"\x89PNG")
+
+
+# === Training curves ===
 
 CURVE = [
     {
@@ -26,33 +51,18 @@ CURVE = [
 ]
 
 
-def panels(figure):
-    return {axes.get_title(): axes for axes in figure.axes if axes.axison}
-
-
-def with_images(figure):
-    """All axes but those that are scales of colours."""
-    return [axes for axes in figure.axes if axes.images]
-
-
-def lines(axes):
-    return {line.get_label(): line.get_xydata().tolist() for line in axes.lines}
-
-
-def test_curves_have_a_panel_for_what_the_run_has():
-    found = panels(curve_figure(CURVE))
+def test_curves_have_a_panel_for_each_quantity_of_the_run():
+    found = panels(ra.plot.curve_figure(CURVE))
     assert list(found) == ["loss", "BLEU", "learning rate"]
     assert lines(found["loss"]) == {
         "training": [[10, 0.5], [20, 0.25], [30, 5 / 30]],
-        # What is not finite is left out.
+        # Values that are not finite are skipped.
         "validation": [[10, 0.6], [30, 0.2]],
     }
     assert lines(found["BLEU"]) == {"validation": [[30, 7.0]]}
-
-
-def test_curve_of_results_has_validation_alone():
+    # `results.json` has validation alone.
     curve = [{"step": 5, "seconds": 1, "val_loss": 2.0, "val_accuracy": 0.5}]
-    found = panels(curve_figure(curve))
+    found = panels(ra.plot.curve_figure(curve))
     assert list(found) == ["loss", "accuracy"]
     assert lines(found["loss"]) == {"validation": [[5, 2.0]]}
 
@@ -67,7 +77,7 @@ def test_lines_that_change_little_are_inside_their_panels():
         }
         for step in (1, 2, 3)
     ]
-    found = panels(curve_figure(curve))
+    found = panels(ra.plot.curve_figure(curve))
     assert len(found) == 6
     for axes in found.values():
         low, high = axes.get_ylim()
@@ -81,88 +91,20 @@ def test_lines_that_change_little_are_inside_their_panels():
     "curve", [CURVE, [], [{"step": 1, "val_loss": math.inf}]], ids=len
 )
 def test_curve_is_a_png_whatever_there_is(curve, tmp_path):
-    training_curve(curve, tmp_path / "curve.png")
+    ra.plot.training_curve(curve, tmp_path / "curve.png")
     assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.parametrize("num_tables", [1, 3])
-def test_relations_are_drawn_by_distance(num_tables, rng):
-    tables = {
-        f"{block}/{side}": rng.normal(size=(num_tables, 9, 5))
-        for block in ("encoder_block_0", "encoder_block_1")
-        for side in ("key", "value")
-    }
-    figure = relation_figure(tables, "Relations")
-    *heat_maps, lengths = figure.axes
-    assert [len(axes.images) for axes in heat_maps] == [1, 1]
-    for axes, side in zip(heat_maps, ("key", "value")):
-        assert f"added to {side}s" in axes.get_title()
-        image = axes.images[0].get_array()
-        # Distances are columns.
-        assert axes.images[0].get_extent()[:2] == [-4.5, 4.5]
-        assert image.shape[1] == 9
-        found = image.compressed().reshape(-1, 9).T
-        expected = np.concatenate(
-            [
-                table
-                for block in ("encoder_block_0", "encoder_block_1")
-                for table in tables[f"{block}/{side}"]
-            ],
-            axis=1,
-        )
-        np.testing.assert_array_equal(found, expected)
-    labels = [label.get_text() for label in heat_maps[0].get_yticklabels()]
-    assert labels == ["encoder block 0", "encoder block 1"]
-    assert len(lengths.lines) == 4
-    np.testing.assert_array_equal(lengths.lines[0].get_xdata(), range(-4, 5))
-    np.testing.assert_allclose(
-        lengths.lines[0].get_ydata(),
-        np.linalg.norm(tables["encoder_block_0/key"], axis=-1).mean(axis=0),
-    )
+def test_results_keep_what_the_curve_draws():
+    drawn = {name for lines in _PANELS.values() for name in lines}
+    assert set(CURVE_COLUMNS) == drawn
+    # Small rates keep their digits.
+    assert _rounded(0.000123456) == 0.00012346
+    assert _rounded(1.23456789) == 1.2346
+    assert _rounded(0.0) == 0.0
 
 
-def test_attention_shows_every_block_and_head(rng):
-    num_blocks, num_heads, num_target, num_source = 2, 3, 4, 5
-    shapes = {
-        "encoder": (num_source, num_source),
-        "decoder": (num_target, num_target),
-        "cross": (num_target, num_source),
-    }
-    scores = {
-        name: list(rng.uniform(size=(num_blocks, num_heads, *shape)))
-        for name, shape in shapes.items()
-    }
-    source = [f"source {i}" for i in range(num_source)]
-    target = [f"target {i}" for i in range(num_target)]
-    figure = attention_figure(scores, source, target)
-    alignment, *mosaics = with_images(figure)
-    np.testing.assert_allclose(
-        alignment.images[0].get_array(), scores["cross"][-1].mean(axis=0)
-    )
-    assert [t.get_text() for t in alignment.get_xticklabels()] == source
-    assert [t.get_text() for t in alignment.get_yticklabels()] == target
-    for axes, (height, width) in zip(mosaics, shapes.values()):
-        name = ("encoder", "decoder", "cross")[mosaics.index(axes)]
-        image = axes.images[0].get_array()
-        for block in range(num_blocks):
-            for head in range(num_heads):
-                top, left = block * (height + 1), head * (width + 1)
-                np.testing.assert_array_equal(
-                    image[top : top + height, left : left + width],
-                    scores[name][block][head],
-                )
-        assert [t.get_text() for t in axes.get_xticklabels()][-1] == "head 2"
-
-
-def test_tokens_are_drawn_whatever_they_are_made_of(rng):
-    # Dollar signs are marks of a formula, and few fonts have this script.
-    tokens = ["$\\frac$", "$", "\\x", "猫", "a_b^", ""]
-    scores = [rng.uniform(size=(1, 6, 6))]
-    figure = attention_figure(
-        {"encoder": scores, "decoder": scores, "cross": scores}, tokens, tokens
-    )
-    assert figure_png(figure).startswith(b"\x89PNG")
-
+# === BLEU by length ===
 
 LENGTHS = [
     ra.LengthScore(least=1, most=5, mean=3.5, num_sentences=7, bleu=40.0),
@@ -180,54 +122,159 @@ def test_bleu_is_drawn_against_length():
         (b.get_x(), b.get_width(), b.get_height()) for b in sentences.patches
     ]
     assert bars == [(0.5, 5, 7), (5.5, 15, 8)]
-    assert figure_png(figure).startswith(b"\x89PNG")
+    # A notebook shows it without pyplot.
+    assert figure._repr_png_().startswith(b"\x89PNG")
 
 
-def test_systems_are_a_line_each_whatever_their_names():
-    # matplotlib leaves out of a legend what begins with an underscore.
+def test_systems_have_a_line_each_whatever_their_names():
+    # matplotlib hides labels that begin with an underscore.
     names = ["runs/a", "_b"]
     figure = ra.plot.length_figure(dict.fromkeys(names, LENGTHS), title="Both")
     bleu, _ = figure.axes
     assert len(bleu.lines) == 2
-    legend = bleu.get_legend().get_texts()
-    assert [text.get_text() for text in legend] == names
+    assert texts(bleu.get_legend().get_texts()) == names
     assert bleu.get_title() == "Both"
 
 
 @pytest.mark.parametrize("scores", [[], {}, {"a": LENGTHS, "b": []}], ids=str)
-def test_no_length_is_refused(scores):
+def test_empty_scores_by_length_are_refused(scores):
     with pytest.raises(ValueError, match="what `bleu_by_length` returns"):
         ra.plot.length_figure(scores)
 
 
-@pytest.mark.parametrize("num_heads", [1, 3, 7])
-def test_heads_have_a_panel_each(num_heads, rng):
-    scores = rng.uniform(size=(num_heads, 2, 3))
-    queries, keys = ["a", "$b$"], ["d", "e", "f"]
-    figure = ra.plot.heads_figure(scores, queries, keys, title="Cross")
-    assert figure.get_suptitle() == "Cross"
-    found = with_images(figure)
-    assert len(found) == num_heads
-    for head, axes in enumerate(found):
-        np.testing.assert_array_equal(axes.images[0].get_array(), scores[head])
-        assert axes.get_title() == f"head {head + 1}"
-        assert [t.get_text() for t in axes.get_xticklabels()] == keys
-        assert [t.get_text() for t in axes.get_yticklabels()] == queries
-    assert figure_png(figure).startswith(b"\x89PNG")
+# === Studies ===
+
+ROWS = [
+    ("German", "sinusoidal", 0, {"1": 38.0, "2": 40.0}, 39.0, 1.4),
+    ("German", "relative", 16, {"1": 41.0}, 41.0, None),
+    ("German", "both", 4, {}, None, None),
+    ("French", "sinusoidal", 1, {"1": 56.0}, 56.0, None),
+]
 
 
-def test_heads_of_self_attention_have_the_same_tokens_twice(rng):
-    words = ["I", "think", "I"]
-    figure = ra.plot.heads_figure(rng.uniform(size=(1, 3, 3)), words)
-    [axes] = with_images(figure)
-    for labels in (axes.get_xticklabels(), axes.get_yticklabels()):
-        assert [label.get_text() for label in labels] == words
+def table(rows=ROWS):
+    return [
+        {
+            "group": group,
+            "label": label,
+            "axis": axis,
+            "bleu": bleu,
+            "test_bleu": {"mean": mean, "standard_deviation": deviation},
+        }
+        for group, label, axis, bleu, mean, deviation in rows
+    ]
 
 
-@pytest.mark.parametrize("shape", [(2, 4, 3), (1, 2, 3, 3), (3, 3)], ids=str)
-def test_scores_of_other_tokens_are_refused(shape):
-    with pytest.raises(ValueError, match=r"\(N, 3, 3\).*Received shape"):
-        ra.plot.heads_figure(np.ones(shape), ["I", "think", "I"])
+def points(panel):
+    """The points of seeds, then those of means."""
+    *seeds, means = (
+        line.get_xydata().tolist()
+        for line in panel.lines
+        if line.get_marker() in ".o"
+    )
+    return [point for some in seeds for point in some], means
+
+
+def test_study_has_a_line_for_each_row_and_a_panel_for_each_group():
+    german, french = ra.plot.study_figure(table()).axes
+    assert german.get_title() == "German" and french.get_title() == "French"
+    # Rows without a finished run are skipped.
+    assert texts(german.get_yticklabels()) == ["sinusoidal", "relative"]
+    seeds, means = points(german)
+    assert seeds == [[38, 0], [40, 0], [41, 1]]
+    assert means == [[39, 0], [41, 1]]
+    # The first row is on top.
+    assert german.yaxis_inverted() and french.yaxis_inverted()
+    assert points(french) == ([[56, 0]], [[56, 0]])
+    (container,) = german.containers
+    several, one = container.lines[2][0].get_segments()
+    np.testing.assert_allclose(several, [[37.6, 0], [40.4, 0]])
+    # One seed has no deviation.
+    assert not np.size(one)
+
+
+def test_study_along_an_axis_is_in_the_order_of_the_values():
+    german, french = ra.plot.study_figure(table(), axis="K").axes
+    assert (german.get_xscale(), german.get_xlabel()) == ("symlog", "K")
+    assert texts(german.get_xticklabels()) == ["0", "16"]
+    assert points(german)[1] == [[0, 39], [16, 41]]
+    assert points(french) == ([[1, 56]], [[1, 56]])
+
+
+@pytest.mark.parametrize("axis", [None, "K"])
+def test_labels_of_a_study_stay_apart(axis):
+    rows = [
+        ("", f"row {n}, " + "a long label " * 4, n, {"1": 3.0}, 3, None)
+        for n in range(8)
+    ]
+    figure = ra.plot.study_figure(table(rows), axis=axis)
+    figure.draw_without_rendering()
+    (panel,) = figure.axes
+    labels = panel.get_xticklabels() if axis else panel.get_yticklabels()
+    boxes = [label.get_window_extent() for label in labels]
+    assert len(boxes) == 8
+    assert not any(a.overlaps(b) for a, b in itertools.pairwise(boxes))
+    assert all(figure.bbox.containsx(box.x0) for box in boxes)
+
+
+def test_a_study_without_a_finished_run_is_refused():
+    with pytest.raises(ValueError, match="must have a run that is finished"):
+        ra.plot.study_figure(table([("", "left", 0, {}, None, None)]))
+
+
+# === Relation tables ===
+
+
+@pytest.mark.parametrize("num_tables", [1, 3])
+def test_relations_are_drawn_by_distance(num_tables, rng):
+    tables = {
+        f"{block}/{side}": rng.normal(size=(num_tables, 9, 5))
+        for block in ("encoder_block_0", "encoder_block_1")
+        for side in ("key", "value")
+    }
+    figure = ra.plot.relation_figure(tables, "Relations")
+    *heat_maps, norms = figure.axes
+    assert [len(axes.images) for axes in heat_maps] == [1, 1]
+    for axes, side in zip(heat_maps, ("key", "value")):
+        assert f"added to {side}s" in axes.get_title()
+        image = axes.images[0].get_array()
+        # Distances are columns.
+        assert axes.images[0].get_extent()[:2] == [-4.5, 4.5]
+        assert image.shape[1] == 9
+        found = image.compressed().reshape(-1, 9).T
+        expected = [
+            table
+            for block in ("encoder_block_0", "encoder_block_1")
+            for table in tables[f"{block}/{side}"]
+        ]
+        np.testing.assert_array_equal(found, np.concatenate(expected, axis=1))
+    labels = texts(heat_maps[0].get_yticklabels())
+    assert labels == ["encoder block 0", "encoder block 1"]
+    assert len(norms.lines) == 4
+    np.testing.assert_array_equal(norms.lines[0].get_xdata(), range(-4, 5))
+    np.testing.assert_allclose(
+        norms.lines[0].get_ydata(),
+        np.linalg.norm(tables["encoder_block_0/key"], axis=-1).mean(axis=0),
+    )
+
+
+@pytest.mark.parametrize("num_blocks", [1, 6])
+def test_relation_figure_has_room_for_titles_and_names(num_blocks, rng):
+    tables = {
+        f"encoder_block_{block}/{side}": rng.normal(size=(1, 9, 5))
+        for block in range(num_blocks)
+        for side in ("key", "value")
+    }
+    figure = ra.plot.relation_figure(tables, "Relation embeddings")
+    figure.draw_without_rendering()
+    page = figure.bbox
+    title = figure.texts[0].get_window_extent()
+    for axes in figure.axes:
+        box = axes.title.get_window_extent()
+        assert page.x0 <= box.x0 and box.x1 <= page.x1
+        assert box.y1 < title.y0 < title.y1 <= page.y1
+        for label in axes.get_yticklabels():
+            assert label.get_window_extent().x0 >= page.x0
 
 
 def test_relations_of_a_model_can_be_drawn():
@@ -240,38 +287,190 @@ def test_relations_of_a_model_can_be_drawn():
     assert len(figure.axes[-1].lines) == 2 * num_blocks
 
 
-FIGURES = {
+# === Attention ===
+
+
+def test_attention_shows_every_block_and_head(rng):
+    num_blocks, num_heads, num_target, num_source = 2, 3, 4, 5
+    shapes = {
+        "encoder": (num_source, num_source),
+        "decoder": (num_target, num_target),
+        "cross": (num_target, num_source),
+    }
+    scores = {
+        name: list(rng.uniform(size=(num_blocks, num_heads, *shape)))
+        for name, shape in shapes.items()
+    }
+    source = [f"source {i}" for i in range(num_source)]
+    target = [f"target {i}" for i in range(num_target)]
+    figure = ra.plot.attention_figure(scores, source, target)
+    alignment, *mosaics = with_images(figure)
+    np.testing.assert_allclose(
+        alignment.images[0].get_array(), scores["cross"][-1].mean(axis=0)
+    )
+    assert texts(alignment.get_xticklabels()) == source
+    assert texts(alignment.get_yticklabels()) == target
+    for axes, name in zip(mosaics, shapes, strict=True):
+        height, width = shapes[name]
+        image = axes.images[0].get_array()
+        for block, head in itertools.product(range(2), range(3)):
+            top, left = block * (height + 1), head * (width + 1)
+            np.testing.assert_array_equal(
+                image[top : top + height, left : left + width],
+                scores[name][block][head],
+            )
+        assert texts(axes.get_xticklabels())[-1] == "head 2"
+
+
+@pytest.mark.parametrize("num_heads", [1, 3, 7])
+def test_heads_have_a_panel_each(num_heads, rng):
+    scores = rng.uniform(size=(num_heads, 2, 3))
+    queries, keys = ["a", "$b$"], ["d", "e", "f"]
+    figure = ra.plot.heads_figure(scores, queries, keys, title="Cross")
+    assert figure.get_suptitle() == "Cross"
+    found = with_images(figure)
+    assert len(found) == num_heads
+    for head, axes in enumerate(found):
+        np.testing.assert_array_equal(axes.images[0].get_array(), scores[head])
+        # One scale for all heads.
+        assert axes.images[0].get_clim() == (0, scores.max())
+        assert axes.get_title() == f"head {head + 1}"
+        assert texts(axes.get_xticklabels()) == keys
+        assert texts(axes.get_yticklabels()) == queries
+    (bar,) = [axes for axes in figure.axes if axes.get_label() == "<colorbar>"]
+    assert bar.get_ylim() == (0, scores.max())
+    assert is_png(figure)
+
+
+def test_heads_of_self_attention_have_the_same_tokens_twice(rng):
+    words = ["I", "think", "I"]
+    figure = ra.plot.heads_figure(rng.uniform(size=(1, 3, 3)), words)
+    [axes] = with_images(figure)
+    for labels in (axes.get_xticklabels(), axes.get_yticklabels()):
+        assert texts(labels) == words
+
+
+@pytest.mark.parametrize("shape", [(2, 4, 3), (1, 2, 3, 3), (3, 3)], ids=str)
+def test_scores_of_other_tokens_are_refused(shape):
+    with pytest.raises(ValueError, match=r"\(N, 3, 3\).*Received shape"):
+        ra.plot.heads_figure(np.ones(shape), ["I", "think", "I"])
+
+
+def test_any_token_can_be_drawn(rng):
+    # Dollar signs are marks of a formula, and few fonts have this script.
+    tokens = ["$\\frac$", "$", "\\x", "猫", "a_b^", ""]
+    scores = [rng.uniform(size=(1, 6, 6))]
+    blocks = {"encoder": scores, "decoder": scores, "cross": scores}
+    assert is_png(ra.plot.attention_figure(blocks, tokens, tokens))
+
+
+@pytest.mark.parametrize("name", ["heads", "attention"])
+def test_no_label_overlaps_another(name, rng):
+    scores = rng.dirichlet(np.ones(70), size=(3, 70))
+    tokens = [f"▁token{number}" for number in range(70)]
+    if name == "heads":
+        figure = ra.plot.heads_figure(scores, tokens)
+    else:
+        blocks = dict.fromkeys(["encoder", "decoder", "cross"], [scores] * 2)
+        figure = ra.plot.attention_figure(blocks, tokens, tokens)
+    figure.draw_without_rendering()
+    num_labels = 0
+    for axes in with_images(figure):
+        for side, labels in enumerate(
+            (axes.get_xticklabels(), axes.get_yticklabels())
+        ):
+            boxes = [label.get_window_extent() for label in labels]
+            places = sorted((box.min[side], box.max[side]) for box in boxes)
+            num_labels += len(places)
+            for (_, end), (start, _) in itertools.pairwise(places):
+                assert end <= start
+    # Most tokens have a name all the same.
+    assert num_labels > 70
+
+
+# === The picture of a model ===
+
+
+def with_model(translator, **overrides):
+    model = ra.Transformer.from_preset(
+        "transformer_tiny_relative",
+        vocabulary_size=len(translator.vocabulary),
+        num_encoder_layers=1,
+        num_decoder_layers=1,
+        hidden_dim=16,
+        **overrides,
+    )
+    return ra.Translator(model, translator.vocabulary)
+
+
+def test_picture_is_a_png_and_the_translation_is_returned(trained, tmp_path):
+    translator = ra.load_translator(trained)
+    path = tmp_path / "picture.png"
+    translation = ra.plot.model_picture(translator, "he paid ten euros.", path)
+    assert path.read_bytes().startswith(b"\x89PNG\r\n")
+    assert translator.translate(["he paid ten euros."]) == [translation]
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        {"position_encoding": "sinusoidal"},
+        {"share_relations_across_heads": False},
+        {"use_value_relations": False, "num_heads": 1},
+    ],
+    ids=str,
+)
+def test_picture_is_drawn_for_other_models(overrides, trained):
+    translator = with_model(ra.load_translator(trained), **overrides)
+    # Without a translation, most of the time would go into the search.
+    figure = ra.plot.model_figure(translator, "he paid.", "er hat gezahlt.")
+    assert is_png(figure)
+
+
+def test_decoder_starts_with_the_token_of_the_model(trained, monkeypatch):
+    translator = with_model(ra.load_translator(trained), start_token_id=7)
+    attention_scores = translator.model.attention_scores
+    given = []
+
+    def record(inputs):
+        given.append(inputs["target_token_ids"])
+        return attention_scores(inputs)
+
+    monkeypatch.setattr(translator.model, "attention_scores", record)
+    ra.plot.model_figure(translator, "he paid.", "er hat gezahlt.")
+    assert given[0][0, 0] == 7
+
+
+# === matplotlib ===
+
+DRAWN = {
     "attention_figure": [{}, [], []],
     "curve_figure": [[]],
     "heads_figure": [np.ones((1, 1, 1)), ["a"]],
     "length_figure": [LENGTHS],
     "model_figure": [None, "yes"],
+    "model_picture": [None, "yes", "picture.png"],
     "relation_figure": [{}, ""],
     "study_figure": [[{"group": "", "bleu": {"1": 30.0}}]],
 }
 
 
-@pytest.mark.parametrize("name", FIGURES)
+@pytest.mark.parametrize("name", DRAWN)
 def test_without_matplotlib_a_figure_says_how_to_get_it(name, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    figure = getattr(ra.plot, name)
     with pytest.raises(ra.InputError, match=r"pip install '\.\[plot\]'"):
-        figure(*FIGURES[name])
+        getattr(ra.plot, name)(*DRAWN[name])
 
 
-def test_every_figure_is_named_in_the_tests_above():
+def test_every_figure_is_tested_without_matplotlib():
     names = {name for name in ra.plot.__all__ if name.endswith("_figure")}
-    assert names - {"save_figure"} == set(FIGURES)
-
-
-def test_notebook_shows_a_figure_where_pyplot_was_not_imported():
-    assert ra.plot.length_figure(LENGTHS)._repr_png_().startswith(b"\x89PNG")
+    assert names - {"save_figure"} <= set(DRAWN)
 
 
 def test_no_file_imports_matplotlib_when_it_is_imported():
     folder = pathlib.Path(ra.plot.__file__).parent
     for path in folder.glob("*.py"):
-        # Those below `if TYPE_CHECKING` are indented.
+        # Imports below `if TYPE_CHECKING` are indented.
         assert not re.search(
             "^(import|from) matplotlib", path.read_text(), re.M
         )
