@@ -390,28 +390,6 @@ class SelfAttention(MultiHeadLayer):
         outputs = self._merge_heads(context)
         return (outputs, scores) if return_attention_scores else outputs
 
-    def _draw_kept_scores(self, inputs: Tensor) -> Tensor | None:
-        """Draws which scores dropout keeps, `(B, N, T, T)`; `None` for all."""
-        if self.dropout_layer.rate == 0:
-            return None
-        batch_size, length, _ = sizes(inputs)
-        return self.dropout_layer.draw_keep_mask(
-            (batch_size, self.num_heads, length, length)
-        )
-
-    def _project(self, inputs: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Projects inputs to queries, scaled, keys and values; positions."""
-        query, key, value = project_to_heads(
-            inputs, [self.query_dense, self.key_dense, self.value_dense]
-        )
-        positions = ops.arange(sizes(inputs)[1], dtype="int32")
-        # 1 / sqrt(d_z): scaling the query scales both terms of eq. 5.
-        query = self.position_encoding.rotate(
-            query * self.key_dim**-0.5, positions
-        )
-        key = self.position_encoding.rotate(key, positions)
-        return query, key, value, positions
-
     def start_cache(self, batch_size: int | Tensor) -> KeyValueCache:
         """Returns the empty cache, for `decode_step`.
 
@@ -485,6 +463,34 @@ class SelfAttention(MultiHeadLayer):
         context = cached_attention(self, query, cache, position, ancestors)
         return self.output_dense(context), cache
 
+    def compute_output_shape(self, inputs_shape: Shape) -> Shape:
+        return self._outputs_shape(inputs_shape)
+
+    def compute_output_spec(
+        self,
+        inputs: Tensor,
+        attention_mask: Tensor | None = None,
+        use_causal_mask: bool = False,
+        return_attention_scores: bool = False,
+        training: bool | None = None,
+        mask: Tensor | None = None,
+        inputs_mask: Tensor | None = None,
+    ) -> keras.KerasTensor | tuple[keras.KerasTensor, ...]:
+        padding_mask = mask if mask is not None else inputs_mask
+        return self._output_spec(
+            inputs, return_attention_scores, attention_mask, padding_mask
+        )
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            **super().get_config(),
+            "position_encoding": keras.saving.serialize_keras_object(
+                self.position_encoding
+            ),
+            "bidirectional": self.bidirectional,
+            "implementation": self.implementation,
+        }
+
     def _merge_masks(
         self,
         inputs: Tensor,
@@ -527,22 +533,26 @@ class SelfAttention(MultiHeadLayer):
                 "`padding_mask[:, None, :]`."
             )
 
-    def compute_output_shape(self, inputs_shape: Shape) -> Shape:
-        return self._outputs_shape(inputs_shape)
+    def _project(self, inputs: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Projects inputs to queries, scaled, keys and values; positions."""
+        query, key, value = project_to_heads(
+            inputs, [self.query_dense, self.key_dense, self.value_dense]
+        )
+        positions = ops.arange(sizes(inputs)[1], dtype="int32")
+        # 1 / sqrt(d_z): scaling the query scales both terms of eq. 5.
+        query = self.position_encoding.rotate(
+            query * self.key_dim**-0.5, positions
+        )
+        key = self.position_encoding.rotate(key, positions)
+        return query, key, value, positions
 
-    def compute_output_spec(
-        self,
-        inputs: Tensor,
-        attention_mask: Tensor | None = None,
-        use_causal_mask: bool = False,
-        return_attention_scores: bool = False,
-        training: bool | None = None,
-        mask: Tensor | None = None,
-        inputs_mask: Tensor | None = None,
-    ) -> keras.KerasTensor | tuple[keras.KerasTensor, ...]:
-        padding_mask = mask if mask is not None else inputs_mask
-        return self._output_spec(
-            inputs, return_attention_scores, attention_mask, padding_mask
+    def _draw_kept_scores(self, inputs: Tensor) -> Tensor | None:
+        """Draws which scores dropout keeps, `(B, N, T, T)`; `None` for all."""
+        if self.dropout_layer.rate == 0:
+            return None
+        batch_size, length, _ = sizes(inputs)
+        return self.dropout_layer.draw_keep_mask(
+            (batch_size, self.num_heads, length, length)
         )
 
     def _output_spec(
@@ -560,16 +570,6 @@ class SelfAttention(MultiHeadLayer):
             [(b, self.num_heads, t, t)],
             return_attention_scores,
         )
-
-    def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "position_encoding": keras.saving.serialize_keras_object(
-                self.position_encoding
-            ),
-            "bidirectional": self.bidirectional,
-            "implementation": self.implementation,
-        }
 
 
 class _OneEncoding(SelfAttention):
@@ -1002,6 +1002,29 @@ class RelationAwareSelfAttention(_OneEncoding):
         outputs = self._merge_heads(context)
         return (outputs, scores) if return_attention_scores else outputs
 
+    def compute_output_shape(
+        self, inputs_shape: Shape, relations_shape: Shape | None = None
+    ) -> Shape:
+        return self._outputs_shape(inputs_shape)
+
+    def compute_output_spec(  # type: ignore[override]  # As of `call`.
+        self,
+        inputs: Tensor,
+        relations: Tensor,
+        attention_mask: Tensor | None = None,
+        use_causal_mask: bool = False,
+        return_attention_scores: bool = False,
+        training: bool | None = None,
+        inputs_mask: Tensor | None = None,
+    ) -> keras.KerasTensor | tuple[keras.KerasTensor, ...]:
+        self._check_relations(inputs.shape, relations)
+        return self._output_spec(
+            inputs, return_attention_scores, attention_mask, inputs_mask
+        )
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "no_relation": self.no_relation}
+
     def _one_hot(self, relations: Tensor) -> Tensor:
         """Returns labels as one-hot vectors, `(..., T, T, R)`."""
         relations = ops.cast(relations, "int32")
@@ -1026,10 +1049,7 @@ class RelationAwareSelfAttention(_OneEncoding):
             )
         shape = tuple(relations.shape)
         allowed = (batch_size, length, length)[-len(shape) :]
-        if len(shape) not in (2, 3) or any(
-            size is not None and wanted is not None and size != wanted
-            for size, wanted in zip(shape, allowed)
-        ):
+        if len(shape) not in (2, 3) or not all(map(same_size, shape, allowed)):
             raise ValueError(
                 f"`relations` must have shape {(length, length)}, the same "
                 f"graph for all, or {(batch_size, length, length)}. Received "
@@ -1048,29 +1068,6 @@ class RelationAwareSelfAttention(_OneEncoding):
                 f"({self.no_relation}). Received: {labels[wrong][0]}. Raise "
                 "`num_relations`, or name a `no_relation`."
             )
-
-    def compute_output_shape(
-        self, inputs_shape: Shape, relations_shape: Shape | None = None
-    ) -> Shape:
-        return self._outputs_shape(inputs_shape)
-
-    def compute_output_spec(  # type: ignore[override]  # As of `call`.
-        self,
-        inputs: Tensor,
-        relations: Tensor,
-        attention_mask: Tensor | None = None,
-        use_causal_mask: bool = False,
-        return_attention_scores: bool = False,
-        training: bool | None = None,
-        inputs_mask: Tensor | None = None,
-    ) -> keras.KerasTensor | tuple[keras.KerasTensor, ...]:
-        self._check_relations(inputs.shape, relations)
-        return self._output_spec(
-            inputs, return_attention_scores, attention_mask, inputs_mask
-        )
-
-    def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "no_relation": self.no_relation}
 
 
 class _Labels(RelationTables):
@@ -1239,6 +1236,31 @@ class CrossAttention(MultiHeadLayer):
         scores = step_scores(logits, _key_mask(padding_mask))  # (B, M, N, S)
         return self.output_dense(step_product(scores, source["value"]))
 
+    def compute_output_shape(
+        self, inputs_shape: Shape, encoder_outputs_shape: Shape
+    ) -> Shape:
+        return self._outputs_shape(inputs_shape)
+
+    def compute_output_spec(
+        self,
+        inputs: Tensor,
+        encoder_outputs: Tensor,
+        padding_mask: Tensor | None = None,
+        return_attention_scores: bool = False,
+        training: bool | None = None,
+        encoder_outputs_mask: Tensor | None = None,
+    ) -> keras.KerasTensor | tuple[keras.KerasTensor, ...]:
+        self._check_source(
+            inputs, encoder_outputs, padding_mask, encoder_outputs_mask
+        )
+        b, t, _ = inputs.shape
+        return attention_output_spec(
+            self._outputs_shape(inputs.shape),
+            self.compute_dtype,
+            [(b, self.num_heads, t, encoder_outputs.shape[1])],
+            return_attention_scores,
+        )
+
     def _check_source(
         self,
         inputs: Tensor,
@@ -1266,31 +1288,6 @@ class CrossAttention(MultiHeadLayer):
         ):
             if mask is not None:
                 check_padding_mask(name, mask, *shape[:2])
-
-    def compute_output_shape(
-        self, inputs_shape: Shape, encoder_outputs_shape: Shape
-    ) -> Shape:
-        return self._outputs_shape(inputs_shape)
-
-    def compute_output_spec(
-        self,
-        inputs: Tensor,
-        encoder_outputs: Tensor,
-        padding_mask: Tensor | None = None,
-        return_attention_scores: bool = False,
-        training: bool | None = None,
-        encoder_outputs_mask: Tensor | None = None,
-    ) -> keras.KerasTensor | tuple[keras.KerasTensor, ...]:
-        self._check_source(
-            inputs, encoder_outputs, padding_mask, encoder_outputs_mask
-        )
-        b, t, _ = inputs.shape
-        return attention_output_spec(
-            self._outputs_shape(inputs.shape),
-            self.compute_dtype,
-            [(b, self.num_heads, t, encoder_outputs.shape[1])],
-            return_attention_scores,
-        )
 
 
 def _key_mask(padding_mask: Tensor | None) -> Tensor | None:

@@ -99,6 +99,29 @@ class TransformerBlock(keras.layers.Layer):
         for name, layer in sublayers.items():
             setattr(self, name, layer)
 
+    def get_config(self) -> dict[str, Any]:
+        serialize = keras.saving.serialize_keras_object
+        return {
+            **super().get_config(),
+            "dropout": self.dropout,
+            "normalize_first": self.normalize_first,
+            "layer_norm_epsilon": self.layer_norm_epsilon,
+            "seed": self.seed,
+            **{
+                name: serialize(getattr(self, name))
+                for name in self._sublayer_names
+            },
+        }
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Self:
+        deserialize = keras.saving.deserialize_keras_object
+        names = ("self_attention", "cross_attention", "feed_forward")
+        layers = {
+            name: deserialize(config[name]) for name in names if name in config
+        }
+        return cls(**{**config, **layers})
+
     def _build_sublayer(self, name: str, *shapes: Shape) -> None:
         """Builds a sublayer, and its layer normalization `{name}_norm`."""
         layer = getattr(self, name)
@@ -144,29 +167,6 @@ class TransformerBlock(keras.layers.Layer):
             training=training,
         )
         return outputs
-
-    def get_config(self) -> dict[str, Any]:
-        serialize = keras.saving.serialize_keras_object
-        return {
-            **super().get_config(),
-            "dropout": self.dropout,
-            "normalize_first": self.normalize_first,
-            "layer_norm_epsilon": self.layer_norm_epsilon,
-            "seed": self.seed,
-            **{
-                name: serialize(getattr(self, name))
-                for name in self._sublayer_names
-            },
-        }
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Self:
-        deserialize = keras.saving.deserialize_keras_object
-        names = ("self_attention", "cross_attention", "feed_forward")
-        layers = {
-            name: deserialize(config[name]) for name in names if name in config
-        }
-        return cls(**{**config, **layers})
 
 
 @keras.saving.register_keras_serializable(package="relative_attention")
@@ -366,35 +366,6 @@ class TransformerDecoderBlock(TransformerBlock):
             return outputs, self_scores, cross_scores
         return outputs
 
-    @staticmethod
-    def _check_mask(
-        encoder_outputs: Tensor, source_padding_mask: Tensor | None
-    ) -> None:
-        # Checked here because the layer inside knows it by another name,
-        # which an error would show.
-        if source_padding_mask is not None:
-            check_padding_mask(
-                "source_padding_mask",
-                source_padding_mask,
-                *encoder_outputs.shape[:2],
-            )
-
-    def _sublayers(
-        self,
-        inputs: Tensor,
-        attend_self: Callable[[Tensor], tuple[Tensor, Any]],
-        attend_source: Callable[[Tensor], tuple[Tensor, Any]],
-        training: bool | None = None,
-    ) -> tuple[Tensor, Any, Any]:
-        """Computes the three sublayers, each in its residual connection."""
-        hidden, of_self = self._residual(
-            inputs, self.self_attention_norm, attend_self, training=training
-        )
-        hidden, of_source = self._residual(
-            hidden, self.cross_attention_norm, attend_source, training=training
-        )
-        return self._feed_forward(hidden, training), of_self, of_source
-
     def attention_parts(
         self,
         inputs: Tensor,
@@ -510,3 +481,32 @@ class TransformerDecoderBlock(TransformerBlock):
             ],
             return_attention_scores,
         )
+
+    @staticmethod
+    def _check_mask(
+        encoder_outputs: Tensor, source_padding_mask: Tensor | None
+    ) -> None:
+        # Checked here because the layer inside knows it by another name,
+        # which an error would show.
+        if source_padding_mask is not None:
+            check_padding_mask(
+                "source_padding_mask",
+                source_padding_mask,
+                *encoder_outputs.shape[:2],
+            )
+
+    def _sublayers(
+        self,
+        inputs: Tensor,
+        attend_self: Callable[[Tensor], tuple[Tensor, Any]],
+        attend_source: Callable[[Tensor], tuple[Tensor, Any]],
+        training: bool | None = None,
+    ) -> tuple[Tensor, Any, Any]:
+        """Computes the three sublayers, each in its residual connection."""
+        hidden, of_self = self._residual(
+            inputs, self.self_attention_norm, attend_self, training=training
+        )
+        hidden, of_source = self._residual(
+            hidden, self.cross_attention_norm, attend_source, training=training
+        )
+        return self._feed_forward(hidden, training), of_self, of_source

@@ -79,21 +79,6 @@ class HeadProjection(keras.layers.EinsumDense):
             len(input_shape) + len(self.kernel.shape) - output_rank
         ) // 2
 
-    def compute_output_shape(
-        self, input_shape: Shape
-    ) -> tuple[int | None, ...]:
-        """Returns the shape of the outputs.
-
-        Args:
-            input_shape: tuple, shape of the inputs.
-        """
-        output_shape = super().compute_output_shape(input_shape)
-        # Keras before 3.15 answers with the sizes that it was built for.
-        kernel_axes, output_axes = self.equation.split(",")[1].split("->")
-        num_contracted = len(set(kernel_axes) - set(output_axes))
-        batch_shape = tuple(input_shape)[: len(input_shape) - num_contracted]
-        return (*batch_shape, *output_shape[len(batch_shape) :])
-
     def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
         num_contracted = self.num_contracted_axes
         # Read once: an adapted kernel is computed at every reading.
@@ -134,6 +119,21 @@ class HeadProjection(keras.layers.EinsumDense):
         check_quantization_mode(mode)
         # Keras refuses subclasses of its layer as well, unless told not to.
         super().quantize(mode, type_check=False, config=config)
+
+    def compute_output_shape(
+        self, input_shape: Shape
+    ) -> tuple[int | None, ...]:
+        """Returns the shape of the outputs.
+
+        Args:
+            input_shape: tuple, shape of the inputs.
+        """
+        output_shape = super().compute_output_shape(input_shape)
+        # Keras before 3.15 answers with the sizes that it was built for.
+        kernel_axes, output_axes = self.equation.split(",")[1].split("->")
+        num_contracted = len(set(kernel_axes) - set(output_axes))
+        batch_shape = tuple(input_shape)[: len(input_shape) - num_contracted]
+        return (*batch_shape, *output_shape[len(batch_shape) :])
 
 
 def project_to_heads(
@@ -255,6 +255,17 @@ class FeedForward(keras.layers.Layer):
             self.output_dense(intermediate), static_shape(inputs)
         )
 
+    def compute_output_shape(self, inputs_shape: Shape) -> Shape:
+        return inputs_shape
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            **super().get_config(),
+            "intermediate_dim": self.intermediate_dim,
+            "dropout": self.dropout,
+            "seed": self.seed,
+        }
+
     def _has_own_gradient(self) -> bool:
         """Tells whether `ops.cpu_kernels` computes the layer."""
         dense_layers = (self.intermediate_dense, self.output_dense)
@@ -284,17 +295,6 @@ class FeedForward(keras.layers.Layer):
             factors,
             scale=1 / (1 - self.dropout_layer.rate),
         )
-
-    def compute_output_shape(self, inputs_shape: Shape) -> Shape:
-        return inputs_shape
-
-    def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "intermediate_dim": self.intermediate_dim,
-            "dropout": self.dropout,
-            "seed": self.seed,
-        }
 
 
 def width_spec(inputs_shape: Shape, **spec: int) -> keras.layers.InputSpec:

@@ -70,16 +70,6 @@ class TokenEmbedding(keras.layers.Embedding):
         self.vocabulary_size = vocabulary_size
         self.hidden_dim = hidden_dim
 
-    def add_weight(self, *args: Any, **kwargs: Any) -> keras.Variable:
-        """Adds a weight as a layer does, but not cast by itself.
-
-        A lookup needs a few rows, not the whole matrix in half precision.
-
-        Args:
-            *args, **kwargs: as of `keras.layers.Layer.add_weight`.
-        """
-        return super().add_weight(*args, **{"autocast": False, **kwargs})
-
     def call(self, inputs: Tensor) -> Tensor:
         self._check_ids(inputs)
         # Where values are not known yet, a negative id would be counted from
@@ -92,6 +82,16 @@ class TokenEmbedding(keras.layers.Embedding):
         )
         return ops.cast(rows * ops.expand_dims(scale, -1), self.compute_dtype)
 
+    def add_weight(self, *args: Any, **kwargs: Any) -> keras.Variable:
+        """Adds a weight as a layer does, but not cast by itself.
+
+        A lookup needs a few rows, not the whole matrix in half precision.
+
+        Args:
+            *args, **kwargs: as of `keras.layers.Layer.add_weight`.
+        """
+        return super().add_weight(*args, **{"autocast": False, **kwargs})
+
     def quantized_call(self, inputs: Tensor) -> Tensor:
         """Computes what `call` does: it knows of the scales.
 
@@ -99,22 +99,6 @@ class TokenEmbedding(keras.layers.Embedding):
             inputs: int tensor `(B, T)` of token ids.
         """
         return self.call(inputs)
-
-    def _rows(self, ids: Tensor) -> Tensor:
-        """Reads rows of `matrix` without computing all of it."""
-        rows = ops.take(self._embeddings, ids, axis=0)
-        if self.quantization_mode is not None:
-            scales = ops.take(self.embeddings_scale, ids, axis=0)
-            rows = ops.cast(rows, scales.dtype) / scales[..., None]
-        if self.lora_enabled:
-            adapters = ops.take(self.lora_embeddings_a, ids, axis=0)
-            rows = rows + self._adapted(adapters)
-        return rows
-
-    def _adapted(self, rows: Tensor) -> Tensor:
-        return (self.lora_alpha / self.lora_rank) * ops.matmul(
-            rows, self.lora_embeddings_b
-        )
 
     def matrix(self) -> Tensor:
         """Returns the matrix of floats that rows and logits are made of.
@@ -159,31 +143,6 @@ class TokenEmbedding(keras.layers.Embedding):
         # Keras refuses subclasses of its layer as well, unless told not to.
         super().quantize(mode, type_check=False, config=config)
 
-    def _check_ids(self, inputs: Tensor) -> None:
-        """Raises `ValueError` for ids that the vocabulary does not have."""
-        dtype = keras.backend.standardize_dtype(inputs.dtype)
-        if "int" not in dtype:
-            raise ValueError(
-                "Token ids must be integers. Received: "
-                f"{dtype} of shape {tuple(inputs.shape)}. Cast them, or pass "
-                '`dtype="int32"` to `keras.Input`.'
-            )
-        ids = known_values(inputs)
-        if ids is None:
-            return
-        wrong = (ids < 0) | (ids >= self.vocabulary_size)
-        if wrong.any():
-            raise ValueError(
-                f"Token ids must be from 0 to {self.vocabulary_size - 1}, the "
-                f"vocabulary of {self.name!r}. Received: {ids[wrong][0]}."
-            )
-
-    def compute_output_spec(self, inputs: Tensor) -> keras.KerasTensor:
-        self._check_ids(inputs)
-        return keras.KerasTensor(
-            self.compute_output_shape(inputs.shape), dtype=self.compute_dtype
-        )
-
     def transposed_matrix(self) -> Tensor:
         """Returns a copy of `matrix` for the products of a decoding step.
 
@@ -222,6 +181,12 @@ class TokenEmbedding(keras.layers.Embedding):
     def compute_output_shape(self, input_shape: Shape) -> Shape:
         return (*input_shape, self.hidden_dim)
 
+    def compute_output_spec(self, inputs: Tensor) -> keras.KerasTensor:
+        self._check_ids(inputs)
+        return keras.KerasTensor(
+            self.compute_output_shape(inputs.shape), dtype=self.compute_dtype
+        )
+
     def get_config(self) -> dict[str, Any]:
         config = super().get_config()
         del config["input_dim"], config["output_dim"]
@@ -230,6 +195,41 @@ class TokenEmbedding(keras.layers.Embedding):
             "vocabulary_size": self.vocabulary_size,
             "hidden_dim": self.hidden_dim,
         }
+
+    def _rows(self, ids: Tensor) -> Tensor:
+        """Reads rows of `matrix` without computing all of it."""
+        rows = ops.take(self._embeddings, ids, axis=0)
+        if self.quantization_mode is not None:
+            scales = ops.take(self.embeddings_scale, ids, axis=0)
+            rows = ops.cast(rows, scales.dtype) / scales[..., None]
+        if self.lora_enabled:
+            adapters = ops.take(self.lora_embeddings_a, ids, axis=0)
+            rows = rows + self._adapted(adapters)
+        return rows
+
+    def _adapted(self, rows: Tensor) -> Tensor:
+        return (self.lora_alpha / self.lora_rank) * ops.matmul(
+            rows, self.lora_embeddings_b
+        )
+
+    def _check_ids(self, inputs: Tensor) -> None:
+        """Raises `ValueError` for ids that the vocabulary does not have."""
+        dtype = keras.backend.standardize_dtype(inputs.dtype)
+        if "int" not in dtype:
+            raise ValueError(
+                "Token ids must be integers. Received: "
+                f"{dtype} of shape {tuple(inputs.shape)}. Cast them, or pass "
+                '`dtype="int32"` to `keras.Input`.'
+            )
+        ids = known_values(inputs)
+        if ids is None:
+            return
+        wrong = (ids < 0) | (ids >= self.vocabulary_size)
+        if wrong.any():
+            raise ValueError(
+                f"Token ids must be from 0 to {self.vocabulary_size - 1}, the "
+                f"vocabulary of {self.name!r}. Received: {ids[wrong][0]}."
+            )
 
 
 @keras.saving.register_keras_serializable(package="relative_attention")

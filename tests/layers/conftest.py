@@ -80,6 +80,46 @@ def _paper_attention(weights, inputs, rows, mask=True):
     return outputs + weights.get("output/bias", 0), scores
 
 
+@pytest.fixture
+def assert_gradients_of_paper(rng, gradients, weights_of):
+    """Compares gradients with finite differences of `paper_attention`.
+
+    `assert_gradients_of_paper(call, layer, inputs, rows, mask)`, where `call`
+    takes the inputs. Returns the gradients of weights by name.
+    """
+
+    def check(call, layer, inputs, rows, mask=True, step=1e-5):
+        upstream = rng.normal(size=inputs.shape).astype("float32")
+        of_inputs, *results = gradients(
+            lambda x: keras.ops.sum(keras.ops.multiply(call(x), upstream)),
+            [inputs],
+            layer.trainable_weights,
+        )
+        weights = weights_of(layer)
+        results = dict(zip(weights, results, strict=True))
+        for name, result in {"inputs": of_inputs, **results}.items():
+            direction = rng.normal(size=result.shape)
+            losses = []
+            for moved in (step * direction, -step * direction):
+                outputs, _ = _paper_attention(
+                    {**weights, name: weights.get(name, 0) + moved},
+                    inputs + (moved if name == "inputs" else 0),
+                    rows,
+                    mask,
+                )
+                losses.append((outputs * upstream).sum())
+            np.testing.assert_allclose(
+                (result * direction).sum(),
+                (losses[0] - losses[1]) / (2 * step),
+                rtol=1e-4,
+                atol=1e-4,
+                err_msg=name,
+            )
+        return results
+
+    return check
+
+
 def _assert_close(results, expected, **tolerance):
     results, expected = (
         keras.tree.flatten(structure) for structure in (results, expected)

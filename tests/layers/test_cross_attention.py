@@ -1,3 +1,5 @@
+"""`CrossAttention` beside Keras' layer and tensor2tensor's."""
+
 import keras
 import numpy as np
 import pytest
@@ -133,104 +135,9 @@ def test_outputs_and_gradients_are_tensor2tensors(golden, gradients):
         assert_same(result, expected.reshape(result.shape))
 
 
-def test_padded_source_changes_no_output(
-    rng, inputs, build_layer, padding_mask
-):
-    layer = build_layer()
-    queries, source = inputs
-    changed = np.where(
-        padding_mask[..., None], source, 100 * normal(rng, *source.shape)
-    )
-    np.testing.assert_array_equal(
-        layer(queries, changed, padding_mask=padding_mask),
-        layer(queries, source, padding_mask=padding_mask),
-    )
-    assert_same(
-        np.array(layer(queries, source, padding_mask=padding_mask))[0],
-        np.array(layer(queries[:1], source[:1, :4]))[0],
-    )
-
-
 def test_fully_padded_source_gives_zeros(inputs, build_layer, padding_mask):
     layer = build_layer()
     padding_mask[0] = False
     outputs = np.array(layer(*inputs, padding_mask=padding_mask))
     assert not outputs[0].any()
     assert outputs[1].all()
-
-
-def test_attend_to_a_projected_source_is_the_call(
-    inputs, build_layer, padding_mask
-):
-    layer = build_layer(value_dim=17)
-    queries, source = inputs
-    projected = layer.project_source(source)
-    assert projected["key"].shape == (B, N, S, H)
-    assert projected["value"].shape == (B, N, S, 17)
-    expected = np.array(layer(queries, source, padding_mask=padding_mask))
-    for position in range(T):
-        outputs, scores = layer.attend(
-            queries[:, position : position + 1],
-            projected,
-            padding_mask=padding_mask,
-        )
-        assert_same(outputs[:, 0], expected[:, position])
-        assert scores.shape == (B, N, 1, S)
-
-
-def test_dropout_is_active_only_in_training(inputs, build_layer):
-    layer = build_layer(dropout=0.5, seed=7)
-    expected, expected_scores = layer(*inputs, return_attention_scores=True)
-    assert_same(layer(*inputs, training=False), expected)
-    outputs, scores = layer(
-        *inputs, training=True, return_attention_scores=True
-    )
-    assert np.abs(outputs - expected).max() > 1e-2
-    assert_same(scores, expected_scores)
-
-
-@pytest.mark.parametrize(
-    "use_bias, return_scores",
-    [(True, True), pytest.param(False, False, marks=pytest.mark.large)],
-    ids=["bias", "plain"],
-)
-def test_layer_behaves_as_a_keras_layer(
-    inputs, run_layer_test, use_bias, return_scores
-):
-    # The gradient of a key bias is 0, so that no step can change it; with
-    # the penalty it is not.
-    layer = CrossAttention(
-        N,
-        H,
-        value_dim=17,
-        dropout=0.25,
-        use_bias=use_bias,
-        output_shape=19,
-        bias_initializer="ones",
-        bias_regularizer="l2",
-        seed=3,
-    )
-    run_layer_test(
-        layer,
-        inputs,
-        num_weights=8 if use_bias else 4,
-        return_attention_scores=return_scores,
-    )
-
-
-def test_outputs_may_have_another_width(inputs):
-    layer = CrossAttention(N, H, output_shape=19)
-    assert layer(*inputs).shape == (B, T, 19)
-    shapes = (None, None, D), (None, None, D_SOURCE)
-    assert layer.compute_output_shape(*shapes) == (None, None, 19)
-    assert layer.get_config()["output_shape"] == 19
-
-
-@pytest.mark.parametrize("output_shape", [0, 1.5, (19,)])
-def test_wrong_output_shape_is_refused(output_shape):
-    with pytest.raises(ValueError) as error:
-        CrossAttention(N, H, output_shape=output_shape)
-    assert str(error.value) == (
-        "`output_shape` must be a positive int. "
-        f"Received: output_shape={output_shape!r}."
-    )

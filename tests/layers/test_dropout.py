@@ -1,9 +1,15 @@
+"""Dropout by bytes: its share, its draws, its gradient."""
+
 import keras
 import numpy as np
 import pytest
 from keras import ops
 
+import relative_attention as ra
 from relative_attention.layers import Dropout
+from relative_attention.layers import dropout as module
+from relative_attention.layers.dropout import replica_seed
+from relative_attention.layers.dropout import replica_seeds
 
 RATES = pytest.mark.parametrize(
     "rate",
@@ -90,26 +96,6 @@ def test_gradient_has_the_mask_of_the_outputs(inputs, gradients, rate, rng):
     np.testing.assert_allclose(gradient, outputs / inputs * weights, rtol=1e-5)
 
 
-@pytest.mark.parametrize("training", [False, None])
-def test_inference_changes_nothing(inputs, training):
-    np.testing.assert_array_equal(
-        Dropout(0.3)(inputs, training=training), inputs
-    )
-
-
-def test_rate_zero_changes_nothing(inputs):
-    np.testing.assert_array_equal(Dropout(0.0)(inputs, training=True), inputs)
-
-
-def test_masks_differ_from_call_to_call(inputs):
-    layer = Dropout(0.3, seed=11)
-    first, second = (
-        np.array(layer(inputs, training=True)) == 0 for _ in range(2)
-    )
-    both = (first & second).mean()
-    assert abs(both - 0.09) < 0.02
-
-
 def test_same_seed_draws_the_same_masks(inputs):
     first, second, other = (Dropout(0.3, seed=seed) for seed in (11, 11, 12))
     for _ in range(3):
@@ -123,18 +109,6 @@ def test_noise_shape_shares_the_mask():
     outputs = np.array(layer(np.ones((53, 7), "float32"), training=True))
     assert (outputs == outputs[:, :1]).all()
     assert 0 < (outputs[:, 0] == 0).sum() < 53
-
-
-@pytest.mark.parametrize("shape", [(), (1,), (3,), (2, 3, 5)], ids=str)
-def test_any_shape_is_kept(shape):
-    layer = Dropout(0.5, seed=11)
-    outputs = {
-        float(value)
-        for _ in range(30)
-        for value in np.ravel(layer(np.ones(shape, "float32"), training=True))
-    }
-    assert layer(np.ones(shape, "float32"), training=True).shape == shape
-    assert outputs == {0.0, 2.0}
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
@@ -162,5 +136,84 @@ def test_graph_draws_anew_at_each_call(inputs):
     )
 
 
-def test_layer_behaves_as_a_keras_layer(inputs, run_layer_test):
-    run_layer_test(Dropout(0.3, seed=11), [inputs], num_weights=0)
+B, T, D, N, H = 2, 7, 11, 3, 4
+
+
+DROPOUT = {"dropout": 0.5, "seed": 7}
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        ra.RelativeSelfAttention(N, H, 2, **DROPOUT),
+        ra.RelationAwareSelfAttention(N, H, 4, **DROPOUT),
+        ra.RelativeGlobalAttention(
+            N, H, 3, use_value_relations=True, **DROPOUT
+        ),
+        ra.RelativeGlobalAttention(
+            N, H, 3, causal=True, use_value_relations=True, **DROPOUT
+        ),
+    ],
+    ids=["relative", "relation_aware", "global", "global_causal"],
+)
+def test_one_dropout_serves_values_and_their_relations(rng, layer):
+    inputs = [rng.normal(size=(B, T, D)).astype("float32")]
+    if isinstance(layer, ra.RelationAwareSelfAttention):
+        inputs.append(rng.integers(0, 4, size=(B, T, T)).astype("int32"))
+    layer.build((None, None, D))
+    weights = layer.get_weights()
+
+    def outputs(*kept, training=True):
+        """Those of a new layer, the same draw; outputs are linear in both."""
+        clone = type(layer).from_config(layer.get_config())
+        clone.build((None, None, D))
+        clone.set_weights(weights)
+        for name, weight in (
+            ("values", clone.value_dense.kernel),
+            ("relations", clone.value_relation_embeddings),
+        ):
+            if name not in kept:
+                weight.assign(np.zeros(weight.shape))
+        return np.array(clone(*inputs, training=training))
+
+    for kept in ("values", "relations"):
+        difference = outputs(kept) - outputs(kept, training=False)
+        assert np.abs(difference).max() > 1e-3, kept
+    np.testing.assert_allclose(
+        outputs("values") + outputs("relations"),
+        outputs("values", "relations"),
+        rtol=1e-5,
+        atol=1e-5,
+    )
+
+
+ON_TENSORFLOW = pytest.mark.only_on(
+    "tensorflow", reason="tf.distribute is TensorFlow's"
+)
+
+
+@ON_TENSORFLOW
+def test_first_replica_keeps_the_seed_and_others_do_not():
+    seed = ops.array([5, 2], "uint32")
+    seeds = [
+        tuple(ops.convert_to_numpy(replica_seed(seed, number)).tolist())
+        for number in range(3)
+    ]
+    # The golden ratio of 2^32, once and twice, beside the count of draws.
+    assert seeds == [
+        (5, 2),
+        (5 + 0x9E3779B1, 2),
+        ((5 + 2 * 0x9E3779B1) % 2**32, 2),
+    ]
+
+
+@ON_TENSORFLOW
+def test_replica_draws_by_its_own_seed_and_counts_as_all_do(monkeypatch):
+    generator = keras.random.SeedGenerator(3)
+    monkeypatch.setattr(module, "replica_number", lambda: ops.array(1))
+    with replica_seeds(generator) as seeds:
+        drawn = np.array(keras.random.uniform((7,), seed=seeds))
+    np.testing.assert_array_equal(generator.state.value, [3, 1])
+    twin = keras.random.SeedGenerator(0)
+    twin.state.assign(np.array([3 + 0x9E3779B1, 0], "uint32"))
+    np.testing.assert_array_equal(keras.random.uniform((7,), seed=twin), drawn)

@@ -3,12 +3,15 @@
 import keras
 import numpy as np
 import pytest
-from keras import ops
 
 import relative_attention as ra
 
 B, T, D, N, H, R = 2, 5, 11, 3, 4, 6
+
+
 HEADS = pytest.mark.parametrize("share", [True, False], ids=["shared", "apart"])
+
+
 GRAPHS = pytest.mark.parametrize(
     "graph_shape", [(T, T), (B, T, T)], ids=["one_graph", "a_graph_each"]
 )
@@ -40,9 +43,6 @@ def build_layer(randomize):
 
 def assert_same(result, expected):
     np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5)
-
-
-# === The equations ===
 
 
 def test_three_nodes_by_hand():
@@ -122,80 +122,25 @@ def test_outputs_are_those_of_the_paper(
     assert_same(layer(inputs, relations, **call), outputs)
 
 
-@pytest.mark.parametrize("no_relation", [-1, 2, R])
-@HEADS
-def test_pairs_without_an_edge_have_plain_keys_and_values(
-    inputs,
-    relations,
-    build_layer,
-    weights_of,
-    paper_attention,
-    share,
-    no_relation,
-):
-    layer = build_layer(
-        share_relations_across_heads=share, no_relation=no_relation
-    )
-    relations[:, 1::2] = no_relation
-    rows = np.where(relations == no_relation, -1, relations)
-    expected, _ = paper_attention(weights_of(layer), inputs, rows)
-    assert_same(layer(inputs, relations), expected)
-
-
 @pytest.mark.parametrize(
     "share, one_graph",
     [(True, False), (False, True)],
     ids=["graphs-shared", "graph-apart"],
 )
 def test_gradients_are_finite_differences_of_the_paper(
-    rng,
-    inputs,
-    relations,
-    build_layer,
-    weights_of,
-    paper_attention,
-    gradients,
-    share,
-    one_graph,
+    inputs, relations, build_layer, assert_gradients_of_paper, share, one_graph
 ):
     layer = build_layer(share_relations_across_heads=share, no_relation=2)
     relations = relations[0] if one_graph else relations
-    rows = np.where(relations == 2, -1, relations)
-    projection = normal(rng, B, T, D)
-    inputs_gradient, *results = gradients(
-        lambda x: ops.sum(ops.multiply(layer(x, relations), projection)),
-        [inputs],
-        layer.trainable_weights,
+    results = assert_gradients_of_paper(
+        lambda x: layer(x, relations),
+        layer,
+        inputs,
+        np.where(relations == 2, -1, relations),
     )
-    weights = weights_of(layer)
-    results = dict(zip(weights, results, strict=True))
     # The row of the label that is no relation.
     for name in ("key_relation_embeddings", "value_relation_embeddings"):
         assert not results[name][..., 2, :].any()
-
-    def difference(name, direction, step=1e-5):
-        above, below = (
-            (
-                paper_attention(
-                    {**weights, name: weights.get(name, 0) + sign * direction},
-                    inputs + (sign * direction if name == "inputs" else 0),
-                    rows,
-                )[0]
-                * projection
-            ).sum()
-            for sign in (step, -step)
-        )
-        return (above - below) / (2 * step)
-
-    for name, result in {"inputs": inputs_gradient, **results}.items():
-        direction = rng.normal(size=result.shape)
-        np.testing.assert_allclose(
-            (result * direction).sum(),
-            difference(name, direction),
-            rtol=1e-4,
-            atol=1e-4,
-            err_msg=name,
-        )
 
 
 def test_clipped_distances_make_it_relative_self_attention(inputs, build_layer):
@@ -214,9 +159,6 @@ def test_clipped_distances_make_it_relative_self_attention(inputs, build_layer):
         assert_same(result, expected)
 
 
-# === Properties of a graph ===
-
-
 @GRAPHS
 def test_nodes_have_no_order_but_the_graphs(
     rng, inputs, relations, build_layer, graph_shape
@@ -232,85 +174,42 @@ def test_nodes_have_no_order_but_the_graphs(
     assert np.abs(difference).max() > 1e-2
 
 
-def test_one_label_for_all_makes_nodes_a_set(inputs, build_layer):
-    layer = build_layer(num_relations=1)
-    relations = np.zeros((T, T), "int32")
-    order = np.array([3, 0, 4, 1, 2])
-    outputs = np.array(layer(inputs, relations))
-    assert_same(layer(inputs[:, order], relations), outputs[:, order])
-    # The one row counts nevertheless, among the values.
-    table = layer.value_relation_embeddings
-    table.assign(np.array(table) + 1)
-    assert np.abs(np.array(layer(inputs, relations)) - outputs).max() > 1e-2
-
-
-def test_edges_have_a_direction(inputs, relations, build_layer):
+@pytest.mark.parametrize(
+    "shape",
+    [(T,), (T, T + 1), (T + 1, T), (1, T, T), (B, N, T, T)],
+    ids=str,
+)
+def test_relations_of_another_shape_are_refused(inputs, build_layer, shape):
     layer = build_layer()
-    outputs, turned = (
-        np.array(layer(inputs, graph))
-        for graph in (relations, relations.swapaxes(1, 2))
-    )
-    assert np.abs(turned - outputs).max() > 1e-2
+    with pytest.raises(ValueError) as error:
+        layer(inputs, np.zeros(shape, "int32"))
+    assert (
+        f"`relations` must have shape {(T, T)}, the same graph for all, or "
+        f"{(B, T, T)}. Received shape: {shape}."
+    ) in str(error.value)
 
 
-# === Masks ===
-
-
-def test_keras_padding_mask_hides_nodes_and_is_passed_on(
-    inputs, relations, build_layer, weights_of, paper_attention
+@pytest.mark.parametrize(
+    "no_relation, label", [(None, R), (None, -1), (-1, -2), (2, R), (R, R + 1)]
+)
+def test_label_out_of_range_is_refused(
+    inputs, relations, build_layer, no_relation, label
 ):
-    layer = build_layer()
-    padding_mask = np.arange(T) < np.array([3, T])[:, None]
-    inputs = inputs * padding_mask[..., None]
-    symbols = [keras.Input((T, D)), keras.Input((T, T), dtype="int32")]
-    hidden = layer(keras.layers.Masking()(symbols[0]), symbols[1])
-    means = keras.layers.GlobalAveragePooling1D()(hidden)
-    model = keras.Model(symbols, [hidden, means])
-    outputs, means = model([inputs, relations])
-    expected, _ = paper_attention(
-        weights_of(layer), inputs, relations, padding_mask[:, None]
-    )
-    assert_same(outputs, expected)
-    assert_same(means[0], expected[0, :3].mean(0))
-    assert_same(means[1], expected[1].mean(0))
+    layer = build_layer(no_relation=no_relation)
+    relations[1, 2, 3] = label
+    with pytest.raises(ValueError) as error:
+        layer(inputs, relations)
+    assert (
+        f"`relations` must hold labels from 0 to {R - 1}, or `no_relation` "
+        f"({no_relation}). Received: {label}. Raise `num_relations`, or name "
+        "a `no_relation`."
+    ) in str(error.value)
 
 
-def test_label_of_a_padded_node_changes_nothing(
-    rng, inputs, relations, build_layer
-):
-    layer = build_layer(no_relation=-1)
-    padding_mask = np.arange(T) < np.array([3, T])[:, None]
-    is_padded = ~(padding_mask[:, None] & padding_mask[:, :, None])
-    changed = np.where(is_padded, -1, relations)
-    assert (changed != relations).any()
-    outputs, expected = (
-        np.array(layer(inputs, r, attention_mask=padding_mask[:, None]))
-        for r in (changed, relations)
-    )
-    assert_same(outputs[padding_mask], expected[padding_mask])
-
-
-# === Dropout ===
-
-
-def test_dropout_is_active_only_in_training(
-    inputs, relations, build_layer, weights_of, paper_attention
-):
-    layer = build_layer(dropout=0.5, seed=7)
-    expected, expected_scores = paper_attention(
-        weights_of(layer), inputs, relations
-    )
-    assert_same(layer(inputs, relations, training=False), expected)
-    (first, scores), (second, _) = (
-        map(
-            np.array,
-            layer(
-                inputs, relations, training=True, return_attention_scores=True
-            ),
-        )
-        for _ in range(2)
-    )
-    assert np.abs(first - expected).max() > 1e-2
-    assert np.abs(second - first).max() > 1e-2
-    # The scores are those before dropout.
-    assert_same(scores, expected_scores)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_relations_that_are_no_integers_are_refused(inputs, dtype):
+    layer = ra.RelationAwareSelfAttention(N, H, 4)
+    with pytest.raises(ValueError, match="`relations` must be integers"):
+        layer(inputs, np.full((T, T), 1.7, dtype))
+    with pytest.raises(ValueError, match="`relations` must be integers"):
+        layer(keras.Input((T, D)), keras.Input((T, T)))

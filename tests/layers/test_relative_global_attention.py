@@ -1,16 +1,11 @@
-"""The definition of `RelativeGlobalAttention`, and what follows from it."""
+"""The definition of `RelativeGlobalAttention`, by loops and tensor2tensor."""
 
-import keras
 import numpy as np
 import pytest
-from keras import ops
 
 import relative_attention as ra
 
 B, T, D, N, H, M = 2, 7, 11, 3, 4, 3
-CAUSAL = pytest.mark.parametrize(
-    "causal", [False, True], ids=["full", "causal"]
-)
 
 
 def normal(rng, *shape):
@@ -47,9 +42,6 @@ def rows(reach):
 def past_rows(reach):
     """As `rows`, for tables without rows for the future."""
     return np.tril(rows(reach))
-
-
-# === tensor2tensor's numbers ===
 
 
 # Half of them with a causal mask; tables shared or not, values with relations
@@ -116,26 +108,6 @@ def test_outputs_and_scores_are_tensor2tensors(golden, case):
     assert_same(scores, data["weights"])
 
 
-# === The definition ===
-
-
-def test_two_tokens_by_hand():
-    # One head of one number: q = k = v = x. Only the token itself is under
-    # distance 1, and adds 1 to its key and 100 to its value.
-    layer = ra.RelativeGlobalAttention(1, 1, 1, use_value_relations=True)
-    layer.build((None, None, 1))
-    for dense in (layer.query_dense, layer.key_dense, layer.value_dense):
-        dense.kernel.assign([[[1.0]]])
-    layer.output_dense.kernel.assign([[[1.0]]])
-    layer.key_relation_embeddings.assign([[[1.0]]])
-    layer.value_relation_embeddings.assign([[[100.0]]])
-    outputs = layer(np.array([[[1.0], [2.0]]], "float32"))
-    # Logits 1 * (1 + 1) and 1 * 2; 2 * 1 and 2 * (2 + 1).
-    share = 1 / (1 + np.exp(-4))
-    expected = [(101 + 2) / 2, (1 - share) * 1 + share * 102]
-    np.testing.assert_allclose(outputs[0, :, 0], expected, rtol=1e-6)
-
-
 # Tables far shorter than the sentence, shorter, as long, and longer.
 @pytest.mark.parametrize(
     "reach, causal, arguments",
@@ -193,189 +165,32 @@ def test_outputs_are_those_of_the_definition(
     assert_same(layer(inputs, **call), outputs)
 
 
-def test_causal_mask_of_a_call_is_that_of_a_causal_layer(inputs, build_layer):
-    layer = build_layer(use_value_relations=True)
-    expected = layer(inputs, attention_mask=np.tri(T, dtype=bool)[None])
-    assert_same(layer(inputs, use_causal_mask=True), expected)
-
-
 @pytest.mark.parametrize(
     "reach, causal",
     [(1, False), (M, False), (M, True), (T + 4, True)],
     ids=["one", "few", "few-causal", "more-causal"],
 )
 def test_gradients_are_finite_differences_of_the_definition(
-    rng,
-    inputs,
-    build_layer,
-    weights_of,
-    paper_attention,
-    gradients,
-    causal,
-    reach,
+    inputs, build_layer, assert_gradients_of_paper, causal, reach
 ):
     layer = build_layer(reach, causal=causal, use_value_relations=True)
-    projection = normal(rng, B, T, D)
-    inputs_gradient, *results = gradients(
-        lambda x: ops.sum(ops.multiply(layer(x), projection)),
-        [inputs],
-        layer.trainable_weights,
-    )
-    weights = weights_of(layer)
-    mask = np.tri(T, dtype=bool) if causal else True
-
-    def difference(name, direction, step=1e-5):
-        above, below = (
-            (
-                paper_attention(
-                    {**weights, name: weights.get(name, 0) + sign * direction},
-                    inputs + (sign * direction if name == "inputs" else 0),
-                    past_rows(reach) if causal else rows(reach),
-                    mask,
-                )[0]
-                * projection
-            ).sum()
-            for sign in (step, -step)
-        )
-        return (above - below) / (2 * step)
-
-    results = dict(zip(weights, results, strict=True))
-    for name, result in {"inputs": inputs_gradient, **results}.items():
-        direction = rng.normal(size=result.shape)
-        np.testing.assert_allclose(
-            (result * direction).sum(),
-            difference(name, direction),
-            rtol=1e-4,
-            atol=1e-4,
-            err_msg=name,
-        )
-
-
-# === Beside the layer that clips ===
-
-
-@pytest.mark.parametrize(
-    "reach, causal, share",
-    [(T, False, True), (T, True, False), (T + 4, True, True)],
-    ids=["full", "causal", "longer"],
-)
-def test_with_all_tokens_in_reach_it_is_relative_self_attention(
-    inputs, build_layer, reach, causal, share
-):
-    layer = build_layer(
-        reach,
-        causal=causal,
-        share_relations_across_heads=share,
-        use_value_relations=True,
-    )
-    other = ra.RelativeSelfAttention(
-        N, H, reach - 1, share_relations_across_heads=share
-    )
-    other.build((None, None, D))
-    copy_weights(layer, other)
-    results, expected = (
-        either(inputs, use_causal_mask=causal, return_attention_scores=True)
-        for either in (layer, other)
-    )
-    for result, wanted in zip(results, expected):
-        assert_same(result, wanted)
-
-
-@CAUSAL
-def test_tokens_out_of_reach_share_no_embedding(inputs, build_layer, causal):
-    layer = build_layer(causal=causal, use_value_relations=True)
-    other = ra.RelativeSelfAttention(
-        N, H, M - 1, share_relations_across_heads=False
-    )
-    other.build((None, None, D))
-    copy_weights(layer, other)
-    outputs, clipped = (
-        np.array(either(inputs, use_causal_mask=causal))
-        for either in (layer, other)
-    )
-    # The first tokens see none that is farther.
-    if causal:
-        assert_same(outputs[:, :M], clipped[:, :M])
-    assert np.abs(outputs[:, M:] - clipped[:, M:]).max() > 1e-2
-
-
-def copy_weights(layer, other):
-    """To a layer with rows for the future, be they used or not."""
-    for name in ("query_dense", "key_dense", "value_dense", "output_dense"):
-        weights = getattr(layer, name).get_weights()
-        getattr(other, name).set_weights(weights)
-    for name in ("key_relation_embeddings", "value_relation_embeddings"):
-        table = np.array(getattr(layer, name))
-        rows = np.array(getattr(other, name))
-        rows[..., : table.shape[-2], :] = table
-        getattr(other, name).assign(rows)
-
-
-# === Masks ===
-
-
-def test_causal_layer_keeps_the_future_out(rng, inputs, build_layer):
-    layer = build_layer(causal=True, use_value_relations=True)
-    outputs = np.array(layer(inputs))
-    for position in (1, 4, T - 1):
-        changed = inputs.copy()
-        changed[:, position:] = normal(rng, B, T - position, D)
-        results = np.array(layer(changed))
-        assert_same(results[:, :position], outputs[:, :position])
-        assert (results[:, position:] != outputs[:, position:]).any()
-
-
-@CAUSAL
-def test_keras_padding_mask_hides_keys_and_is_passed_on(
-    inputs, build_layer, weights_of, paper_attention, causal
-):
-    layer = build_layer(causal=causal)
-    padding_mask = np.arange(T) < np.array([4, T])[:, None]
-    inputs = inputs * padding_mask[..., None]
-    symbol = keras.Input((T, D))
-    hidden = layer(keras.layers.Masking()(symbol))
-    model = keras.Model(
-        symbol, [hidden, keras.layers.GlobalAveragePooling1D()(hidden)]
-    )
-    outputs, means = model(inputs)
-    mask = np.broadcast_to(padding_mask[:, None], (B, T, T))
-    expected, _ = paper_attention(
-        weights_of(layer),
+    assert_gradients_of_paper(
+        layer,
+        layer,
         inputs,
-        past_rows(M) if causal else rows(M),
-        np.tril(mask) if causal else mask,
+        past_rows(reach) if causal else rows(reach),
+        np.tri(T, dtype=bool) if causal else True,
     )
-    assert_same(outputs, expected)
-    assert_same(means[0], expected[0, :4].mean(0))
-    assert_same(means[1], expected[1].mean(0))
 
 
-def test_attention_mask_that_does_not_broadcast_is_refused(inputs, build_layer):
-    with pytest.raises(ValueError) as error:
-        build_layer()(inputs, attention_mask=np.ones((B, T), bool))
-    assert f"`attention_mask` must broadcast to {(B, T, T)}" in str(error.value)
-    assert f"Received shape: {(B, T)}." in str(error.value)
-
-
-# === Dropout ===
-
-
-def test_dropout_is_active_only_in_training(
-    inputs, build_layer, weights_of, paper_attention
-):
-    layer = build_layer(dropout=0.5, seed=7, use_value_relations=True)
-    expected, expected_scores = paper_attention(
-        weights_of(layer), inputs, rows(M)
-    )
-    assert_same(layer(inputs, training=False), expected)
-    (first, scores), (second, _) = (
-        map(
-            np.array,
-            layer(inputs, training=True, return_attention_scores=True),
-        )
-        for _ in range(2)
-    )
-    assert np.abs(first - expected).max() > 1e-2
-    assert np.abs(second - first).max() > 1e-2
-    # The scores are those before dropout.
-    assert_same(scores, expected_scores)
+def test_defaults_are_tensor2tensors():
+    layer = ra.RelativeGlobalAttention(5, 64, 101)
+    layer.build((None, None, D))
+    assert layer.value_relation_embeddings is None
+    table = np.array(layer.key_relation_embeddings)
+    assert table.shape == (5, 201, 64)
+    # Normal, standard deviation 1/8, within five standard errors.
+    tolerance = 5 / np.sqrt(table.size)
+    np.testing.assert_allclose(table.std() * 8, 1, atol=tolerance)
+    np.testing.assert_allclose(table.mean() * 8, 0, atol=tolerance)
+    assert (table[0] != table[1]).all()

@@ -1,18 +1,29 @@
 """The equations of `RelativeSelfAttention`, and what follows from them."""
 
+import itertools
+import re
+import subprocess
+import sys
+
 import keras
 import numpy as np
 import pytest
 from keras import ops
 
 from relative_attention.layers import RelativeSelfAttention
+from relative_attention.positions.relative import PerHeadInitializer
 
 B, T, D, N, H, K = 2, 7, 11, 3, 5, 2
+
+
 # Blocks of queries, and tensor2tensor's way; scores are always made in the
 # second, so what is to be seen of the first is seen in outputs alone.
 IMPLEMENTATIONS = pytest.mark.parametrize(
     "implementation", ["transpose", "blocks"]
 )
+
+
+HEADS = pytest.mark.parametrize("share", [True, False], ids=["shared", "apart"])
 
 
 def normal(rng, *shape):
@@ -51,9 +62,6 @@ def copy_weights(source, target):
 
 def assert_same(result, expected):
     np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5)
-
-
-# === The equations ===
 
 
 @IMPLEMENTATIONS
@@ -182,9 +190,6 @@ def test_outputs_and_gradients_are_tensor2tensors(golden, gradients, case):
         assert_same(result, expected.reshape(result.shape))
 
 
-# === Agreement with Keras' own layer ===
-
-
 @pytest.mark.parametrize(
     "mask, arguments",
     [
@@ -259,9 +264,6 @@ def test_layer_takes_the_arguments_of_multi_head_attention(inputs):
             assert type(weight.constraint) is type(other.constraint)
 
 
-# === Properties of relative positions ===
-
-
 @pytest.mark.parametrize(
     "share, implementation",
     [(True, "blocks"), (False, "transpose")],
@@ -284,49 +286,6 @@ def test_layer_that_clips_at_zero_is_permutation_equivariant(
     assert np.abs(difference).max() > 1e-2
 
 
-@pytest.mark.parametrize(
-    "share, implementation",
-    [(True, "blocks"), (False, "transpose")],
-    ids=["shared-blocks", "apart-transpose"],
-)
-def test_clipping_past_the_longest_distance_changes_nothing(
-    inputs, build_layer, share, implementation
-):
-    layer, wider, narrower = (
-        build_layer(
-            distance,
-            share_relations_across_heads=share,
-            implementation=implementation,
-        )
-        for distance in (T - 1, T + 2, T - 2)
-    )
-    for other, margin in ((wider, 3), (narrower, -1)):
-        copy_weights(layer, other)
-        for name in ("key_relation_embeddings", "value_relation_embeddings"):
-            table = np.array(getattr(layer, name))
-            rows = np.array(getattr(other, name))
-            if margin > 0:
-                rows[..., margin:-margin, :] = table
-            else:
-                rows[:] = table[..., -margin:margin, :]
-            getattr(other, name).assign(rows)
-    np.testing.assert_allclose(wider(inputs), layer(inputs), atol=1e-5)
-    assert np.abs(narrower(inputs) - layer(inputs)).max() > 1e-3
-
-
-@IMPLEMENTATIONS
-def test_left_padding_shifts_outputs_and_changes_nothing_else(
-    rng, inputs, build_layer, implementation
-):
-    layer = build_layer(implementation=implementation)
-    padded = np.concatenate([normal(rng, B, 3, D), inputs], axis=1)
-    mask = (np.arange(T + 3) >= 3)[None, None, :]
-    assert_same(layer(padded, attention_mask=mask)[:, 3:], layer(inputs))
-
-
-# === Dropout ===
-
-
 @IMPLEMENTATIONS
 def test_dropout_is_active_only_in_training(
     inputs, build_layer, paper_attention, weights_of, implementation
@@ -345,14 +304,162 @@ def test_dropout_is_active_only_in_training(
     assert_same(scores, expected_scores)
 
 
-@IMPLEMENTATIONS
-def test_dropout_keeps_the_mean_of_the_outputs(
-    inputs, build_layer, paper_attention, weights_of, implementation
-):
-    layer = build_layer(dropout=0.5, seed=7, implementation=implementation)
-    # One sentence many times over: each copy has a mask of its own.
-    copies = np.repeat(inputs[:1], 2000, axis=0)
-    draws = np.array(layer(copies, training=True), "float64")
-    expected, _ = paper_attention(weights_of(layer), inputs[:1], clipped(T))
-    standard_errors = draws.std(0) / np.sqrt(len(draws))
-    assert (np.abs(draws.mean(0) - expected[0]) < 5 * standard_errors).all()
+@pytest.mark.parametrize("use_bias", [False, True], ids=["plain", "bias"])
+@HEADS
+def test_weights_have_the_documented_names_and_shapes(share, use_bias):
+    layer = RelativeSelfAttention(
+        N,
+        H,
+        K,
+        value_dim=13,
+        share_relations_across_heads=share,
+        use_bias=use_bias,
+        name="attention",
+    )
+    layer.build((None, None, D))
+    heads = () if share else (N,)
+    expected = {
+        "attention/query/kernel": (D, N, H),
+        "attention/key/kernel": (D, N, H),
+        "attention/value/kernel": (D, N, 13),
+        "attention/output/kernel": (N, 13, D),
+        "attention/key_relation_embeddings": (*heads, 2 * K + 1, H),
+        "attention/value_relation_embeddings": (*heads, 2 * K + 1, 13),
+    }
+    if use_bias:
+        expected |= {
+            "attention/query/bias": (N, H),
+            "attention/key/bias": (N, H),
+            "attention/value/bias": (N, 13),
+            "attention/output/bias": (D,),
+        }
+    # Keras puts the layer's own name before each path once.
+    assert {
+        weight.path[weight.path.index("attention") :]: tuple(weight.shape)
+        for weight in layer.trainable_weights
+    } == expected
+
+
+@HEADS
+def test_initial_values_have_the_spread_of_glorot_matrices(share):
+    keras.utils.set_random_seed(3)
+    heads, dim, width = 7, 31, 211
+    layer = RelativeSelfAttention(
+        heads, dim, 29, share_relations_across_heads=share
+    )
+    layer.build((None, None, width))
+    kernel_fan = width + heads * dim
+    table_fan = 2 * 29 + 1 + dim
+    tables = []
+    for weight, fan in (
+        (layer.query_dense.kernel, kernel_fan),
+        (layer.key_dense.kernel, kernel_fan),
+        (layer.value_dense.kernel, kernel_fan),
+        (layer.output_dense.kernel, kernel_fan),
+        (layer.key_relation_embeddings, table_fan),
+        (layer.value_relation_embeddings, table_fan),
+    ):
+        values = np.array(weight)
+        tables.append(values)
+        limit = np.sqrt(6 / fan)
+        assert np.abs(values).max() <= limit
+        # Five standard errors of the deviation and of the mean of a uniform
+        # distribution.
+        np.testing.assert_allclose(
+            values.std(), limit / np.sqrt(3), rtol=5 * 0.45 / values.size**0.5
+        )
+        np.testing.assert_allclose(
+            values.mean(), 0, atol=5 * limit / (3 * values.size) ** 0.5
+        )
+    for first, second in itertools.combinations(tables, 2):
+        if first.shape == second.shape:
+            assert (first != second).any()
+    if not share:
+        assert (tables[-1][0] != tables[-1][1]).any()
+
+
+def test_per_head_initializer_draws_each_table_as_one():
+    tables = np.array(
+        PerHeadInitializer(keras.initializers.GlorotUniform(seed=3))(
+            (5, 7, 11), dtype="float32"
+        )
+    )
+    for head, table in enumerate(tables):
+        expected = keras.initializers.GlorotUniform(seed=3 + head)((7, 11))
+        np.testing.assert_array_equal(table, expected)
+
+
+# A process of its own, as its largest resident set is that of its whole life.
+TRAIN = """
+import keras
+import numpy as np
+import relative_attention as ra
+from tests.peak_memory import peak_memory
+
+inputs = np.random.default_rng(0).normal(size=(1, 8192, 512))
+model = keras.Sequential([ra.RelativeSelfAttention(8, 64, 16)])
+model.compile(keras.optimizers.Adam(1e-3), "mse", jit_compile=False)
+losses = [
+    model.train_on_batch(inputs, np.zeros_like(inputs)) for _ in range(2)
+]
+print("losses", *map(float, losses), "peak", peak_memory())
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    sys.platform != "linux" or keras.backend.backend() != "tensorflow",
+    reason="measures a process of TensorFlow as Linux counts it",
+)
+def test_layer_trains_on_8192_tokens_in_6_gigabytes():
+    shown = subprocess.run(
+        [sys.executable, "-c", TRAIN],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    first, second, peak = re.search(
+        r"losses (\S+) (\S+) peak (\d+)", shown
+    ).groups()
+    assert float(second) < float(first)
+    assert int(peak) < 6e9
+
+
+@pytest.mark.slow
+@pytest.mark.only_on("tensorflow", reason="takes float64")
+@pytest.mark.parametrize("length", [1000, 4096])
+def test_long_sentence_has_the_numbers_of_tensor2tensor(rng, length):
+    inputs, upstream = rng.normal(size=(2, 1, length, 6))
+    # Gradients of the tables are sums over all pairs of tokens, in which
+    # tensor2tensor's way itself needs float64 to be this exact.
+    exact, layer = (
+        RelativeSelfAttention(
+            2, 4, 16, implementation=implementation, dtype=dtype
+        )
+        for implementation, dtype in (
+            ("transpose", "float64"),
+            ("auto", "float32"),
+        )
+    )
+    exact.build(inputs.shape)
+    layer.build(inputs.shape)
+    layer.set_weights(exact.get_weights())
+    results = [
+        outputs_and_gradients(x, inputs, upstream) for x in (layer, exact)
+    ]
+    for result, expected in zip(*results, strict=True):
+        scale = max(1, np.abs(expected).max())
+        np.testing.assert_allclose(result / scale, expected / scale, atol=1e-5)
+
+
+def outputs_and_gradients(layer, inputs, upstream):
+    import tensorflow as tf
+
+    inputs, upstream = (
+        tf.cast(x, layer.compute_dtype) for x in (inputs, upstream)
+    )
+    with tf.GradientTape() as tape:
+        tape.watch(inputs)
+        outputs = layer(inputs, use_causal_mask=True)
+    weights = [weight.value for weight in layer.trainable_weights]
+    return [outputs, *tape.gradient(outputs, [inputs, *weights], upstream)]

@@ -100,16 +100,3 @@ def test_causal_scores_are_those_of_keras_hub(num_heads):
 def test_both_sides_count_the_same():
     scores = scores_alone(3, T, is_causal=False)
     np.testing.assert_allclose(scores, scores[..., ::-1, ::-1], atol=1e-6)
-
-
-def test_there_are_no_weights(rng):
-    assert len(build_layer(rng, 3).weights) == 4
-
-
-def test_object_is_the_name(rng):
-    layer = build_layer(rng, 3)
-    other = ra.SelfAttention(3, H, ra.positions.ALiBi(), value_dim=H_V)
-    other.build((None, None, D))
-    other.set_weights(layer.get_weights())
-    inputs = rng.normal(size=(B, T, D)).astype("float32")
-    np.testing.assert_array_equal(layer(inputs), other(inputs))

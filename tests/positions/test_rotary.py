@@ -98,13 +98,6 @@ def test_rotation_is_that_of_keras_hub(rng):
         np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5)
 
 
-def test_one_position_serves_all_beams(rng):
-    x = rng.normal(size=(B, 2, N, H)).astype("float32")
-    result = rotated(x, 9)
-    expected = rotated(x, np.full((N,), 9, "int32"))
-    np.testing.assert_allclose(result, expected, rtol=1e-6, atol=1e-6)
-
-
 def test_products_depend_on_distances_alone(rng):
     query, key = rng.normal(size=(2, B, N, T, H)).astype("float32")
 
@@ -122,10 +115,6 @@ def test_products_depend_on_distances_alone(rng):
         )
     # Of distances they do depend.
     assert np.abs(logits(0) - query @ key.swapaxes(2, 3)).max() > 0.1
-
-
-def test_there_are_no_weights(layer):
-    assert len(layer.weights) == 4
 
 
 def test_wavelength_is_saved():

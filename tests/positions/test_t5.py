@@ -134,17 +134,6 @@ def test_table_is_named_and_starts_as_documented():
     np.testing.assert_allclose(16 * np.mean(np.array(table)), 0, atol=tolerance)
 
 
-def test_object_and_its_config_are_the_name(rng):
-    layer = build_layer(rng)
-    inputs = rng.normal(size=(B, T, D)).astype("float32")
-    encoding = keras.saving.serialize_keras_object(ra.positions.T5Bias())
-    for other in (ra.positions.T5Bias(), encoding):
-        other = ra.SelfAttention(N, H, other, value_dim=H_V)
-        other.build((None, None, D))
-        other.set_weights(layer.get_weights())
-        np.testing.assert_array_equal(layer(inputs), other(inputs))
-
-
 # === Half precision ===
 
 

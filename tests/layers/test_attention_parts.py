@@ -10,7 +10,11 @@ from relative_attention.layers.attention_parts import cross_attention_parts
 from relative_attention.layers.attention_parts import self_attention_parts
 
 B, T, S, D, N, H, H_V, K = 2, 7, 4, 11, 3, 5, 2, 2
+
+
 TOLERANCE = 1e-5
+
+
 LAYERS = {
     "shared tables": {},
     "a table per head": {"share_relations_across_heads": False},
@@ -146,32 +150,6 @@ def test_terms_of_self_attention_are_the_papers(
     )
 
 
-@pytest.mark.parametrize("name", LAYERS)
-def test_terms_sum_to_what_the_layer_returns(name, rng, randomize):
-    arguments = {"max_relative_position": K, **LAYERS[name]}
-    layer = RelativeSelfAttention(N, H, **arguments)
-    layer.build((None, None, D))
-    randomize(layer)
-    inputs = normal(rng, B, T, D)
-    outputs, scores = layer(inputs, return_attention_scores=True)
-    found, parts = self_attention_parts(layer, inputs)
-    logits = parts.content_logits + parts.position_logits
-    softmax = keras.ops.softmax(logits, axis=-1)
-    shares = keras.ops.sum(parts.value_shares + parts.relation_shares, axis=-1)
-    for result, expected in (
-        (found, outputs),
-        (parts.scores, scores),
-        (softmax, scores),
-        (shares, np.ones((B, N, T))),
-    ):
-        np.testing.assert_allclose(result, expected, atol=TOLERANCE)
-    if not arguments.get("use_key_relations", True):
-        assert not np.asarray(parts.position_logits).any()
-    if not arguments.get("use_value_relations", True):
-        assert not np.asarray(parts.relation_context).any()
-        assert not np.asarray(parts.relation_shares).any()
-
-
 def test_terms_of_cross_attention_are_all_content(rng, randomize, weights_of):
     layer = CrossAttention(N, H, value_dim=H_V, use_bias=True)
     inputs, source = normal(rng, B, T, D), normal(rng, B, S, D)
@@ -221,10 +199,3 @@ def test_shares_of_a_short_output_sum_to_one_in_half_precision(dtype, rng):
     shares = keras.ops.sum(parts.value_shares + parts.relation_shares, axis=-1)
     # The output itself has been rounded to 11 or 8 bits.
     np.testing.assert_allclose(shares, np.ones((B, N, T)), atol=0.1)
-
-
-def test_mask_of_another_shape_is_refused(rng):
-    layer = RelativeSelfAttention(N, H, K)
-    layer.build((None, None, D))
-    with pytest.raises(ValueError, match="`attention_mask` must broadcast"):
-        self_attention_parts(layer, normal(rng, B, T, D), np.ones((B, T), bool))

@@ -1,17 +1,170 @@
-"""Projections and embeddings in int8, against sums in float64."""
+"""Projections and feed-forward: values, gradients, int8 and adapters."""
 
 import keras
 import numpy as np
 import pytest
+from keras import ops
 
 import relative_attention as ra
+from relative_attention.layers import FeedForward
 from relative_attention.layers.dense import HeadProjection
 from relative_attention.layers.dense import project_to_heads
 
-D, N, H, V = 6, 2, 5, 11
+B, T, D, F, N, H, V = 2, 5, 7, 13, 3, 11, 17
+
+
+EQUATIONS = pytest.mark.parametrize(
+    "equation, output_shape, bias_axes, input_shape",
+    [
+        ("btd,dnh->btnh", (None, N, H), "nh", (B, T, D)),
+        ("btnh,nhd->btd", (None, D), "d", (B, T, N, H)),
+    ],
+    ids=["into_heads", "out_of_heads"],
+)
+
+
+def normal(rng, *shape):
+    return rng.normal(size=shape).astype("float32")
+
+
+@EQUATIONS
+@pytest.mark.parametrize("use_bias", [False, True], ids=["plain", "bias"])
+def test_layer_is_einsum_dense(
+    rng, gradients, equation, output_shape, bias_axes, input_shape, use_bias
+):
+    inputs = normal(rng, *input_shape)
+    layers = [
+        cls(
+            equation,
+            output_shape,
+            bias_axes=bias_axes if use_bias else None,
+        )
+        for cls in (HeadProjection, keras.layers.EinsumDense)
+    ]
+    for layer in layers:
+        layer.build((None, *input_shape[1:]))
+    weights = [normal(rng, *weight.shape) for weight in layers[0].weights]
+    assert len(weights) == 1 + use_bias
+    for layer in layers:
+        layer.set_weights(weights)
+    outputs, expected = (np.array(layer(inputs)) for layer in layers)
+    assert outputs.shape == expected.shape
+    np.testing.assert_allclose(outputs, expected, rtol=1e-5, atol=1e-5)
+
+    upstream = ops.array(normal(rng, *expected.shape))
+    results, wanted = (
+        gradients(
+            lambda inputs, layer=layer: ops.sum(layer(inputs) * upstream),
+            [inputs],
+            layer.trainable_weights,
+        )
+        for layer in layers
+    )
+    assert len(results) == 2 + use_bias
+    for result, want in zip(results, wanted, strict=True):
+        np.testing.assert_allclose(result, want, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "head_dims, use_bias, dtype",
+    [
+        ((H,), True, "float32"),
+        ((H, H, H), False, "float32"),
+        ((H, H, H), True, "mixed_float16"),
+        ((H, H, 13), True, "float32"),
+        ((H, H, 13), False, "mixed_float16"),
+    ],
+    ids=str,
+)
+def test_project_to_heads_is_each_projection(rng, head_dims, use_bias, dtype):
+    inputs = normal(rng, B, T, D)
+    projections = []
+    for head_dim in head_dims:
+        projection = HeadProjection(
+            "btd,dnh->btnh",
+            (None, N, head_dim),
+            bias_axes="nh" if use_bias else None,
+            dtype=dtype,
+        )
+        projection.build((None, None, D))
+        for weight in projection.weights:
+            weight.assign(normal(rng, *weight.shape))
+        projections.append(projection)
+    compute_dtype = projections[0].compute_dtype
+    results = project_to_heads(ops.cast(inputs, compute_dtype), projections)
+    assert len(results) == len(projections)
+    tolerance = 1e-5 if dtype == "float32" else 1e-2
+    for result, projection in zip(results, projections):
+        assert keras.backend.standardize_dtype(result.dtype) == compute_dtype
+        kernel, *bias = (np.array(w, "float64") for w in projection.weights)
+        expected = np.einsum("btd,dnh->bnth", inputs, kernel)
+        if bias:
+            expected += bias[0][:, None, :]
+        np.testing.assert_allclose(
+            ops.cast(result, "float32"),
+            expected,
+            rtol=tolerance,
+            atol=tolerance,
+        )
+
+
+@pytest.fixture
+def inputs(rng):
+    return rng.normal(size=(B, T, D)).astype("float32")
+
+
+def build_layer(rng, **arguments):
+    layer = FeedForward(F, **arguments)
+    layer.build((None, None, D))
+    for weight in layer.trainable_weights:
+        weight.assign(rng.normal(size=weight.shape))
+    return layer
+
+
+def test_outputs_are_two_products_with_a_relu_between(rng, inputs):
+    layer = build_layer(rng)
+    kernel_in, bias_in, kernel_out, bias_out = (
+        np.array(weight, "float64") for weight in layer.weights
+    )
+    hidden = inputs @ kernel_in + bias_in
+    assert (hidden < 0).any()
+    np.testing.assert_allclose(
+        layer(inputs),
+        np.maximum(hidden, 0) @ kernel_out + bias_out,
+        rtol=1e-5,
+        atol=1e-5,
+    )
+
+
+def test_dropout_falls_on_the_intermediate_units(rng, inputs):
+    layer = build_layer(rng, dropout=0.5, seed=7)
+    kernel_in, bias_in, kernel_out, bias_out = (
+        np.array(weight, "float64") for weight in layer.weights
+    )
+    # One input, many masks: outputs are sums of units doubled or left out.
+    hidden = np.maximum(inputs[:1, :1] @ kernel_in + bias_in, 0)
+    outputs = layer(np.repeat(inputs[:1, :1], 50, axis=1), training=True)
+    combinations = np.stack(
+        [
+            (hidden[0, 0] * 2 * np.array(bits)) @ kernel_out + bias_out
+            for bits in np.ndindex(*[2] * F)
+        ]
+    )
+    for row in np.array(outputs[0]):
+        assert np.abs(combinations - row).max(axis=1).min() < 1e-4
+    assert len(np.unique(np.array(outputs[0]).round(4), axis=0)) > 10
+    np.testing.assert_array_equal(layer(inputs, training=False), layer(inputs))
+
+
 RNG = np.random.default_rng(29)
+
+
 INPUTS = RNG.normal(size=(3, 4, D)).astype("float32")
+
+
 CONTEXT = RNG.normal(size=(3, 4, N, H)).astype("float32")
+
+
 IDS = np.array([[3, 10, 1, 0], [7, 7, 2, 1]])
 
 
@@ -109,16 +262,6 @@ def test_int8_inputs_are_off_by_no_more_than_their_step(make, inputs, num_axes):
 
 
 @pytest.mark.int8
-def test_projections_side_by_side_are_those_of_each_int8_layer():
-    layers = [into_heads(name=name) for name in ("query", "key")]
-    layers[0].quantize("int8")
-    for layer, projected in zip(layers, project_to_heads(INPUTS, layers)):
-        np.testing.assert_allclose(
-            array(projected), array(layer(INPUTS)).transpose(0, 2, 1, 3)
-        )
-
-
-@pytest.mark.int8
 def test_int8_rows_and_logits_are_of_one_matrix():
     layer = embedding()
     before = array(layer.matrix())
@@ -174,33 +317,6 @@ def test_adapted_layers_are_those_of_the_sum(is_int8):
     )
 
 
-@pytest.mark.only_on("tensorflow", reason="GradientTape")
-def test_gradients_are_those_of_the_sum():
-    import tensorflow as tf
-
-    layers = [into_heads(name=name) for name in ("query", "key")]
-    upstream = RNG.normal(size=(2, 3, N, 4, H)).astype("float32")
-    for layer in layers:
-        layer.enable_lora(2)
-        layer.lora_kernel_b.assign(RNG.normal(size=(2, H)))
-    with tf.GradientTape() as tape:
-        heads = project_to_heads(tf.constant(INPUTS), layers)
-        loss = tf.add_n([tf.reduce_sum(u * h) for u, h in zip(upstream, heads)])
-    variables = [
-        v.value for x in layers for v in (x.lora_kernel_a, x.lora_kernel_b)
-    ]
-    gradients = [array(g) for g in tape.gradient(loss, variables)]
-    expected = []
-    for layer, of_heads in zip(layers, upstream.astype("float64")):
-        a, b = array(layer.lora_kernel_a), array(layer.lora_kernel_b)
-        # Of the loss with respect to W + A B.
-        of_sum = np.einsum("btd,bnth->dnh", INPUTS.astype("float64"), of_heads)
-        expected.append(of_sum @ b.T)
-        expected.append(np.einsum("dnr,dnh->rh", a, of_sum))
-    for gradient, formula in zip(gradients, expected):
-        np.testing.assert_allclose(gradient, formula, atol=1e-4)
-
-
 @pytest.mark.int8
 @pytest.mark.parametrize("make", [into_heads, embedding])
 def test_other_modes_and_subclasses_are_refused(make):
@@ -210,13 +326,3 @@ def test_other_modes_and_subclasses_are_refused(make):
     layer.__class__ = type("Mine", (type(layer),), {})
     with pytest.raises(NotImplementedError, match="Mine does not have"):
         layer.quantize("int8")
-
-
-@pytest.mark.int8
-def test_layer_of_int8_is_made_again_from_its_config():
-    layer = embedding()
-    layer.quantize("int8")
-    again = ra.TokenEmbedding.from_config(layer.get_config())
-    again.build()
-    again.set_weights(layer.get_weights())
-    np.testing.assert_array_equal(array(again(IDS)), array(layer(IDS)))

@@ -1,0 +1,175 @@
+"""Encoder and decoder blocks are their sublayers, composed."""
+
+import keras
+import numpy as np
+import pytest
+
+import relative_attention as ra
+from relative_attention.layers import LayerNormalization
+
+B, T, S, D, F, N, H, K, M = 2, 5, 7, 12, 17, 3, 4, 2, 3
+KINDS = pytest.mark.parametrize("kind", ["encoder", "decoder"])
+NORMS = pytest.mark.parametrize(
+    "normalize_first", [True, False], ids=["pre", "post"]
+)
+
+
+@pytest.fixture
+def build_block(randomize):
+    """`build_block(kind)`: a block with random weights."""
+
+    def build(kind, **arguments):
+        shape = (None, None, D)
+        attention = ra.RelativeSelfAttention(N, H, K, name="self_attention")
+        feed_forward = ra.FeedForward(F, name="feed_forward")
+        if kind == "encoder":
+            block = ra.TransformerEncoderBlock(
+                attention, feed_forward, **arguments
+            )
+            block.build(shape)
+        else:
+            cross = ra.CrossAttention(N, H, name="cross_attention")
+            block = ra.TransformerDecoderBlock(
+                attention, cross, feed_forward, **arguments
+            )
+            block.build(shape, shape)
+        return randomize(block)
+
+    return build
+
+
+@pytest.fixture
+def inputs(rng):
+    return [
+        rng.normal(size=(B, length, D)).astype("float32") for length in (T, S)
+    ]
+
+
+@pytest.fixture
+def padding_mask():
+    return np.arange(S) < np.array([4, S])[:, None]
+
+
+def normalize(x, layer):
+    """Layer normalization in float64."""
+    gamma, beta = (np.array(weight, "float64") for weight in layer.weights)
+    x = np.array(x, "float64")
+    centered = x - x.mean(-1, keepdims=True)
+    return centered / np.sqrt(x.var(-1, keepdims=True) + 1e-6) * gamma + beta
+
+
+@KINDS
+@NORMS
+@pytest.mark.parametrize("padded", [True, False])
+def test_block_composes_its_sublayers(
+    build_block, inputs, padding_mask, kind, normalize_first, padded
+):
+    block = build_block(kind, normalize_first=normalize_first)
+    targets, source = inputs
+    sublayers = [(block.feed_forward_norm, block.feed_forward)]
+    if kind == "encoder":
+        mask = np.arange(T) < np.array([3, T])[:, None] if padded else None
+        mask = mask if mask is None else mask[:, None]
+        call = lambda: block(targets, attention_mask=mask)  # noqa: E731
+        attend = lambda x: block.self_attention(  # noqa: E731
+            x, attention_mask=mask
+        )
+    else:
+        mask = padding_mask if padded else None
+        call = lambda: block(*inputs, source_padding_mask=mask)  # noqa: E731
+        attend = lambda x: block.self_attention(  # noqa: E731
+            x, use_causal_mask=True
+        )
+        sublayers.insert(
+            0,
+            (
+                block.cross_attention_norm,
+                # The source is not normalized here.
+                lambda x: block.cross_attention(x, source, padding_mask=mask),
+            ),
+        )
+    sublayers.insert(0, (block.self_attention_norm, attend))
+    x = targets.astype("float64")
+    for norm, sublayer in sublayers:
+        if normalize_first:
+            x = x + np.array(sublayer(normalize(x, norm).astype("float32")))
+        else:
+            x = normalize(x + np.array(sublayer(x.astype("float32"))), norm)
+    np.testing.assert_allclose(call(), x, rtol=1e-5, atol=1e-5)
+
+
+@KINDS
+def test_scores_change_no_outputs(build_block, inputs, kind):
+    block = build_block(kind)
+    arrays = inputs if kind == "decoder" else inputs[:1]
+    outputs, *scores = block(*arrays, return_attention_scores=True)
+    np.testing.assert_allclose(outputs, block(*arrays), atol=1e-5)
+    shapes = [(B, N, T, T), (B, N, T, S)]
+    assert [tuple(x.shape) for x in scores] == shapes[: len(scores)]
+    for array in scores:
+        np.testing.assert_allclose(np.sum(array, axis=-1), 1, rtol=1e-5)
+
+
+@NORMS
+def test_decode_steps_are_one_pass(
+    rng, build_block, inputs, padding_mask, normalize_first
+):
+    block = build_block("decoder", normalize_first=normalize_first)
+    _, source = inputs
+    # M hypotheses a sentence, each as if it stood alone.
+    targets = rng.normal(size=(B, M, T, D)).astype("float32")
+    expected = np.stack(
+        [
+            block(targets[:, m], source, source_padding_mask=padding_mask)
+            for m in range(M)
+        ],
+        axis=1,
+    )
+    cache = block.start_cache(source)
+    for position in range(T):
+        before = keras.tree.map_structure(np.array, cache)
+        outputs, extended = block.decode_step(
+            keras.ops.array(targets[:, :, position]),
+            cache,
+            position,
+            source_padding_mask=padding_mask,
+        )
+        np.testing.assert_allclose(
+            outputs, expected[:, :, position], rtol=1e-5, atol=1e-5
+        )
+        # The old cache is left as it was.
+        keras.tree.map_structure(np.testing.assert_array_equal, cache, before)
+        cache = extended
+        if position == 1:
+            cache = block.merge_cache(cache)
+    keys = cache["self_attention"]
+    assert keys.key.shape == (B, N, 2 * M, H)
+    assert keys.recent_key.shape == (B, N, (T - 2) * M, H)
+
+
+@NORMS
+def test_dropout_falls_on_sublayer_outputs_in_training(
+    build_block, inputs, normalize_first
+):
+    block = build_block(
+        "encoder", dropout=0.5, normalize_first=normalize_first, seed=3
+    )
+    tokens = inputs[0]
+    expected = np.array(block(tokens))
+    np.testing.assert_array_equal(block(tokens, training=False), expected)
+    first, second = (np.array(block(tokens, training=True)) for _ in range(2))
+    assert (first != expected).any()
+    assert (first != second).any()
+    if normalize_first:
+        # Where both sublayers' outputs are dropped, the input is left.
+        share = (first == tokens).mean()
+        assert abs(share - 0.25) < 5 * np.sqrt(0.25 * 0.75 / tokens.size)
+
+
+@pytest.mark.parametrize(
+    "argument", [{"axis": 1}, {"scale": False}, {"center": False}], ids=str
+)
+def test_normalization_that_is_not_supported_is_refused(argument):
+    ((name, value),) = argument.items()
+    with pytest.raises(ValueError, match=f"Received: .*{name}={value}"):
+        LayerNormalization(**argument)

@@ -1,0 +1,175 @@
+"""Embeddings of tokens, and what is added to them."""
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+import relative_attention as ra
+from relative_attention.layers import LearnedPositions
+from relative_attention.layers import SinusoidalPositions
+from relative_attention.layers import TokenEmbedding
+
+B, T, D, V = 2, 5, 7, 13
+
+
+IDS = np.array([[3, 12, 0, 1, 0], [0, 5, 5, 2, 1]], "int32")
+
+
+@pytest.fixture
+def layer():
+    layer = TokenEmbedding(V, D)
+    layer.build((None, None))
+    return layer
+
+
+def test_ids_embed_to_scaled_rows_and_zero_to_zeros(layer):
+    table = np.array(layer.embeddings, "float64")
+    assert table.shape == (V, D)
+    assert table.all()
+    expected = table[IDS] * np.sqrt(D)
+    expected[IDS == 0] = 0
+    outputs = np.array(layer(IDS))
+    np.testing.assert_allclose(outputs, expected, rtol=1e-5)
+    assert not outputs[IDS == 0].any()
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("shape", [(D,), (B, D), (B, T, D)], ids=str)
+def test_logits_are_products_with_the_same_rows(rng, layer, shape, transposed):
+    hidden = rng.normal(size=shape).astype("float32")
+    matrix = layer.transposed_matrix() if transposed else None
+    np.testing.assert_allclose(
+        layer.logits(keras.ops.array(hidden), matrix),
+        hidden @ np.array(layer.embeddings, "float64").T,
+        rtol=1e-5,
+        atol=1e-5,
+    )
+
+
+def test_initial_values_are_normal_of_deviation_one_over_root_width():
+    layer = TokenEmbedding(1009, 101)
+    layer.build((None, None))
+    values = np.array(layer.embeddings)
+    # Five standard errors of the deviation and of the mean.
+    np.testing.assert_allclose(
+        values.std() * 101**0.5, 1, rtol=5 / (2 * values.size) ** 0.5
+    )
+    assert abs(values.mean()) * 101**0.5 < 5 / values.size**0.5
+    # Not truncated at two deviations.
+    assert np.abs(values).max() * 101**0.5 > 3
+
+
+def test_both_uses_train_the_one_matrix(layer, gradients, rng):
+    upstream = rng.normal(size=(B, T, V)).astype("float32")
+    (gradient,) = gradients(
+        lambda: keras.ops.sum(
+            keras.ops.multiply(layer.logits(layer(IDS)), upstream)
+        ),
+        variables=[layer.embeddings],
+    )
+    table = np.array(layer.embeddings, "float64")
+    real = (IDS != 0)[..., None]
+    rows = table[IDS] * np.sqrt(D) * real
+    expected = np.einsum("btv,btd->vd", upstream, rows)
+    for b, t in np.ndindex(B, T):
+        expected[IDS[b, t]] += upstream[b, t] @ table * np.sqrt(D) * real[b, t]
+    np.testing.assert_allclose(gradient, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("token_id", [-1, 23])
+def test_ids_outside_the_vocabulary_are_refused(token_id):
+    embedding = ra.TokenEmbedding(23, D)
+    with pytest.raises(ValueError) as error:
+        embedding(np.array([[4, token_id]]))
+    assert (
+        "Token ids must be from 0 to 22, the vocabulary of 'token_embedding"
+    ) in str(error.value)
+    assert f"Received: {token_id}." in str(error.value)
+
+
+def test_ids_that_are_no_integers_are_refused():
+    embedding = ra.TokenEmbedding(23, D)
+    for ids in (np.array([[4.5]]), keras.Input((3,))):
+        with pytest.raises(ValueError, match="Token ids must be integers"):
+            embedding(ids)
+
+
+@pytest.mark.only_on(
+    "tensorflow", reason="each backend compiles in a way of its own"
+)
+def test_negative_id_takes_no_row_in_a_graph():
+    import tensorflow as tf
+
+    embedding = ra.TokenEmbedding(23, D)
+    embedding.build((None, None))
+    call = tf.function(
+        embedding, input_signature=[tf.TensorSpec((1, 1), tf.int32)]
+    )
+    try:
+        row = call(tf.constant([[-1]]))
+    except tf.errors.InvalidArgumentError:
+        return  # As on a CPU.
+    assert not np.array(row).any()
+
+
+@pytest.mark.parametrize("case", range(10))
+def test_outputs_are_tensor2tensors(golden, case):
+    golden = golden("A6_timing_signal")
+    info = golden.info["cases"][case]
+    result = SinusoidalPositions()(
+        golden[f"case{case}/x"], start_position=info["start_index"]
+    )
+    np.testing.assert_allclose(
+        result, golden[f"case{case}/x_plus_signal"], rtol=1e-5, atol=1e-5
+    )
+
+
+LENGTH = 11
+
+
+@pytest.fixture
+def inputs(rng):
+    return rng.normal(size=(B, T, D)).astype("float32")
+
+
+@pytest.mark.parametrize("start", [0, 3, 9, 17])
+def test_rows_are_those_of_the_positions_or_the_last(inputs, start):
+    layer = LearnedPositions(LENGTH)
+    layer.build(inputs.shape)
+    table = np.array(layer.embeddings)
+    assert table.shape == (LENGTH, D)
+    rows = table[[min(start + t, LENGTH - 1) for t in range(T)]]
+    np.testing.assert_allclose(
+        layer(inputs, start_position=start), inputs + rows, rtol=1e-6
+    )
+
+
+def test_one_vector_is_added_at_every_position(inputs, gradients, rng):
+    layer = ra.TargetSpaceEmbedding()
+    layer.build((None, None, D))
+    assert [tuple(weight.shape) for weight in layer.weights] == [(D,)]
+    vector = rng.normal(size=D).astype("float32")
+    layer.embedding.assign(vector)
+    np.testing.assert_array_equal(layer(inputs), inputs + vector)
+
+    projection = rng.normal(size=(B, T, D)).astype("float32")
+    of_inputs, of_vector = gradients(
+        lambda x: ops.sum(ops.multiply(layer(x), projection)),
+        [inputs],
+        layer.trainable_weights,
+    )
+    np.testing.assert_array_equal(of_inputs, projection)
+    np.testing.assert_allclose(of_vector, projection.sum((0, 1)), rtol=1e-5)
+
+
+def test_initial_values_are_those_of_a_row_of_tensor2tensors_table():
+    layer = ra.TargetSpaceEmbedding()
+    layer.build((None, None, 4096))
+    values = np.array(layer.embedding)
+    limit = np.sqrt(6 / (32 + 4096))
+    assert 0.99 * limit < np.abs(values).max() <= limit
+    # Five standard errors of the deviation of a uniform distribution.
+    np.testing.assert_allclose(
+        values.std(), limit / np.sqrt(3), rtol=5 * 0.45 / 64
+    )

@@ -1,0 +1,305 @@
+"""What masks do, of every kind and in every attention layer."""
+
+import functools
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+import relative_attention as ra
+
+B, T, S, D, N, H, K, V = 2, 7, 5, 12, 3, 4, 2, 23
+# Sentences of other tokens, padded on the right and on the left.
+IS_REAL = np.array([[1, 1, 1, 1, 0, 0, 0], [0, 0, 1, 1, 1, 1, 1]], bool)
+LAYERS = {
+    "transpose": functools.partial(
+        ra.RelativeSelfAttention, N, H, K, implementation="transpose"
+    ),
+    "auto": functools.partial(ra.RelativeSelfAttention, N, H, K),
+    "clipped_at_0": functools.partial(ra.RelativeSelfAttention, N, H, 0),
+    "global": functools.partial(
+        ra.RelativeGlobalAttention, N, H, 1, use_value_relations=True
+    ),
+    "global_causal": functools.partial(
+        ra.RelativeGlobalAttention, N, H, 100, causal=True
+    ),
+    "relation_aware": functools.partial(
+        ra.RelationAwareSelfAttention, N, H, 4, no_relation=-1
+    ),
+    "cross": functools.partial(ra.CrossAttention, N, H),
+}
+OF_SELF = [name for name in LAYERS if name != "cross"]
+
+
+@functools.cache
+def build(name, dtype="float32"):
+    """A layer, and a call of it; no test changes its weights.
+
+    `call(inputs, mask, tokens)` returns outputs and scores of some tokens.
+    """
+    rng = np.random.default_rng(1803)
+    queries = rng.normal(size=(B, S, D)).astype("float32")
+    relations = rng.integers(-1, 4, size=(B, T, T)).astype("int32")
+    layer = LAYERS[name](use_bias=True, dtype=dtype)
+    shape = (None, None, D)
+    layer.build(*([shape, shape] if name == "cross" else [shape]))
+    for weight in layer.trainable_weights:
+        weight.assign(rng.normal(size=weight.shape) / 2)
+
+    def call(inputs, mask=None, tokens=slice(None), returns_scores=True):
+        arguments = {"return_attention_scores": returns_scores}
+        if name == "cross":
+            return layer(
+                queries, inputs[:, tokens], padding_mask=mask, **arguments
+            )
+        if name == "relation_aware":
+            arguments["relations"] = relations[:, tokens, tokens]
+        return layer(inputs[:, tokens], attention_mask=mask, **arguments)
+
+    return layer, call
+
+
+def padding(name, is_real=IS_REAL):
+    """A padding mask as the layer takes it."""
+    return is_real if name == "cross" else is_real[:, None]
+
+
+@pytest.fixture
+def inputs(rng):
+    return rng.normal(size=(B, T, D)).astype("float32")
+
+
+def assert_same(result, expected):
+    np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5)
+
+
+# === Padding ===
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_padded_token_changes_nothing(rng, inputs, name):
+    _, call = build(name)
+    changed = np.where(IS_REAL[..., None], inputs, 100).astype("float32")
+
+    def of_real_queries(inputs):
+        outputs = np.array(call(inputs, padding(name), returns_scores=False))
+        return outputs if name == "cross" else outputs[IS_REAL]
+
+    outputs = of_real_queries(inputs)
+    assert_same(of_real_queries(changed), outputs)
+    # A real token does change outputs.
+    assert np.abs(of_real_queries(-inputs) - outputs).max() > 1e-2
+    _, scores = call(inputs, padding(name))
+    hidden = np.broadcast_to(~IS_REAL[:, None, None], scores.shape)
+    assert not np.array(scores)[hidden].any()
+
+
+@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize(
+    "sentence, tokens", [(0, slice(None, 4)), (1, slice(2, None))]
+)
+def test_sentence_without_its_padding_has_the_same_outputs(
+    inputs, name, sentence, tokens
+):
+    _, call = build(name)
+    outputs = np.array(call(inputs, padding(name), returns_scores=False))
+    alone = call(
+        inputs, padding(name, IS_REAL[:, tokens]), tokens, returns_scores=False
+    )
+    outputs = outputs[sentence]
+    if name != "cross":
+        outputs = outputs[tokens]
+    assert_same(np.array(alone)[sentence], outputs)
+
+
+@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize(
+    "dtype",
+    [
+        "mixed_float16",
+        *(
+            pytest.param(dtype, marks=pytest.mark.large)
+            for dtype in ("float32", "float16", "bfloat16", "mixed_bfloat16")
+        ),
+    ],
+)
+def test_sentence_that_is_all_padding_gets_zeros_and_no_gradient(
+    inputs, gradients, name, dtype
+):
+    layer, call = build(name, dtype)
+    is_real = IS_REAL.copy()
+    is_real[0] = False
+    mask = padding(name, is_real)
+    outputs, scores = (
+        np.array(ops.cast(x, "float32")) for x in call(inputs, mask)
+    )
+    assert not scores[0].any()
+    # Zeros before the output projection.
+    bias = np.array(ops.cast(layer.output_dense.bias, "float32"))
+    np.testing.assert_allclose(
+        outputs[0], np.broadcast_to(bias, outputs[0].shape), rtol=1e-2
+    )
+
+    def loss(x):
+        outputs = call(x, mask, returns_scores=False)
+        return ops.sum(ops.cast(outputs, "float32"))
+
+    of_inputs, *of_weights = (
+        gradient.astype("float32")
+        for gradient in gradients(loss, [inputs], layer.trainable_weights)
+    )
+    for array in (outputs, of_inputs, *of_weights):
+        assert np.isfinite(array).all()
+    assert not of_inputs[0].any()
+    assert of_inputs[1].any()
+
+
+@pytest.mark.parametrize("implementation", ["transpose", "auto"])
+def test_causal_mask_keeps_the_future_out(rng, inputs, implementation):
+    layer, _ = build(implementation)
+    outputs = np.array(layer(inputs, use_causal_mask=True))
+    for position in (1, 4, T - 1):
+        changed = inputs.copy()
+        changed[:, position:] = rng.normal(size=(B, T - position, D))
+        results = np.array(layer(changed, use_causal_mask=True))
+        assert_same(results[:, :position], outputs[:, :position])
+        assert (results[:, position:] != outputs[:, position:]).any()
+
+
+# === Masks as users give them ===
+
+
+@pytest.mark.parametrize("name", OF_SELF)
+def test_mask_may_be_integers_and_have_an_axis_of_heads(rng, inputs, name):
+    _, call = build(name)
+
+    def attend(mask):
+        return np.array(call(inputs, mask, returns_scores=False))
+
+    mask = rng.random((B, T, T)) < 0.7
+    expected = attend(mask)
+    assert np.abs(expected - attend(None)).max() > 1e-2
+    for same in (
+        mask.astype("int32"),
+        mask.astype("uint8"),
+        mask[:, None],
+        np.repeat(mask[:, None], N, axis=1),
+    ):
+        assert_same(attend(same), expected)
+
+
+@pytest.mark.parametrize("name", OF_SELF)
+def test_wrong_mask_is_refused_with_the_way_out(inputs, name):
+    _, call = build(name)
+    for added in (np.float32(-1e9), np.float16(-6e4)):
+        with pytest.raises(ValueError) as error:
+            call(inputs, np.triu(np.full((T, T), added), 1))
+        assert (
+            "`attention_mask` must be bool, or integers 0 and 1; True and 1 "
+            "mean that there is something to attend to. Received: float"
+        ) in str(error.value)
+        assert "pass `mask == 0`" in str(error.value)
+    for shape in [(B, T), (B, T - 1, T), (B, 2, T, T), (B, N, T, T + 1)]:
+        expected = (B, N, T, T) if len(shape) == 4 else (B, T, T)
+        with pytest.raises(ValueError) as error:
+            call(inputs, np.ones(shape, bool))
+        assert (
+            f"`attention_mask` must broadcast to {expected}. Received shape: "
+            f"{shape}. To hide padded keys, pass `padding_mask[:, None, :]`."
+        ) in str(error.value)
+
+
+def test_padding_mask_of_the_source_is_checked(inputs):
+    layer, _ = build("cross")
+    source = inputs[:, :S]
+    with pytest.raises(ValueError, match="`padding_mask` must be bool"):
+        layer(inputs, source, padding_mask=np.ones((B, S), "float32"))
+    for name in ("padding_mask", "encoder_outputs_mask"):
+        for shape in [(B, 4), (1, S), (B, 1, S)]:
+            with pytest.raises(ValueError) as error:
+                layer(inputs, source, **{name: np.ones(shape, bool)})
+            assert (
+                f"`{name}` must have shape {(B, S)}, True for real tokens. "
+                f"Received shape: {shape}."
+            ) in str(error.value)
+    for shape in [(1, S, D), (B, S, D + 1), (B, D)]:
+        with pytest.raises(ValueError) as error:
+            layer(inputs, np.zeros(shape, "float32"))
+        assert (
+            f"`encoder_outputs` must have shape ({B}, S, {D}), a source for "
+            f"each row of `inputs`. Received shape: {shape}."
+        ) in str(error.value)
+    block = decoder_block()
+    with pytest.raises(ValueError, match="`source_padding_mask` must be bool"):
+        block(inputs, inputs, source_padding_mask=np.ones((B, T), "float32"))
+
+
+# === The masks of Keras ===
+
+
+def embed(token_ids):
+    """Embeds ids; the Keras mask of the outputs hides ids 0."""
+
+    def table(shape, dtype=None):
+        return np.random.default_rng(7).normal(size=shape).astype(dtype)
+
+    layer = keras.layers.Embedding(
+        V, D, mask_zero=True, embeddings_initializer=table
+    )
+    return layer(token_ids)
+
+
+def decoder_block(**arguments):
+    return ra.TransformerDecoderBlock(
+        ra.RelativeSelfAttention(N, H, K),
+        ra.CrossAttention(N, H),
+        ra.FeedForward(17),
+        **arguments,
+    )
+
+
+def functional_decoder():
+    symbols = [keras.Input((None,), dtype="int32") for _ in range(2)]
+    outputs = decoder_block()(*map(embed, symbols))
+    # Only the real tokens are counted, where the mask is passed on.
+    mean = keras.layers.GlobalAveragePooling1D()(outputs)
+    return keras.Model(symbols, mean)
+
+
+def self_attention_with_a_mask():
+    layer = ra.RelativeSelfAttention(N, H, K)
+    # Another tensor among the arguments changes how Keras names its own mask.
+    return lambda x, _: layer(x, attention_mask=np.ones((1, 1), bool))
+
+
+@pytest.mark.parametrize("left, right", [(0, 3), (2, 0)], ids=["right", "left"])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: ra.CrossAttention(N, H),
+        lambda: decoder_block(normalize_first=True),
+        self_attention_with_a_mask,
+        functional_decoder,
+    ],
+    ids=["cross", "decoder", "self", "model"],
+)
+def test_keras_mask_hides_padding_of_both_sides(rng, make, left, right):
+    layer = make()
+    is_model = isinstance(layer, keras.Model)
+    target, source = (rng.integers(1, V, (B, length)) for length in (T, S))
+
+    def call(*token_ids):
+        inputs = token_ids if is_model else map(embed, token_ids)
+        return np.array(layer(list(inputs)) if is_model else layer(*inputs))
+
+    def padded(ids):
+        return np.pad(ids, ((0, 0), (left, right)))
+
+    expected = call(target, source)
+    outputs = call(target, padded(source))
+    np.testing.assert_allclose(outputs, expected, rtol=0, atol=1e-5)
+    outputs = call(padded(target), source)
+    if not is_model:
+        outputs = outputs[:, left : left + T]
+    np.testing.assert_allclose(outputs, expected, rtol=0, atol=1e-5)
