@@ -1,6 +1,7 @@
-"""Checks of single arguments, whose errors name the argument.
+"""Checks of single arguments of public functions.
 
-NumPy's numbers are taken as Python's, so that a config holds what JSON can.
+A `ValueError` names the argument, what is allowed and what was received.
+Numbers of NumPy become Python's, so that a config holds what JSON can.
 """
 
 import math
@@ -13,17 +14,17 @@ from typing import Any
 def checked_int(
     name: str, value: Any, minimum: int | None = 1, allowed: str | None = None
 ) -> int:
-    """Returns `value` as an int.
+    """Returns `value` as an int of at least `minimum`; no bool is one.
 
     Args:
         name: string. The argument, for the message.
         value: what was received; anything that Python can count with.
-        minimum: int. The smallest value allowed. Defaults to `1`.
+        minimum: int. The smallest value allowed, or `None`.
         allowed: string. What the message says is allowed. Defaults to
             "a positive int" or the like.
 
     Raises:
-        ValueError: if it is no integer, a bool, or too small.
+        ValueError: if it is something else.
     """
     if allowed is None:
         allowed = f"an int of at least {minimum}"
@@ -39,11 +40,7 @@ def checked_int(
 
 
 def checked_at_least(name: str, value: Any, least: int) -> int:
-    """Returns `value` as an int that is not below `least`.
-
-    Raises:
-        ValueError: if it is no integer, a bool, or too small.
-    """
+    """Returns `value` as an int that is not below `least`."""
     number = checked_int(name, value, None, "an int")
     if number < least:
         raise _error(name, value, f"at least {least}")
@@ -53,28 +50,14 @@ def checked_at_least(name: str, value: Any, least: int) -> int:
 def checked_number(
     name: str, value: Any, is_allowed: Callable[[float], bool], allowed: str
 ) -> float:
-    """Returns `value` as a float.
-
-    Args:
-        name: string. The argument, for the message.
-        value: what was received.
-        is_allowed: function of the float to a bool; nan is never allowed.
-        allowed: string. What the message says is allowed.
-
-    Raises:
-        ValueError: if it is no number, a bool, or not allowed.
-    """
+    """Returns `value` as a float; `is_allowed` says which, and nan never is."""
     if not is_real(value) or math.isnan(value) or not is_allowed(value):
         raise _error(name, value, allowed)
     return float(value)
 
 
 def checked_rate(name: str, value: Any) -> float:
-    """Returns `value` as a float in `[0, 1)`.
-
-    Raises:
-        ValueError: if it is no number, a bool, or outside.
-    """
+    """Returns `value` as a float in `[0, 1)`."""
     if not is_real(value) or not 0 <= value < 1:
         raise _error(name, value, "a rate in [0, 1)")
     return float(value)
@@ -83,22 +66,14 @@ def checked_rate(name: str, value: Any) -> float:
 def checked_positive(
     name: str, value: Any, allowed: str = "> 0"
 ) -> int | float:
-    """Returns `value` as an int or a float over 0.
-
-    Raises:
-        ValueError: if it is no number, a bool, or not over 0.
-    """
+    """Returns `value` as an int or a float over 0."""
     if not is_real(value) or not value > 0:
         raise _error(name, value, allowed)
     return int(value) if isinstance(value, numbers.Integral) else float(value)
 
 
 def checked_bool(name: str, value: Any) -> bool:
-    """Returns `value` as a bool; no word or number stands for one.
-
-    Raises:
-        ValueError: if it is anything else.
-    """
+    """Returns `value` as a bool; no word or number stands for one."""
     # NumPy's bool is no subclass of Python's, and is known by its name.
     if not isinstance(value, bool) and type(value).__name__ not in (
         "bool",
@@ -151,7 +126,7 @@ def checked_sentences(name: str, value: Any) -> list[str]:
 
 
 def is_real(value: Any) -> bool:
-    """Returns whether a value is a number, be it NumPy's, and no bool."""
+    """Returns whether a value is a number, also one of NumPy, and no bool."""
     return isinstance(value, numbers.Real) and not isinstance(value, bool)
 
 

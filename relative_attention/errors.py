@@ -7,8 +7,8 @@ from collections.abc import Iterable
 class InputError(ValueError):
     """Raised when what a user gave is wrong: a file, a recipe, a directory.
 
-    The message says what, what is allowed and the way out; commands print it
-    alone, without a traceback.
+    The message says what is wrong, what is allowed and the way out. Commands
+    print it alone, without a traceback.
     """
 
 
@@ -19,13 +19,7 @@ class NotFiniteError(InputError):
 def did_you_mean(name: object, known: Iterable[str]) -> str:
     """Returns a question that suggests the known name nearest to `name`.
 
-    Args:
-        name: string, or anything else given in place of a known name.
-        known: iterable of strings. The known names.
-
-    Returns:
-        A sentence with a blank before it, to be put behind another sentence,
-        or `""` if no known name is near.
+    It is put behind a sentence, and begins with a blank; `""` if none is near.
 
     Example:
     >>> did_you_mean("transformer_bge", ["transformer_base", "transformer_big"])
@@ -44,13 +38,6 @@ def nearest_name(name: object, known: Iterable[str]) -> str | None:
 def install_hint(extra: str) -> str:
     """Returns a command that installs an extra of the package, for messages.
 
-    The package's name is on no index yet, so that an extra is asked for in a
-    checkout; when the name is there, this is the place to say so.
-
-    Args:
-        extra: string. A key of `extras_require` in `setup.py`.
-
-    Returns:
-        string.
+    The package is on no index yet, so an extra is installed in a checkout.
     """
     return f"`pip install '.[{extra}]'` in a checkout of relative-attention"

@@ -1,13 +1,12 @@
-"""Finds trained models that come with the package, by name.
+"""The models, recipes and studies that come with the package, by name.
 
 Wherever a folder or file is asked for, a name of the zoo is taken too. One
-rule holds everywhere: what is there at that path, and is what is asked for (a
+rule holds everywhere: what is at that path, and is what is asked for (a
 recipe, a trained model, a run's curve), goes before the zoo; and a folder that
-is not goes before an error.
+is not goes before an error. Nothing here needs Keras, so lists are quick.
 """
 
 import json
-import os
 import pathlib
 from typing import Any
 
@@ -25,6 +24,11 @@ def zoo_directory() -> pathlib.Path:
     return packaged if packaged.is_dir() else _PACKAGE.parent / "models"
 
 
+def is_installed() -> bool:
+    """Returns whether the zoo is in a wheel, which nobody writes to."""
+    return zoo_directory().parent == _PACKAGE
+
+
 def zoo_recipes() -> list[str]:
     """Returns the sorted names of the zoo's recipes."""
     return sorted(
@@ -37,15 +41,14 @@ def zoo_models() -> list[str]:
     return [name for name in zoo_recipes() if is_model(zoo_directory() / name)]
 
 
-def is_model(directory: str | os.PathLike[str]) -> bool:
+def is_model(directory: pathlib.Path | str) -> bool:
     """Returns whether a folder has the weights of a trained model."""
     return (pathlib.Path(directory) / "model.safetensors").is_file()
 
 
 def zoo_description(name: str) -> str:
     """Returns a sentence on what the recipe of a name is for."""
-    text = (zoo_directory() / name / "recipe.yaml").read_text("utf-8")
-    return yaml.safe_load(text)["description"]
+    return _description(zoo_directory() / name / "recipe.yaml")
 
 
 def zoo_results(name: str) -> dict[str, Any]:
@@ -66,31 +69,25 @@ def zoo_studies() -> list[str]:
 
 def study_description(name: str) -> str:
     """Returns what a study is for, in a sentence or more."""
-    text = (studies_directory() / f"{name}.yaml").read_text("utf-8")
-    return yaml.safe_load(text)["description"]
+    return _description(studies_directory() / f"{name}.yaml")
 
 
-def is_installed() -> bool:
-    """Returns whether the zoo is that of a wheel, which nobody writes to."""
-    return zoo_directory().parent == _PACKAGE
+def _description(path: pathlib.Path) -> str:
+    return yaml.safe_load(path.read_text("utf-8"))["description"]
 
 
 def find_model(name: pathlib.Path | str) -> pathlib.Path:
     """Returns the folder of a trained model, by path or name of the zoo.
 
-    Args:
-        name: A string or path. A folder of one's own goes before a name of
-            `zoo_models()`.
-
     Raises:
         InputError: if there is no such folder, or the zoo has a recipe of
             this name and no weights.
     """
-    path = pathlib.Path(name)
-    name = str(name)
-    if path.is_dir() and (is_model(path) or name not in zoo_models()):
+    path, name = pathlib.Path(name), str(name)
+    models = zoo_models()
+    if path.is_dir() and (is_model(path) or name not in models):
         return path
-    if name in zoo_models():
+    if name in models:
         return zoo_directory() / name
     if name in zoo_recipes():
         raise InputError(
@@ -104,24 +101,18 @@ def find_model(name: pathlib.Path | str) -> pathlib.Path:
             "folder that `relative-attention train` filled; give its name."
         )
     raise InputError(
-        f"No model directory at {path}.{did_you_mean(name, zoo_models())} "
-        f"The zoo has: {', '.join(zoo_models()) or 'none'}."
+        f"No model directory at {path}.{did_you_mean(name, models)} "
+        f"The zoo has: {', '.join(models) or 'none'}."
     )
 
 
 def find_file_or_model(
     name: pathlib.Path | str, missing: str = "No such file:"
 ) -> pathlib.Path:
-    """Returns the path of a file, or of the folder of a trained model.
-
-    Args:
-        name: A string or path. A file goes before a folder as `find_model`
-            finds it.
-        missing: A string, how the error begins. Defaults to
-            `"No such file:"`.
+    """Returns the path of a file, or else what `find_model` finds.
 
     Raises:
-        InputError: if there is neither file nor folder.
+        InputError: if there is neither; it begins with `missing`.
     """
     path = pathlib.Path(name)
     if path.is_file():
@@ -132,19 +123,14 @@ def find_file_or_model(
         raise InputError(f"{missing} {path}. {error}") from error
 
 
-def find_curve(name: pathlib.Path | str) -> pathlib.Path:
-    """Returns the folder of a run, or of the zoo, whose curve is drawn.
+# What the curve of a run is drawn from; the first of them that there is.
+CURVE_FILES = ("training.csv", "history.json", "results.json")
 
-    Args:
-        name: A string or path. A folder with one of `CURVE_FILES` goes before
-            a name of `zoo_recipes()`.
-    """
+
+def find_curve(name: pathlib.Path | str) -> pathlib.Path:
+    """Returns the folder of a run or of a zoo's recipe, to draw its curve."""
     path, name = pathlib.Path(name), str(name)
     has_curve = any((path / file).is_file() for file in CURVE_FILES)
     if name in zoo_recipes() and not has_curve:
         return zoo_directory() / name
     return path
-
-
-# What a run's curve is drawn from; the first of them that there is.
-CURVE_FILES = ("training.csv", "history.json", "results.json")

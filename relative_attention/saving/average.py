@@ -27,14 +27,13 @@ def average_run(
     """Averages the last checkpoints of a run.
 
     Args:
-        directory: The path of the run, or a name as `find_model` takes it.
-        last: An integer, how many checkpoints. Defaults to `None`, all that
-            the run has kept.
+        directory: The path of the run, or the name of a model of the zoo.
+        last: How many checkpoints. Defaults to `None`, all that the run kept.
         output: The path of the folder to fill, which `load_translator` reads,
             or of a `.safetensors` file for the weights alone. Defaults to a
             folder beside the run, `<run>_average_<last>`.
-        in_place: A boolean to indicate whether to replace the
-            `model.safetensors` of the run instead.
+        in_place: Whether to replace the `model.safetensors` of the run
+            instead.
 
     Returns:
         The path of what was written.
@@ -42,9 +41,9 @@ def average_run(
     Raises:
         InputError: if there is no run, it has too few checkpoints or a
             damaged one, `output` is there already, or another process writes
-            the run that is to be changed; nothing is written then.
+            the run to change. Nothing is written then.
     """
-    # Translating loads no more than it needs; see `load_translator`.
+    # Here, as a translation must not import what trains.
     from relative_attention.training.average_checkpoints import (
         average_checkpoints,
     )
@@ -87,7 +86,7 @@ def average_files(
     """Averages `.safetensors` files, or folders that hold one.
 
     Args:
-        paths: A list of paths, or of names as `find_model` takes them.
+        paths: A list of paths, or of names of models of the zoo.
         output: The path of the `.safetensors` file to write.
 
     Returns:
@@ -95,10 +94,10 @@ def average_files(
 
     Raises:
         InputError: if a file is missing, damaged or of another model, or
-            `output` is no path of a `.safetensors` file or one of `paths`;
-            nothing is written then.
+            `output` is no path of a `.safetensors` file or one of `paths`.
+            Nothing is written then.
     """
-    # Translating loads no more than it needs; see `load_translator`.
+    # Here, as a translation must not import what trains.
     from relative_attention.training.average_checkpoints import (
         average_checkpoints,
     )

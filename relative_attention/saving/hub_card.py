@@ -14,19 +14,19 @@ def hub_card(
     languages: Sequence[str] = (),
     license_name: str | None = None,
 ) -> str:
-    """Makes the `README.md` of a model that goes to Hugging Face.
+    """Returns the `README.md` of a model for Hugging Face.
 
-    Its head names task, languages, licence and, where the model was scored,
-    BLEU; below is the code to load it, and the card of the folder, if any.
+    Its head names task, languages, license and, where the model was scored,
+    BLEU. Below is the code to load it, and the card of the folder, if any.
 
     Args:
-        directory: path of a model folder. Of `results.json` the scores are
-            taken, of `README.md` the text; either may be missing. `None`: of
-            this model there is nothing to say but how to load it.
-        handle: string. Where it is going, such as `"hf://me/mine"`.
+        directory: path of a model folder. Its `results.json` gives the scores,
+            its `README.md` the text; either may be missing. With `None` the
+            card says only how to load the model.
+        handle: string. Where the model goes, such as `"hf://me/mine"`.
         languages: list of codes, such as `["en", "de"]`, source first.
             Defaults to none, and the head names none.
-        license_name: string. As Hugging Face spells it, such as `"mit"`; of
+        license_name: string. As Hugging Face spells it, such as `"mit"`; with
             `"other"` the terms are in the file `LICENSE.md`. Defaults to
             `None`, and the head names none.
 
@@ -67,9 +67,10 @@ def hub_card(
 
 def _test_scores(directory: pathlib.Path | str | None) -> dict[str, Any]:
     """Returns the scores of the test text, or `{}`."""
-    if directory is None:
-        return {}
-    if not pathlib.Path(directory, "results.json").is_file():
+    if (
+        directory is None
+        or not pathlib.Path(directory, "results.json").is_file()
+    ):
         return {}
     return load_results(directory).get("scores", {}).get("test", {})
 

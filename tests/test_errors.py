@@ -1,11 +1,30 @@
-"""What messages and notebooks tell to install works in a checkout."""
+"""Hints in messages: the nearest known name, and what to install."""
 
 import pathlib
 import re
 
+from relative_attention.errors import did_you_mean
 from relative_attention.errors import install_hint
+from relative_attention.errors import nearest_name
 
 ROOT = pathlib.Path(__file__).parents[1]
+KNOWN = ("transformer_base", "transformer_big")
+
+
+def test_nearest_known_name_is_suggested():
+    assert (
+        did_you_mean("transformer_bge", KNOWN)
+        == " Did you mean 'transformer_big'?"
+    )
+
+
+def test_nothing_is_suggested_where_no_name_is_near():
+    assert did_you_mean("copy", KNOWN) == ""
+    assert nearest_name("copy", KNOWN) is None
+
+
+def test_what_is_no_string_is_compared_as_it_is_written():
+    assert nearest_name(16, ["17", "116"]) == "116"
 
 
 def test_hint_names_the_extra_of_a_checkout():
@@ -17,9 +36,9 @@ def test_hint_names_the_extra_of_a_checkout():
 def test_nothing_is_asked_of_an_index_that_has_it_not():
     files = [
         path
-        for folder in ("relative_attention", "notebooks", "models")
+        for folder in ("relative_attention", "models")
         for path in (ROOT / folder).rglob("*")
-        if path.suffix in (".py", ".ipynb", ".md")
+        if path.suffix in (".py", ".md")
     ]
     assert files
     for path in [*files, ROOT / "README.md"]:
