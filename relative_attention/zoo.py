@@ -8,6 +8,7 @@ is not goes before an error. Nothing here needs Keras, so lists are quick.
 
 import json
 import pathlib
+import re
 from typing import Any
 
 import yaml
@@ -49,6 +50,34 @@ def is_model(directory: pathlib.Path | str) -> bool:
 def zoo_description(name: str) -> str:
     """Returns a sentence on what the recipe of a name is for."""
     return _description(zoo_directory() / name / "recipe.yaml")
+
+
+def recipe_summary(directory: pathlib.Path) -> tuple[str, list[str]]:
+    """Returns what the recipe in a model's folder is for, and its languages.
+
+    Languages are codes, source first, of files such as `train.en` and
+    `train.de.gz`. Both are empty where no recipe says them.
+    """
+    try:
+        text = (directory / "recipe.yaml").read_text("utf-8")
+        recipe = yaml.safe_load(text)
+        description = str(recipe.get("description") or "")
+        source, target = (
+            re.findall(r"\.([a-z]{2,3})(?:\.gz)?$", str(recipe["data"][side]))
+            for side in ("source", "target")
+        )
+    # Anybody may have made the folder.
+    except (
+        OSError,
+        ValueError,
+        LookupError,
+        TypeError,
+        AttributeError,
+        yaml.YAMLError,
+    ):
+        return "", []
+    is_known = source and target and source != target
+    return description, source + target if is_known else []
 
 
 def zoo_results(name: str) -> dict[str, Any]:

@@ -9,13 +9,13 @@ from typing import Any
 
 import keras_hub
 import numpy as np
-import yaml
 
 from relative_attention.errors import InputError
 from relative_attention.hub.preset_source import reason
 from relative_attention.models.weights import weight_name
 from relative_attention.saving import load_translator
 from relative_attention.saving.hub_card import hub_card
+from relative_attention.zoo import recipe_summary
 
 _CARD = "README.md"
 _LICENSE = "LICENSE.md"
@@ -51,7 +51,7 @@ def upload(
         task.save_to_preset(folder)
         if origin is not None:
             if languages is None:
-                languages = _languages(origin)
+                _, languages = recipe_summary(origin)
             if license_name is None and (origin / _LICENSE).is_file():
                 license_name = "other"
                 shutil.copy(origin / _LICENSE, folder)
@@ -108,19 +108,6 @@ def _is_unchanged(task: Any, origin: pathlib.Path) -> bool:
         np.array_equal(weight, expected[name])
         for name, weight in weights.items()
     )
-
-
-def _languages(origin: pathlib.Path) -> list[str]:
-    """Returns the codes that the files of a recipe end with, source first."""
-    path = origin / "recipe.yaml"
-    if not path.is_file():
-        return []
-    data = (yaml.safe_load(path.read_text("utf-8")) or {}).get("data", {})
-    found = [
-        re.search(r"\.([a-z]{2,3})(\.gz)?$", str(data.get(side, "")))
-        for side in ("source", "target")
-    ]
-    return [match[1] for match in found if match] if all(found) else []
 
 
 def _copy_linked(origin: pathlib.Path, folder: pathlib.Path) -> None:

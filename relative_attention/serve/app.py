@@ -197,7 +197,11 @@ class _Handlers:
         return JSONResponse(
             {
                 "models": [
-                    {"name": name, **model.about}
+                    {
+                        "name": name,
+                        "description": model.description,
+                        "languages": model.languages,
+                    }
                     for name, model in self._models.items()
                 ],
                 "max_sentences": self._settings.max_sentences,

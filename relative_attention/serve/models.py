@@ -12,7 +12,6 @@ from typing import Any
 from typing import NamedTuple
 
 import numpy as np
-import yaml
 from keras import ops
 from starlette.exceptions import HTTPException
 
@@ -26,6 +25,7 @@ from relative_attention.saving import load_translator
 from relative_attention.serve.metrics import Metrics
 from relative_attention.tensor_type import Tensor
 from relative_attention.zoo import find_model
+from relative_attention.zoo import recipe_summary
 
 _LOG = logging.getLogger("relative_attention.serve")
 # What a path of the REST interface can have as the name of a model.
@@ -44,9 +44,9 @@ class ServedModel:
         version: int. `1`, and one more each time it was replaced.
         stamp: what tells the file of its weights from another.
         translator: `Translator`.
-        about: dict of what its recipe says, for the page: `"description"`,
-            a string, and `"languages"`, the codes of source and target, or
-            none where they are not known.
+        description: string, what its recipe says that it is for.
+        languages: list of the codes of source and target; empty if they are
+            not known.
     """
 
     name: str
@@ -54,7 +54,8 @@ class ServedModel:
     version: int
     stamp: Any
     translator: Translator
-    about: dict[str, Any]
+    description: str
+    languages: list[str]
 
     def best(self, sentences: list[str]) -> list[list[Translation]]:
         """Returns the best translation of each sentence, in a list."""
@@ -125,7 +126,7 @@ def _load_model(name: str, folder: pathlib.Path, version: int) -> ServedModel:
     stamp = _stamp(folder)
     translator = load_translator(folder)
     model = ServedModel(
-        name, folder, version, stamp, translator, _about(folder)
+        name, folder, version, stamp, translator, *recipe_summary(folder)
     )
     # The first time makes graphs, for seconds: no client should wait for them.
     model.best(["."])
@@ -141,25 +142,6 @@ def _stamp(folder: pathlib.Path) -> Any:
     except OSError:
         return None
     return status.st_ino, status.st_mtime_ns
-
-
-def _about(folder: pathlib.Path) -> dict[str, Any]:
-    """Reads what a model is for from its recipe, if it has one."""
-    about: dict[str, Any] = {"description": "", "languages": []}
-    try:
-        text = (folder / "recipe.yaml").read_text("utf-8")
-        recipe = yaml.safe_load(text)
-        about["description"] = str(recipe["description"] or "")
-        # Files are called `train.en` or `train.en.gz`.
-        codes = [
-            re.findall(r"\.([a-z]{2,3})(?:\.gz)?$", recipe["data"][side])[0]
-            for side in ("source", "target")
-        ]
-    except (OSError, ValueError, LookupError, TypeError, yaml.YAMLError):
-        return about
-    if codes[0] != codes[1]:
-        about["languages"] = codes
-    return about
 
 
 async def reload_models(

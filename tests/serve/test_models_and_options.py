@@ -4,6 +4,7 @@ import pytest
 
 import relative_attention as ra
 from relative_attention.serve import named_models
+from relative_attention.zoo import recipe_summary
 
 
 def test_names_of_models(model_folder, tmp_path, monkeypatch):
@@ -41,6 +42,16 @@ def test_names_that_are_wrong(arguments, message, model_folder, monkeypatch):
     monkeypatch.chdir(model_folder.parent)
     with pytest.raises(ra.InputError, match=message):
         named_models(arguments)
+
+
+@pytest.mark.parametrize(
+    "recipe",
+    ["", "[]", "a: [", "data: {source: a.en}", "data: {source: a.txt}"],
+)
+def test_recipe_that_names_no_languages(recipe, tmp_path):
+    assert recipe_summary(tmp_path) == ("", [])
+    (tmp_path / "recipe.yaml").write_text(recipe)
+    assert recipe_summary(tmp_path) == ("", [])
 
 
 @pytest.mark.parametrize(
