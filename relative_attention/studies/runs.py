@@ -477,9 +477,7 @@ def _missing(
             "precision": choose_precision(run.recipe.training.precision)[0],
             "test": BleuStatistics.of_texts(references, references).to_json(),
         }
-        record = run.read_record()
-        if record is None and not run.path().exists():
-            record = results_file.find_equal(expected)
+        record = run.read_record() or results_file.find_equal(expected)
         if record is None:
             results_file.check_fits(expected, records)
             left.append(run)
