@@ -49,7 +49,6 @@ extensions = [
     "sphinx.ext.napoleon",
     "sphinx_copybutton",
     # Of docs/_ext:
-    "index_page",
     "math_font",
     "mathml",
     "name_links",
@@ -57,7 +56,6 @@ extensions = [
     "public_names",
     "read_docstrings",
     "repository_links",
-    "written_signatures",
 ]
 nitpicky = True
 # Names of Python, NumPy, Keras and matplotlib have no entries here, and neither
@@ -91,6 +89,7 @@ autodoc_default_options = {
 }
 autodoc_inherit_docstrings = False
 autodoc_preserve_defaults = True
+autodoc_typehints_format = "short"
 napoleon_numpy_docstring = False
 napoleon_custom_sections = [
     ("Attributes", "params_style"),
@@ -103,6 +102,8 @@ napoleon_custom_sections = [
 html_theme = "furo"
 html_title = f"relative-attention {__version__}"
 html_static_path = ["_static"]
+# The first page of the site is docs/index.html; a page above it leads there.
+html_extra_path = ["_root"]
 html_css_files = ["site.css"]
 html_copy_source = False
 html_show_sphinx = False

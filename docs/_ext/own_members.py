@@ -1,13 +1,15 @@
-"""An entry of a class has its methods and those of bases that are not public.
+"""What the entry of a class shows: its own arguments and members.
 
-What it has from Keras is told there, and what it has from a public class at
-that one's entry.
+Members of Keras are described there, and members of a public class at its own
+entry.
 """
 
 import functools
 import inspect
 
 from sphinx.application import Sphinx
+from sphinx.util.inspect import signature as read_signature
+from sphinx.util.inspect import stringify_signature
 
 import relative_attention as ra
 
@@ -48,6 +50,24 @@ def skip(
     return True if owner is None or is_elsewhere else None
 
 
+def own_arguments(
+    app: Sphinx,
+    what: str,
+    name: str,
+    member: type,
+    options: object,
+    signature: str | None,
+    returns: str | None,
+) -> tuple[str, str | None] | None:
+    """Takes arguments from `__init__`, which Keras hides by its `__new__`."""
+    if what != "class" or signature != "(*args, **kwargs)":
+        return None
+    own = read_signature(member.__init__, bound_method=True)
+    arguments = own.replace(return_annotation=own.empty)
+    return stringify_signature(arguments, unqualified_typehints=True), returns
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("autodoc-skip-member", skip)
+    app.connect("autodoc-process-signature", own_arguments)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
