@@ -55,13 +55,12 @@ def parameters(public):
 def test_docstrings_become_what_sphinx_reads():
     text = (
         "Do [it](https://a.b/c) to all.\n\n    code(**here)\n\n"
-        "| T | time |\n| --- | ---: |\n| 32 | - |\n\n"
+        "Two things, that is:\n- one\n- two\n\n"
         "Example:\n>>> do()\n1\n\nReference:\n - [A, 2018](https://d.e)\n"
     )
     assert extension("read_docstrings").to_restructured_text(text) == (
         "Do `it <https://a.b/c>`__ to all.\n\n::\n\n    code(**here)\n\n"
-        ".. list-table::\n   :header-rows: 1\n\n"
-        "   * - T\n     - time\n   * - 32\n     - \\-\n\n"
+        "Two things, that is:\n\n- one\n- two\n\n"
         "Example:\n    >>> do()\n    1\n\n"
         "Reference:\n - `A, 2018 <https://d.e>`__"
     )

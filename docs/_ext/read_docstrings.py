@@ -1,11 +1,10 @@
 """Docstrings are Markdown with Google's sections; Sphinx reads another form.
 
-Napoleon knows the sections. What is Markdown inside them, such as links, tables
-and blocks of code, is turned into reStructuredText before.
+Napoleon knows the sections. Links, lists, and indented blocks of code are
+turned into reStructuredText before. Docstrings have no tables and no fences.
 """
 
 import re
-from collections.abc import Iterator
 
 from sphinx.application import Sphinx
 
@@ -18,33 +17,17 @@ _STARS = re.compile(r"(?<![\\*`\w])(\*\*?)(\w+)(?![\w*])")
 def to_restructured_text(docstring: str) -> str:
     """Turns the Markdown of a docstring into reStructuredText."""
     lines: list[str] = []
-    before = "text"
-    for kind, line in _kinds(_LINK.sub(_link, docstring).splitlines()):
-        # reStructuredText wants a blank line before such a block, and a line
-        # that says what it is.
+    kind, previous, paragraph = "text", "", ""
+    for line in _LINK.sub(_link, docstring).splitlines():
+        before, kind = kind, _kind(kind, line, previous, paragraph)
         if kind != before:
-            follows_text = bool(lines and lines[-1].strip())
-            is_first = follows_text and _is_head(lines[-1])
-            if follows_text and not is_first and kind in ("table", "list"):
+            if kind == "list" and previous.strip() and not _is_head(previous):
                 lines.append("")
-            if kind == "table":
-                indent = line[: len(line) - len(line.lstrip())]
-                lines += [f"{indent}.. list-table::"]
-                lines += [f"{indent}   :header-rows: 1", ""]
             elif kind == "indented":
                 lines += ["::", ""]
-        if kind == "table":
-            lines += _table_row(line)
-        elif kind == "fenced":
-            is_fence = line.startswith("```")
-            starts = is_fence and before != "fenced"
-            lines += [".. code-block:: python", ""] if starts else []
-            lines += [] if is_fence else [f"    {line}"]
-        elif kind == "example":
-            lines.append(f"    {line}")
-        else:
-            lines.append(line)
-        before = kind
+        lines.append(f"    {line}" if kind == "example" else line)
+        previous = line
+        paragraph = line if line.strip() else paragraph
     return "\n".join(lines)
 
 
@@ -53,51 +36,26 @@ def _link(match: re.Match[str]) -> str:
     return f"`{text} <{match[2]}>`__"
 
 
-def _kinds(lines: list[str]) -> Iterator[tuple[str, str]]:
-    """Yields the kind of block that each line belongs to, and the line."""
-    kind, previous, paragraph = "text", "", ""
-    for line in lines:
-        is_indented = line.startswith("    ")
-        if kind == "fenced" and previous != "```":
-            kind = "fenced"
-        elif line.startswith("```"):
-            kind = "fenced"
-        elif line.lstrip().startswith("| "):
-            kind = "table"
-        elif _is_head(previous) and line.startswith(">>>"):
-            kind = "example"
-        elif kind == "example" and line.strip():
-            kind = "example"
-        elif kind == "indented" and (is_indented or not line.strip()):
-            kind = "indented"
-        elif is_indented and not previous.strip() and paragraph[:1].strip():
-            kind = "indented"
-        elif _ITEM.match(line) or (kind == "list" and line.startswith(" ")):
-            kind = "list"
-        else:
-            kind = "text"
-        yield kind, line
-        previous = line
-        paragraph = line if line.strip() else paragraph
+def _kind(kind: str, line: str, previous: str, paragraph: str) -> str:
+    """Returns the kind of block that a line is in, after one of `kind`."""
+    is_indented = line.startswith("    ")
+    if _is_head(previous) and line.startswith(">>>"):
+        return "example"
+    if kind == "example" and line.strip():
+        return kind
+    if kind == "indented" and (is_indented or not line.strip()):
+        return kind
+    # Indented lines below a section's head are its items.
+    if is_indented and not previous.strip() and paragraph[:1].strip():
+        return "indented"
+    if _ITEM.match(line) or (kind == "list" and line.startswith(" ")):
+        return "list"
+    return "text"
 
 
 def _is_head(line: str) -> bool:
     """Whether a line is the head of a section, such as `Reference:`."""
     return bool(re.fullmatch(r"[A-Z][a-z ]+:", line))
-
-
-def _table_row(line: str) -> list[str]:
-    """Returns a row as one of a `list-table`."""
-    indent = line[: len(line) - len(line.lstrip())]
-    cells = [cell.strip() for cell in line.strip()[1:-1].split("|")]
-    if all(re.fullmatch(":?-{3,}:?", cell) for cell in cells):
-        return []
-    # A dash by itself would begin a list.
-    first, *rest = [r"\-" if cell == "-" else cell for cell in cells]
-    return [
-        f"{indent}   * - {first}",
-        *(f"{indent}     - {cell}" for cell in rest),
-    ]
 
 
 def before_napoleon(
@@ -121,7 +79,7 @@ def after_napoleon(
 ) -> None:
     is_code = False
     for number, line in enumerate(lines):
-        if ">>>" in line or "code-block" in line or line == "::":
+        if ">>>" in line or line == "::":
             is_code = True
         elif line and not line.startswith(" ") and not line.startswith("..."):
             is_code = False

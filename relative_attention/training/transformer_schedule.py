@@ -14,13 +14,11 @@ from relative_attention.tensor_type import Tensor
 class TransformerSchedule(keras.optimizers.schedules.LearningRateSchedule):
     """A linear warm-up, then the inverse square root of the step.
 
-    ```python
-    def learning_rate(iteration):  # 0 first
-        step = iteration if zero_first_step else iteration + 1
-        return scale * hidden_dim**-0.5 * min(
-            step * warmup_steps**-1.5, step**-0.5
-        )
-    ```
+        def learning_rate(iteration):  # 0 first
+            step = iteration if zero_first_step else iteration + 1
+            return scale * hidden_dim**-0.5 * min(
+                step * warmup_steps**-1.5, step**-0.5
+            )
 
     Args:
         hidden_dim: int. Model width `D`.
