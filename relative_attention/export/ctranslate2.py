@@ -1,27 +1,54 @@
-"""Exports translators to CTranslate2, an engine for CPUs and GPUs."""
+"""Exports translators to CTranslate2, an engine for CPUs and GPUs.
 
-from collections.abc import Iterator
+A specification of CTranslate2 is a tree of Python objects whose attributes are
+the arrays of its `model.bin`. Its matrices are `(outputs, inputs)`, the
+transpose of those of Keras, and heads follow one another along one axis:
+
+    here, D inputs                   there
+    query_dense.kernel (D, N, H)     self_attention.linear[0], rows 0 to N * H
+    key_dense.kernel (D, N, H)       the same matrix, rows N * H to 2 * N * H
+    value_dense.kernel (D, N, H)     the same, the rest
+    output_dense.kernel (N, H, D)    self_attention.linear[1], (D, N * H)
+
+In cross-attention the query has `linear[0]` for itself, keys and values share
+`linear[1]`, and the output is `linear[2]`. Every array is a copy, because
+CTranslate2 quantizes in place.
+"""
+
+import math
+from collections.abc import Iterable
 from typing import Any
+from typing import TypeAlias
 
+import keras
+import numpy as np
+import sentencepiece
+
+from relative_attention.data import SubwordVocabulary
+from relative_attention.data import TokenVocabulary
+from relative_attention.data import Vocabulary
+from relative_attention.data.same_vocabulary import is_same_vocabulary
+from relative_attention.data.vocabulary_kinds import VOCABULARY_KINDS
+from relative_attention.data.vocabulary_kinds import AnyVocabulary
 from relative_attention.decoding import Translator
+from relative_attention.decoding.model_steps import END_ID
 from relative_attention.errors import InputError
 from relative_attention.errors import install_hint
-from relative_attention.export.ctranslate2_spec import transformer_spec
-from relative_attention.export.ctranslate2_vocabulary import check_vocabulary
-from relative_attention.export.ctranslate2_vocabulary import (
-    describe_vocabularies,
-)
-from relative_attention.export.ctranslate2_vocabulary import save_vocabularies
 from relative_attention.files import AnyPath
 from relative_attention.files import atomic_directory
 from relative_attention.files import check_is_free
 from relative_attention.models import Transformer
+from relative_attention.models import TransformerConfig
 from relative_attention.models.finite_weights import check_finite
+from relative_attention.saving.model_directory import save_vocabularies
 from relative_attention.tensor_type import Tensor
+
+# A matrix `(outputs, inputs)` and its bias, `None` without one.
+_Linear: TypeAlias = tuple[np.ndarray, np.ndarray | None]
 
 # CTranslate2 4.8 stores weights as one of these. In all of them, biases, layer
 # normalization and relation tables are floats.
-QUANTIZATIONS = (
+_QUANTIZATIONS = (
     "float32",
     "float16",
     "bfloat16",
@@ -45,7 +72,7 @@ def export_ctranslate2(
 ) -> None:
     """Writes a translator as a model that CTranslate2 loads.
 
-    It needs nothing of this package any more, nor Keras: `ctranslate2` and
+    Neither this package nor Keras is needed then: `ctranslate2` and
     `sentencepiece` translate with it.
 
         engine = ctranslate2.Translator(directory)
@@ -65,10 +92,10 @@ def export_ctranslate2(
     named as in a model directory: `vocabulary.model`, `.subwords` or
     `.tokens` (with `vocabulary.tokens.sentencepiece`, its SentencePiece model,
     if it has one), or `source_vocabulary.*` and `target_vocabulary.*`.
-    tensor2tensor's subwords are cut by `SubwordVocabulary`, which has no
-    counterpart there: `encode`, then `pieces`, makes tokens; their indices in
-    the list of tokens are what `decode` takes. CTranslate2 itself adds what
-    sources begin and end with.
+    CTranslate2 has no counterpart of tensor2tensor's subwords: of a
+    `SubwordVocabulary`, `encode` and then `pieces` make the tokens, and
+    `decode` takes their indices in the list of tokens. CTranslate2 itself
+    adds what sources begin and end with.
 
     The model gives the same probabilities, so greedy search (`beam_size=1`)
     finds the same translations. These settings are CTranslate2's, not the
@@ -80,16 +107,17 @@ def export_ctranslate2(
        ones want up to 0.6.
      - `min_decoding_length` is 1 there; with 0 a translation may be empty, as
        here. A line of blanks is translated there; here it stays empty.
-     - `max_decoding_length` (256) limits every translation alike, where
+     - `max_decoding_length` (256) is the limit of every translation, while
        `max_extra_length` counts from the length of the source; a source is
        cut at `max_input_length` (1,024), which is `max_source_length` here.
 
-    Written are relative positions that the heads share, of keys, of values or
-    of both; none at all; and absolute ones, sinusoidal or learned, as a table
-    of 1,024 rows (or as many as `max_source_length + max_extra_length`, or
-    the learned ones, if that is more), beyond which CTranslate2 raises an
-    error. Heads may have any size. A token id 0 embeds to zero, which where
-    logits share the embeddings takes a matrix more in the file.
+    A model may have relative positions that the heads share, of keys, of
+    values or of both; no positions; or absolute ones, sinusoidal or learned.
+    Absolute ones become a table of 1,024 rows (or of `max_source_length +
+    max_extra_length`, or of all learned ones, if that is more); CTranslate2
+    raises an error beyond it. Heads may have any size. The token id 0 embeds
+    to zero; if logits share the embeddings, the file has one more matrix for
+    that.
 
     On an AMD processor with AVX2 and without VNNI, CTranslate2 4.8 made
     errors of int8 log-probabilities nine times as large as with the
@@ -116,10 +144,11 @@ def export_ctranslate2(
     Reference:
      - [CTranslate2](https://opennmt.net/CTranslate2/)
     """
-    if quantization is not None and quantization not in QUANTIZATIONS:
+    if quantization is not None and quantization not in _QUANTIZATIONS:
+        known = ", ".join(_QUANTIZATIONS)
         raise ValueError(
-            f"`quantization` must be None or one of {', '.join(QUANTIZATIONS)}."
-            f" Received: quantization={quantization!r}."
+            f"`quantization` must be None or one of {known}. Received: "
+            f"quantization={quantization!r}."
         )
     _check_installed()
     check_is_free(directory)
@@ -127,22 +156,23 @@ def export_ctranslate2(
     _check_model(model)
     config = model.config
     source_size = config.source_vocabulary_size or config.vocabulary_size
-    source = check_vocabulary(
+    source = _checked_vocabulary(
         "source", translator.source_vocabulary, source_size
     )
-    target = check_vocabulary(
+    target = _checked_vocabulary(
         "target", translator.vocabulary, config.vocabulary_size
     )
-    spec = transformer_spec(model, _num_positions(translator))
-    describe_vocabularies(spec, source, target, config.start_token_id)
+    spec = _transformer_spec(model, _num_positions(translator))
+    _set_vocabularies(spec, source, target, config.start_token_id)
     _optimize(spec, quantization)
+    if is_same_vocabulary(source, target):
+        source = target
     with atomic_directory(directory) as folder:
-        save_vocabularies(folder, source, target)
+        save_vocabularies(source, target, folder)
         spec.save(str(folder))
 
 
 def _check_installed() -> None:
-    """Raises `InputError` if `ctranslate2` is not installed."""
     try:
         import ctranslate2  # noqa: F401
     except ImportError as error:
@@ -162,7 +192,7 @@ def _check_model(model: Any) -> None:
     if any(layer.quantization_mode for layer in model._flatten_layers()):
         raise InputError(
             "CTranslate2 takes a model of floats and quantizes it itself. "
-            "Received: a quantized model. Load it anew and pass "
+            "Received: a quantized model. Load it again and pass "
             '`quantization="int8"`.'
         )
     config = model.config
@@ -173,8 +203,16 @@ def _check_model(model: Any) -> None:
             f"Received: position_encoding={config.position_encoding!r}. "
             "`export_saved_model` takes every one."
         )
-    tables = list(_relation_tables(model))
-    # A table for each head of one head is a table that all heads share.
+    tables = [
+        table
+        for block in (*model.encoder_blocks, *model.decoder_blocks)
+        for table in (
+            block.self_attention.key_relation_embeddings,
+            block.self_attention.value_relation_embeddings,
+        )
+        if table is not None
+    ]
+    # With one head, a table for each head is a table that all heads share.
     if any(len(table.shape) == 3 and table.shape[0] > 1 for table in tables):
         raise InputError(
             "CTranslate2 has one relation table for all heads of a layer, and "
@@ -183,15 +221,21 @@ def _check_model(model: Any) -> None:
         )
 
 
-def _relation_tables(model: Transformer) -> Iterator[Tensor]:
-    """Yields every table of relation embeddings, of keys and of values."""
-    for block in (*model.encoder_blocks, *model.decoder_blocks):
-        for table in (
-            block.self_attention.key_relation_embeddings,
-            block.self_attention.value_relation_embeddings,
-        ):
-            if table is not None:
-                yield table
+def _checked_vocabulary(side: str, vocabulary: Any, size: int) -> AnyVocabulary:
+    """Returns a vocabulary that has pieces and fits the model's size."""
+    known = tuple(VOCABULARY_KINDS.values())
+    if not isinstance(vocabulary, known):
+        kinds = ", ".join(f"`{kind.__name__}`" for kind in known)
+        raise InputError(
+            f"The {side} vocabulary must be one of {kinds}, whose pieces are "
+            f"strings. Received: {type(vocabulary).__name__}."
+        )
+    if len(vocabulary) != size:
+        raise InputError(
+            f"The {side} vocabulary has {len(vocabulary)} pieces, the model "
+            f"{size}: they do not belong together."
+        )
+    return vocabulary
 
 
 def _num_positions(translator: Translator) -> int:
@@ -202,29 +246,278 @@ def _num_positions(translator: Translator) -> int:
     )
 
 
-def _check_finite(spec: Any, quantization: str | None) -> None:
-    """Refuses arrays that are not finite, or will not be as they are stored."""
-    is_half = quantization in ("float16", "int8_float16")
-    for name, variable in spec.variables().items():
-        # A string says that there is no array, or names another variable.
-        if isinstance(variable, str) or "float" not in variable.dtype:
-            continue
-        array = variable.numpy()
-        # Matrices of int8 have a scale, and no largest number.
-        stays = quantization == "int8_float16" and array.ndim > 1
-        check_finite(
-            {name: array}, "float16" if is_half and not stays else "float32"
+def _transformer_spec(model: Transformer, num_positions: int) -> Any:
+    """Returns CTranslate2's description of a model, with its weights.
+
+    A table of absolute positions has at least `num_positions` rows.
+    """
+    from ctranslate2.specs import transformer_spec as specs
+
+    config = model.config
+    head_dim = max(config.head_dim, config.value_dim or config.head_dim)
+    arguments: dict[str, Any] = {
+        "pre_norm": config.normalize_first,
+        # Without relation tables CTranslate2 adds sinusoidal positions. So a
+        # model without any positions gets relation tables of zeros.
+        "relative_position": model.encoder_positions is None,
+        "head_dim": (
+            None
+            if head_dim * config.num_heads == config.hidden_dim
+            else head_dim
+        ),
+    }
+    encoder = specs.TransformerEncoderSpec(
+        config.num_encoder_layers, config.num_heads, **arguments
+    )
+    decoder = specs.TransformerDecoderSpec(
+        config.num_decoder_layers,
+        config.num_heads,
+        # The attention it returns is the mean of the last layer's heads.
+        alignment_heads=0,
+        **arguments,
+    )
+    _set_embeddings(encoder, decoder, model)
+    for side, name in ((encoder, "encoder"), (decoder, "decoder")):
+        positions = getattr(model, f"{name}_positions")
+        if positions is not None and not _is_built_in(config):
+            side.position_encodings.encodings = _position_table(
+                positions, num_positions, config
+            )
+        # Pre-norm alone has a last normalization, behind all the blocks.
+        norm = getattr(model, f"{name}_norm")
+        if norm is not None:
+            _set_norm(side.layer_norm, norm)
+        blocks: Iterable[Any] = getattr(model, f"{name}_blocks")
+        for layer, block in zip(side.layer, blocks):
+            _set_block(layer, block, head_dim)
+    spec = specs.TransformerSpec(encoder, decoder)
+    spec.config.layer_norm_epsilon = config.layer_norm_epsilon
+    return spec
+
+
+def _set_embeddings(encoder: Any, decoder: Any, model: Transformer) -> None:
+    """Sets the embeddings of both sides, and the projection to logits."""
+    source = _array(model.source_embedding.embeddings)
+    target = _array(model.target_embedding.embeddings)
+    # Padding embeds to zero, also as the first input of the decoder. Its logit
+    # uses the row as it is. CTranslate2 could start from zero by itself, but
+    # then zeroes all of a prefix when it looks for alternatives.
+    source[0] = 0
+    target[0] = 0
+    if model.target_space_embedding is not None:
+        # All other embeddings are multiplied by sqrt(D).
+        scale = math.sqrt(model.config.hidden_dim)
+        source += _array(model.target_space_embedding.embedding) / scale
+    encoder.embeddings[0].weight = source
+    decoder.embeddings.weight = target
+    decoder.projection.weight = _array(model.output_embedding.embeddings)
+    if model.output_bias is not None:
+        decoder.projection.bias = _array(model.output_bias)
+
+
+def _is_built_in(config: TransformerConfig) -> bool:
+    """Returns whether CTranslate2 computes these positions by itself.
+
+    It computes tensor2tensor's formula for even sizes, counted from 1.
+    """
+    return (
+        config.position_encoding == "sinusoidal"
+        and config.first_position == 1
+        and config.hidden_dim % 2 == 0
+        and config.hidden_dim > 2
+    )
+
+
+def _position_table(
+    positions: Any, num_positions: int, config: TransformerConfig
+) -> np.ndarray:
+    """Returns a row for each position, at least `num_positions` of them."""
+    if config.position_encoding != "learned":
+        numbers = np.arange(num_positions) + config.first_position
+        return _array(positions.encode(numbers, config.hidden_dim))
+    rows = _array(positions.embeddings)
+    # Positions beyond the learned ones share the last row.
+    num_missing = max(config.first_position + num_positions - len(rows), 0)
+    rows = np.pad(rows, ((0, num_missing), (0, 0)), mode="edge")
+    return rows[config.first_position :]
+
+
+def _set_block(spec: Any, block: Any, head_dim: int) -> None:
+    """Sets all of a layer of the encoder or of the decoder."""
+    attention = block.self_attention
+    query, key, value, output = _head_matrices(attention, head_dim)
+    _set_linear(spec.self_attention.linear[0], query, key, value)
+    _set_linear(spec.self_attention.linear[1], output)
+    _set_scale(spec.self_attention, attention, head_dim)
+    _set_norm(spec.self_attention.layer_norm, block.self_attention_norm)
+    if hasattr(spec.self_attention, "relative_position_keys"):
+        _set_relations(spec.self_attention, attention, head_dim)
+    if hasattr(spec, "attention"):
+        attention = block.cross_attention
+        query, key, value, output = _head_matrices(attention, head_dim)
+        _set_linear(spec.attention.linear[0], query)
+        _set_linear(spec.attention.linear[1], key, value)
+        _set_linear(spec.attention.linear[2], output)
+        _set_scale(spec.attention, attention, head_dim)
+        _set_norm(spec.attention.layer_norm, block.cross_attention_norm)
+    feed_forward = block.feed_forward
+    for linear, dense in (
+        (spec.ffn.linear_0, feed_forward.intermediate_dense),
+        (spec.ffn.linear_1, feed_forward.output_dense),
+    ):
+        _set_linear(linear, (_array(dense.kernel).T, _array(dense.bias)))
+    _set_norm(spec.ffn.layer_norm, block.feed_forward_norm)
+
+
+def _head_matrices(attention: Any, head_dim: int) -> list[_Linear]:
+    """Returns matrix and bias of query, key, value and output.
+
+    In CTranslate2 queries, keys and values have one size. Smaller ones are
+    padded with zeros, which change no product.
+    """
+    pairs: list[_Linear] = []
+    for dense in (
+        attention.query_dense,
+        attention.key_dense,
+        attention.value_dense,
+    ):
+        kernel = _pad_last(_array(dense.kernel), head_dim)  # (D, N, H)
+        bias = None
+        if dense.bias is not None:
+            bias = _pad_last(_array(dense.bias), head_dim).reshape(-1)
+        pairs.append((kernel.reshape(len(kernel), -1).T, bias))
+    dense = attention.output_dense
+    kernel = np.moveaxis(_array(dense.kernel), -1, 0)  # (D, N, H_v)
+    bias = None if dense.bias is None else _array(dense.bias)
+    kernel = _pad_last(kernel, head_dim)
+    return [*pairs, (kernel.reshape(len(kernel), -1), bias)]
+
+
+def _set_relations(spec: Any, attention: Any, head_dim: int) -> None:
+    """Sets the relation tables; row `r` is distance `r - K`, there as here."""
+    from ctranslate2.specs.model_spec import OPTIONAL
+
+    keys = attention.key_relation_embeddings
+    values = attention.value_relation_embeddings
+    spec.relative_position_values = OPTIONAL
+    if values is not None:
+        spec.relative_position_values = _relation_table(values, head_dim)
+    if keys is not None:
+        spec.relative_position_keys = _relation_table(keys, head_dim)
+    else:
+        # CTranslate2 sees by the keys that there are relative positions, and
+        # how many. Zeros add nothing to the logits.
+        num_relations = 1 if values is None else values.shape[-2]
+        spec.relative_position_keys = np.zeros(
+            (num_relations, head_dim), "float32"
         )
 
 
+def _relation_table(embeddings: Tensor, head_dim: int) -> np.ndarray:
+    """Returns the table `(2K + 1, H)` that all heads share."""
+    table = _array(embeddings)
+    return _pad_last(table[0] if table.ndim == 3 else table, head_dim)
+
+
+def _set_scale(spec: Any, attention: Any, head_dim: int) -> None:
+    """Sets what queries are multiplied by, where it is not `head_dim^-0.5`."""
+    if head_dim != attention.key_dim:
+        spec.queries_scale = np.float32(attention.key_dim**-0.5)
+
+
+def _set_linear(spec: Any, *pairs: _Linear) -> None:
+    """Stacks matrices, and their biases if they have any."""
+    spec.weight = np.concatenate([weight for weight, _ in pairs])
+    biases = [bias for _, bias in pairs if bias is not None]
+    if biases:
+        spec.bias = np.concatenate(biases)
+
+
+def _set_norm(spec: Any, layer: Any) -> None:
+    """Sets scale and offset of a layer normalization."""
+    spec.gamma = _array(layer.gamma)
+    spec.beta = _array(layer.beta)
+
+
+def _pad_last(array: np.ndarray, size: int) -> np.ndarray:
+    """Pads the last axis with zeros to `size`."""
+    widths = [(0, 0)] * (array.ndim - 1) + [(0, size - array.shape[-1])]
+    return np.pad(array, widths)
+
+
+def _array(weight: Tensor) -> np.ndarray:
+    """Returns a copy of a weight as a float32 array."""
+    return np.array(keras.ops.convert_to_numpy(weight), "float32")
+
+
+def _set_vocabularies(
+    spec: Any, source: AnyVocabulary, target: AnyVocabulary, start_token_id: int
+) -> None:
+    """Sets the tokens of both sides, and which of them are special."""
+    tokens = _unique_tokens(target)
+    source_tokens = _unique_tokens(source)
+    config = spec.config
+    config.decoder_start_token = tokens[start_token_id]
+    config.eos_token = tokens[END_ID]
+    config.unk_token = tokens[_unknown_id(target)]
+    # The unknown token and the end have one name for both sides.
+    source_tokens[_unknown_id(source)] = config.unk_token
+    if source.end_id == END_ID:
+        source_tokens[END_ID] = config.eos_token
+    # A source begins and ends as every source did in training.
+    config.add_source_eos = source.end_id == END_ID
+    config.add_source_bos = False
+    config.bos_token = config.decoder_start_token
+    if isinstance(source, TokenVocabulary) and source.start:
+        config.add_source_bos = True
+        config.bos_token = source_tokens[source.start_id]
+    spec.register_source_vocabulary(source_tokens)
+    spec.register_target_vocabulary(tokens)
+
+
+def _unique_tokens(vocabulary: AnyVocabulary) -> list[str]:
+    """Returns the pieces in the order of ids, no two of them equal.
+
+    CTranslate2 finds ids by token. A file of subwords may have empty lines,
+    and equal ones, of which the last is used (the first, of tokens). A piece
+    that is never used is named by its id, such as `<unused 17>`.
+    """
+    tokens = vocabulary.pieces(range(len(vocabulary)))
+    order: Iterable[int] = range(len(tokens))
+    if isinstance(vocabulary, SubwordVocabulary):
+        order = reversed(range(len(tokens)))
+    taken = {""}
+    for token_id in order:
+        if tokens[token_id] in taken:
+            name = f"<unused {token_id}>"
+            while name in tokens:
+                name = f"<{name}>"
+            tokens[token_id] = name
+        taken.add(tokens[token_id])
+    return tokens
+
+
+def _unknown_id(vocabulary: AnyVocabulary) -> int:
+    """Returns the id of a token that the vocabulary does not have."""
+    if isinstance(vocabulary, TokenVocabulary):
+        return len(vocabulary) - 1
+    if isinstance(vocabulary, Vocabulary):
+        processor = sentencepiece.SentencePieceProcessor(
+            model_proto=vocabulary.model
+        )
+        return processor.unk_id()
+    # Subwords spell any text. Padding embeds to zero.
+    return vocabulary.padding_id
+
+
 def _optimize(spec: Any, quantization: str | None) -> None:
-    """Stores equal arrays once, and quantises them."""
+    """Stores equal arrays once, and quantizes them."""
     spec.validate()
     _check_finite(spec, quantization)
     if quantization not in ("bfloat16", "int8_bfloat16"):
         spec.optimize(quantization)
         return
-    # CTranslate2 rounds to bfloat16 with PyTorch, which it does not come with.
+    # CTranslate2 rounds to bfloat16 with PyTorch, which it does not install.
     import ml_dtypes
 
     spec.optimize("int8_float32" if "int8" in quantization else None)
@@ -234,3 +527,18 @@ def _optimize(spec: Any, quantization: str | None) -> None:
             continue
         if variable.dtype == "float32" and not variable.is_scalar():
             variable.array = variable.array.astype(ml_dtypes.bfloat16)
+
+
+def _check_finite(spec: Any, quantization: str | None) -> None:
+    """Refuses arrays that are not finite in the type they are stored in."""
+    is_half = quantization in ("float16", "int8_float16")
+    for name, variable in spec.variables().items():
+        # A string says that there is no array, or names another variable.
+        if isinstance(variable, str) or "float" not in variable.dtype:
+            continue
+        array = variable.numpy()
+        # Matrices of int8 have a scale, so no number is too large for them.
+        is_int8 = quantization == "int8_float16" and array.ndim > 1
+        check_finite(
+            {name: array}, "float16" if is_half and not is_int8 else "float32"
+        )

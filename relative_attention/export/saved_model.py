@@ -1,22 +1,42 @@
 """Exports a translator as one TensorFlow graph, from strings to strings."""
 
+import contextlib
+import hashlib
+import pathlib
+from collections.abc import Callable
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING
+from typing import Any
 
 import keras
 
 from relative_attention.data import Vocabulary
+from relative_attention.decoding import Ensemble
 from relative_attention.decoding import Translator
+from relative_attention.decoding.beam_search import beam_search_loop
+from relative_attention.decoding.constraints import IMPOSSIBLE
+from relative_attention.decoding.constraints import make_constraints
 from relative_attention.decoding.ensemble import named_weights
+from relative_attention.decoding.model_steps import END_ID
 from relative_attention.errors import InputError
-from relative_attention.export.serving_graph import SERVING_DTYPES
-from relative_attention.export.serving_graph import check_tensorflow_text
-from relative_attention.export.serving_graph import serving_module
-from relative_attention.export.warmup_requests import check_serving_api
-from relative_attention.export.warmup_requests import write_warmup_requests
+from relative_attention.errors import install_hint
 from relative_attention.files import AnyPath
 from relative_attention.files import atomic_directory
 from relative_attention.files import check_is_free
+from relative_attention.models import Transformer
 from relative_attention.models.finite_weights import check_finite
+from relative_attention.quiet_tensorflow import without_info_lines
+from relative_attention.tensor_type import Tensor
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+_DTYPES = ("float32", "float16")
+# The characters that Python's `str.strip` removes.
+_BLANK = r"[\t-\r\x1c-\x20\x{85}\p{Z}]*"
+# SentencePiece writes a blank as this character.
+_BLANK_OF_PIECES = "\u2581"
 
 
 def export_saved_model(
@@ -29,7 +49,7 @@ def export_saved_model(
 ) -> None:
     """Writes a SavedModel that translates, for TensorFlow Serving and others.
 
-    Tokeniser, model, beam search and detokeniser are in its graph; a process
+    The graph holds tokenizer, model, beam search and detokenizer. A process
     that imported `tensorflow` and `tensorflow_text` loads it. It translates
     as `translator.translate` does, with its beams, penalty and limits, in
     batches of any size. Signatures:
@@ -42,15 +62,14 @@ def export_saved_model(
       and are padded with id 0: `token_ids` `(B, num_results, T)` and
       `scores`.
 
-    Strings are UTF-8; what is not is read as U+FFFD. A sentence over the
-    translator's limit is cut there.
+    Strings are UTF-8; bytes that are not are read as U+FFFD. A sentence over
+    the translator's limit is cut there.
 
     Args:
         translator: `Translator`, also of an `Ensemble`.
         directory: path of the folder to make; it is whole or not there.
         dtype: `"float32"` or `"float16"`, what the weights are stored as.
-            They are computed with in float32 either way. Defaults to
-            `"float32"`.
+            The graph computes in float32 either way. Defaults to `"float32"`.
         num_results: int. The number of translations of `n_best`. Defaults to
             `None`, as many as there are beams.
         token_ids_only: bool. Whether to leave out the signatures on strings,
@@ -70,20 +89,17 @@ def export_saved_model(
     num_results = translator.num_beams if num_results is None else num_results
     _check_arguments(translator, dtype, num_results, token_ids_only, warmup)
     check_is_free(directory)
-    if warmup:
-        check_serving_api()
-    if not token_ids_only:
-        check_tensorflow_text()
+    _check_packages(token_ids_only, warmup)
     check_finite(dict(named_weights(translator.model)), dtype)
     import tensorflow as tf
 
-    module, signatures = serving_module(
+    module, signatures = _serving_module(
         translator, dtype, num_results, token_ids_only
     )
     with atomic_directory(directory) as folder:
         tf.saved_model.save(module, str(folder), signatures=signatures)
         if warmup:
-            write_warmup_requests(warmup, folder)
+            _write_warmup_requests(warmup, folder)
 
 
 def _check_arguments(
@@ -104,32 +120,306 @@ def _check_arguments(
             "`num_results` must be between 1 and the number of beams, "
             f"{translator.num_beams}. Received: num_results={num_results}."
         )
-    if dtype not in SERVING_DTYPES:
+    if dtype not in _DTYPES:
         raise ValueError(
-            f"`dtype` must be one of {SERVING_DTYPES}. Received: "
-            f"dtype={dtype!r}."
+            f"`dtype` must be one of {_DTYPES}. Received: dtype={dtype!r}."
         )
     if isinstance(warmup, str):
         raise TypeError(
             "`warmup` must be a list of strings. Received a string; pass "
             f"[{warmup!r}]."
         )
-    if not token_ids_only:
-        _check_vocabularies(translator)
-    elif warmup:
-        raise ValueError(
-            "`warmup` must be empty with `token_ids_only`: its sentences are "
-            "strings."
-        )
-
-
-def _check_vocabularies(translator: Translator) -> None:
-    """Refuses vocabularies that cannot be part of a graph."""
+    if token_ids_only:
+        if warmup:
+            raise ValueError(
+                "`warmup` must be empty with `token_ids_only`: its sentences "
+                "are strings."
+            )
+        return
     for vocabulary in (translator.source_vocabulary, translator.vocabulary):
         if not isinstance(vocabulary, Vocabulary):
             raise InputError(
                 f"A {type(vocabulary).__name__} does not run in a TensorFlow "
                 "graph; only SentencePiece (`Vocabulary`) does. Export the "
-                "signature on ids alone (`token_ids_only`), and tokenise "
+                "signature on ids alone (`token_ids_only`), and tokenize "
                 "before it."
             )
+
+
+def _check_packages(token_ids_only: bool, warmup: Sequence[str]) -> None:
+    """Refuses to begin if a package that the export needs is missing."""
+    if warmup:
+        try:
+            import tensorflow_serving.apis  # noqa: F401
+        except ImportError as error:
+            raise InputError(
+                "Warm-up requests need the package tensorflow-serving-api: "
+                f"{install_hint('serving')}."
+            ) from error
+    if not token_ids_only:
+        try:
+            import tensorflow_text  # noqa: F401
+        except ImportError as error:
+            raise InputError(
+                "A SavedModel of strings needs the package tensorflow-text, "
+                "which exists only for Linux and macOS: `pip install "
+                "tensorflow-text` there, or export token ids alone "
+                "(`--token-ids-only`, `token_ids_only=True`)."
+            ) from error
+
+
+def _serving_module(
+    translator: Translator, dtype: str, num_results: int, token_ids_only: bool
+) -> tuple["tf.Module", dict[str, Callable]]:
+    """Returns what `tf.saved_model.save` takes: a module and its signatures."""
+    import tensorflow as tf
+
+    module = tf.Module()
+    module.weights, weights_in_use = _stored_weights(translator.model, dtype)
+
+    def decode(source_token_ids: Tensor, num_results: int) -> dict[str, Tensor]:
+        with weights_in_use():
+            return _search(translator, source_token_ids, num_results)
+
+    def token_ids(source_token_ids: Tensor) -> dict[str, Tensor]:
+        return decode(source_token_ids, num_results)
+
+    signatures = {
+        "token_ids": tf.function(
+            token_ids,
+            input_signature=[
+                tf.TensorSpec((None, None), tf.int32, "source_token_ids")
+            ],
+            autograph=False,
+        )
+    }
+    if not token_ids_only:
+        text = _Text(translator)
+        # TensorFlow only saves what an attribute of the module leads to.
+        module.tokenizers = [text.source, text.target]
+
+        def n_best(
+            sentences: Tensor, num_results: int = num_results
+        ) -> dict[str, Tensor]:
+            results = decode(text.token_ids(sentences), num_results)
+            return text.translations(sentences, results)
+
+        def serving_default(sentences: Tensor) -> dict[str, Tensor]:
+            results = n_best(sentences, num_results=1)
+            return {name: value[:, 0] for name, value in results.items()}
+
+        strings = [tf.TensorSpec((None,), tf.string, "sentences")]
+        signatures["serving_default"] = tf.function(
+            serving_default, input_signature=strings, autograph=False
+        )
+        signatures["n_best"] = tf.function(
+            lambda sentences: n_best(sentences),
+            input_signature=strings,
+            autograph=False,
+        )
+    module.functions = signatures
+    return module, signatures
+
+
+def _stored_weights(
+    model: Transformer | Ensemble, dtype: str
+) -> tuple[list[Any], Callable[[], AbstractContextManager]]:
+    """Returns variables to save, and a context that computes with them.
+
+    In float32 they are the model's own. In float16 they are copies, which the
+    graph casts to float32 each time: half the file, the same arithmetic.
+    Quantized weights stay int8.
+    """
+    import tensorflow as tf
+
+    if dtype == "float32":
+        variables = [weight.value for weight in model.weights]
+        return variables, contextlib.nullcontext
+    stored = [
+        tf.Variable(
+            tf.cast(weight.value, dtype)
+            if weight.value.dtype.is_floating
+            else weight.value,
+            trainable=False,
+        )
+        for weight in model.weights
+    ]
+
+    def in_use() -> AbstractContextManager:
+        values = [
+            tf.cast(tf.convert_to_tensor(variable), weight.dtype)
+            for variable, weight in zip(stored, model.weights)
+        ]
+        return keras.StatelessScope(
+            state_mapping=list(zip(model.weights, values))
+        )
+
+    return stored, in_use
+
+
+def _search(
+    translator: Translator, source_token_ids: Tensor, num_results: int
+) -> dict[str, Tensor]:
+    """Searches as `Translator` calls `beam_search`, but on tensors."""
+    constraints = make_constraints(
+        source_token_ids,
+        max_extra_length=translator.max_extra_length,
+        max_length=translator.max_length,
+        min_length=translator.min_length,
+    )
+    length_penalty = keras.ops.convert_to_tensor(
+        translator.length_penalty, "float32"
+    )
+    return beam_search_loop(
+        translator.model,
+        (constraints, length_penalty),
+        num_beams=translator.num_beams,
+        num_results=num_results,
+    )
+
+
+class _Text:
+    """Turns strings to ids and back in the graph, as `Translator` does."""
+
+    def __init__(self, translator: Translator) -> None:
+        import tensorflow_text
+
+        # Each is a `Vocabulary`, as the export has checked.
+        vocabularies: tuple[Any, Any] = (
+            translator.source_vocabulary,
+            translator.vocabulary,
+        )
+        self.limit = translator.max_source_length - 1
+        self.end_id = translator.source_vocabulary.end_id
+        with without_info_lines():
+            # Loaded tokenizers with the same name, even of several
+            # SavedModels, are all the one that was loaded first.
+            self.source, self.target = (
+                tensorflow_text.SentencepieceTokenizer(
+                    model=vocabulary.model,
+                    name="sentencepiece_"
+                    + hashlib.sha256(vocabulary.model).hexdigest(),
+                )
+                for vocabulary in vocabularies
+            )
+        self._read_spec(vocabularies[1])
+
+    def _read_spec(self, vocabulary: Vocabulary) -> None:
+        """Reads what SentencePiece removes from the beginning of a text."""
+        from sentencepiece import sentencepiece_model_pb2
+
+        proto = sentencepiece_model_pb2.ModelProto()  # type: ignore[attr-defined]
+        proto.ParseFromString(vocabulary.model)
+        spec = proto.normalizer_spec
+        self.removes_all_blanks = spec.remove_extra_whitespaces
+        self.begins_with_blank = [
+            spec.add_dummy_prefix and piece.piece.startswith(_BLANK_OF_PIECES)
+            for piece in proto.pieces
+        ]
+        unknown = type(proto).SentencePiece.UNKNOWN
+        self.unknown_id = next(
+            token_id
+            for token_id, piece in enumerate(proto.pieces)
+            if piece.type == unknown
+        )
+
+    def token_ids(self, sentences: Tensor) -> Tensor:
+        """Splits strings `(B,)` into token ids, int32 `(B, S)`."""
+        import tensorflow as tf
+
+        rows = self.source.tokenize(_valid(sentences))[:, : self.limit]
+        ends = tf.fill((tf.shape(sentences)[0], 1), self.end_id)
+        return tf.concat([rows, ends], axis=1).to_tensor()
+
+    def translations(
+        self, sentences: Tensor, results: dict[str, Tensor]
+    ) -> dict[str, Tensor]:
+        """Returns strings and scores `(B, num_results)` of what was found.
+
+        A translation is made of the tokens before the first end of sentence,
+        where `cumsum(token_id == END_ID)` is 0.
+        """
+        import tensorflow as tf
+
+        token_ids = results["token_ids"]
+        batch_size, num_results, length = tf.unstack(tf.shape(token_ids))
+        token_ids = tf.reshape(token_ids, (batch_size * num_results, length))
+        is_end = tf.cast(token_ids == END_ID, tf.int32)
+        is_before_end = tf.equal(tf.cumsum(is_end, axis=1), 0)
+        rows = tf.ragged.boolean_mask(
+            token_ids, is_before_end & (token_ids != 0)
+        )
+        texts = _valid(self._detokenize(rows))
+        # A translation is one line: its readers count lines.
+        texts = tf.strings.regex_replace(texts, r"\n", " ")
+        texts = tf.reshape(texts, (batch_size, num_results))
+        # A blank sentence has one translation, itself, with the score 0.
+        is_blank = tf.strings.regex_full_match(sentences, _BLANK)[:, None]
+        blank_scores = tf.where(tf.range(num_results) == 0, 0.0, IMPOSSIBLE)
+        return {
+            "translations": tf.where(is_blank, "", texts),
+            "scores": tf.where(is_blank, blank_scores, results["scores"]),
+        }
+
+    def _detokenize(self, rows: "tf.RaggedTensor") -> Tensor:
+        """Returns the text of rows of ids, as SentencePiece does in Python.
+
+        TensorFlow Text removes every blank that a text begins with; Python's
+        SentencePiece, unless the model says otherwise, only the one that it
+        put before the first word. So the text is made behind an unknown
+        token, whose own text is cut off again.
+        """
+        import tensorflow as tf
+
+        if self.removes_all_blanks:
+            return self.target.detokenize(rows)
+        marker = tf.fill((rows.nrows(), 1), self.unknown_id)
+        marker_text = self.target.detokenize(marker)
+        texts = self.target.detokenize(tf.concat([marker, rows], axis=1))
+        texts = tf.strings.substr(
+            texts,
+            tf.strings.length(marker_text),
+            tf.strings.length(texts),
+        )
+        # Rows without a token begin with padding, which is no blank.
+        first = rows[:, :1].to_tensor(shape=(None, 1))[:, 0]
+        return tf.where(
+            tf.gather(self.begins_with_blank, first),
+            tf.strings.regex_replace(texts, "^ ", ""),
+            texts,
+        )
+
+
+def _valid(strings: Tensor) -> Tensor:
+    """Replaces bytes that are not UTF-8 by U+FFFD."""
+    import tensorflow as tf
+
+    return tf.strings.unicode_transcode(strings, "UTF-8", "UTF-8")
+
+
+def _write_warmup_requests(
+    sentences: Sequence[str], directory: pathlib.Path
+) -> None:
+    """Writes a request for each sentence, where TensorFlow Serving looks.
+
+    It reads `assets.extra/tf_serving_warmup_requests` of a SavedModel, a
+    TFRecord file of protocol buffers `PredictionLog`.
+    """
+    import tensorflow as tf
+    from tensorflow_serving.apis import predict_pb2
+    from tensorflow_serving.apis import prediction_log_pb2
+
+    folder = directory / "assets.extra"
+    folder.mkdir()
+    path = folder / "tf_serving_warmup_requests"
+    with tf.io.TFRecordWriter(str(path)) as writer:
+        for sentence in sentences:
+            request = predict_pb2.PredictRequest()
+            request.model_spec.signature_name = "serving_default"
+            request.inputs["sentences"].CopyFrom(
+                tf.make_tensor_proto([sentence])
+            )
+            log = prediction_log_pb2.PredictionLog(
+                predict_log=prediction_log_pb2.PredictLog(request=request)
+            )
+            writer.write(log.SerializeToString())

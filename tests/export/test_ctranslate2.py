@@ -1,4 +1,4 @@
-"""CTranslate2 translates from nothing but the folder; wrong calls are named."""
+"""CTranslate2 computes what the model computes, from the folder alone."""
 
 import inspect
 import json
@@ -6,9 +6,9 @@ import subprocess
 import sys
 import textwrap
 
-import ctranslate2
 import numpy as np
 import pytest
+import sentencepiece
 
 import relative_attention as ra
 from relative_attention.positions import POSITION_ENCODINGS
@@ -16,6 +16,8 @@ from tests.export.tiny_models import SENTENCES
 from tests.export.tiny_models import as_line
 from tests.export.tiny_models import engine_of
 from tests.export.tiny_models import log_prob_errors
+from tests.export.tiny_models import log_probs
+from tests.export.tiny_models import make_model
 
 
 def run_example(folder, lines, code):
@@ -130,23 +132,6 @@ def test_unknown_quantization_is_refused(make_translator, tmp_path):
     assert not any(tmp_path.iterdir())
 
 
-def test_other_model_is_refused(make_translator, tmp_path):
-    translator = make_translator()
-    translator.model = object()
-    with pytest.raises(ra.InputError, match="must be a `Transformer`"):
-        ra.export_ctranslate2(translator, tmp_path / "engine")
-
-
-def test_folder_that_holds_something_is_kept(make_translator, tmp_path):
-    kept = tmp_path / "engine" / "kept"
-    kept.parent.mkdir()
-    kept.write_text("kept")
-    for path in (kept.parent, kept):
-        with pytest.raises(ra.InputError, match="there already"):
-            ra.export_ctranslate2(make_translator(), path)
-    assert [path.name for path in tmp_path.rglob("*")] == ["engine", "kept"]
-
-
 def test_empty_folder_is_filled(make_translator, tmp_path):
     ra.export_ctranslate2(make_translator(), tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {
@@ -157,22 +142,316 @@ def test_empty_folder_is_filled(make_translator, tmp_path):
     }
 
 
-def test_nothing_is_left_where_writing_fails(
-    make_translator, tmp_path, monkeypatch
-):
-    def fail(config, path):
-        raise OSError("no space left")
-
-    # The last file that CTranslate2 writes.
-    monkeypatch.setattr(
-        ctranslate2.specs.model_spec.ModelConfig, "save_as_json", fail
-    )
-    with pytest.raises(OSError, match="no space left"):
-        ra.export_ctranslate2(make_translator(), tmp_path / "engine")
-    assert not any(tmp_path.iterdir())
-
-
 def test_missing_package_is_named(make_translator, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "ctranslate2", None)
     with pytest.raises(ra.InputError, match=r"pip install '\.\[ctranslate2"):
         ra.export_ctranslate2(make_translator(), tmp_path / "engine")
+
+
+# Id: fields of the config, over those of `make_model`.
+CASES = {
+    "pre_norm": {},
+    "post_norm": {"normalize_first": False},
+    "large_epsilon": {"layer_norm_epsilon": 0.1},
+    "separate_embeddings": {"share_embeddings": "none"},
+    "output_shared_with_target": {"share_embeddings": "target"},
+    "source_shared_with_target": {"share_embeddings": "source_target"},
+    "two_vocabularies": {
+        "share_embeddings": "target",
+        "source_vocabulary_size": 283,
+    },
+    "target_space": {"use_target_space_embedding": True},
+    "keys_only": {"use_value_relations": False},
+    "values_only": {"use_key_relations": False},
+    "no_relations": {"use_key_relations": False, "use_value_relations": False},
+    "no_distance": {"max_relative_position": 0},
+    "great_distance": {"max_relative_position": 70},
+    "tables_of_one_head": {
+        "num_heads": 1,
+        "share_relations_across_heads": False,
+    },
+    "no_positions": {"position_encoding": None},
+    "sinusoidal": {"position_encoding": "sinusoidal"},
+    "sinusoidal_odd_dim": {"position_encoding": "sinusoidal", "key_dim": 5},
+    "learned": {"position_encoding": "learned", "max_length": 4},
+    "small_heads": {"key_dim": 5},
+    "small_values": {"value_dim": 3},
+    "large_values": {"value_dim": 11},
+    "more_layers": {"num_encoder_layers": 3, "num_decoder_layers": 2},
+    "attention_bias": {"attention_bias": True, "value_dim": 11},
+    "output_bias": {"output_bias": True},
+    "start_token": {"start_token_id": 4},
+    "sinusoidal_from_1": {
+        "position_encoding": "sinusoidal",
+        "first_position": 1,
+    },
+    "sinusoidal_odd_dim_from_1": {
+        "position_encoding": "sinusoidal",
+        "first_position": 1,
+        "key_dim": 5,
+    },
+    "learned_from_1": {
+        "position_encoding": "learned",
+        "max_length": 6,
+        "first_position": 1,
+    },
+}
+
+# Each part of the file at least once; the others are long cases.
+_BRIEF = (
+    "pre_norm",
+    "post_norm",
+    "two_vocabularies",
+    "great_distance",
+    "sinusoidal_odd_dim_from_1",
+    "learned_from_1",
+    "start_token",
+    "attention_bias",
+    "target_space",
+)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        pytest.param(
+            fields, marks=() if name in _BRIEF else pytest.mark.large, id=name
+        )
+        for name, fields in CASES.items()
+    ],
+)
+def test_log_probabilities_are_the_model_s(fields, make_translator, tmp_path):
+    translator = make_translator(**fields)
+    ra.export_ctranslate2(translator, tmp_path / "engine")
+    errors = log_prob_errors(translator, engine_of(tmp_path / "engine"))
+    assert np.abs(errors).max() < 2e-5
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"num_decoder_layers": 2},
+        pytest.param(
+            {
+                "position_encoding": "sinusoidal",
+                "normalize_first": False,
+                "share_embeddings": "target",
+                "source_vocabulary_size": 283,
+                "use_target_space_embedding": True,
+            },
+            marks=pytest.mark.large,
+        ),
+    ],
+    ids=["relative", "two_vocabularies"],
+)
+def test_greedy_translations_are_the_translator_s(
+    fields, make_translator, tmp_path
+):
+    translator = make_translator(**fields)
+    ra.export_ctranslate2(translator, tmp_path / "engine")
+    engine = engine_of(tmp_path / "engine")
+    translations = translator.search(SENTENCES)
+    sources = translator.source_vocabulary.encode(SENTENCES)
+    for translation, source in zip(translations, sources):
+        (result,) = engine.translate_batch(
+            [translator.source_vocabulary.pieces(source)],
+            beam_size=1,
+            min_decoding_length=0,
+            length_penalty=0,
+            return_scores=True,
+            max_decoding_length=len(source) + 1 + translator.max_extra_length,
+        )
+        pieces = sentencepiece.SentencePieceProcessor(
+            model_proto=translator.vocabulary.model
+        )
+        assert as_line(pieces.decode(result.hypotheses[0])) == translation.text
+        assert result.scores[0] == pytest.approx(translation.score, abs=1e-3)
+    assert len({translation.text for translation in translations}) > 2
+
+
+def test_alternatives_continue_a_prefix(make_translator, tmp_path):
+    translator = make_translator()
+    ra.export_ctranslate2(translator, tmp_path / "engine")
+    source, prefix = (
+        translator.vocabulary.pieces(row)
+        for row in translator.vocabulary.encode(["dogs", "two dogs"])
+    )
+    (result,) = engine_of(tmp_path / "engine").translate_batch(
+        [source],
+        target_prefix=[prefix],
+        return_alternatives=True,
+        num_hypotheses=2,
+        return_scores=True,
+        max_decoding_length=len(prefix) + 1,
+    )
+    rows = [
+        translator.vocabulary._processor.piece_to_id(tokens)
+        for tokens in result.hypotheses
+    ]
+    expected = log_probs(
+        translator, translator.vocabulary.encode(["dogs"] * 2), rows
+    )
+    # Alternatives never end at once, which scales their probabilities alike.
+    np.testing.assert_allclose(
+        np.diff(result.scores),
+        np.diff([scores[-2] for scores in expected]),
+        atol=1e-4,
+    )
+
+
+def test_attention_is_the_mean_of_the_last_layer_s_heads(
+    make_translator, tmp_path
+):
+    translator = make_translator(num_decoder_layers=2)
+    ra.export_ctranslate2(translator, tmp_path / "engine")
+    vocabulary = translator.vocabulary
+    (source,) = vocabulary.encode(["two dogs"])
+    (result,) = engine_of(tmp_path / "engine").translate_batch(
+        [vocabulary.pieces(source)],
+        beam_size=1,
+        max_decoding_length=1,
+        return_attention=True,
+    )
+    scores = translator.model.attention_scores(
+        {
+            "source_token_ids": np.array([[*source, 1]]),
+            "target_token_ids": np.array([[0]]),
+        }
+    )["cross"][-1]
+    expected = np.asarray(scores)[0, :, 0, :-1].mean(axis=0)
+    np.testing.assert_allclose(result.attention[0][0], expected, atol=1e-5)
+
+
+def test_table_of_positions_is_as_long_as_the_translator_reads(
+    make_translator, tmp_path
+):
+    translator = make_translator(
+        position_encoding="sinusoidal",
+        max_source_length=1100,
+        max_extra_length=0,
+    )
+    ra.export_ctranslate2(translator, tmp_path / "engine")
+    engine = engine_of(tmp_path / "engine")
+    arguments = {"max_input_length": 0, "max_decoding_length": 1}
+    engine.translate_batch([["e"] * 1099], **arguments)
+    with pytest.raises(RuntimeError, match="positions >= 1100"):
+        engine.translate_batch([["e"] * 1100], **arguments)
+
+
+def talk_less(model):
+    """Let translations end before they are too long."""
+    bias = np.array(model.output_bias)
+    bias[1] = 3
+    model.output_bias.assign(bias)
+
+
+def test_subwords_translate_by_index(rng, tmp_path):
+    # An empty line, and the same twice: of these the last is used.
+    subwords = ["<pad>_", "<EOS>_", "a_", "", "man_", "a_", *"\\_u;0123456789"]
+    subwords += "rides dog b".replace(" ", "")
+    vocabulary = ra.SubwordVocabulary("\n".join(subwords).encode())
+    model = make_model(rng, vocabulary_size=len(vocabulary), output_bias=True)
+    talk_less(model)
+    translator = ra.Translator(model, vocabulary, num_beams=1)
+    ra.export_ctranslate2(translator, tmp_path / "engine")
+
+    file = tmp_path / "engine" / "shared_vocabulary.json"
+    tokens = json.loads(file.read_text("utf-8"))
+    assert len(set(tokens)) == len(tokens) == len(vocabulary)
+    assert tokens[2:6] == ["<unused 2>", "<unused 3>", "man_", "a_"]
+    saved = ra.SubwordVocabulary.load(
+        tmp_path / "engine" / "vocabulary.subwords"
+    )
+    lines = ["a man rides", "dog", "b  a"]
+    results = engine_of(tmp_path / "engine").translate_batch(
+        [saved.pieces(row) for row in saved.encode(lines)],
+        beam_size=1,
+        min_decoding_length=0,
+    )
+    texts = saved.decode(
+        [tokens.index(token) for token in result.hypotheses[0]]
+        for result in results
+    )
+    assert texts == translator.translate(lines)
+    # What is no token is padding, not an id that there is not.
+    engine_of(tmp_path / "engine").translate_batch([["no such token"]])
+
+
+@pytest.mark.parametrize("start", [False, True], ids=["", "start"])
+@pytest.mark.parametrize("end", [False, True], ids=["", "end"])
+def test_sources_begin_and_end_as_the_vocabulary_says(
+    start, end, rng, tmp_path
+):
+    tokens = ["<blank>", "</s>", "<s>", "a", "man", "rides", "<unk>"]
+    source = ra.TokenVocabulary(tokens, start=start, end=end)
+    target = ra.SubwordVocabulary(
+        "\n".join(["<pad>_", "<EOS>_", *"\\_u;0123456789abr"]).encode()
+    )
+    model = make_model(
+        rng,
+        vocabulary_size=len(target),
+        source_vocabulary_size=len(source),
+        share_embeddings="none",
+    )
+    ra.export_ctranslate2(
+        ra.Translator(model, target, source_vocabulary=source),
+        tmp_path / "engine",
+    )
+    (row,) = target.encode(["a r"])
+    # The last word is unknown.
+    (result,) = engine_of(tmp_path / "engine").score_batch(
+        [["a", "man", "runs"]], [target.pieces(row)]
+    )
+    (encoded,) = source.encode(["a man runs"])
+    logits = model(
+        {
+            "source_token_ids": np.array([[*encoded, source.end_id]]),
+            "target_token_ids": np.array([[0, *row]]),
+        }
+    )
+    logits = np.asarray(logits, "float64")[0]
+    log_probs = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+    labels = [*row, 1]
+    np.testing.assert_allclose(
+        result.log_probs,
+        log_probs[np.arange(len(labels)), labels],
+        atol=2e-5,
+    )
+    saved = tmp_path / "engine" / "source_vocabulary.tokens"
+    assert ra.TokenVocabulary.load(saved).tokens == tokens
+
+
+def test_two_vocabularies_are_told_apart(make_translator, tmp_path):
+    translator = make_translator(
+        share_embeddings="none", source_vocabulary_size=283
+    )
+    ra.export_ctranslate2(translator, tmp_path / "engine")
+    for side, vocabulary in (
+        ("source", translator.source_vocabulary),
+        ("target", translator.vocabulary),
+    ):
+        file = tmp_path / "engine" / f"{side}_vocabulary.model"
+        assert file.read_bytes() == vocabulary.model
+
+
+def test_vocabulary_of_another_model_is_refused(
+    make_translator, vocabularies, tmp_path
+):
+    translator = make_translator()
+    translator.vocabulary = vocabularies[283]
+    with pytest.raises(ra.InputError, match="target .* 283 .* model 281"):
+        ra.export_ctranslate2(translator, tmp_path / "engine")
+
+
+def test_vocabulary_without_pieces_is_refused(make_translator, tmp_path):
+    translator = make_translator()
+    translator.source_vocabulary = object()
+    with pytest.raises(ra.InputError, match="source .* Received: object"):
+        ra.export_ctranslate2(translator, tmp_path / "engine")
+
+
+def test_ensemble_is_refused_in_one_line(joined, tmp_path):
+    with pytest.raises(ra.InputError, match="Received: Ensemble") as error:
+        ra.export_ctranslate2(joined, tmp_path / "engine")
+    assert "\n" not in str(error.value)
+    assert not list(tmp_path.iterdir())

@@ -8,10 +8,14 @@ import numpy as np
 import pytest
 
 import relative_attention as ra
+from tests import several_models
+from tests.export import tiny_models
 from tests.export.fresh_process import serve
 from tests.export.tiny_models import WORDS
 from tests.export.tiny_models import train_vocabulary
 
+# Of the vocabulary of `WORDS`.
+BLANK_ID = 262
 GERMAN = "ein mann rollt ein altes rotes rad über die straße".split()
 
 # What `str.strip` takes away, all of it.
@@ -51,28 +55,14 @@ SOURCE_IDS = [[5, 270, 9, 1, 0, 0], [3, 1, 0, 0, 0, 0], [7, 8, 9, 260, 261, 1]]
 
 
 def make_model(**fields):
-    """A random model, biases and normalization too, sure of what it says."""
-    rng = np.random.default_rng(11)
-    model = ra.Transformer.from_preset(
-        "transformer_tiny_relative",
-        vocabulary_size=281,
-        num_encoder_layers=1,
-        num_decoder_layers=1,
-        hidden_dim=14,
-        intermediate_dim=23,
-        num_heads=2,
-        max_relative_position=3,
-        **fields,
-    )
-    for weight in model.weights:
-        shape = weight.shape
-        fan = 14 if "embedding" in weight.path else shape[0]
-        scale = 0.5 if len(shape) == 1 else 1.3 * fan**-0.5
-        array = rng.normal(size=shape) * scale + ("gamma" in weight.path)
-        if "embedding" in weight.path and len(array) > 259:
-            # Less of the bytes, most of which spell nothing, than of words.
-            array[2:259] *= 0.3
-        weight.assign(array)
+    """A random model whose translations often begin with blanks."""
+    model = tiny_models.make_model(np.random.default_rng(11), **fields)
+    for layer in {model.source_embedding, model.target_embedding}:
+        rows = np.array(layer.embeddings)
+        # Fewer bytes, most of which spell nothing, than words.
+        rows[2:259] *= 0.3
+        rows[BLANK_ID] *= 2
+        layer.embeddings.assign(rows)
     return model
 
 
@@ -176,6 +166,12 @@ def test_strings_are_translated_as_by_the_translator(
     check_best(answer_to("serving_default", batch), found)
 
 
+def test_blanks_that_a_translation_begins_with_are_kept(served):
+    texts = served["serving_default ordinary"]["translations"]
+    # That they are the translator's, the tests above have shown.
+    assert [text[:2] == "  " for text in texts] == [True, False, False]
+
+
 @pytest.mark.large
 def test_texts_of_the_cases_are_what_they_say(translator):
     """Without this, all could be equal because all were empty."""
@@ -203,17 +199,9 @@ def test_n_best_are_those_of_the_translator(batch, found_of, answer_to):
         assert scores[len(found) :] == [-1e7] * num_missing
 
 
-@pytest.mark.parametrize("signature", ["serving_default", "n_best"])
-def test_what_is_not_utf8_is_read_as_replacement_characters(
-    signature, translator, served
-):
-    answer = served[f"{signature} invalid"]
-    found = translator.search(list(INVALID.values()), num_results=3)
-    if signature == "n_best":
-        answer = {
-            name: [row[0] for row in rows] for name, rows in answer.items()
-        }
-    check_best(answer, [results[0] for results in found])
+def test_what_is_not_utf8_is_read_as_replacement_characters(translator, served):
+    found = translator.search(list(INVALID.values()))
+    check_best(served["serving_default invalid"], found)
 
 
 def test_ids_are_those_of_beam_search(translator, served):
@@ -350,16 +338,14 @@ def test_vocabulary_that_needs_python_is_refused(side, translator, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("kind", ["file", "folder"])
-def test_what_is_there_already_stays(kind, translator, tmp_path):
-    path = tmp_path / "there"
-    kept = path if kind == "file" else path / "kept"
-    kept.parent.mkdir(exist_ok=True)
+def test_what_is_there_already_stays(translator, tmp_path):
+    kept = tmp_path / "there" / "kept"
+    kept.parent.mkdir()
     kept.write_text("kept")
     with pytest.raises(ra.InputError, match="there is there already"):
-        ra.export_saved_model(translator, path)
+        ra.export_saved_model(translator, kept.parent)
     assert kept.read_text() == "kept"
-    assert list(tmp_path.iterdir()) == [path]
+    assert list(tmp_path.iterdir()) == [kept.parent]
 
 
 def test_missing_package_for_warmup_is_named_before_any_work(
@@ -397,3 +383,44 @@ def test_other_backends_are_refused(translator, tmp_path, monkeypatch):
     monkeypatch.setattr("keras.backend.backend", lambda: "jax")
     with pytest.raises(ra.InputError, match="Set KERAS_BACKEND=tensorflow"):
         ra.export_saved_model(translator, tmp_path / "new")
+
+
+@pytest.mark.parametrize(
+    "dtype",
+    [
+        pytest.param("float32", marks=pytest.mark.large),
+        pytest.param("float16", marks=pytest.mark.slow),
+    ],
+)
+def test_ensemble_is_exported_whole(several, dtype, tmp_path):
+    folders = [several / "a", several / "c"]
+    translator = ra.load_translator(folders)
+    ra.export_saved_model(translator, tmp_path / "exported", dtype=dtype)
+    answers = serve(
+        tmp_path / "exported",
+        {"text": ("serving_default", several_models.SENTENCES)},
+        "with_text",
+    )
+    wanted = ra.load_translator(folders)
+    for weight in wanted.model.weights:
+        weight.assign(np.asarray(weight).astype(dtype))
+    wanted = wanted.search(several_models.SENTENCES)
+    assert answers["text"]["translations"] == [t.text for t in wanted]
+    assert answers["text"]["scores"] == pytest.approx(
+        [t.score for t in wanted], abs=1e-4
+    )
+    # Both models are in the file, each in its dtype.
+    size = sum(f.stat().st_size for f in tmp_path.rglob("variables.data*"))
+    num_bytes = {"float32": 4, "float16": 2}[dtype]
+    count = sum(model.count_params() for model in translator.model.models)
+    assert size > num_bytes * count
+
+
+def test_weight_of_any_member_must_be_finite(several, tmp_path):
+    translator = ra.load_translator([several / "a", several / "b"])
+    # Both have a weight of this name.
+    first = translator.model.models[0].encoder_blocks[0].feed_forward
+    first.output_dense.bias.assign(first.output_dense.bias + float("nan"))
+    with pytest.raises(ra.InputError, match="of model 1 holds nan or inf"):
+        ra.export_saved_model(translator, tmp_path / "exported")
+    assert not list(tmp_path.iterdir())
