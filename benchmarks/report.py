@@ -17,9 +17,9 @@ from collections.abc import Sequence
 
 from benchmarks.bars import BARS
 from benchmarks.bars import bars_table
-from benchmarks.harness.origin import origin_line
 from benchmarks.harness.results import RESULTS
 from benchmarks.harness.results import Result
+from benchmarks.harness.results import origin_line
 from benchmarks.speed_tables import TABLES
 from relative_attention.errors import InputError
 

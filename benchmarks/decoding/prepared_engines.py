@@ -4,11 +4,12 @@ import dataclasses
 import json
 import pathlib
 from collections.abc import Sequence
+from typing import Any
 
 import relative_attention as ra
-from benchmarks.decoding.opennmt_tf_weights import write_model
 from benchmarks.harness import opennmt_tf
 from benchmarks.harness.engine import engine_command
+from benchmarks.harness.opennmt_tf import write_vocabulary
 from relative_attention.data.lines import read_lines
 from relative_attention.quiet_tensorflow import load_tensorflow_quietly
 
@@ -196,9 +197,41 @@ def _peer_command(
         )
     )
     arguments = {
-        "weights": write_model(translator.model, folder / "opennmt_tf"),
+        "weights": _write_peer_model(translator.model, folder / "opennmt_tf"),
         "sentences": str(ids),
         "length_penalty": _LENGTH_PENALTY,
     }
     module = "benchmarks.decoding.opennmt_tf_engine"
     return engine_command(module, arguments, peer_python)
+
+
+def _write_peer_model(model: "ra.Transformer", folder: pathlib.Path) -> str:
+    """Writes a trained model for `opennmt_tf_engine`.
+
+    Args:
+        model: A `Transformer` of the architecture of
+            `transformer_small_relative`, all embeddings shared.
+        folder: The path of a folder to make.
+
+    Returns:
+        The path of the weights, a string; the vocabulary lies beside it.
+    """
+    import numpy as np
+
+    from relative_attention.convert.opennmt_tf import SOURCE_EMBEDDING
+    from relative_attention.convert.opennmt_tf import stored_weights
+
+    arrays: dict[str, Any] = {
+        path: np.reshape(weight.variable, weight.shape)
+        for path, weight in stored_weights(model).items()
+    }
+    rows = arrays[SOURCE_EMBEDDING]
+    # There the end of sentence is 2, and 1 starts translations: with the zero
+    # vector, as here. The last row is that of unknown words.
+    rows = rows[[0, 2, 1, *range(3, len(rows))]]
+    rows[1] = 0
+    arrays[SOURCE_EMBEDDING] = np.concatenate([rows, 0 * rows[:1]])
+    folder.mkdir()
+    np.savez(folder / "weights.npz", **arrays)
+    write_vocabulary(folder / "vocabulary", model.config.vocabulary_size)
+    return str(folder / "weights.npz")

@@ -10,10 +10,10 @@ from typing import TypeVar
 
 from benchmarks.harness.engine import ROOT
 from benchmarks.harness.engine import EngineError
-from benchmarks.harness.origin import find_origin
-from benchmarks.harness.origin import origin_line
 from benchmarks.harness.results import Result
 from benchmarks.harness.results import Row
+from benchmarks.harness.results import find_origin
+from benchmarks.harness.results import origin_line
 from relative_attention.errors import InputError
 from relative_attention.quiet_tensorflow import load_tensorflow_quietly
 

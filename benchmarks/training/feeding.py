@@ -37,7 +37,6 @@ from benchmarks.harness.spread import median
 from benchmarks.harness.spread import ratios
 from benchmarks.harness.spread import spread
 from benchmarks.harness.tables import markdown_table
-from benchmarks.training.step_timer import make_step_timer
 from benchmarks.training.workload import add_data_argument
 from benchmarks.training.workload import compile_model
 from benchmarks.training.workload import find_corpus
@@ -98,7 +97,7 @@ def measure(options: argparse.Namespace) -> list[Row]:
         batches = ra.TokenBatches(tokens, options.batch_tokens)
         model = compile_model(options.preset, len(vocabulary), options.dtype)
         sources = make_sources(batches, options.steps)
-        timer = make_step_timer()
+        timer = _make_step_timer()
 
         def turn(name: str) -> Turn:
             model.fit(
@@ -269,6 +268,36 @@ def main(arguments: Sequence[str] | None = None) -> None:
         describe,
         precision=options.dtype,
     )
+
+
+def _make_step_timer() -> Any:
+    """Returns a callback whose `figures` say what a call of `fit` took.
+
+    The class is made when it is needed, as its base brings TensorFlow. The
+    first step is left out: it opens the dataset.
+    """
+    import keras
+
+    class StepTimer(keras.callbacks.Callback):
+        def on_train_batch_end(
+            self, batch: int, logs: dict[str, Any] | None = None
+        ) -> None:
+            # Reading a result waits for the step to end.
+            tokens = float((logs or {})["tokens"])
+            if batch == 0:
+                self.start, self.first_tokens = time.perf_counter(), tokens
+            self.steps = batch
+            self.seconds = time.perf_counter() - self.start
+            self.tokens = tokens - self.first_tokens
+
+        def figures(self) -> dict[str, float]:
+            return {
+                "steps": self.steps,
+                "seconds": self.seconds,
+                "tokens": self.tokens,
+            }
+
+    return StepTimer()
 
 
 if __name__ == "__main__":

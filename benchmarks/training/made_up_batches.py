@@ -5,8 +5,12 @@ import dataclasses
 import numpy as np
 
 import relative_attention as ra
-from benchmarks.training.made_up_corpus import draw_lengths
 
+# The longest sentence, in words. Mean and deviation of the logarithm of a
+# source's number of words, and of that of the ratio of a target to it.
+_LONGEST = 250
+_LENGTHS = (3.03, 0.62)
+_LENGTH_RATIOS = (-0.03, 0.18)
 # Words become about so many pieces of a vocabulary of 32,768.
 _PIECES_OF_A_WORD = 1.2
 # Ids of padding, of the end of a sentence and of what is unknown come first.
@@ -88,7 +92,9 @@ def _make_corpus(
     vocabulary_size: int, max_length: int, num_pairs: int
 ) -> "ra.TokenCorpus":
     rng = np.random.default_rng(0)
-    lengths = np.stack(draw_lengths(rng, num_pairs))
+    source = rng.lognormal(*_LENGTHS, num_pairs)
+    target = source * rng.lognormal(*_LENGTH_RATIOS, num_pairs)
+    lengths = np.clip([source, target], 1, _LONGEST).astype(int)
     lengths = np.ceil(_PIECES_OF_A_WORD * lengths).astype(int)
     # Batches add the end of each sentence.
     lengths = lengths[:, (lengths < max_length).all(axis=0)]

@@ -97,20 +97,6 @@ def test_profile(run_benchmark, model_folder, source):
 
 
 @pytest.mark.large
-def test_quality_in_ctranslate2(run_benchmark, model_folder, source):
-    pytest.importorskip("ctranslate2", reason="the extra is missing")
-    result, printed = run_benchmark(
-        "decoding.ctranslate2_quality",
-        model_folder,
-        *("--source", source, "--reference", source, "--sentences", 1),
-    )
-    searches = [row for row in result.rows if row["kind"] == "search"]
-    # Three greedy ones; with beams ours, nine of float32 and one of int8.
-    assert len(searches) == 3 + 11
-    assert "1 sentences." in printed
-
-
-@pytest.mark.large
 def test_quality_in_int8(run_benchmark, model_folder, source):
     result, printed = run_benchmark(
         "decoding.int8_quality",

@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks.harness.origin import origin_line
+from benchmarks.harness.results import origin_line
 from benchmarks.harness.spread import median
 from benchmarks.harness.spread import ratios
 from benchmarks.harness.spread import spread
