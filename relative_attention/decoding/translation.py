@@ -108,8 +108,7 @@ def read_translations(
                 )
             found.append(
                 Translation(
-                    # A translation is one line: its readers count lines.
-                    text=texts[number * num_results + rank].replace("\n", " "),
+                    text=_line(texts[number * num_results + rank]),
                     score=scores[number][rank],
                     was_cut=were_cut[number],
                     source_token_ids=tuple(source_row),
@@ -119,6 +118,14 @@ def read_translations(
             )
         translations.append(found)
     return translations
+
+
+def _line(text: str) -> str:
+    """Makes one line of UTF-8 of what a vocabulary wrote."""
+    # Half a surrogate pair, which a vocabulary may hold, becomes U+FFFD.
+    text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    # A translation is one line: its readers count lines.
+    return text.replace("\n", " ")
 
 
 def _until_end(token_ids: np.ndarray) -> tuple[int, ...]:

@@ -314,13 +314,24 @@ def test_results_become_text_ids_and_scores(letters):
     assert second == [ra.Translation("", -1e7, True, (6, 7, 1), (1,))]
 
 
-def test_translation_is_a_line(letters):
-    class Breaking(letters):
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("a\nb", "a b"),
+        # No file holds half a surrogate pair.
+        ("a\ud800b\udc00", "a\ufffdb\ufffd"),
+        ("\U0001f6b2 \ufeff", "\U0001f6b2 \ufeff"),
+        ("", ""),
+    ],
+    ids=ascii,
+)
+def test_translation_is_a_line_of_utf_8(letters, text, line):
+    class Writing(letters):
         def decode(self, rows):
-            return ["a\nb"] * len(rows)
+            return [text] * len(rows)
 
-    found = read_translations(RESULTS, SOURCES, [False] * 2, Breaking())
-    assert found[0][0].text == "a b"
+    found = read_translations(RESULTS, SOURCES, [False] * 2, Writing())
+    assert found[0][0].text == line
 
 
 def test_translation_is_printed_on_a_line():
