@@ -137,6 +137,8 @@ class Translator:
         sentences: Sequence[str],
         num_results: None = None,
         target_prefixes: Sequence[str] | None = ...,
+        num_beams: int | None = ...,
+        length_penalty: float | None = ...,
     ) -> list[str]: ...
 
     @overload
@@ -145,6 +147,8 @@ class Translator:
         sentences: Sequence[str],
         num_results: int,
         target_prefixes: Sequence[str] | None = ...,
+        num_beams: int | None = ...,
+        length_penalty: float | None = ...,
     ) -> list[list[str]]: ...
 
     def translate(
@@ -152,20 +156,28 @@ class Translator:
         sentences: Sequence[str],
         num_results: int | None = None,
         target_prefixes: Sequence[str] | None = None,
+        num_beams: int | None = None,
+        length_penalty: float | None = None,
     ) -> list[str] | list[list[str]]:
         """Translates each sentence.
 
         Args:
             sentences, num_results, target_prefixes: see `search`.
+            num_beams, length_penalty: see `search`.
 
         Returns:
             List of strings; with `num_results` a list of lists of them, best
             first.
         """
+        options: dict[str, Any] = {
+            "target_prefixes": target_prefixes,
+            "num_beams": num_beams,
+            "length_penalty": length_penalty,
+        }
         if num_results is None:
-            best = self.search(sentences, None, target_prefixes)
+            best = self.search(sentences, **options)
             return [translation.text for translation in best]
-        found = self.search(sentences, num_results, target_prefixes)
+        found = self.search(sentences, num_results, **options)
         return [[result.text for result in results] for results in found]
 
     @overload
@@ -176,6 +188,8 @@ class Translator:
         target_prefixes: Sequence[str] | None = ...,
         return_attention: bool = ...,
         report: Report | None = ...,
+        num_beams: int | None = ...,
+        length_penalty: float | None = ...,
     ) -> list[Translation]: ...
 
     @overload
@@ -186,6 +200,8 @@ class Translator:
         target_prefixes: Sequence[str] | None = ...,
         return_attention: bool = ...,
         report: Report | None = ...,
+        num_beams: int | None = ...,
+        length_penalty: float | None = ...,
     ) -> list[list[Translation]]: ...
 
     def search(
@@ -195,6 +211,8 @@ class Translator:
         target_prefixes: Sequence[str] | None = None,
         return_attention: bool = False,
         report: Report | None = None,
+        num_beams: int | None = None,
+        length_penalty: float | None = None,
     ) -> list[Translation] | list[list[Translation]]:
         """Translates by beam search, with scores, ids and what was cut.
 
@@ -208,6 +226,10 @@ class Translator:
                 to. Defaults to `False`.
             report: called after each batch with the number of sentences
                 translated so far.
+            num_beams: int. Beams of this search. Defaults to `None`, those
+                of the translator.
+            length_penalty: float. That of this search. Defaults to `None`,
+                the translator's.
 
         Returns:
             List of `Translation`, one for each sentence, in their order; with
@@ -221,15 +243,20 @@ class Translator:
             InputError: if the model gives logits that are not finite.
         """
         num_results = _checked_num_results(num_results)
+        if num_beams is None:
+            num_beams = self.num_beams
+        num_beams = checked_at_least("num_beams", num_beams, 1)
+        if length_penalty is None:
+            length_penalty = self.length_penalty
         decode = functools.partial(
             beam_search,
-            num_beams=self.num_beams,
-            length_penalty=self.length_penalty,
+            num_beams=num_beams,
+            length_penalty=length_penalty,
             num_results=num_results or 1,
             return_attention=return_attention,
         )
         found = self._decode(
-            sentences, decode, self.num_beams, target_prefixes, report
+            sentences, decode, num_beams, target_prefixes, report
         )
         return found if num_results else [best for best, *_ in found]
 

@@ -138,6 +138,20 @@ def test_results_out_of_range_are_refused(translator):
             method(["", " "], num_results=0)
 
 
+def test_call_may_have_its_own_beams_and_penalty(translator):
+    sentences = ["ab", "z", ""]
+    usual = translator(num_beams=1, length_penalty=0.0)
+    for beams, penalty in ((1, 0.0), (3, 0.0), (3, 2.0)):
+        other = translator(num_beams=beams, length_penalty=penalty)
+        options = {"num_beams": beams, "length_penalty": penalty}
+        assert usual.search(sentences, **options) == other.search(sentences)
+        assert usual.translate(sentences, beams, **options) == (
+            other.translate(sentences, beams)
+        )
+    with pytest.raises(ValueError, match="`num_beams` must be at least 1"):
+        usual.translate([""], num_beams=0)
+
+
 # === What translations are held to ===
 
 
