@@ -145,18 +145,6 @@ def test_beams_are_given_when_none_ends(chain, padded, num_beams):
         assert_results_are([row], [score], [(wanted, [2] * limit)])
 
 
-def test_beams_are_the_best_when_several_results(chain):
-    (token_ids,), (scores,) = search(
-        chain(ENDLESS), SOURCE, num_beams=3, num_results=3, max_extra_length=0
-    )
-    wanted = [
-        (math.log(0.7 * 0.9**3), [2, 2, 2, 2]),
-        (math.log(0.3), [3, 3, 3, 3]),
-        (math.log(0.7 * 0.1), [2, 3, 3, 3]),
-    ]
-    assert_results_are(token_ids, scores, wanted)
-
-
 @pytest.mark.parametrize(
     "max_extra_length, max_length, lengths",
     [
@@ -178,14 +166,6 @@ def test_endless_translation_has_its_longest_length(
     )
     found = np.count_nonzero(token_ids[:, 0], axis=-1)
     np.testing.assert_array_equal(found, lengths)
-
-
-def test_end_at_the_limit_counts(chain):
-    model = chain({0: {2: 1.0}, 2: {3: 1.0}, 3: {4: 1.0}, 4: {1: 1.0}})
-    (token_ids,), (scores,) = search(
-        model, SOURCE, num_beams=2, max_extra_length=0
-    )
-    assert_results_are(token_ids, scores, [(0.0, [2, 3, 4, 1])])
 
 
 # === Results ===
@@ -336,42 +316,6 @@ def test_limits_beyond_any_sentence_are_no_limit(chain, search, limit):
     assert np.asarray(results["token_ids"]).shape == (1, 1, 5)
     results = search(model, SOURCE, max_extra_length=-limit)
     assert np.asarray(results["token_ids"]).shape == (1, 1, 0)
-
-
-@pytest.mark.parametrize("search", [ra.beam_search, ra.sample])
-@pytest.mark.parametrize("integer", [np.int8, np.uint16])
-def test_sizes_may_be_of_numpy(chain, search, integer):
-    arguments = {
-        "num_results": 2,
-        "max_extra_length": 3,
-        "max_length": 4,
-        "min_length": 2,
-    }
-    more = {"num_beams": 3} if search is ra.beam_search else {"top_k": 3}
-    arguments |= more if search is ra.beam_search else {**more, "seed": 5}
-    plain = search(chain(TWO_WAYS), SOURCE, **arguments)
-    found = search(
-        chain(TWO_WAYS), SOURCE, **{n: integer(v) for n, v in arguments.items()}
-    )
-    for name, value in plain.items():
-        np.testing.assert_array_equal(found[name], value)
-
-
-@pytest.mark.parametrize("value", [2.0, True], ids=repr)
-@pytest.mark.parametrize(
-    ("search", "name"),
-    [
-        (ra.beam_search, "num_beams"),
-        (ra.beam_search, "num_results"),
-        (ra.beam_search, "max_extra_length"),
-        (ra.sample, "num_results"),
-        (ra.sample, "min_length"),
-    ],
-    ids=lambda value: value if isinstance(value, str) else value.__name__,
-)
-def test_size_that_is_no_int_is_named(chain, search, name, value):
-    with pytest.raises(ValueError, match=f"^`{name}` must be an int. "):
-        search(chain(TWO_WAYS), SOURCE, **{name: value})
 
 
 @pytest.mark.parametrize(

@@ -169,10 +169,21 @@ def test_definition_holds_for_every_position_encoding(
         assert_is_the_definition(model, 3, max_extra_length, alpha=alpha)
 
 
-def test_one_beam_is_the_greedy_loop(
-    peaked_model, assert_is_the_definition, eagerly
+@pytest.mark.parametrize(("num_beams", "alpha"), [(1, 0.0), (3, 0.6)])
+def test_definition_holds_when_caches_are_merged_often(
+    peaked_model,
+    assert_is_the_definition,
+    eagerly,
+    monkeypatch,
+    num_beams,
+    alpha,
 ):
-    assert_is_the_definition(peaked_model, 1, 1, alpha=0.0)
+    # One beam is the greedy loop. Some sentences are done before the cache is
+    # merged, some between, and one after the second time.
+    monkeypatch.setattr(
+        "relative_attention.decoding.model_steps._MERGE_EVERY", 2
+    )
+    assert_is_the_definition(peaked_model, num_beams, 1, alpha=alpha)
 
 
 def test_prefix_is_the_definition_with_forced_tokens(

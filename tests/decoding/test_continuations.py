@@ -28,26 +28,6 @@ def test_largest_are_those_of_keras(rng, size, k):
     np.testing.assert_array_equal(found[2], values.max(-1, keepdims=True))
 
 
-@pytest.mark.parametrize("k", [40])
-@pytest.mark.parametrize(
-    "where", ["one_chunk", "one_a_chunk", "last", "everywhere"]
-)
-def test_largest_are_found_wherever_they_stand(rng, where, k):
-    # A prime: the last chunk of 11 is filled up.
-    size = 103
-    positions = {
-        "one_chunk": np.arange(22, 33),
-        "one_a_chunk": np.arange(3, size, 11),
-        "last": np.arange(size - 4, size),
-        "everywhere": rng.permutation(size),
-    }[where]
-    values = rng.normal(size=(1, 2, size)).astype(np.float32)
-    values[..., positions] += 50
-    found, indices, _ = arrays(*top_k(keras.ops.convert_to_tensor(values), k))
-    np.testing.assert_array_equal(indices, np.argsort(-values)[..., :k])
-    np.testing.assert_array_equal(found, -np.sort(-values)[..., :k])
-
-
 @pytest.mark.parametrize("size, k", [(11, 9), (53, 4), (60, 1)])
 def test_ties_give_different_indices_of_the_same_values(rng, size, k):
     values = rng.integers(0, 3, (4, 2, size)).astype(np.float32)

@@ -42,8 +42,8 @@ USES = {
 }
 
 
-@pytest.mark.parametrize("use", USES.values(), ids=USES)
 @pytest.mark.parametrize("value", [np.nan, np.inf])
+@pytest.mark.parametrize("use", USES.values(), ids=USES)
 def test_weight_that_is_not_finite_is_named(translator, use, value):
     weight = translator.model.decoder_blocks[0].feed_forward.output_dense.bias
     array = np.zeros(weight.shape)

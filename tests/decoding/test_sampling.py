@@ -354,30 +354,7 @@ def test_scores_are_log_probabilities_of_the_model(
     assert len(ends) > 2
 
 
-# === Lengths and prefixes ===
-
-
-@pytest.mark.parametrize("top_k", [None, 3])
-def test_min_length_forbids_earlier_ends(chain, padded, top_k):
-    hasty = chain({0: {1: 0.9, 2: 0.1}, 2: {1: 0.8, 2: 0.2}})
-    token_ids, scores = draw(
-        hasty,
-        padded([[7, 1], [7, 8, 9, 1]]),
-        num_results=30,
-        max_extra_length=1,
-        min_length=4,
-        top_k=top_k,
-    )
-    # The limit of the first, 3, goes before.
-    for rows, row_scores, least in zip(as_lists(token_ids), scores, (3, 4)):
-        assert all(row[: least - 1] == [2] * (least - 1) for row in rows)
-        assert [2] * (least - 1) + [1] in rows
-        for row, score in zip(rows, row_scores):
-            # Also what was forbidden counts in what they are divided by.
-            num_on = len(row) - (row[-1] == 1)
-            wanted = np.log(0.1) + (num_on - 1) * np.log(0.2)
-            wanted += (row[-1] == 1) * np.log(0.8)
-            assert abs(score - wanted) < 1e-3
+# === Arguments ===
 
 
 @pytest.mark.parametrize(

@@ -95,31 +95,6 @@ def test_score_is_the_sum_of_log_softmax_in_the_order_of_the_pairs(
     ]
 
 
-def test_score_is_that_of_the_search_without_length_penalty(
-    model, translator, letters, eagerly
-):
-    sources = ["abc", "sg", "ddd", "kl", "zoo", "if"]
-    rows = [[*row, 1, 0][:4] for row in letters().encode(sources)]
-    results = ra.beam_search(
-        model, np.array(rows), length_penalty=0.0, max_extra_length=2
-    )
-    ids = keras.ops.convert_to_numpy(results["token_ids"])[:, 0]
-    found = keras.ops.convert_to_numpy(results["scores"])[:, 0]
-    ended = np.flatnonzero(np.any(ids == 1, axis=1))
-    assert len({np.argmax(ids[index] == 1) for index in ended}) > 2
-    scores = ra.score_translations(
-        translator,
-        [sources[index] for index in ended],
-        letters().decode(ids[ended]),
-    )
-    np.testing.assert_allclose(
-        [score.log_probability for score in scores],
-        found[ended],
-        rtol=1e-6,
-        atol=1e-5,
-    )
-
-
 def batch_sizes(translator, sources, targets):
     counts = [0]
     ra.score_translations(translator, sources, targets, report=counts.append)

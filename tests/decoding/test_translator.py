@@ -237,21 +237,6 @@ def test_draws_do_not_depend_on_batches_or_order(translator):
     assert len(set(ids[2])) > 1
 
 
-def test_draws_are_those_of_the_function(translator):
-    arguments = {"temperature": 0.7, "top_p": 0.9, "seed": 5}
-    drawing = translator()
-    (translation,) = drawing.sample(["abc"], **arguments)
-    results = ra.sample(
-        drawing.model, np.array([[2, 3, 4, 1]]), max_extra_length=1, **arguments
-    )
-    ids = np.asarray(results["token_ids"])[0, 0].tolist()
-    assert list(translation.token_ids) == ids[: len(translation.token_ids)]
-    assert translation.score == pytest.approx(float(results["scores"][0, 0]))
-    # One draw is no list; another seed is another draw.
-    others = [drawing.sample(["hello"], seed=seed)[0] for seed in range(5)]
-    assert len({other.token_ids for other in others}) > 1
-
-
 # === Vocabularies, progress and errors ===
 
 
