@@ -40,7 +40,7 @@ class StreamOutput:
 
 def stream_chunks() -> Iterator[list[str]]:
     """Yields lists of those lines of standard input that came together."""
-    from relative_attention.data.arriving_lines import ArrivingLines
+    from relative_attention.data.lines import ArrivingLines
     from relative_attention.data.lines import decode_lines
     from relative_attention.runs import translate_text
 

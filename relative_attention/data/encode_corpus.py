@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from relative_attention.data.length_order import order_by_length
-from relative_attention.data.parallel_corpus import ParallelCorpus
-from relative_attention.data.parallel_corpus import batched
+from relative_attention.data.lines import ParallelCorpus
+from relative_attention.data.lines import batched
 from relative_attention.data.vocabulary_kinds import AnyVocabulary
 from relative_attention.errors import InputError
 
@@ -49,14 +49,7 @@ _LARGE = 2**32
 
 @dataclasses.dataclass(frozen=True)
 class _EncodedBatch:
-    """Holds the pairs that are kept of some lines, and counts the others.
-
-    Attributes:
-        line_numbers: list of int. Line of each pair, 1 first.
-        rows: a list of rows of ids for the source, and one for the target.
-        num_empty: int. Pairs left out because a line was empty.
-        num_too_long: int. Pairs left out because a line had too many tokens.
-    """
+    """The pairs that are kept of some lines, and how many are not."""
 
     line_numbers: list[int]
     rows: tuple[list[list[int]], list[list[int]]]
@@ -112,9 +105,7 @@ def encode_corpus(
 def array_checksum(arrays: Iterable[np.ndarray], checksum: int = 0) -> int:
     """Returns the checksum of integers, whatever type they are stored as.
 
-    Args:
-        arrays: int arrays. Their order matters.
-        checksum: int. That of the arrays before these. Defaults to `0`.
+    `checksum` is that of the arrays before these.
     """
     for array in arrays:
         flat = array.reshape(-1)
@@ -161,16 +152,7 @@ def _write_raw(
     dtypes: Mapping[str, np.dtype],
     folder: pathlib.Path,
 ) -> dict[str, int]:
-    """Writes a raw file of each array, batch after batch.
-
-    Args:
-        batches: the pairs.
-        dtypes: Mapping of the name of each array to its type.
-        folder: path of the folder.
-
-    Returns:
-        Dict of `"num_empty"` and `"num_too_long"`, the pairs left out.
-    """
+    """Writes a raw file of each array; returns how many pairs are left out."""
     counts = {"num_empty": 0, "num_too_long": 0}
     with contextlib.ExitStack() as stack:
         files = {
@@ -239,12 +221,7 @@ def _write_array(file: BinaryIO, values: np.ndarray) -> None:
 
 
 def _raw_to_npy(path: pathlib.Path, dtype: np.dtype) -> None:
-    """Replaces the raw file of an array by its `.npy` file.
-
-    Args:
-        path: path of the array, without a suffix.
-        dtype: type of its elements.
-    """
+    """Replaces the raw file of an array by its `.npy` file."""
     raw = path.with_suffix(".raw")
     # A file without a byte cannot be mapped.
     is_empty = raw.stat().st_size == 0

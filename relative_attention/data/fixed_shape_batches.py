@@ -5,8 +5,7 @@ import functools
 import numpy as np
 
 from relative_attention.argument_checks import checked_at_least
-from relative_attention.data.fixed_lengths import choose_lengths
-from relative_attention.data.padded_batch import Batch
+from relative_attention.data.token_batches import Batch
 from relative_attention.data.token_batches import TokenBatches
 from relative_attention.data.token_corpus import TokenCorpus
 
@@ -15,8 +14,8 @@ class FixedShapeBatches(TokenBatches):
     """Cuts a corpus into batches that have one of few shapes.
 
     XLA compiles a training step for every shape of a batch. These are
-    `TokenBatches` with their shuffling and their way to go on at any step, but
-    both sides of a batch are padded to one of `num_shapes` lengths, and a
+    `TokenBatches`, with their shuffling, and can resume at any step. But both
+    sides of a batch are padded to one of `num_shapes` lengths, and a
     length `T` always has `batch_tokens // T` rows. Pairs that do not fill a
     batch go into one of the next length; where rows are still missing, as in
     the last batch, they are padding, id 0.
@@ -117,3 +116,51 @@ def _fill(ids: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
     """Returns ids with rows and columns of id 0 added up to a shape."""
     missing = [(0, size - given) for size, given in zip(shape, ids.shape)]
     return np.pad(ids, missing)
+
+
+def choose_lengths(
+    lengths: np.ndarray, counts: np.ndarray, num_lengths: int
+) -> np.ndarray:
+    """Returns the lengths with which sentences are padded least.
+
+    A sentence is padded to the next length chosen. Dynamic programming finds
+    the choice with the fewest positions in all:
+
+        best[n][j] = min over i < j of best[n - 1][i] + count(i + 1 .. j) T_j
+
+    `T_j` is the `j`-th length that occurs. `best[n][j]` is the number of
+    positions of all sentences up to that length, with `n` lengths.
+
+    Args:
+        lengths: int array of lengths in ascending order, which may repeat.
+        counts: int array of the same shape, how many sentences have each.
+        num_lengths: int, how many lengths to choose at most.
+
+    Returns:
+        Int array `(n,)`, ascending, `n` at most `num_lengths`; the last is
+        the greatest of `lengths`.
+    """
+    values, places = np.unique(lengths, return_inverse=True)
+    sums = np.bincount(places, weights=counts).astype(np.int64)
+    # Sentences shorter than each length, and in all.
+    before = np.concatenate([[0], np.cumsum(sums)])
+    size = len(values)
+    best = before[1:] * values
+    previous: list[np.ndarray] = []
+    for _ in range(min(num_lengths, size) - 1):
+        following, chosen = best.copy(), np.full(size, -1)
+        for end in range(1, size):
+            # The length before the last one is any that is shorter.
+            padded = (before[end + 1] - before[1 : end + 1]) * values[end]
+            totals = best[:end] + padded
+            place = int(totals.argmin())
+            if totals[place] < following[end]:
+                following[end], chosen[end] = totals[place], place
+        best = following
+        previous.append(chosen)
+    ends = [size - 1]
+    for chosen in reversed(previous):
+        # -1 where fewer lengths do as well.
+        if chosen[ends[-1]] >= 0:
+            ends.append(int(chosen[ends[-1]]))
+    return values[ends[::-1]]

@@ -8,8 +8,6 @@ from relative_attention.argument_checks import checked_number
 from relative_attention.data.keyed_permutation import permuted_within
 from relative_attention.data.length_order import LengthOrder
 from relative_attention.data.length_order import order_by_length
-from relative_attention.data.ranges import offsets_of
-from relative_attention.data.ranges import take_ranges
 from relative_attention.data.token_corpus import TokenCorpus
 
 
@@ -46,13 +44,12 @@ class JoinedRows:
         max_length: int,
         seed: int,
     ) -> "JoinedRows":
-        """Divides the pairs of a corpus into rows.
+        """Divides the pairs of a corpus into rows of 1 to `most` pairs.
 
         Args:
             corpus: `TokenCorpus`.
             most: int. The most pairs of a row, at least 2.
-            share: float in `[0, 1]`. The share of rows that have more than
-                one.
+            share: float in `[0, 1]`. The share of rows of several pairs.
             max_length: int. Rows that would have more tokens on a side, the
                 end of sentence included, are single pairs instead.
             seed: int.
@@ -69,7 +66,7 @@ class JoinedRows:
         places = random.permutation(count).astype(np.uint32)
         sizes = random.integers(2, most + 1, count, np.int32)
         sizes[random.random(count) >= share] = 1
-        firsts = offsets_of(sizes)
+        firsts = _offsets_of(sizes)
         firsts = firsts[firsts < count]
         sides = _lengths(corpus.length_order, places)
         longest = np.maximum(*(np.add.reduceat(side, firsts) for side in sides))
@@ -79,7 +76,7 @@ class JoinedRows:
         is_first[firsts] = True
         firsts = np.flatnonzero(is_first)
         source, target = (
-            offsets_of(np.add.reduceat(side, firsts)) for side in sides
+            _offsets_of(np.add.reduceat(side, firsts)) for side in sides
         )
         rows = np.empty(len(firsts), np.uint32)
         return cls(
@@ -92,15 +89,9 @@ class JoinedRows:
     def pairs(self, rows: np.ndarray, key: np.uint64 | None) -> np.ndarray:
         """Returns the pairs of some rows, one row after another.
 
-        Args:
-            rows: int array `(B,)`.
-            key: uint64, by which pairs are put in the places of others.
-                `None`: each is in its own.
-
-        Returns:
-            Int64 array of indices of pairs.
+        With `key`, each place holds another pair of the same lengths.
         """
-        places = take_ranges(
+        places = _take_ranges(
             self.places, self.starts[rows], self._sizes(rows)
         ).astype(np.int64)
         order = self.corpus.length_order
@@ -111,16 +102,10 @@ class JoinedRows:
     def take(self, rows: np.ndarray, key: np.uint64 | None) -> TokenCorpus:
         """Returns a corpus in memory with some rows as its pairs.
 
-        Args:
-            rows: int array `(B,)`.
-            key: uint64 or `None`, as for `pairs`.
-
-        Returns:
-            `TokenCorpus` of `B` pairs. Each has the line number of the first
-            pair of its row.
+        Each has the line number of the first pair of its row.
         """
         corpus, pairs = self.corpus, self.pairs(rows, key)
-        bounds = offsets_of(self._sizes(rows))
+        bounds = _offsets_of(self._sizes(rows))
 
         def joined(
             ids: np.ndarray, offsets: np.ndarray
@@ -128,8 +113,8 @@ class JoinedRows:
             starts = offsets[pairs].astype(np.int64)
             lengths = offsets[pairs + 1].astype(np.int64) - starts
             return (
-                take_ranges(ids, starts, lengths),
-                offsets_of(lengths)[bounds],
+                _take_ranges(ids, starts, lengths),
+                _offsets_of(lengths)[bounds],
             )
 
         source = joined(corpus.source_ids, corpus.source_offsets)
@@ -155,3 +140,21 @@ def _lengths(
     source = order.longest + np.minimum(order.difference, 0) - 1
     target = order.longest - np.maximum(order.difference, 0) - 1
     return source[groups], target[groups]
+
+
+def _take_ranges(
+    values: np.ndarray, starts: np.ndarray, lengths: np.ndarray
+) -> np.ndarray:
+    """Returns ranges of an array, one after another.
+
+    Of `[10, 11, 12, 13, 14]`, the ranges with the starts `[3, 0]` and the
+    lengths `[2, 1]` are `[13, 14, 10]`.
+    """
+    ends = np.cumsum(lengths)
+    shifts = np.repeat(starts - (ends - lengths), lengths)
+    return values[np.arange(len(shifts)) + shifts]
+
+
+def _offsets_of(lengths: np.ndarray) -> np.ndarray:
+    """Returns where each range starts, and where the last ends: `(B + 1,)`."""
+    return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])

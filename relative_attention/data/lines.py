@@ -1,15 +1,20 @@
-"""Reads the lines of text files, plain or compressed with gzip."""
+"""Reads text, line by line, from files and from streams."""
 
 import codecs
 import contextlib
+import dataclasses
 import functools
 import gzip
+import itertools
 import os
 import pathlib
+import select
+import time
 import zlib
 from collections.abc import Iterable
 from collections.abc import Iterator
 from typing import BinaryIO
+from typing import TypeVar
 
 from relative_attention.errors import InputError
 
@@ -143,3 +148,125 @@ def find_text_file(path: pathlib.Path | str) -> str | None:
         if os.path.isfile(candidate):
             return candidate
     return None
+
+
+_Item = TypeVar("_Item")
+
+
+@dataclasses.dataclass(frozen=True)
+class ParallelCorpus:
+    """Reads pairs of lines that are translations of one another.
+
+    Attributes:
+        source: string. Path of the source text, plain or `.gz`.
+        target: string. Path of the target text, whose line `n` translates
+            line `n` of the source.
+    """
+
+    source: str
+    target: str
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        """Yields each `(source, target)` pair of lines, empty ones too."""
+        return zip(read_lines(self.source), read_lines(self.target))
+
+    def check(self) -> int:
+        """Reads both files once, and checks that they belong together.
+
+        Returns:
+            int. Number of pairs.
+
+        Raises:
+            InputError: if a file is missing, a pipe, damaged or not UTF-8, if
+                their numbers of lines differ, or if there is no line.
+        """
+        for path in (self.source, self.target):
+            if pathlib.Path(path).is_fifo():
+                raise InputError(
+                    f"{path} is a pipe, which can be read but once. Give a "
+                    "file, plain or .gz."
+                )
+        counts = [count_lines(path) for path in (self.source, self.target)]
+        if counts[0] != counts[1]:
+            raise InputError(
+                "The two files must have a line for each other's lines. "
+                f"Received: {self.source} with {counts[0]:,} lines, "
+                f"{self.target} with {counts[1]:,}."
+            )
+        if counts[0] == 0:
+            raise InputError(
+                f"{self.source} and {self.target} are empty: there must be a "
+                "line in each."
+            )
+        return counts[0]
+
+
+def batched(iterable: Iterable[_Item], size: int) -> Iterator[list[_Item]]:
+    """Yields the items of an iterable as lists of up to `size` items."""
+    iterator = iter(iterable)
+    while batch := list(itertools.islice(iterator, size)):
+        yield batch
+
+
+class ArrivingLines:
+    """Iterates over the lines of a binary file, and tells if more are there.
+
+    Some programs write all lines at once. Others write a line, and wait for
+    the answer. `is_ready` tells them apart, so that the lines that are there
+    can be translated as one batch.
+
+    Args:
+        file: binary file. All lines of a file without a descriptor, such as
+            one in memory, count as being there.
+    """
+
+    def __init__(self, file: BinaryIO) -> None:
+        # Lines that have been read, the last one first.
+        self._pending: list[bytes] = []
+        self._file = file
+        try:
+            self._descriptor: int | None = file.fileno()
+        except OSError:
+            self._descriptor = None
+        if os.name == "nt":
+            # There, `select` takes sockets alone.
+            self._descriptor = None
+        # The part of a line that has been read, whose end has not.
+        self._rest = b""
+        self._has_ended = False
+
+    def __iter__(self) -> "ArrivingLines":
+        return self
+
+    def __next__(self) -> bytes:
+        """Returns the next line, with its end; waits until it is there."""
+        if self._descriptor is None:
+            return next(self._file)
+        while not self._pending and not self._has_ended:
+            self._read(self._descriptor)
+        if not self._pending:
+            raise StopIteration
+        return self._pending.pop()
+
+    def is_ready(self, seconds: float) -> bool:
+        """Waits for a line or the end, and returns whether it is there."""
+        if self._descriptor is None:
+            return True
+        end = time.monotonic() + seconds
+        while not self._pending and not self._has_ended:
+            rest = max(end - time.monotonic(), 0)
+            if not select.select([self._descriptor], [], [], rest)[0]:
+                return False
+            # It may be only a part of a line: then wait for the rest.
+            self._read(self._descriptor)
+        return True
+
+    def _read(self, descriptor: int) -> None:
+        """Reads what is there; waits if nothing is."""
+        block = os.read(descriptor, 1 << 16)
+        *lines, self._rest = (self._rest + block).split(b"\n")
+        self._pending = [line + b"\n" for line in reversed(lines)]
+        if not block:
+            self._has_ended = True
+            if self._rest:
+                self._pending = [self._rest]

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 
 from relative_attention.data.lines import decode_lines
-from relative_attention.data.token_rows import ids_of_text
+from relative_attention.data.vocabulary import ids_of_text
 from relative_attention.errors import InputError
 from relative_attention.files import atomic_file
 

@@ -5,6 +5,7 @@ import functools
 from collections.abc import Callable
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
+from typing import TypeAlias
 
 import numpy as np
 
@@ -12,13 +13,15 @@ from relative_attention.argument_checks import checked_int
 from relative_attention.data.joined_rows import JoinedRows
 from relative_attention.data.keyed_permutation import permuted_within
 from relative_attention.data.length_order import LengthOrder
-from relative_attention.data.padded_batch import Batch
-from relative_attention.data.padded_batch import padded_batch
 from relative_attention.data.token_corpus import TokenCorpus
 
 if TYPE_CHECKING:
     import tensorflow as tf
 
+# Inputs of a `Transformer`, and labels.
+Batch: TypeAlias = tuple[dict[str, np.ndarray], np.ndarray]
+
+_END_ID = 1
 # How many values of the difference between source and target length, in
 # tokens, share a bucket: enough to mix pairs, too few to pad for.
 _BUCKET_WIDTH = 2
@@ -34,17 +37,17 @@ class TokenBatches:
     rows of a batch times its longest side is at most `batch_tokens`. Where it
     is cut depends on lengths alone, so every epoch has the same number of
     batches. Which pairs of a length share a batch, and in which order the
-    batches come, is a function of `(seed, epoch)`. A training run can
-    therefore go on at any step, and see what it would have seen.
+    batches come, is a function of `(seed, epoch)`. So training can resume at
+    any step with the batches that it would have seen.
 
     Pairs are shuffled within buckets: those of one longer side and of two
-    neighbouring differences between source and target length, so that neither
+    neighboring differences between source and target length, so that neither
     side of a batch is padded much.
 
     With `join`, some rows of a training batch are two or more pairs, one
     after another with a single end of sentence, so that a model learns longer
-    text. The pairs of a row are drawn again in every epoch, and each pair
-    comes once an epoch, alone or joined. What is evaluated is never joined.
+    text. The pairs of a row are drawn again in every epoch. Each pair comes
+    once an epoch, alone or joined. Evaluation never joins pairs.
 
     `fit` and `evaluate` of a `Transformer` take them, on every backend:
     `model.fit(batches, validation_data=others, epochs=10)`. Elsewhere
@@ -222,8 +225,8 @@ class TokenBatches:
         """Returns an endless `tf.data.Dataset` of batches, epoch after epoch.
 
         Args:
-            first_step: int. The training step to begin with; the batches
-                before it are left out, as seen already. Defaults to `0`.
+            first_step: int. The training step to begin with. Defaults to
+                `0`.
         """
         import tensorflow as tf
 
@@ -240,35 +243,19 @@ class TokenBatches:
 
 @dataclasses.dataclass(frozen=True)
 class _Epoch:
-    """Holds the random draws of an epoch: its shuffling and its batch order.
+    """The random draws of an epoch."""
 
-    Attributes:
-        bucket_starts: int array `(num_buckets + 1,)`. Position at which each
-            bucket starts in the order of lengths, and at which the last ends.
-        key: uint64. Key of the permutations of the buckets.
-        batch_order: int array `(num_batches,)`. The batches in the order in
-            which they come.
-        text_key: uint64. Key of which pairs are joined.
-    """
-
-    bucket_starts: np.ndarray
-    key: np.uint64
+    bucket_starts: np.ndarray  # positions at which buckets start, and the end
+    key: np.uint64  # of the permutations of the buckets
     batch_order: np.ndarray
-    text_key: np.uint64
+    text_key: np.uint64  # of which pairs are joined
 
 
 def _bucket_starts(order: LengthOrder, offset: int) -> np.ndarray:
-    """Returns the positions at which shuffle buckets start, and the end.
-
-    A bucket joins length groups of one longer side and of two neighbouring
-    differences: -2 and -1, or 0 and 1, with the offset 0; -1 and 0, or 1 and
-    2, with the offset 1.
-
-    For example, where `order.longest` is `[2, 3, 3, 3]`, `order.difference` is
-    `[0, -1, 0, 1]` and `order.starts` is `[0, 4, 6, 7, 9]`, the buckets start
-    at `[0, 4, 6]` and end at 9 with the offset 0; with the offset 1 they start
-    at `[0, 4, 7]`.
-    """
+    """Returns the positions at which shuffle buckets start, and the end."""
+    # A bucket joins length groups of one longer side and of two neighboring
+    # differences: -2 and -1, or 0 and 1, with the offset 0; -1 and 0, or 1 and
+    # 2, with the offset 1.
     rounded = (order.difference + offset) // _BUCKET_WIDTH
     is_first = np.ones(len(rounded), bool)
     is_first[1:] = (np.diff(rounded) != 0) | (np.diff(order.longest) != 0)
@@ -276,11 +263,9 @@ def _bucket_starts(order: LengthOrder, offset: int) -> np.ndarray:
 
 
 def _batch_bounds(order: LengthOrder, batch_tokens: int) -> np.ndarray:
-    """Returns the positions at which batches start, and the end.
-
-    Each batch is as large as fits: the one that a loop over the pairs would
-    fill. This loop goes over the lengths instead, which are few.
-    """
+    """Returns the positions at which batches start, and the end."""
+    # Each batch is as large as fits: the one that a loop over the pairs would
+    # fill. This loop is over the lengths, which are few.
     is_last = np.append(np.diff(order.longest) != 0, True)
     lengths = order.longest[is_last]
     # Position at which the pairs of each length end, and how many of them fit.
@@ -305,14 +290,7 @@ def _batch_bounds(order: LengthOrder, batch_tokens: int) -> np.ndarray:
 def _batch_end(
     start: int, length: int, ends: np.ndarray, rows: np.ndarray
 ) -> int:
-    """Returns where a batch ends that goes on into longer pairs.
-
-    Args:
-        start: int. Position at which the batch starts.
-        length: int. Index of the length of its first pair.
-        ends: int array. Position at which the pairs of each length end.
-        rows: int array. How many pairs of each length fit into a batch.
-    """
+    """Returns where a batch ends that continues into longer pairs."""
     stop = start
     # A longer pair makes the whole batch longer, so fewer rows fit.
     while length < len(ends) and stop < start + rows[length]:
@@ -326,12 +304,9 @@ def _batch_end(
 def _dataset(
     numbers: "tf.data.Dataset", batch: Callable[[int], Batch]
 ) -> "tf.data.Dataset":
-    """Returns the batches that `batch` makes of a data set of numbers.
-
-    `from_generator` would not do: it has the C library give memory back to
-    the system all the time (M_TRIM_THRESHOLD), which every training step then
-    takes anew.
-    """
+    """Returns the batches that `batch` makes of a data set of numbers."""
+    # Not `from_generator`: it makes the C library return memory to the system
+    # all the time (M_TRIM_THRESHOLD), and every step must allocate it again.
     import tensorflow as tf
 
     def load(number: int) -> tuple[np.ndarray, ...]:
@@ -354,3 +329,33 @@ def _dataset(
     )
     batches = numbers.map(to_batch).with_options(options)
     return batches.prefetch(tf.data.AUTOTUNE)
+
+
+def padded_batch(
+    corpus: TokenCorpus, indices: np.ndarray, start_token_id: int
+) -> Batch:
+    """Returns some pairs of a corpus as `TokenBatches.batch` does."""
+    # Imported here, since reading a corpus needs no Keras.
+    from relative_attention.models.decoder_inputs import decoder_inputs
+
+    source = _pad(corpus.source_ids, corpus.source_offsets, indices)
+    labels = _pad(corpus.target_ids, corpus.target_offsets, indices)
+    # Nothing follows an end of sentence, so it is no input.
+    inputs = decoder_inputs(
+        np.where(labels == _END_ID, 0, labels), start_token_id
+    )
+    return {"source_token_ids": source, "target_token_ids": inputs}, labels
+
+
+def _pad(
+    ids: np.ndarray, offsets: np.ndarray, indices: np.ndarray
+) -> np.ndarray:
+    """Returns some sentences with their ends, padded: int32 `(B, T)`."""
+    starts = offsets[indices]
+    lengths = offsets[indices + 1] - starts
+    columns = np.arange(lengths.max() + 1)
+    is_token = columns < lengths[:, None]
+    rows = np.zeros(is_token.shape, np.int32)
+    rows[is_token] = ids[(starts[:, None] + columns)[is_token]]
+    rows[np.arange(len(rows)), lengths] = _END_ID
+    return rows

@@ -15,7 +15,7 @@ from relative_attention.data.encode_corpus import array_checksum
 from relative_attention.data.encode_corpus import encode_corpus
 from relative_attention.data.length_order import LengthOrder
 from relative_attention.data.length_order import order_by_length
-from relative_attention.data.parallel_corpus import ParallelCorpus
+from relative_attention.data.lines import ParallelCorpus
 from relative_attention.data.vocabulary_kinds import AnyVocabulary
 from relative_attention.errors import InputError
 from relative_attention.files import atomic_directory

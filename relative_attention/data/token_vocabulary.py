@@ -11,7 +11,7 @@ from typing import Any
 import sentencepiece
 
 from relative_attention.data.lines import read_lines
-from relative_attention.data.token_rows import ids_of_text
+from relative_attention.data.vocabulary import ids_of_text
 from relative_attention.errors import InputError
 from relative_attention.files import atomic_file
 from relative_attention.files import read_json_object

@@ -12,11 +12,11 @@ from typing import Any
 import sentencepiece
 
 from relative_attention.argument_checks import checked_int
-from relative_attention.data.sentencepiece_ids import with_our_ids
-from relative_attention.data.token_rows import ids_of_text
 from relative_attention.errors import InputError
 from relative_attention.files import atomic_file
 
+# The names of special pieces in models that do not say.
+_PADDING, _END = "<pad>", "</s>"
 # Bounds the memory and the time that training of a vocabulary takes. Of more
 # text, so many lines are drawn.
 _MAX_TRAINING_LINES = 1_000_000
@@ -259,3 +259,72 @@ def _reason(error: RuntimeError) -> str:
     if too_small := re.search(r"required_chars\. \d+ vs (\d+)", text):
         return f"its characters and the special pieces are {too_small[1]}"
     return text.strip().split("\n")[-1]
+
+
+def with_our_ids(model: bytes, name: pathlib.Path | str) -> bytes:
+    """Returns a SentencePiece model with padding 0, end 1 and unknown 2.
+
+    Its pieces stay the same, and so does the spelling of every text. Padding,
+    which most models lack, is added. Other special pieces, such as a start of
+    sentence, stay pieces that spell no text.
+    """
+    from google.protobuf.message import DecodeError
+    from sentencepiece import sentencepiece_model_pb2
+
+    # protobuf makes the classes of the module when it is imported.
+    proto = sentencepiece_model_pb2.ModelProto()  # type: ignore[attr-defined]
+    try:
+        proto.ParseFromString(bytes(model))
+    except DecodeError as error:
+        raise InputError(f"{name} is not a SentencePiece model.") from error
+    kinds = type(proto).SentencePiece
+    pieces = list(proto.pieces)
+    unknown = [piece for piece in pieces if piece.type == kinds.UNKNOWN]
+    if len(unknown) != 1:
+        raise InputError(
+            f"{name} is not a SentencePiece model: it must have one unknown "
+            f"piece. Received: {len(unknown)}."
+        )
+    spec = proto.trainer_spec
+    # An id is the index of a piece: the special pieces go before all others.
+    first = [
+        _control(pieces, kinds, spec.pad_piece or _PADDING, name),
+        _control(pieces, kinds, spec.eos_piece or _END, name),
+        unknown[0],
+    ]
+    taken = {piece.piece for piece in first}
+    rest = [piece for piece in pieces if piece.piece not in taken]
+    names = [piece.piece for piece in rest]
+    del proto.pieces[:]
+    proto.pieces.extend([*first, *rest])
+    spec.pad_piece, spec.eos_piece = first[0].piece, first[1].piece
+    spec.pad_id, spec.eos_id, spec.unk_id = 0, 1, 2
+    spec.bos_id = -1
+    if spec.bos_piece in names:
+        spec.bos_id = len(first) + names.index(spec.bos_piece)
+    spec.vocab_size = len(proto.pieces)
+    return proto.SerializeToString()
+
+
+def _control(
+    pieces: list[Any], kinds: Any, piece: str, name: pathlib.Path | str
+) -> Any:
+    """Finds or makes a control symbol, a piece that spells no text."""
+    for found in pieces:
+        if found.piece == piece:
+            if found.type != kinds.CONTROL:
+                raise InputError(
+                    f"{name} has {piece} as a piece of text; it must be a "
+                    "control symbol. Train it with another `pad_piece` or "
+                    "`eos_piece`."
+                )
+            return found
+    return kinds(piece=piece, score=0.0, type=kinds.CONTROL)
+
+
+def ids_of_text(row: Iterable[int], end_id: int, padding_id: int) -> list[int]:
+    """Returns the ids before the end of sentence, without padding."""
+    ids = [int(token_id) for token_id in row]
+    if end_id in ids:
+        ids = ids[: ids.index(end_id)]
+    return [token_id for token_id in ids if token_id != padding_id]

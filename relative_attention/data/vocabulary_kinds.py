@@ -1,10 +1,11 @@
-"""Lists the kinds of vocabularies, by the suffixes of their files."""
+"""Lists the kinds of vocabularies, and tells whether two are the same."""
 
 from typing import TypeAlias
 
 from relative_attention.data.subword_vocabulary import SubwordVocabulary
 from relative_attention.data.token_vocabulary import TokenVocabulary
 from relative_attention.data.vocabulary import Vocabulary
+from relative_attention.data.vocabulary import with_our_ids
 
 AnyVocabulary: TypeAlias = Vocabulary | SubwordVocabulary | TokenVocabulary
 
@@ -23,3 +24,26 @@ def vocabulary_suffix(vocabulary: AnyVocabulary) -> str:
         for suffix, kind in VOCABULARY_KINDS.items()
         if isinstance(vocabulary, kind)
     )
+
+
+# What decides how a vocabulary of the other kinds cuts a text, and into which
+# ids.
+_CONTENT = ("model", "tokens", "tokenizer", "start", "end")
+
+
+def is_same_vocabulary(one: AnyVocabulary, other: AnyVocabulary) -> bool:
+    """Returns whether two vocabularies have the same ids for every text."""
+    if one is other:
+        return True
+    if isinstance(one, Vocabulary) and isinstance(other, Vocabulary):
+        return one.model == other.model or _written(one) == _written(other)
+    return type(one) is type(other) and all(
+        getattr(one, name, None) == getattr(other, name, None)
+        for name in _CONTENT
+    )
+
+
+def _written(vocabulary: Vocabulary) -> bytes:
+    # The model as `Vocabulary.from_sentencepiece` writes it, which names ids
+    # that may have been left at their default.
+    return with_our_ids(vocabulary.model, "the vocabulary")

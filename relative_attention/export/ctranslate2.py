@@ -27,9 +27,9 @@ import sentencepiece
 from relative_attention.data import SubwordVocabulary
 from relative_attention.data import TokenVocabulary
 from relative_attention.data import Vocabulary
-from relative_attention.data.same_vocabulary import is_same_vocabulary
 from relative_attention.data.vocabulary_kinds import VOCABULARY_KINDS
 from relative_attention.data.vocabulary_kinds import AnyVocabulary
+from relative_attention.data.vocabulary_kinds import is_same_vocabulary
 from relative_attention.decoding import Translator
 from relative_attention.decoding.model_steps import END_ID
 from relative_attention.errors import InputError

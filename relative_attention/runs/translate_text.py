@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from typing import Any
 from typing import Protocol
 
+from relative_attention.data.lines import batched
 from relative_attention.data.lines import count_lines
 from relative_attention.data.lines import read_lines
-from relative_attention.data.parallel_corpus import batched
 from relative_attention.decoding import Translation
 from relative_attention.decoding import Translator
 from relative_attention.files import resumable_file

@@ -17,9 +17,9 @@ from typing import cast
 from safetensors import SafetensorError
 from safetensors import safe_open
 
-from relative_attention.data.same_vocabulary import is_same_vocabulary
 from relative_attention.data.vocabulary_kinds import VOCABULARY_KINDS
 from relative_attention.data.vocabulary_kinds import AnyVocabulary
+from relative_attention.data.vocabulary_kinds import is_same_vocabulary
 from relative_attention.data.vocabulary_kinds import vocabulary_suffix
 from relative_attention.decoding import Ensemble
 from relative_attention.decoding import Translator

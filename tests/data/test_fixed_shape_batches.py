@@ -1,4 +1,4 @@
-"""Batches of few shapes: what is in them, and what shape they have."""
+"""Batches of few shapes."""
 
 import itertools
 
@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import relative_attention as ra
+from relative_attention.data.fixed_shape_batches import choose_lengths
 from tests.words_model import corpus_of
 
 TOKENS = 60
@@ -110,3 +111,40 @@ def test_a_pair_longer_than_the_budget_is_a_batch():
 def test_no_shapes_are_refused(corpus):
     with pytest.raises(ValueError, match="`num_shapes`.*Received.*0"):
         ra.FixedShapeBatches(corpus, TOKENS, num_shapes=0)
+
+
+def num_positions(lengths, counts, chosen):
+    return sum(
+        count * min(size for size in chosen if size >= length)
+        for length, count in zip(lengths, counts)
+    )
+
+
+def least_positions(lengths, counts, num_lengths):
+    """The least that any choice of so many lengths needs."""
+    *shorter, longest = sorted(set(lengths))
+    return min(
+        num_positions(lengths, counts, {*some, longest})
+        for size in range(num_lengths)
+        for some in itertools.combinations(shorter, size)
+    )
+
+
+@pytest.mark.parametrize("num_lengths", [1, 2, 3, 5])
+@pytest.mark.parametrize("seed", range(4))
+def test_chosen_lengths_pad_least(seed, num_lengths):
+    random = np.random.default_rng(seed)
+    lengths = np.sort(random.integers(1, 40, 9))
+    counts = random.integers(1, 50, 9)
+    chosen = choose_lengths(lengths, counts, num_lengths)
+    assert len(chosen) <= num_lengths
+    assert (np.diff(chosen) > 0).all()
+    assert chosen[-1] == lengths[-1]
+    assert num_positions(lengths, counts, chosen) == least_positions(
+        lengths.tolist(), counts.tolist(), num_lengths
+    )
+
+
+def test_more_lengths_than_occur_are_those_that_do():
+    chosen = choose_lengths(np.array([3, 3, 5]), np.array([1, 2, 1]), 12)
+    assert chosen.tolist() == [3, 5]

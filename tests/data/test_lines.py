@@ -1,12 +1,21 @@
-"""Lines of files as others count them, and errors that name the place."""
+"""Lines of text: files, pairs of files, and streams."""
 
+import codecs
+import dataclasses
 import gzip
+import io
+import os
 
 import pytest
 
 from relative_attention import InputError
+from relative_attention import ParallelCorpus
+from relative_attention import TokenVocabulary
 from relative_attention.data import lines as lines_module
+from relative_attention.data.lines import ArrivingLines
+from relative_attention.data.lines import batched
 from relative_attention.data.lines import count_lines
+from relative_attention.data.lines import decode_lines
 from relative_attention.data.lines import find_text_file
 from relative_attention.data.lines import read_lines
 
@@ -59,15 +68,10 @@ def test_lines_are_those_between_ends(content, lines, path):
     ],
     ids=lambda character: f"U+{ord(character):04X}",
 )
-def test_line_goes_on_when_only_unicode_breaks_it(character, path):
+def test_only_line_feeds_end_a_line(character, path):
     lines = [f"one{character}line", f"{character}another", "third"]
     write(path, "".join(f"{line}\n" for line in lines).encode())
     assert list(read_lines(path)) == lines
-
-
-def test_name_may_be_a_string(path):
-    write(path, b"a\n")
-    assert list(read_lines(str(path))) == ["a"]
 
 
 def test_error_when_missing(path):
@@ -145,9 +149,6 @@ def test_find_prefers_what_is_named(tmp_path):
     assert find_text_file(tmp_path / "text") == str(plain)
 
 
-# === Counting ===
-
-
 @pytest.mark.parametrize(
     "content, count",
     [
@@ -187,3 +188,155 @@ def test_count_is_of_the_file_as_it_is_now(tmp_path):
     for content, count in (("a\n", 1), ("a\nb\n", 2), ("", 0)):
         path.write_text(content)
         assert count_lines(path) == count
+
+
+MARK = codecs.BOM_UTF8
+
+
+@pytest.mark.parametrize(
+    "content, lines",
+    [
+        (b"", []),
+        (b"\n", [""]),
+        (b"a", ["a"]),
+        (b"a\nb\n", ["a", "b"]),
+        (b"a\r\n\r\n", ["a", ""]),
+        # Anywhere else it is a character, U+FEFF, like another.
+        (b"a\n" + MARK + b"b\n", ["a", "\ufeffb"]),
+        (MARK + b"a\n", ["\ufeffa"]),
+    ],
+)
+def test_first_line_begins_after_the_mark(content, lines, path):
+    write(path, MARK + content)
+    assert list(read_lines(path)) == lines
+    assert count_lines(path) == len(lines)
+    stream = io.BytesIO(MARK + content)
+    assert list(decode_lines(stream, "standard input")) == lines
+
+
+def test_mark_before_a_line_longer_than_a_block(path):
+    line = "é" * (1 << 20)
+    write(path, MARK + f"{line}\nb".encode())
+    assert list(read_lines(path)) == [line, "b"]
+    assert count_lines(path) == 2
+
+
+def test_error_counts_the_bytes_of_the_file(path):
+    write(path, MARK + b"ab\xffc\n")
+    with pytest.raises(InputError, match="line 1: .*byte 6 of the line"):
+        list(read_lines(path))
+
+
+def test_vocabulary_of_opennmt_tf_may_have_the_mark(tmp_path):
+    path = tmp_path / "vocabulary"
+    path.write_bytes(MARK + b"<blank>\n<s>\n</s>\na\n")
+    assert TokenVocabulary.from_opennmt_tf(path).tokens[3] == "a"
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    def write(source, target):
+        paths = tmp_path / "text.en", tmp_path / "text.de.gz"
+        paths[0].write_text("".join(f"{line}\n" for line in source), "utf-8")
+        paths[1].write_bytes(
+            gzip.compress("".join(f"{line}\n" for line in target).encode())
+        )
+        return ParallelCorpus(*map(str, paths))
+
+    return write
+
+
+def test_pairs_are_lines_of_the_same_number(corpus):
+    pairs = [("one", "eins"), ("", "zwei"), ("three", ""), ("vier", "vier")]
+    text = corpus(*zip(*pairs))
+    assert list(text) == pairs
+    assert list(text) == pairs  # A second time too: training has epochs.
+    assert text.check() == 4
+
+
+@pytest.mark.parametrize(
+    "source_lines, target_lines",
+    [(1234, 1233), (2, 1005), (0, 1), (1, 0)],
+    ids=["target_shorter", "source_shorter", "no_source", "no_target"],
+)
+def test_error_names_both_numbers_when_they_differ(
+    source_lines, target_lines, corpus
+):
+    text = corpus(["a"] * source_lines, ["b"] * target_lines)
+    with pytest.raises(InputError) as raised:
+        text.check()
+    message = str(raised.value)
+    assert f"{text.source} with {source_lines:,} line" in message
+    assert f"{text.target} with {target_lines:,}" in message
+
+
+def test_error_when_both_are_empty(corpus):
+    text = corpus([], [])
+    with pytest.raises(InputError, match="empty") as raised:
+        text.check()
+    assert text.source in str(raised.value)
+    assert text.target in str(raised.value)
+
+
+def test_error_when_a_side_is_a_pipe(corpus, tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    given = dataclasses.replace(corpus(["one"], ["eins"]), target=str(pipe))
+    # Nobody writes to it: opened, it would be waited for.
+    with pytest.raises(InputError, match=f"{pipe} is a pipe"):
+        given.check()
+
+
+@pytest.mark.parametrize("count", [0, 1, 6, 7, 8, 14])
+def test_batched_keeps_everything_in_order(count):
+    batches = list(batched(range(count), 7))
+    assert [item for batch in batches for item in batch] == list(range(count))
+    assert all(len(batch) == 7 for batch in batches[:-1])
+    assert all(0 < len(batch) <= 7 for batch in batches)
+
+
+@pytest.fixture
+def pipe():
+    """A pair of a reader of lines and a function that writes."""
+    read, write = os.pipe()
+    reader, writer = os.fdopen(read, "rb"), os.fdopen(write, "wb", 0)
+    yield ArrivingLines(reader), writer
+    writer.close()
+    reader.close()
+
+
+def test_line_is_ready_when_it_is_whole(pipe):
+    lines, writer = pipe
+    assert not lines.is_ready(0)
+    writer.write(b"on")
+    assert not lines.is_ready(0)
+    writer.write(b"e\ntwo\nthr")
+    assert lines.is_ready(0)
+    assert [next(lines), next(lines)] == [b"one\n", b"two\n"]
+    assert not lines.is_ready(0)
+    writer.write(b"ee")
+    writer.close()
+    # The end makes it a line, and is there then.
+    assert lines.is_ready(10)
+    assert next(lines) == b"three"
+    assert lines.is_ready(0)
+    assert list(lines) == []
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"\n", b"one", b"one\n\n", b"\xff\r\n\n", b"x" * 200_000 + b"\ny\n"],
+    ids=["nothing", "empty", "one", "two", "bytes", "long"],
+)
+def test_lines_are_those_of_the_file(content, tmp_path):
+    expected = io.BytesIO(content).readlines()
+    path = tmp_path / "text"
+    path.write_bytes(content)
+    with open(path, "rb") as file:
+        assert list(ArrivingLines(file)) == expected
+    assert list(ArrivingLines(io.BytesIO(content))) == expected
+
+
+def test_of_a_file_without_descriptor_every_line_is_ready():
+    lines = ArrivingLines(io.BytesIO(b"one\n"))
+    assert lines.is_ready(0) and next(lines) == b"one\n" and lines.is_ready(0)

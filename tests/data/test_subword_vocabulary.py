@@ -1,4 +1,4 @@
-"""tensor2tensor's subwords: the same ids, and text back without loss."""
+"""tensor2tensor's subwords, id for id."""
 
 import collections
 import re
@@ -397,3 +397,27 @@ def test_error_when_a_character_has_no_subword(missing, line, tmp_path):
         vocabulary.encode([line])
     assert str(path) in str(raised.value)
     assert f"no subword that spells {missing!r}" in str(raised.value)
+
+
+@pytest.fixture
+def info(golden):
+    return golden("V_subword_vocabulary").info
+
+
+@pytest.fixture
+def tensor2tensors(info):
+    return SubwordVocabulary(info["subwords"].encode())
+
+
+def test_ids_are_those_of_tensor2tensor(info, tensor2tensors):
+    assert len(tensor2tensors) == info["vocabulary_size"]
+    lines = [line["text"] for line in info["lines"]]
+    assert tensor2tensors.encode(lines) == [
+        line["ids"] for line in info["lines"]
+    ]
+
+
+@pytest.mark.parametrize("rows", ["lines", "random_rows"])
+def test_text_is_that_of_tensor2tensor(info, tensor2tensors, rows):
+    ids = [row["ids"] for row in info[rows]]
+    assert tensor2tensors.decode(ids) == [row["decoded"] for row in info[rows]]
