@@ -107,7 +107,7 @@ def test_scores_change_no_outputs(build_block, inputs, kind):
     shapes = [(B, N, T, T), (B, N, T, S)]
     assert [tuple(x.shape) for x in scores] == shapes[: len(scores)]
     for array in scores:
-        np.testing.assert_allclose(np.sum(array, axis=-1), 1, rtol=1e-5)
+        np.testing.assert_allclose(np.array(array).sum(-1), 1, rtol=1e-5)
 
 
 @NORMS
