@@ -12,7 +12,7 @@ import keras
 
 import relative_attention as ra
 from benchmarks.training.made_up_batches import ShapedBatch
-from relative_attention.models.jax_training_step import State
+from relative_attention.models.steps import State
 from relative_attention.runs.build_model import compile_model
 
 

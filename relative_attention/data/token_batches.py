@@ -336,7 +336,7 @@ def padded_batch(
 ) -> Batch:
     """Returns some pairs of a corpus as `TokenBatches.batch` does."""
     # Imported here, since reading a corpus needs no Keras.
-    from relative_attention.models.decoder_inputs import decoder_inputs
+    from relative_attention.models.transformer import decoder_inputs
 
     source = _pad(corpus.source_ids, corpus.source_offsets, indices)
     labels = _pad(corpus.target_ids, corpus.target_offsets, indices)

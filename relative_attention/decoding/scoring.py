@@ -21,7 +21,7 @@ from relative_attention.decoding.translator import Translator
 from relative_attention.decoding.translator import longest_first_batches
 from relative_attention.decoding.translator import padded_rows
 from relative_attention.errors import InputError
-from relative_attention.models.decoder_inputs import decoder_inputs
+from relative_attention.models.transformer import decoder_inputs
 from relative_attention.ops.losses import label_logit
 from relative_attention.ops.losses import log_normalizer
 from relative_attention.ops.losses import map_row_blocks

@@ -15,8 +15,8 @@ from relative_attention.decoding.model_steps import END_ID
 from relative_attention.decoding.model_steps import start_token_id
 from relative_attention.errors import InputError
 from relative_attention.errors import NotFiniteError
-from relative_attention.models.decoder_inputs import decoder_inputs
-from relative_attention.models.finite_weights import not_finite
+from relative_attention.models.transformer import decoder_inputs
+from relative_attention.models.weights import not_finite
 from relative_attention.tensor_type import Tensor
 
 

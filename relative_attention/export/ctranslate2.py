@@ -39,7 +39,7 @@ from relative_attention.files import atomic_directory
 from relative_attention.files import check_is_free
 from relative_attention.models import Transformer
 from relative_attention.models import TransformerConfig
-from relative_attention.models.finite_weights import check_finite
+from relative_attention.models.weights import check_finite
 from relative_attention.saving.model_directory import save_vocabularies
 from relative_attention.tensor_type import Tensor
 

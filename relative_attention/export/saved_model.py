@@ -25,7 +25,7 @@ from relative_attention.files import AnyPath
 from relative_attention.files import atomic_directory
 from relative_attention.files import check_is_free
 from relative_attention.models import Transformer
-from relative_attention.models.finite_weights import check_finite
+from relative_attention.models.weights import check_finite
 from relative_attention.quiet_tensorflow import without_info_lines
 from relative_attention.tensor_type import Tensor
 

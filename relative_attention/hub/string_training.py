@@ -179,7 +179,7 @@ class StringTraining(TrainableModel, keras_hub.models.Seq2SeqLM):
         return super().predict(x=x, batch_size=rows, **kwargs)
 
     def count_tokens(self, x: Any, y: Tensor) -> Tensor:
-        """Counts source and target tokens, see `WholeBatchLoss`.
+        """Counts source and target tokens, see `TrainableModel`.
 
         Args:
             x, y: inputs and labels.

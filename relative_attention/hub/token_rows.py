@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from relative_attention.models.decoder_inputs import decoder_inputs
+from relative_attention.models.transformer import decoder_inputs
 from relative_attention.tensor_type import Tensor
 
 # Lengths that are multiples of it are few, so that what is compiled for each

@@ -13,7 +13,7 @@ from relative_attention.hub.transformer_parts import INPUT_DTYPES
 from relative_attention.hub.transformer_parts import HiddenStates
 from relative_attention.models import Transformer
 from relative_attention.models import TransformerConfig
-from relative_attention.models.stored_weights import stored_weights
+from relative_attention.models.weights import stored_weights
 from relative_attention.models.weights import weight_name
 
 

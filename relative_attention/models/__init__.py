@@ -6,11 +6,11 @@ The names of presets need no Keras; the models are imported when first used.
 import importlib
 from typing import Any
 
+from relative_attention.models.config import TransformerConfig
+from relative_attention.models.config import training_flops
 from relative_attention.models.presets import preset_config
 from relative_attention.models.presets import preset_training
 from relative_attention.models.presets import presets
-from relative_attention.models.training_flops import training_flops
-from relative_attention.models.transformer_config import TransformerConfig
 
 __all__ = [
     "TrainableModel",
@@ -23,7 +23,7 @@ __all__ = [
 ]
 
 _MODULES = {
-    "TrainableModel": "trainable_model",
+    "TrainableModel": "trainable",
     "Transformer": "transformer",
 }
 

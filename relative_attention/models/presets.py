@@ -1,11 +1,273 @@
-"""Presets by name: their architectures, and how they were trained."""
+"""The presets: named architectures, each with every number in it.
+
+A preset is read as it stands here: none is made from another. A name may also
+be that of a trained model that comes with the package (`find_preset`).
+"""
 
 import dataclasses
+import json
+import pathlib
+from collections.abc import Mapping
 from typing import Any
 
 from relative_attention.errors import did_you_mean
-from relative_attention.models.preset_table import PRESETS
-from relative_attention.models.transformer_config import TransformerConfig
+from relative_attention.models.config import TransformerConfig
+from relative_attention.zoo import zoo_directory
+from relative_attention.zoo import zoo_models
+
+
+@dataclasses.dataclass(frozen=True)
+class Preset:
+    """An architecture, how its authors trained it, and where that is written.
+
+    Attributes:
+        config: `TransformerConfig`, but for the size of the vocabulary.
+        training: Mapping of the keys of a recipe's `training` to numbers.
+        source: Where the numbers are from.
+    """
+
+    config: TransformerConfig
+    training: Mapping[str, float | bool]
+    source: str
+
+
+def _preset(
+    source: str, training: Mapping[str, float | bool], **fields: Any
+) -> Preset:
+    """Makes a preset, with what is the same in all of them."""
+    config = TransformerConfig(
+        # The vocabulary belongs to the data.
+        vocabulary_size=1,
+        layer_norm_epsilon=1e-6,
+        share_embeddings="all",
+        **fields,
+    )
+    return Preset(config, training, source)
+
+
+# Section 4.1 of Shaw et al. (2018), which follows Vaswani et al. (2017).
+_PAPER_TRAINING = {
+    "learning_rate_scale": 1.0,
+    "warmup_steps": 4000,
+    "zero_first_step": False,
+    "adam_beta_2": 0.98,
+    "label_smoothing": 0.1,
+}
+
+# tensor2tensor's since its third version.
+_TENSOR2TENSOR_TRAINING = {
+    "learning_rate_scale": 2.0,
+    "warmup_steps": 8000,
+    "zero_first_step": True,
+    "adam_beta_2": 0.997,
+    "label_smoothing": 0.1,
+}
+
+PRESETS = {
+    # Vaswani et al. (2017), Table 3, "base", with the feed-forward width that
+    # Shaw et al. (2018) give in section 4.1; post-norm, as in tensor2tensor
+    # then.
+    "transformer_base": _preset(
+        "Shaw et al. (2018), section 4.1",
+        _PAPER_TRAINING,
+        num_encoder_layers=6,
+        num_decoder_layers=6,
+        hidden_dim=512,
+        intermediate_dim=1024,
+        num_heads=8,
+        position_encoding="sinusoidal",
+        normalize_first=False,
+        dropout=0.1,
+        attention_dropout=0.0,
+        intermediate_dropout=0.0,
+        use_target_space_embedding=False,
+    ),
+    # K = 16, "unique edge representations per layer and head".
+    "transformer_base_relative": _preset(
+        "Shaw et al. (2018), section 4.1",
+        _PAPER_TRAINING,
+        num_encoder_layers=6,
+        num_decoder_layers=6,
+        hidden_dim=512,
+        intermediate_dim=1024,
+        num_heads=8,
+        position_encoding="relative",
+        max_relative_position=16,
+        share_relations_across_heads=False,
+        normalize_first=False,
+        dropout=0.1,
+        attention_dropout=0.0,
+        intermediate_dropout=0.0,
+        use_target_space_embedding=False,
+    ),
+    # Dropout 0.3 for English to German.
+    "transformer_big": _preset(
+        "Shaw et al. (2018), section 4.1",
+        _PAPER_TRAINING,
+        num_encoder_layers=6,
+        num_decoder_layers=6,
+        hidden_dim=1024,
+        intermediate_dim=4096,
+        num_heads=16,
+        position_encoding="sinusoidal",
+        normalize_first=False,
+        dropout=0.3,
+        attention_dropout=0.0,
+        intermediate_dropout=0.0,
+        use_target_space_embedding=False,
+    ),
+    # K = 8, "unique edge representations per layer".
+    "transformer_big_relative": _preset(
+        "Shaw et al. (2018), section 4.1",
+        _PAPER_TRAINING,
+        num_encoder_layers=6,
+        num_decoder_layers=6,
+        hidden_dim=1024,
+        intermediate_dim=4096,
+        num_heads=16,
+        position_encoding="relative",
+        max_relative_position=8,
+        share_relations_across_heads=True,
+        normalize_first=False,
+        dropout=0.3,
+        attention_dropout=0.0,
+        intermediate_dropout=0.0,
+        use_target_space_embedding=False,
+    ),
+    # Pre-norm, dropout inside attention and feed-forward layers too, and a
+    # target-space embedding.
+    "t2t_transformer_base": _preset(
+        "tensor2tensor, transformer_base (its third version)",
+        _TENSOR2TENSOR_TRAINING,
+        num_encoder_layers=6,
+        num_decoder_layers=6,
+        hidden_dim=512,
+        intermediate_dim=2048,
+        num_heads=8,
+        position_encoding="sinusoidal",
+        normalize_first=True,
+        dropout=0.1,
+        attention_dropout=0.1,
+        intermediate_dropout=0.1,
+        use_target_space_embedding=True,
+    ),
+    "t2t_transformer_relative": _preset(
+        "tensor2tensor, transformer_relative",
+        _TENSOR2TENSOR_TRAINING,
+        num_encoder_layers=6,
+        num_decoder_layers=6,
+        hidden_dim=512,
+        intermediate_dim=2048,
+        num_heads=8,
+        position_encoding="relative",
+        max_relative_position=20,
+        share_relations_across_heads=True,
+        normalize_first=True,
+        dropout=0.1,
+        attention_dropout=0.1,
+        intermediate_dropout=0.1,
+        use_target_space_embedding=True,
+    ),
+    "t2t_transformer_big": _preset(
+        "tensor2tensor, transformer_big",
+        _TENSOR2TENSOR_TRAINING,
+        num_encoder_layers=6,
+        num_decoder_layers=6,
+        hidden_dim=1024,
+        intermediate_dim=4096,
+        num_heads=16,
+        position_encoding="sinusoidal",
+        normalize_first=True,
+        dropout=0.3,
+        attention_dropout=0.1,
+        intermediate_dropout=0.1,
+        use_target_space_embedding=True,
+    ),
+    "t2t_transformer_relative_big": _preset(
+        "tensor2tensor, transformer_relative_big",
+        _TENSOR2TENSOR_TRAINING,
+        num_encoder_layers=6,
+        num_decoder_layers=6,
+        hidden_dim=1024,
+        intermediate_dim=4096,
+        num_heads=16,
+        position_encoding="relative",
+        max_relative_position=20,
+        share_relations_across_heads=True,
+        normalize_first=True,
+        dropout=0.3,
+        attention_dropout=0.1,
+        intermediate_dropout=0.1,
+        use_target_space_embedding=True,
+    ),
+    # For one CPU: the sizes at which this package and OpenNMT-tf are compared.
+    "transformer_small": _preset(
+        "this package",
+        _PAPER_TRAINING,
+        num_encoder_layers=3,
+        num_decoder_layers=3,
+        hidden_dim=256,
+        intermediate_dim=1024,
+        num_heads=4,
+        position_encoding="sinusoidal",
+        normalize_first=True,
+        dropout=0.1,
+        attention_dropout=0.1,
+        intermediate_dropout=0.1,
+        use_target_space_embedding=False,
+    ),
+    "transformer_small_relative": _preset(
+        "this package",
+        _PAPER_TRAINING,
+        num_encoder_layers=3,
+        num_decoder_layers=3,
+        hidden_dim=256,
+        intermediate_dim=1024,
+        num_heads=4,
+        position_encoding="relative",
+        max_relative_position=16,
+        share_relations_across_heads=True,
+        normalize_first=True,
+        dropout=0.1,
+        attention_dropout=0.1,
+        intermediate_dropout=0.1,
+        use_target_space_embedding=False,
+    ),
+    # "Transformer-tiny" for Multi30k. Pre-norm, which trains stably at a high
+    # rate without tuning.
+    "transformer_tiny": _preset(
+        "Wu et al. (2021)",
+        _PAPER_TRAINING,
+        num_encoder_layers=4,
+        num_decoder_layers=4,
+        hidden_dim=128,
+        intermediate_dim=256,
+        num_heads=4,
+        position_encoding="sinusoidal",
+        normalize_first=True,
+        dropout=0.3,
+        attention_dropout=0.0,
+        intermediate_dropout=0.0,
+        use_target_space_embedding=False,
+    ),
+    "transformer_tiny_relative": _preset(
+        "Wu et al. (2021), with K = 16",
+        _PAPER_TRAINING,
+        num_encoder_layers=4,
+        num_decoder_layers=4,
+        hidden_dim=128,
+        intermediate_dim=256,
+        num_heads=4,
+        position_encoding="relative",
+        max_relative_position=16,
+        share_relations_across_heads=True,
+        normalize_first=True,
+        dropout=0.3,
+        attention_dropout=0.0,
+        intermediate_dropout=0.0,
+        use_target_space_embedding=False,
+    ),
+}
 
 
 def presets() -> list[str]:
@@ -28,30 +290,7 @@ def preset_config(name: str, **overrides: Any) -> TransformerConfig:
         ValueError: if the name or a field is unknown, or a value wrong.
     """
     _check_name(name)
-    return replace_fields(name, PRESETS[name].config, overrides)
-
-
-def replace_fields(
-    name: str, config: TransformerConfig, overrides: dict[str, Any]
-) -> TransformerConfig:
-    """Returns `config` with some fields replaced.
-
-    Args:
-        name: string. The preset that it is the config of, for the message.
-        config: `TransformerConfig`.
-        overrides: dict of fields.
-
-    Raises:
-        ValueError: if a field is unknown, or a value wrong.
-    """
-    fields = [field.name for field in dataclasses.fields(TransformerConfig)]
-    for key in overrides:
-        if key not in fields:
-            raise ValueError(
-                f"Unknown field {key!r} of preset {name!r}."
-                f"{did_you_mean(key, fields)} Known: {', '.join(fields)}."
-            )
-    return dataclasses.replace(config, **overrides)
+    return _replace_fields(name, PRESETS[name].config, overrides)
 
 
 def preset_training(name: str) -> dict[str, float | bool]:
@@ -72,6 +311,60 @@ def preset_training(name: str) -> dict[str, float | bool]:
     """
     _check_name(name)
     return dict(PRESETS[name].training)
+
+
+def find_preset(
+    name: str, overrides: dict[str, Any]
+) -> tuple[TransformerConfig, pathlib.Path | None]:
+    """Returns config and weights of an architecture, or of the zoo's model.
+
+    Args:
+        name: string. One of `presets()` or of `zoo_models()`.
+        overrides: dict of fields of `TransformerConfig`.
+
+    Returns:
+        Pair of a `TransformerConfig`, and the path of its weights or `None`.
+
+    Raises:
+        ValueError: if the name or a field is unknown, a value wrong, or an
+            architecture is to have no `vocabulary_size`.
+    """
+    trained = zoo_models()
+    if name in trained:
+        folder = zoo_directory() / name
+        saved = json.loads((folder / "config.json").read_text("utf-8"))
+        config = TransformerConfig(**saved["model"])
+        return (
+            _replace_fields(name, config, overrides),
+            folder / "model.safetensors",
+        )
+    if name not in PRESETS:
+        known = [*PRESETS, *trained]
+        raise ValueError(
+            f"Unknown preset {name!r}.{did_you_mean(name, known)} With "
+            f"weights: {', '.join(trained) or 'none'}. Known: "
+            f"{', '.join(PRESETS)}."
+        )
+    if "vocabulary_size" not in overrides:
+        raise ValueError(
+            f"`vocabulary_size` must be given: {name!r} is an architecture, "
+            "whose weights are to be learned."
+        )
+    return preset_config(name, **overrides), None
+
+
+def _replace_fields(
+    name: str, config: TransformerConfig, overrides: dict[str, Any]
+) -> TransformerConfig:
+    """Returns `config`, that of a preset, with some fields replaced."""
+    fields = [field.name for field in dataclasses.fields(TransformerConfig)]
+    for key in overrides:
+        if key not in fields:
+            raise ValueError(
+                f"Unknown field {key!r} of preset {name!r}."
+                f"{did_you_mean(key, fields)} Known: {', '.join(fields)}."
+            )
+    return dataclasses.replace(config, **overrides)
 
 
 def _check_name(name: str) -> None:

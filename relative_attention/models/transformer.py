@@ -1,27 +1,69 @@
 """The Transformer, with relative or absolute positions.
 
 Which positions there may be, and how to add others, is in
-`positions/__init__.py`; the layers are made in `transformer_layers.py`; how it
-decodes a position at a time is in `decoding_steps.py`.
+`positions/__init__.py`.
 """
 
+import dataclasses
+import pathlib
+from collections.abc import Sequence
 from typing import Any
+from typing import Self
 
 import keras
+import numpy as np
 from keras import ops
 
+from relative_attention.layers.attention import CrossAttention
+from relative_attention.layers.attention import SelfAttention
 from relative_attention.layers.attention_parts import AttentionParts
-from relative_attention.models.decoding_steps import DecodingSteps
-from relative_attention.models.transformer_config import TransformerConfig
-from relative_attention.models.transformer_inputs import check_inputs
-from relative_attention.models.transformer_inputs import check_token_ids
-from relative_attention.models.transformer_layers import TransformerLayers
+from relative_attention.layers.blocks import LayerNormalization
+from relative_attention.layers.blocks import TransformerDecoderBlock
+from relative_attention.layers.blocks import TransformerEncoderBlock
+from relative_attention.layers.dense import FeedForward
+from relative_attention.layers.dropout import Dropout
+from relative_attention.layers.embeddings import TargetSpaceEmbedding
+from relative_attention.layers.embeddings import TokenEmbedding
+from relative_attention.models import adapters
+from relative_attention.models.config import TransformerConfig
+from relative_attention.models.presets import find_preset
+from relative_attention.models.trainable import TrainableModel
+from relative_attention.models.weights import load_weights
+from relative_attention.ops.backend import static_shape
 from relative_attention.ops.masks import padding_mask
+from relative_attention.ops.masks import same_size
+from relative_attention.positions import POSITION_ENCODINGS
 from relative_attention.tensor_type import Tensor
+
+_INPUTS = ("source_token_ids", "target_token_ids")
+
+
+def decoder_inputs(labels: Tensor, start_token_id: int = 0) -> Tensor:
+    """Returns labels shifted right, behind the start token.
+
+        labels           [ 9, 22, 14,  1]
+        decoder's inputs [ s,  9, 22, 14]
+
+    Training, scoring, alignment, pictures and the first step of a search all
+    begin here: a model converted from another system may start with an id
+    that is not 0, and is another model behind another start.
+
+    Args:
+        labels: int array or tensor `(..., T)`, the target ids.
+        start_token_id: int. `Transformer.start_token_id`. Defaults to `0`.
+
+    Returns:
+        The same kind of array or tensor, `(..., T)`.
+    """
+    # Batches are made of arrays, by threads that run no model.
+    backend = np if isinstance(labels, np.ndarray) else ops
+    # Cut from the labels, so that of no label there is no input either.
+    start = backend.full_like(labels[..., :1], start_token_id)
+    return backend.concatenate([start, labels[..., :-1]], axis=-1)
 
 
 @keras.saving.register_keras_serializable(package="relative_attention")
-class Transformer(DecodingSteps):
+class Transformer(TrainableModel):
     """Encoder and decoder for translation, by token ids.
 
     Ids: padding 0, end of sentence 1. An id 0 embeds to the zero vector. The
@@ -67,25 +109,52 @@ class Transformer(DecodingSteps):
     """
 
     def __init__(self, config: TransformerConfig, **kwargs: Any) -> None:
-        super().__init__(config, **kwargs)
-        layers = TransformerLayers(config, self.dtype_policy)
+        if not isinstance(config, TransformerConfig):
+            raise TypeError(
+                "`config` must be a TransformerConfig. Received: "
+                f"config={config!r}. For a preset, call "
+                "`Transformer.from_preset(name, vocabulary_size=...)`."
+            )
+        super().__init__(**kwargs)
+        self.config = config
+        # Keras checks the inputs by it.
+        self.input_spec = [
+            keras.layers.InputSpec(ndim=2, name=name) for name in _INPUTS
+        ]
+        dtype = self.dtype_policy
         self.source_embedding, self.target_embedding, self.output_embedding = (
-            layers.embeddings()
+            _make_embeddings(config, dtype)
         )
-        self.target_space_embedding = layers.target_space()
-        self.encoder_positions = layers.positions("encoder_positions")
-        self.decoder_positions = layers.positions("decoder_positions")
-        self.embedding_dropout = layers.dropout()
+        self.target_space_embedding = None
+        if config.use_target_space_embedding:
+            self.target_space_embedding = TargetSpaceEmbedding(
+                dtype=dtype, name="target_space_embedding"
+            )
+        self.encoder_positions = _make_positions(
+            config, dtype, "encoder_positions"
+        )
+        self.decoder_positions = _make_positions(
+            config, dtype, "decoder_positions"
+        )
+        self.embedding_dropout = Dropout(config.dropout, dtype=dtype)
         self.encoder_blocks = [
-            layers.encoder_block(f"encoder_block_{index}")
+            _make_block(config, dtype, f"encoder_block_{index}")
             for index in range(config.num_encoder_layers)
         ]
         self.decoder_blocks = [
-            layers.decoder_block(f"decoder_block_{index}")
+            _make_block(
+                config, dtype, f"decoder_block_{index}", is_decoder=True
+            )
             for index in range(config.num_decoder_layers)
         ]
-        self.encoder_norm = layers.final_norm("encoder_norm")
-        self.decoder_norm = layers.final_norm("decoder_norm")
+        self.encoder_norm = self.decoder_norm = None
+        if config.normalize_first:
+            self.encoder_norm, self.decoder_norm = (
+                LayerNormalization(
+                    epsilon=config.layer_norm_epsilon, dtype=dtype, name=name
+                )
+                for name in ("encoder_norm", "decoder_norm")
+            )
         # Every size is known, so the weights are there at once: to count, to
         # load, and to be created inside a distribution strategy's scope.
         self.build()
@@ -144,7 +213,7 @@ class Transformer(DecodingSteps):
         Returns:
             Float tensor `(B, T, D)`.
         """
-        check_inputs(inputs)
+        _check_inputs(inputs)
         source_token_ids = inputs["source_token_ids"]
         if encoder_outputs is None:
             encoder_outputs = self.encode(source_token_ids, training=training)
@@ -195,7 +264,7 @@ class Transformer(DecodingSteps):
             Encoder outputs, float tensor `(B, S, D)`, or the pair of them
             and a list of scores `(B, N, S, S)`, one for each block.
         """
-        check_token_ids("source_token_ids", source_token_ids)
+        _check_token_ids("source_token_ids", source_token_ids)
         mask = padding_mask(source_token_ids)[:, None, :]
         hidden = self._embed_source(source_token_ids, training=training)
         scores = []
@@ -258,7 +327,7 @@ class Transformer(DecodingSteps):
         training: bool | None = None,
     ) -> tuple[Tensor, list[Tensor], list[Tensor]]:
         """Computes what `decode` projects, and scores if asked for."""
-        check_token_ids("target_token_ids", target_token_ids)
+        _check_token_ids("target_token_ids", target_token_ids)
         hidden = self._embed_target(target_token_ids, training=training)
         self_scores, cross_scores = [], []
         for block in self.decoder_blocks:
@@ -290,7 +359,7 @@ class Transformer(DecodingSteps):
             `(B, N, S, S)`, `"decoder"` `(B, N, T, T)` and `"cross"`
             `(B, N, T, S)`.
         """
-        check_inputs(inputs)
+        _check_inputs(inputs)
         source_token_ids = inputs["source_token_ids"]
         encoder_outputs, encoder_scores = self.encode(
             source_token_ids, return_attention_scores=True
@@ -320,7 +389,7 @@ class Transformer(DecodingSteps):
             `"decoder"` and `"cross"`, whose `scores` are those of
             `attention_scores`.
         """
-        check_inputs(inputs)
+        _check_inputs(inputs)
         source_mask = padding_mask(inputs["source_token_ids"])
         parts: dict[str, list[AttentionParts]]
         parts = {"encoder": [], "decoder": [], "cross": []}
@@ -374,3 +443,466 @@ class Transformer(DecodingSteps):
                 start_position=start_position + self.config.first_position,
             )
         return self.embedding_dropout(hidden, training=training)
+
+    # === Decoding, a position at a time ===
+
+    def start_cache(self, source_token_ids: Tensor) -> dict[str, Any]:
+        """Encodes, and prepares the cache that `decode_step` extends.
+
+        Args:
+            source_token_ids: int tensor `(B, S)`.
+
+        Returns:
+            Dict: `"source_padding_mask"` `(B, S)` and `"blocks"`, a list of
+            what `TransformerDecoderBlock.start_cache` returns. The first axis
+            of every tensor is that of the sentences.
+        """
+        encoder_outputs = self.encode(source_token_ids)
+        return {
+            "source_padding_mask": padding_mask(source_token_ids),
+            "blocks": [
+                block.start_cache(encoder_outputs)
+                for block in self.decoder_blocks
+            ],
+        }
+
+    def merge_cache(self, cache: dict[str, Any]) -> dict[str, Any]:
+        """Merges the cache of every block.
+
+        See `RelativeSelfAttention.merge_cache`.
+
+        Args:
+            cache: what `start_cache` or `decode_step` returned.
+        """
+        blocks = [
+            block.merge_cache(block_cache)
+            for block, block_cache in zip(self.decoder_blocks, cache["blocks"])
+        ]
+        return {**cache, "blocks": blocks}
+
+    def decode_step(
+        self,
+        token_ids: Tensor,
+        cache: dict[str, Any],
+        position: int | Tensor,
+        ancestors: Tensor | None = None,
+    ) -> tuple[Tensor, dict[str, Any]]:
+        """Computes the logits of the next token from one token and the cache.
+
+        Args:
+            token_ids: int tensor `(B, M)`: the token at `position` of each of
+                `M` hypotheses a sentence; `start_token_id` at the first.
+            cache: what `start_cache`, `merge_cache` or the step before
+                returned.
+            position: int scalar, absolute, 0 first.
+            ancestors: int tensor `(B, M, position + 1)`: `ancestors[b, m, p]`
+                is the beam that wrote position `p` of beam `m`'s history.
+                Defaults to `None`: each beam wrote its own. See
+                `RelativeSelfAttention.decode_step`.
+
+        Returns:
+            Pair of logits `(B, M, V)` and the cache, one position longer.
+        """
+        hidden, cache = self.step_outputs(token_ids, cache, position, ancestors)
+        return self.logits(hidden), cache
+
+    def prepare_steps(self) -> "PreparedSteps":
+        """Returns the same decoder with weights laid out for many steps.
+
+        The layout is a copy. It is made again for every search, inside its
+        graph, as weights may change from one to the next.
+        """
+        return PreparedSteps(self)
+
+    def step_outputs(
+        self,
+        token_ids: Tensor,
+        cache: dict[str, Any],
+        position: int | Tensor,
+        ancestors: Tensor | None = None,
+    ) -> tuple[Tensor, dict[str, Any]]:
+        """Computes the hidden states that a step's logits are products of.
+
+        Args:
+            token_ids, cache, position, ancestors: see `decode_step`.
+
+        Returns:
+            Pair of hidden states `(B, M, D)` and the cache, one position
+            longer.
+        """
+        # All `M` tokens are at one position: embedded as rows of length 1.
+        hidden = self._embed(
+            self.target_embedding,
+            self.decoder_positions,
+            ops.reshape(token_ids, (-1, 1)),
+            start_position=position,
+        )
+        hidden = ops.reshape(
+            hidden, (*static_shape(token_ids), self.config.hidden_dim)
+        )
+        blocks = []
+        for block, block_cache in zip(self.decoder_blocks, cache["blocks"]):
+            hidden, block_cache = block.decode_step(
+                hidden,
+                block_cache,
+                position,
+                ancestors=ancestors,
+                source_padding_mask=cache["source_padding_mask"],
+            )
+            blocks.append(block_cache)
+        if self.decoder_norm is not None:
+            hidden = self.decoder_norm(hidden)
+        return hidden, {**cache, "blocks": blocks}
+
+    # === Config and files ===
+
+    @property
+    def start_token_id(self) -> int:
+        """The id that the decoder's inputs start with."""
+        return self.config.start_token_id
+
+    @property
+    def input_shape(self) -> dict[str, tuple[None, None]]:
+        """Shapes of the inputs, a dict; numbers and lengths are any."""
+        return {spec.name: (None, None) for spec in self.input_spec}
+
+    @property
+    def output_shape(self) -> tuple[None, None, int]:
+        """The shape `(B, T, V)` of the logits."""
+        return (None, None, self.config.vocabulary_size)
+
+    def symbolic_batch(
+        self,
+    ) -> tuple[dict[str, keras.KerasTensor], keras.KerasTensor]:
+        """Returns inputs and labels without numbers, as `fit` takes them."""
+        ids = keras.KerasTensor((None, None), "int32")
+        return {"source_token_ids": ids, "target_token_ids": ids}, ids
+
+    @classmethod
+    def from_preset(
+        cls,
+        name: str,
+        vocabulary_size: int | None = None,
+        dtype: Any = None,
+        **overrides: Any,
+    ) -> Self:
+        """Makes a model with the architecture of a preset, or one of the zoo.
+
+        Args:
+            name: string. One of `relative_attention.presets()`, or the name
+                of a trained model that comes with the package; of those,
+                `relative_attention.load_translator` also has the vocabulary.
+            vocabulary_size: int. Size `V` of the (joint) vocabulary. A
+                trained model has its own.
+            dtype: dtype policy of the model.
+            **overrides: fields of `TransformerConfig`; of a trained model
+                such as leave its weights their shapes, as `dropout`.
+
+        Returns:
+            `Transformer`, with random weights, or with those of the zoo.
+
+        Raises:
+            ValueError: if the name or a field is unknown, a value wrong, the
+                vocabulary's size missing, or weights do not fit.
+        """
+        if vocabulary_size is not None:
+            overrides["vocabulary_size"] = vocabulary_size
+        config, weights = find_preset(name, overrides)
+        model = cls(config, dtype=dtype)
+        if weights is not None:
+            load_weights(model.weights, weights)
+        return model
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the fields of the model's config, and its Keras arguments.
+
+        Of a quantized model, also which layers are, and how.
+        """
+        config = {
+            **dataclasses.asdict(self.config),
+            "name": self.name,
+            "dtype": keras.dtype_policies.serialize(self.dtype_policy),
+            "trainable": self.trainable,
+        }
+        quantized = adapters.quantization_config(self)
+        if quantized:
+            config["quantized_layers"] = quantized
+        return config
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Self:
+        """Makes a model of what `get_config` returned.
+
+        Args:
+            config: dict.
+        """
+        rest = dict(config)
+        quantized = rest.pop("quantized_layers", {})
+        fields = {field.name for field in dataclasses.fields(TransformerConfig)}
+        architecture = {key: rest.pop(key) for key in fields & rest.keys()}
+        model = cls(TransformerConfig(**architecture), **rest)
+        adapters.quantize_as(model, quantized)
+        return model
+
+    def export(
+        self,
+        filepath: Any,
+        format: str = "tf_saved_model",
+        verbose: bool | None = None,
+        input_signature: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        """Exports the model as `keras.Model.export`: ids in, logits out.
+
+        For translations of strings, `relative_attention.export_saved_model`.
+
+        Args:
+            filepath: path of what is to be written.
+            format: string. As of `keras.Model.export`.
+            verbose: A boolean to indicate whether to say what was written.
+            input_signature: as of `keras.Model.export`. Defaults to ids of
+                any number of sentences of any length.
+            **kwargs: as for `keras.Model.export`.
+        """
+        if input_signature is None:
+            ids = {
+                name: keras.layers.InputSpec(
+                    shape=(None, None), dtype="int32", name=name
+                )
+                for name in _INPUTS
+            }
+            input_signature = [ids]
+        super().export(
+            filepath,
+            format=format,
+            verbose=verbose,
+            input_signature=input_signature,
+            **kwargs,
+        )
+
+    # === Int8, and adapters ===
+
+    def quantize(
+        self,
+        mode: str | None = None,
+        config: Any = None,
+        filters: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        """Stores the large matrices as int8, a quarter of their size.
+
+        These are embeddings, attention's projections and the feed-forward
+        layers; relation tables, biases and normalization stay floats. The
+        model can be used as before, but no longer be saved as a model folder:
+        quantize after loading.
+
+        Args:
+            mode: string. `"int8"`.
+            config: `keras.quantizers.Int8QuantizationConfig`, in place of
+                `mode`. With `activation_quantizer=None` only weights are
+                rounded, not what they are multiplied by.
+            filters: as of `keras.Model.quantize`. Which layers. Defaults to
+                `None`, all.
+            **kwargs: as of `keras.Model.quantize`.
+
+        Raises:
+            InputError: if the installed Keras is too old.
+            ValueError: if the mode is another, or a layer is quantized
+                already.
+        """
+        adapters.quantize(self, mode, config, filters, **kwargs)
+
+    def enable_lora(
+        self, rank: int, target_layer_names: Sequence[str] | None = None
+    ) -> None:
+        """Freezes the model and adds adapters, all that is trained from then.
+
+        A kernel `W` becomes `W + A B`, where `A` has `rank` columns and `B`
+        is zero at first. To be called before `compile`. A model folder of it
+        holds the sum.
+
+        Args:
+            rank: int. Columns of `A`, rows of `B`.
+            target_layer_names: list of strings. Names of the layers to adapt:
+                `"query"`, `"key"`, `"value"`, `"output"` (of attention and of
+                the feed-forward layers), `"intermediate"`, and embeddings by
+                their names. Defaults to `None`, `"query"` and `"value"`.
+
+        Raises:
+            ValueError: if the rank is not positive, no layer that can be
+                adapted has a name, or the model has adapters.
+
+        Reference:
+         - [Hu et al., 2021](https://arxiv.org/abs/2106.09685)
+        """
+        adapters.enable_lora(self, rank, target_layer_names)
+
+    def save_lora_weights(self, path: str | pathlib.Path) -> None:
+        """Writes the adapters alone, to a `.safetensors` file.
+
+        Args:
+            path: path of the file.
+
+        Raises:
+            ValueError: if the model has none.
+        """
+        adapters.save_lora_weights(self, path)
+
+    def load_lora_weights(self, path: str | pathlib.Path) -> None:
+        """Reads adapters that `save_lora_weights` wrote.
+
+        A model that has none gets those of the file, as by `enable_lora`.
+
+        Args:
+            path: path of the file.
+
+        Raises:
+            InputError: if the file is missing or damaged, or does not fit the
+                model or the adapters that it has; nothing has changed then.
+        """
+        adapters.load_lora_weights(self, path)
+
+
+class PreparedSteps:
+    """A decoder whose weights are laid out for the steps of one search.
+
+    Args:
+        model: `Transformer`.
+    """
+
+    def __init__(self, model: Transformer) -> None:
+        self.start_cache = model.start_cache
+        self.merge_cache = model.merge_cache
+        self._model = model
+        self._output_matrix = model.output_embedding.transposed_matrix()
+
+    def decode_step(
+        self,
+        token_ids: Tensor,
+        cache: dict[str, Any],
+        position: int | Tensor,
+        ancestors: Tensor | None = None,
+    ) -> tuple[Tensor, dict[str, Any]]:
+        """Computes what `Transformer.decode_step` does."""
+        hidden, cache = self._model.step_outputs(
+            token_ids, cache, position, ancestors
+        )
+        return self._model.logits(hidden, self._output_matrix), cache
+
+
+def _make_embeddings(
+    config: TransformerConfig, dtype: keras.DTypePolicy
+) -> tuple[TokenEmbedding, TokenEmbedding, TokenEmbedding]:
+    """Makes source, target and output embedding; some may be the same."""
+
+    def embedding(
+        name: str, size: int = config.vocabulary_size
+    ) -> TokenEmbedding:
+        return TokenEmbedding(size, config.hidden_dim, dtype=dtype, name=name)
+
+    if config.share_embeddings in ("all", "source_target"):
+        source = target = embedding("embedding")
+    else:
+        source = embedding(
+            "source_embedding",
+            config.source_vocabulary_size or config.vocabulary_size,
+        )
+        target = embedding("target_embedding")
+    if config.share_embeddings in ("all", "target"):
+        return source, target, target
+    return source, target, embedding("output_embedding")
+
+
+def _make_positions(
+    config: TransformerConfig, dtype: keras.DTypePolicy, name: str
+) -> keras.layers.Layer | None:
+    """Makes the layer of absolute positions, if there is to be one."""
+    encoding = POSITION_ENCODINGS[config.position_encoding]
+    layer = encoding.embedding_class()
+    if layer is None:
+        return None
+    fields = {field: getattr(config, field) for field in layer.config_fields}
+    return layer(**fields, dtype=dtype, name=name)
+
+
+def _make_block(
+    config: TransformerConfig,
+    dtype: keras.DTypePolicy,
+    name: str,
+    is_decoder: bool = False,
+) -> Any:
+    encoding = POSITION_ENCODINGS[config.position_encoding]
+    sublayers: list[Any] = [
+        SelfAttention(
+            config.num_heads,
+            config.head_dim,
+            encoding.attention_class().from_transformer(config),
+            value_dim=config.value_dim,
+            bidirectional=not is_decoder,
+            dropout=config.attention_dropout,
+            use_bias=config.attention_bias,
+            implementation=config.implementation,
+            dtype=dtype,
+            name="self_attention",
+        )
+    ]
+    if is_decoder:
+        sublayers.append(
+            CrossAttention(
+                config.num_heads,
+                config.head_dim,
+                value_dim=config.value_dim,
+                dropout=config.attention_dropout,
+                use_bias=config.attention_bias,
+                dtype=dtype,
+                name="cross_attention",
+            )
+        )
+    sublayers.append(
+        FeedForward(
+            config.intermediate_dim,
+            dropout=config.intermediate_dropout,
+            dtype=dtype,
+            name="feed_forward",
+        )
+    )
+    block = TransformerDecoderBlock if is_decoder else TransformerEncoderBlock
+    return block(
+        *sublayers,
+        dropout=config.dropout,
+        normalize_first=config.normalize_first,
+        layer_norm_epsilon=config.layer_norm_epsilon,
+        dtype=dtype,
+        name=name,
+    )
+
+
+def _check_token_ids(name: str, token_ids: Tensor) -> None:
+    shape = tuple(token_ids.shape)
+    if len(shape) != 2:
+        raise ValueError(
+            f"`{name}` must have two axes, a row for each sentence. Received "
+            f"shape: {shape}."
+        )
+
+
+def _check_inputs(inputs: Any) -> None:
+    """Refuses inputs that have no source for every target."""
+    if not isinstance(inputs, dict) or not set(_INPUTS) <= set(inputs):
+        received = (
+            f"a dict with the keys {sorted(inputs)}"
+            if isinstance(inputs, dict)
+            else f"a {type(inputs).__name__}"
+        )
+        raise ValueError(
+            '`inputs` must be a dict of "source_token_ids" and '
+            f'"target_token_ids". Received: {received}.'
+        )
+    for name in _INPUTS:
+        _check_token_ids(name, inputs[name])
+    source, target = (tuple(inputs[name].shape) for name in _INPUTS)
+    if not same_size(source[0], target[0]):
+        raise ValueError(
+            "`source_token_ids` and `target_token_ids` must be of as many "
+            f"sentences. Received shapes: {source} and {target}."
+        )

@@ -1,4 +1,4 @@
-"""The weights of a model as a file of named arrays."""
+"""The weights of a model as files of named arrays."""
 
 import os
 import pathlib
@@ -13,6 +13,7 @@ from safetensors.numpy import save
 
 from relative_attention.errors import InputError
 from relative_attention.files import atomic_file
+from relative_attention.tensor_type import Tensor
 
 if TYPE_CHECKING:
     import keras
@@ -94,6 +95,97 @@ def load_arrays(path: str | pathlib.Path) -> dict[str, np.ndarray]:
             f"{path} cannot be read: it is cut short, damaged or not a "
             f".safetensors file ({error})."
         ) from error
+
+
+# === What a model folder holds ===
+
+
+def stored_weights(model: "keras.Model", dtype: str) -> dict[str, np.ndarray]:
+    """Returns the weights as arrays, by the names in a new model.
+
+    What `enable_lora` added is merged into the kernels, so that the file fits
+    a model of the same config and gives the same numbers.
+
+    Args:
+        model: `Transformer`.
+        dtype: string. `"float32"` or `"float16"`.
+
+    Returns:
+        Dict of name to NumPy array.
+
+    Raises:
+        InputError: if a weight is not finite, or would not be in the dtype;
+            or if a layer is quantized.
+    """
+    import keras
+
+    weights = {weight_name(weight): weight for weight in model.weights}
+    for layer in model._flatten_layers():
+        if layer.quantization_mode is not None:
+            raise InputError(
+                "The model must not be quantized: its folder holds plain "
+                f"weights. Received: {layer.path}, quantized to "
+                f"{layer.quantization_mode}. Save it before `quantize`."
+            )
+        if getattr(layer, "lora_enabled", False):
+            _merge(layer, weights)
+    arrays = {
+        name: keras.ops.convert_to_numpy(weight)
+        for name, weight in weights.items()
+    }
+    check_finite(arrays, dtype)
+    return {name: array.astype(dtype) for name, array in arrays.items()}
+
+
+def _merge(layer: "keras.layers.Layer", weights: dict[str, Tensor]) -> None:
+    """Puts a layer's adapted matrix in the place of those it is made of."""
+    own = {variable.name: weight_name(variable) for variable in layer.variables}
+    for name in [name for name in own if name.startswith("lora_")]:
+        del weights[own[name]]
+        # `lora_kernel_a` and `lora_kernel_b` adapt `kernel`.
+        adapted = name.removeprefix("lora_").rsplit("_", 1)[0]
+        weights[own[adapted]] = getattr(layer, adapted)
+
+
+def check_finite(arrays: Mapping[str, Tensor], dtype: str = "float32") -> None:
+    """Refuses weights that are not finite, or would not be in a dtype.
+
+    A model with such weights would silently translate to nothing.
+
+    Args:
+        arrays: dict of name to array.
+        dtype: string. What they are to be stored as. Defaults to
+            `"float32"`.
+
+    Raises:
+        InputError: naming a weight and its largest magnitude.
+    """
+    for name, array in arrays.items():
+        array = np.asarray(array)
+        if not np.isfinite(array).all():
+            raise InputError(not_finite(name))
+        with np.errstate(over="ignore"):
+            is_stored = np.isfinite(array.astype(dtype)).all()
+        if not is_stored:
+            raise InputError(too_large(name, np.abs(array).max(), dtype))
+
+
+def not_finite(name: str) -> str:
+    """Returns the message for a weight that holds nan or inf."""
+    return (
+        f"The weights of the model must be finite. Received: {name} holds nan "
+        "or inf; the training that made it diverged. Take a checkpoint from "
+        "before."
+    )
+
+
+def too_large(name: str, largest: float, dtype: str) -> str:
+    """Returns the message for a weight beyond the range of a dtype."""
+    return (
+        f"`dtype` must have room for every weight; {dtype} ends at "
+        f"{np.finfo(dtype).max:g}. Received: {name} with a magnitude of "
+        f"{largest:g}. Store the weights in float32."
+    )
 
 
 def _some(names: Sequence[str], most: int = 3) -> str:

@@ -11,7 +11,7 @@ from relative_attention.tensor_type import Tensor
 
 if TYPE_CHECKING:
     from relative_attention.layers.attention import SelfAttention
-    from relative_attention.models.transformer_config import TransformerConfig
+    from relative_attention.models.config import TransformerConfig
 
 
 @keras.saving.register_keras_serializable(package="relative_attention")

@@ -8,8 +8,8 @@ import keras
 
 from relative_attention.errors import InputError
 from relative_attention.models import Transformer
-from relative_attention.models.step_batches import evaluation_data
-from relative_attention.models.step_batches import train_data
+from relative_attention.models.trainable import evaluation_data
+from relative_attention.models.trainable import train_data
 from relative_attention.runs.batch_budget import UpdateSize
 from relative_attention.runs.batch_budget import choose_batch_tokens
 from relative_attention.runs.build_model import build_model

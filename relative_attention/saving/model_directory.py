@@ -33,9 +33,9 @@ from relative_attention.files import read_json_object
 from relative_attention.files import recover_directory
 from relative_attention.models import Transformer
 from relative_attention.models import TransformerConfig
-from relative_attention.models.stored_weights import stored_weights
 from relative_attention.models.weights import load_weights
 from relative_attention.models.weights import save_arrays
+from relative_attention.models.weights import stored_weights
 from relative_attention.settings import check_mapping
 from relative_attention.settings import check_size
 from relative_attention.settings import read_section

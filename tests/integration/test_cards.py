@@ -50,7 +50,7 @@ def test_row_of_preset_is_right(name):
 
 
 def describe_positions(config):
-    if not config.is_relative:
+    if config.position_encoding != "relative":
         return config.position_encoding
     shared = config.share_relations_across_heads
     per_head = "" if shared else " and head"

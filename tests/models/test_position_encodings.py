@@ -34,7 +34,7 @@ def test_logits_have_a_row_for_each_target_token(model, batch):
     logits = np.array(model(batch[0]))
     assert logits.shape == (2, 5, V)
     assert np.isfinite(logits).all()
-    # No two rows alike: everything before reaches them.
+    # No two rows are equal: all tokens before reach them.
     assert len(np.unique(logits.reshape(10, V).round(4), axis=0)) == 10
 
 

@@ -1,7 +1,13 @@
+"""Presets: their numbers, those of tensor2tensor, and the zoo's models."""
+
+import keras
+import numpy as np
 import pytest
 
 import relative_attention as ra
+from relative_attention.errors import InputError
 from relative_attention.models import preset_config
+from relative_attention.zoo import zoo_models
 
 NAMES = [
     "transformer_base",
@@ -119,7 +125,8 @@ def test_preset_has_the_numbers_of_tensor2tensor(golden, hparams, name):
     assert hparams["shared_embedding_and_softmax_weights"]
     assert config.share_embeddings == "all"
     is_relative = hparams["self_attention_type"] == "dot_product_relative"
-    assert config.is_relative == is_relative
+    encoding = "relative" if is_relative else "sinusoidal"
+    assert config.position_encoding == encoding
     if is_relative:
         assert hparams["max_relative_position"] == 20
         assert config.max_relative_position == 20
@@ -135,14 +142,6 @@ def test_unknown_preset_is_refused_with_the_nearest_name():
         "Unknown preset 'transformer_bge'. Did you mean 'transformer_big'? "
     )
     assert message.endswith(f"Known: {', '.join(ra.presets())}.")
-
-
-def test_unknown_preset_like_no_other_is_refused_with_the_names():
-    with pytest.raises(ValueError) as error:
-        preset_config("zebra")
-    assert str(error.value) == (
-        f"Unknown preset 'zebra'. Known: {', '.join(ra.presets())}."
-    )
 
 
 def test_unknown_field_is_refused_with_the_nearest_name():
@@ -213,3 +212,63 @@ def test_training_of_the_paper():
         }
     with pytest.raises(ValueError, match="Did you mean 'transformer_base'"):
         ra.preset_training("transformer_bas")
+
+
+# === Models of the zoo ===
+
+NAME = "multi30k_en_de_tiny_relative"
+
+
+@pytest.fixture(scope="module")
+def trained():
+    return ra.Transformer.from_preset(NAME)
+
+
+def test_model_of_the_zoo_has_its_weights(trained):
+    other = ra.load_translator(NAME).model
+    assert other.config == trained.config
+    for weight, expected in zip(trained.weights, other.weights, strict=True):
+        np.testing.assert_array_equal(
+            keras.ops.convert_to_numpy(weight),
+            keras.ops.convert_to_numpy(expected),
+        )
+
+
+def test_field_that_leaves_weights_alone_may_differ(trained):
+    model = ra.Transformer.from_preset(NAME, 10_000, dropout=0.1)
+    assert model.config.dropout == 0.1
+    np.testing.assert_array_equal(
+        keras.ops.convert_to_numpy(model.weights[0]),
+        keras.ops.convert_to_numpy(trained.weights[0]),
+    )
+
+
+def test_weights_of_another_shape_are_refused():
+    with pytest.raises(InputError, match="does not fit the model"):
+        ra.Transformer.from_preset(NAME, vocabulary_size=99)
+    with pytest.raises(ValueError, match="Unknown field 'hiden_dim'"):
+        ra.Transformer.from_preset(NAME, hiden_dim=8)
+
+
+def test_misspelt_name_is_told_presets_and_what_has_weights():
+    with pytest.raises(ValueError) as error:
+        ra.Transformer.from_preset("multi30k_en_de_tiny_relativ")
+    assert str(error.value) == (
+        "Unknown preset 'multi30k_en_de_tiny_relativ'. Did you mean "
+        f"'{NAME}'? With weights: {', '.join(zoo_models())}. Known: "
+        f"{', '.join(ra.presets())}."
+    )
+
+
+def test_recipe_without_weights_is_no_preset():
+    with pytest.raises(ValueError, match="Unknown preset 'small_relative'"):
+        ra.Transformer.from_preset("small_relative")
+
+
+def test_architecture_needs_the_size_of_a_vocabulary():
+    with pytest.raises(ValueError) as error:
+        ra.Transformer.from_preset("transformer_tiny")
+    assert str(error.value) == (
+        "`vocabulary_size` must be given: 'transformer_tiny' is an "
+        "architecture, whose weights are to be learned."
+    )

@@ -1,16 +1,31 @@
-"""The Transformer: blocks, embeddings, dropout, files, precision, training."""
+"""The Transformer: fields, inputs, dropout, files, precision, training."""
 
 import keras
 import numpy as np
 import pytest
 
+import relative_attention as ra
 from relative_attention.models import Transformer
+from relative_attention.models.transformer import decoder_inputs
+from relative_attention.positions import POSITION_ENCODINGS
+from relative_attention.positions import PositionEncoding
 from relative_attention.training import MaskedCrossEntropy
 
 V, D, F, N, K = 23, 12, 17, 3, 2
-NORMS = pytest.mark.parametrize(
-    "normalize_first", [True, False], ids=["pre", "post"]
-)
+# All at once: what goes wrong with one of them goes wrong with them all.
+FIELDS = {
+    "key_dim": 5,
+    "value_dim": 7,
+    "share_relations_across_heads": False,
+    "share_embeddings": "source_target",
+    "use_target_space_embedding": True,
+    "normalize_first": True,
+    "attention_bias": True,
+    "output_bias": True,
+    "start_token_id": 2,
+    "first_position": 1,
+    "position_encoding": "relative+sinusoidal",
+}
 COMPILED = pytest.mark.only_on(
     "tensorflow", "jax", reason="torch.compile takes a minute a model"
 )
@@ -24,28 +39,125 @@ def with_source(inputs, source):
     return {**inputs, "source_token_ids": source}
 
 
-# === Blocks ===
+# === What it is given ===
 
 
-@NORMS
-def test_decode_steps_are_the_full_pass(shared_model, batch, normalize_first):
-    inputs, _ = batch
-    model = shared_model(
-        normalize_first=normalize_first,
-        num_encoder_layers=2,
-        num_decoder_layers=2,
-        share_relations_across_heads=False,
+def ids(*shape):
+    return np.full(shape, 5, "int32")
+
+
+def inputs(source, target):
+    return {"source_token_ids": source, "target_token_ids": target}
+
+
+def test_shapes_are_known_without_a_call(shared_model):
+    model = shared_model()
+    assert model.input_shape == inputs((None, None), (None, None))
+    assert model.output_shape == (None, None, 23)
+
+
+@pytest.mark.only_on("tensorflow", reason="it is a SavedModel")
+def test_export_needs_no_call_and_no_signature(
+    shared_model, batch, tmp_path, capfd
+):
+    import tensorflow as tf
+
+    model = shared_model()
+    model.export(tmp_path / "exported", verbose=False)
+    served = tf.saved_model.load(str(tmp_path / "exported"))
+    np.testing.assert_allclose(
+        served.serve(batch[0]), model(batch[0]), rtol=1e-5, atol=1e-5
     )
-    expected = np.array(model(inputs))
-    cache = model.start_cache(inputs["source_token_ids"])
-    for position in range(5):
-        logits, cache = model.decode_step(
-            inputs["target_token_ids"][:, position : position + 1],
-            cache,
-            position,
-        )
-        assert logits.shape == (2, 1, V)
-        assert_same(logits[:, 0], expected[:, position])
+
+
+@pytest.mark.parametrize(
+    "wrong, message",
+    [
+        ((ids(2, 3), ids(2, 3)), "Received: a tuple."),
+        (ids(2, 3), "but it received 1 input tensors"),
+        ({"source_token_ids": ids(2, 3)}, '"target_token_ids"'),
+        (inputs(ids(3), ids(2, 3)), "expected ndim=2, found ndim=1"),
+        (inputs(ids(2, 3), ids(2, 3, 1)), "expected ndim=2, found ndim=3"),
+        (
+            inputs(ids(1, 3), ids(2, 3)),
+            "`source_token_ids` and `target_token_ids` must be of as many "
+            "sentences. Received shapes: (1, 3) and (2, 3).",
+        ),
+        (inputs(ids(2, 3), -ids(2, 3)), "Token ids must be from 0 to 22"),
+        (inputs(ids(2, 3), 0.5 * ids(2, 3)), "Token ids must be integers"),
+    ],
+    ids=[
+        "tuple",
+        "tensor",
+        "no_target",
+        "one_axis",
+        "three_axes",
+        "other_batch",
+        "negative",
+        "float",
+    ],
+)
+def test_wrong_inputs_are_refused_with_what_is_allowed(
+    shared_model, wrong, message
+):
+    with pytest.raises(ValueError) as error:
+        shared_model()(wrong)
+    assert message in str(error.value)
+
+
+def test_encoder_names_ids_of_another_rank(shared_model):
+    model = shared_model()
+    with pytest.raises(ValueError) as error:
+        model.encode(ids(3))
+    assert str(error.value) == (
+        "`source_token_ids` must have two axes, a row for each sentence. "
+        "Received shape: (3,)."
+    )
+    with pytest.raises(ValueError, match="Received: a tuple."):
+        model.attention_scores((ids(2, 3), ids(2, 3)))
+    with pytest.raises(ValueError, match="source_token_ids"):
+        model.attention_parts({"target_token_ids": ids(1, 1)})
+
+
+@pytest.mark.parametrize("search", [ra.beam_search, ra.sample])
+@pytest.mark.parametrize(
+    "source, received",
+    [
+        ([5, 6, 1], "int64 of shape (3,)"),
+        (np.array([[5.5, 1.0]]), "float64 of shape (1, 2)"),
+        ([[5, -6, 1]], "-6 to 5"),
+        ([[5, 23, 1]], "1 to 23"),
+    ],
+    ids=["one_axis", "float", "negative", "large"],
+)
+def test_search_names_source_ids_that_are_wrong(
+    shared_model, search, source, received
+):
+    with pytest.raises(ValueError) as error:
+        search(shared_model(), source)
+    assert str(error.value).startswith("`source_token_ids` must ")
+    assert str(error.value).endswith(f"Received: {received}.")
+
+
+def test_search_holds_source_ids_against_the_source_vocabulary(build_model):
+    model = build_model(source_vocabulary_size=29, share_embeddings="target")
+    ra.beam_search(model, [[28, 1]], max_length=1)
+    with pytest.raises(ValueError, match="ids from 0 to 28"):
+        ra.beam_search(model, [[29, 1]])
+
+
+@pytest.mark.parametrize("config", [1000, None, {"vocabulary_size": 9}])
+def test_what_is_no_config_is_refused_with_the_way_out(config):
+    with pytest.raises(TypeError) as error:
+        Transformer(config)
+    assert str(error.value) == (
+        f"`config` must be a TransformerConfig. Received: config={config!r}. "
+        "For a preset, call `Transformer.from_preset(name, "
+        "vocabulary_size=...)`."
+    )
+
+
+# === Attention ===
 
 
 def test_attention_scores_are_distributions_over_what_may_be_seen(
@@ -74,6 +186,38 @@ def test_attention_scores_are_distributions_over_what_may_be_seen(
                 hidden = np.broadcast_to(padding[:, None, None], block.shape)
                 assert not block[hidden].any()
                 assert block[~hidden].all()
+
+
+PARTS = {
+    "relative": {},
+    "pre-norm, a table per head": {
+        "normalize_first": True,
+        "share_relations_across_heads": False,
+    },
+    "relative, K = 0": {"max_relative_position": 0},
+    **{name: {"position_encoding": name} for name in POSITION_ENCODINGS},
+}
+
+
+@pytest.mark.parametrize("name", PARTS, ids=str)
+def test_parts_of_attention_have_its_scores(shared_model, batch, name):
+    inputs, _ = batch
+    model = shared_model(**PARTS[name])
+    parts = model.attention_parts(inputs)
+    expected = model.attention_scores(inputs)
+    names = POSITION_ENCODINGS[model.config.position_encoding]
+    adds = names.attention_class().logits is not PositionEncoding.logits
+    assert parts.keys() == expected.keys()
+    for kind, blocks in parts.items():
+        assert len(blocks) == len(expected[kind]) == 1
+        for block, scores in zip(blocks, expected[kind]):
+            np.testing.assert_allclose(block.scores, scores, atol=1e-5)
+            has_position = np.asarray(block.position_logits).any()
+            is_self = kind != "cross"
+            assert has_position == (is_self and adds)
+            encoding = model.config.position_encoding or ""
+            has_rows = is_self and "relative" in encoding.split("+")
+            assert (block.distance_logits is not None) == has_rows
 
 
 # === Embeddings and the number of parameters ===
@@ -155,6 +299,125 @@ def test_number_of_parameters_is_the_formula(shared_model, fields, expected):
     )
 
 
+# === Fields of the config ===
+
+
+def test_gradients_reach_every_weight(shared_model, batch, gradients):
+    inputs, labels = batch
+    model = shared_model(**FIELDS)
+    loss = MaskedCrossEntropy(0.0)
+    results = gradients(
+        lambda: loss(labels, model(inputs)), [], model.trainable_weights
+    )
+    for weight, gradient in zip(model.trainable_weights, results, strict=True):
+        assert np.isfinite(gradient).all(), weight.path
+        assert gradient.any(), weight.path
+
+
+def test_decode_steps_are_the_full_pass(shared_model, batch):
+    inputs, _ = batch
+    model = shared_model(**FIELDS)
+    expected = np.array(model(inputs))
+    cache = model.start_cache(inputs["source_token_ids"])
+    for position in range(expected.shape[1]):
+        logits, cache = model.decode_step(
+            inputs["target_token_ids"][:, position : position + 1],
+            cache,
+            position,
+        )
+        assert_same(np.array(logits)[:, 0], expected[:, position])
+
+
+@pytest.mark.parametrize("key_dim", [None, 5])
+def test_value_dim_is_that_of_every_attention(shared_model, key_dim):
+    model = shared_model(value_dim=7, key_dim=key_dim)
+    for block in (*model.encoder_blocks, *model.decoder_blocks):
+        attention = block.self_attention
+        table = attention.value_relation_embeddings
+        assert tuple(table.shape) == (2 * K + 1, 7)
+        table = attention.key_relation_embeddings
+        assert tuple(table.shape) == (2 * K + 1, key_dim or D // N)
+        for layer in (attention, getattr(block, "cross_attention", attention)):
+            shape = tuple(layer.value_dense.kernel.shape)
+            assert shape == (D, N, 7)
+            assert tuple(layer.output_dense.kernel.shape) == (N, 7, D)
+            shape = tuple(layer.key_dense.kernel.shape)
+            assert shape == (D, N, key_dim or D // N)
+
+
+def test_source_and_target_may_share_what_the_logits_do_not(build_model, batch):
+    inputs, _ = batch
+    model = build_model(share_embeddings="source_target")
+    assert model.source_embedding is model.target_embedding
+    output = model.output_embedding.embeddings
+    assert output is not model.source_embedding.embeddings
+    assert tuple(output.shape) == (V, D)
+    # Logits are linear in the one, and see nothing of it elsewhere.
+    expected = 2 * np.array(model(inputs))
+    output.assign(2 * np.array(output))
+    assert_same(model(inputs), expected)
+    matrices = [w for w in model.weights if w.path.endswith("/embeddings")]
+    assert len(matrices) == 2
+
+
+def test_target_space_is_added_to_every_source_embedding(build_model, batch):
+    inputs, _ = batch
+    fields = {"share_embeddings": "target", "position_encoding": "learned"}
+    model = build_model(use_target_space_embedding=True, **fields)
+    plain = build_model(**fields)
+    vector = model.target_space_embedding.embedding
+    others = [w for w in model.trainable_weights if w is not vector]
+    for weight, other in zip(plain.trainable_weights, others, strict=True):
+        weight.assign(other)
+    logits = np.array(model(inputs))
+    assert np.abs(logits - np.array(plain(inputs))).max() > 1e-2
+    # As well as added, it can be part of each row, which is scaled.
+    rows = plain.source_embedding.embeddings
+    rows.assign(np.array(rows) + np.array(vector) / D**0.5)
+    assert_same(plain(inputs), logits)
+
+
+def test_biases_are_those_of_every_attention_and_of_the_logits(
+    build_model, batch
+):
+    inputs, _ = batch
+    names = {"attention_bias": True, "output_bias": True}
+    model, plain = build_model(**names), build_model()
+    added = len(model.weights) - len(plain.weights)
+    # An encoder block, a decoder block with two attentions, the logits.
+    assert added == 4 * (1 + 2) + 1
+    for block in (*model.encoder_blocks, *model.decoder_blocks):
+        for name in ("self_attention", "cross_attention"):
+            layer = getattr(block, name, block.self_attention)
+            assert tuple(layer.query_dense.bias.shape) == (N, D // N)
+            assert tuple(layer.output_dense.bias.shape) == (D,)
+    logits = np.array(model(inputs))
+    bias = np.array(model.output_bias)
+    model.output_bias.assign(bias + np.arange(V))
+    assert_same(model(inputs), logits + np.arange(V))
+    cache = model.start_cache(inputs["source_token_ids"])
+    first, _ = model.decode_step(inputs["target_token_ids"][:, :1], cache, 0)
+    assert_same(np.array(first)[:, 0], (logits + np.arange(V))[:, 0])
+
+
+def test_output_bias_works_in_half_precision(build_model, batch):
+    inputs, _ = batch
+    model = build_model(dtype="mixed_bfloat16", output_bias=True)
+    full = build_model(output_bias=True)
+    full.set_weights(model.get_weights())
+    cache = model.start_cache(inputs["source_token_ids"])
+    first, _ = model.decode_step(inputs["target_token_ids"][:, :1], cache, 0)
+    expected = np.array(full(inputs))[:, 0]
+    assert keras.backend.standardize_dtype(first.dtype) == "bfloat16"
+    first = np.array(keras.ops.cast(first, "float32"))[:, 0]
+    np.testing.assert_allclose(first, expected, atol=0.1)
+
+
+def test_start_token_id_is_that_of_the_config(shared_model):
+    assert shared_model().start_token_id == 0
+    assert shared_model(**FIELDS).start_token_id == 2
+
+
 # === Dropout ===
 
 
@@ -171,23 +434,13 @@ def test_each_dropout_is_active_only_in_training(build_model, batch, field):
     assert np.abs(second - first).max() > 1e-2
 
 
-def test_model_without_dropout_is_the_same_in_training(shared_model, batch):
-    inputs, _ = batch
-    model = shared_model()
-    np.testing.assert_array_equal(model(inputs, training=True), model(inputs))
-
-
 # === Saving ===
 
 
 @pytest.mark.parametrize(
     "fields",
     [
-        {"share_relations_across_heads": False, "normalize_first": True},
-        pytest.param(
-            {"position_encoding": "learned", "share_embeddings": "target"},
-            marks=pytest.mark.large,
-        ),
+        FIELDS,
         pytest.param(
             {
                 "position_encoding": None,
@@ -197,7 +450,7 @@ def test_model_without_dropout_is_the_same_in_training(shared_model, batch):
             marks=pytest.mark.large,
         ),
     ],
-    ids=["relative", "learned", "none"],
+    ids=["all_fields", "none"],
 )
 def test_model_survives_its_config_and_a_file(
     tmp_path, shared_model, batch, fields
@@ -285,17 +538,6 @@ def test_half_precision_survives_the_config(build_model):
 # === Training ===
 
 
-@pytest.mark.large
-def test_fit_learns_a_batch(build_model, batch):
-    inputs, labels = batch
-    model = build_model(dropout=0.1, attention_dropout=0.1)
-    model.compile(
-        keras.optimizers.Adam(1e-2), MaskedCrossEntropy(0.0), jit_compile=False
-    )
-    losses = model.fit(inputs, labels, epochs=30, verbose=0).history["loss"]
-    assert losses[-1] < losses[0] / 2
-
-
 @COMPILED
 @pytest.mark.large
 def test_compiled_step_is_the_uncompiled_one(build_model, batch):
@@ -355,3 +597,28 @@ def test_same_seed_trains_the_same_model(batch):
     for part in (0, 2):
         for weight, other in zip(first[part], second[part], strict=True):
             np.testing.assert_array_equal(weight, other)
+
+
+# === Labels behind the start token ===
+
+
+@pytest.mark.parametrize(
+    "convert",
+    [np.asarray, keras.ops.convert_to_tensor],
+    ids=["array", "tensor"],
+)
+@pytest.mark.parametrize(
+    ("labels", "inputs"),
+    [
+        ([[9, 7, 3, 1], [8, 1, 0, 0]], [[5, 9, 7, 3], [5, 8, 1, 0]]),
+        ([[[9, 1]], [[8, 4]]], [[[5, 9]], [[5, 8]]]),
+        (np.zeros((2, 3, 0)), np.zeros((2, 3, 0))),
+    ],
+    ids=["rows", "beams", "none"],
+)
+def test_inputs_are_labels_behind_the_start(convert, labels, inputs):
+    labels = convert(np.array(labels, np.int32))
+    found = decoder_inputs(labels, start_token_id=5)
+    assert isinstance(found, type(labels))
+    assert keras.backend.standardize_dtype(found.dtype) == "int32"
+    np.testing.assert_array_equal(keras.ops.convert_to_numpy(found), inputs)

@@ -182,7 +182,7 @@ def test_logits_and_attention_are_tensor2tensors(load, name):
     np.testing.assert_allclose(loss, data["train_loss"], rtol=1e-5)
 
     kind = "dot_product_attention"
-    if model.config.is_relative:
+    if model.config.position_encoding == "relative":
         kind += "_relative"
     for side, ours in model.attention_scores(inputs).items():
         for index, scores in enumerate(map(np.array, ours)):

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import relative_attention as ra
-from relative_attention.models.decoder_inputs import decoder_inputs
+from relative_attention.models.transformer import decoder_inputs
 from relative_attention.positions import POSITION_ENCODINGS
 from relative_attention.positions import PositionEncoding
 from tests.integration.readme_blocks import ROOT

@@ -271,7 +271,8 @@ def test_other_models_are_shown_without_an_error(
         page.get_by_role("radio", name=name).click()
         page.locator("#queries li").nth(1).hover()
         assert len(weights(page)) >= 2
-    is_relative = model.config.is_relative
+    encoding = model.config.position_encoding or ""
+    is_relative = "relative" in encoding.split("+")
     for part in ("#distance", "#table-term"):
         assert page.locator(part).is_visible() == is_relative
     assert "NaN" not in page.locator("body").inner_text()

@@ -30,8 +30,9 @@ def test_model_is_the_papers(name):
         (1024, 4096, 16) if big else (512, 1024, 8)
     )
     assert config.dropout == (0.3 if big and not french else 0.1)
-    assert config.is_relative == name.endswith("_relative")
-    if config.is_relative:
+    is_relative = config.position_encoding == "relative"
+    assert is_relative == name.endswith("_relative")
+    if is_relative:
         assert config.max_relative_position == (8 if big else 16)
         assert config.share_relations_across_heads == big
     assert (recipe.vocabulary.size, recipe.vocabulary.joint) == (32768, True)

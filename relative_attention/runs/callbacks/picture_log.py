@@ -9,7 +9,7 @@ import keras
 import numpy as np
 
 from relative_attention.data.vocabulary_kinds import AnyVocabulary
-from relative_attention.models.decoder_inputs import decoder_inputs
+from relative_attention.models.transformer import decoder_inputs
 from relative_attention.plot import attention_figure
 from relative_attention.plot import figure_png
 from relative_attention.plot import relation_figure

@@ -8,8 +8,8 @@ from typing import Any
 
 import keras
 
-from relative_attention.models.training_step import metric_sums
-from relative_attention.models.training_step import set_metric_sums
+from relative_attention.models.trainable import metric_sums
+from relative_attention.models.trainable import set_metric_sums
 from relative_attention.models.weights import save_weights
 from relative_attention.runs.callbacks.checkpointer import Checkpointer
 from relative_attention.runs.callbacks.epoch_weights import EpochWeights

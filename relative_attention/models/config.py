@@ -1,4 +1,4 @@
-"""The numbers that shape a Transformer."""
+"""The numbers that shape a Transformer, and what a step of it costs."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -154,11 +154,6 @@ class TransformerConfig:
             )
 
     @property
-    def is_relative(self) -> bool:
-        """A boolean to indicate whether self-attention has relations."""
-        return "relative" in (self.position_encoding or "").split("+")
-
-    @property
     def head_dim(self) -> int:
         """The size `H` of a head."""
         return self.key_dim or self.hidden_dim // self.num_heads
@@ -186,3 +181,47 @@ class TransformerConfig:
                 f"`{name}` must be {allowed}. "
                 f"Received: {name}={getattr(self, name)!r}."
             )
+
+
+def training_flops(
+    config: TransformerConfig, source_length: int, target_length: int
+) -> int:
+    """Counts the operations of a training step, for each sentence pair.
+
+    The matrix products of the model without relative positions, two
+    operations for each multiplication, forward and twice that backward; What
+    relative positions add is not counted, so that the utilization of a model
+    with them shows what they cost.
+
+    Args:
+        config: `TransformerConfig`.
+        source_length, target_length: int. Tokens.
+
+    Returns:
+        int.
+    """
+    width = config.hidden_dim
+    key_width = config.num_heads * config.head_dim
+    value_width = config.num_heads * (config.value_dim or config.head_dim)
+    feed_forward = 2 * width * config.intermediate_dim
+    # Queries, keys, values and outputs, once for each token of their side.
+    by_query = width * (key_width + value_width)
+    by_key = width * (key_width + value_width)
+
+    def attention(num_queries: int, num_keys: int) -> int:
+        return (
+            by_query * num_queries
+            + by_key * num_keys
+            + (key_width + value_width) * num_queries * num_keys
+        )
+
+    encoder = config.num_encoder_layers * (
+        attention(source_length, source_length) + feed_forward * source_length
+    )
+    decoder = config.num_decoder_layers * (
+        attention(target_length, target_length)
+        + attention(target_length, source_length)
+        + feed_forward * target_length
+    )
+    logits = width * config.vocabulary_size * target_length
+    return 3 * 2 * (encoder + decoder + logits)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import relative_attention as ra
-from relative_attention.models.lora_file import lora_variables
+from relative_attention.models.adapters import lora_variables
 from tests.models.conftest import build
 
 IDS = np.array([[5, 6, 7, 20, 1], [9, 8, 1, 0, 0]])

@@ -1,0 +1,240 @@
+"""What can be put on a trained model: int8 weights, and adapters to train.
+
+The methods of `Transformer` with these names say what a user must know.
+"""
+
+import gc
+import pathlib
+import re
+from collections.abc import Iterable
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import numpy as np
+
+from relative_attention.argument_checks import checked_int
+from relative_attention.errors import InputError
+from relative_attention.layers.dense import check_keras_quantizes
+from relative_attention.models.weights import load_arrays
+from relative_attention.models.weights import load_weights
+from relative_attention.models.weights import save_weights
+
+# Of KerasHub's names those that layers of this package have.
+_LORA_LAYERS = ("query", "value")
+
+
+def path_of(layer: keras.layers.Layer) -> str:
+    """Returns the path of a layer in its model, less the model's name."""
+    return str(layer.path).split("/", 1)[-1]
+
+
+def _layers_of(model: keras.Model) -> list[Any]:
+    return list(model._flatten_layers(include_self=False))
+
+
+# === int8 ===
+
+
+def quantize(
+    model: keras.Model,
+    mode: str | None,
+    config: Any,
+    filters: Any,
+    **kwargs: Any,
+) -> None:
+    """Stores the large matrices of a model as int8.
+
+    Args:
+        model: Keras model.
+        mode: string. `"int8"`.
+        config: `keras.quantizers.Int8QuantizationConfig`, or `None`.
+        filters: as of `keras.Model.quantize`: a regular expression to be
+            found in the names of layers, a list of such, or a function from
+            layer to bool; or `None`, every layer.
+        **kwargs: as of `keras.Model.quantize`.
+    """
+    check_keras_quantizes()
+    # Keras has made a config of the mode, and of a config its mode.
+    if mode != "int8":
+        raise ValueError(f'`mode` must be "int8". Received: mode={mode!r}.')
+    if _quantized_layers(model):
+        raise ValueError(
+            "The model is quantized already. Load it again to quantize it in "
+            "another way."
+        )
+    if isinstance(filters, str):
+        filters = [filters]
+
+    def is_quantized(layer: Any) -> bool:
+        # Keras would warn of layers with nothing to quantize, as dropout.
+        if type(layer).quantize is keras.layers.Layer.quantize:
+            return False
+        if filters is None:
+            return True
+        if callable(filters):
+            return bool(filters(layer))
+        return any(re.search(pattern, layer.name) for pattern in filters)
+
+    # Keras collects garbage twice for each layer, among hundreds of thousands
+    # of TensorFlow's objects: half a minute, unless these are set aside.
+    gc.freeze()
+    try:
+        keras.Model.quantize(
+            model, mode, config=config, filters=is_quantized, **kwargs
+        )
+    finally:
+        gc.unfreeze()
+
+
+def _quantized_layers(model: keras.Model) -> list[Any]:
+    return [
+        layer
+        for layer in _layers_of(model)
+        if layer.quantization_mode is not None
+    ]
+
+
+def quantization_config(model: keras.Model) -> dict[str, Any]:
+    """Returns how layers are quantized, by their paths, for JSON."""
+    return {
+        path_of(layer): keras.saving.serialize_keras_object(
+            layer.quantization_config
+        )
+        for layer in _quantized_layers(model)
+    }
+
+
+def quantize_as(model: keras.Model, quantized: Mapping[str, Any]) -> None:
+    """Quantizes layers as `quantization_config` said."""
+    for layer in _layers_of(model):
+        if path_of(layer) in quantized:
+            how = keras.saving.deserialize_keras_object(
+                quantized[path_of(layer)]
+            )
+            layer.quantize(how.mode, config=how)
+
+
+# === Adapters ===
+
+
+def lora_variables(model: keras.Model) -> list[keras.Variable]:
+    """Lists the variables that `enable_lora` added to layers of a model."""
+    return [v for v in model.variables if v.name.startswith("lora_")]
+
+
+def enable_lora(
+    model: keras.Model, rank: int, target_layer_names: Sequence[str] | None
+) -> None:
+    """Freezes a model and adds adapters, see `Transformer.enable_lora`."""
+    rank = checked_int("rank", rank)
+    if target_layer_names is None:
+        target_layer_names = _LORA_LAYERS
+    if isinstance(target_layer_names, str):
+        target_layer_names = [target_layer_names]
+    layers = _layers_to_adapt(model).values()
+    names = {layer.name for layer in layers}
+    wrong = [name for name in target_layer_names if name not in names]
+    if wrong or not target_layer_names:
+        raise ValueError(
+            "`target_layer_names` must be names of layers that can be "
+            f"adapted: {', '.join(sorted(names))}. Received: "
+            f"target_layer_names={list(target_layer_names)}."
+        )
+    if lora_variables(model):
+        raise ValueError(
+            "The model has adapters already. Load it again to add others."
+        )
+    _adapt(model, (x for x in layers if x.name in target_layer_names), rank)
+
+
+def save_lora_weights(model: keras.Model, path: str | pathlib.Path) -> None:
+    """Writes the adapters of a model alone."""
+    variables = lora_variables(model)
+    if not variables:
+        raise ValueError(
+            "The model has no adapters. Call `enable_lora(rank)` first."
+        )
+    save_weights(variables, path)
+
+
+def load_lora_weights(model: keras.Model, path: str | pathlib.Path) -> None:
+    """Reads adapters; a model that has none gets those of the file."""
+    if not lora_variables(model):
+        layers = _layers_to_adapt(model)
+        paths, rank = _adapters_in(load_arrays(path), layers, path)
+        _adapt(model, [layers[name] for name in paths], rank)
+    load_weights(lora_variables(model), path)
+
+
+def _layers_to_adapt(model: keras.Model) -> dict[str, Any]:
+    return {
+        path_of(layer): layer
+        for layer in _layers_of(model)
+        if hasattr(layer, "enable_lora")
+    }
+
+
+def _adapt(model: keras.Model, layers: Iterable[Any], rank: int) -> None:
+    """Freezes all weights, and adapts the layers."""
+    frozen = list(model.trainable_variables)
+    for layer in _layers_of(model):
+        layer.trainable = False
+    for layer in layers:
+        layer.trainable = True
+        layer.enable_lora(rank)
+    # Biases of the layers, and weights of the model itself.
+    for variable in frozen:
+        variable.trainable = False
+    model.train_function = None
+    model.test_function = None
+    model.predict_function = None
+
+
+def _adapters_in(
+    arrays: Mapping[str, np.ndarray],
+    layers: Mapping[str, Any],
+    path: str | pathlib.Path,
+) -> tuple[list[str], int]:
+    """Returns the paths of the layers that a file adapts, and the rank.
+
+    Args:
+        arrays: dict of name to array, what the file holds.
+        layers: dict of path to layer, those that can be adapted.
+        path: path of the file, for errors.
+    """
+    paths = sorted({name.rpartition("/")[0] for name in arrays})
+    # All have the same. Of a file that holds something else, any will do.
+    ranks = [
+        len(array)
+        for name, array in arrays.items()
+        if name.endswith("_b") and array.ndim
+    ]
+    rank = ranks[0] if ranks else 0
+    expected: dict[str, tuple[int, ...]] = {}
+    for name in paths:
+        if name in layers:
+            expected |= _lora_shapes(layers[name], name, rank)
+    received = {name: array.shape for name, array in arrays.items()}
+    if not expected or received != expected:
+        wrong = sorted(received.items() ^ expected.items())
+        what = f"look at {wrong[0][0]}" if wrong else "it is empty"
+        raise InputError(
+            f"{path} holds no adapters of this model: {what}. Load what "
+            "`save_lora_weights` wrote, into a model with the same config."
+        )
+    return paths, rank
+
+
+def _lora_shapes(
+    layer: Any, path: str, rank: int
+) -> dict[str, tuple[int, ...]]:
+    """Returns the shapes of a layer's adapters by their names in the file."""
+    is_embedding = isinstance(layer, keras.layers.Embedding)
+    adapted = "embeddings" if is_embedding else "kernel"
+    shape = tuple(getattr(layer, adapted).shape)
+    return {
+        f"{path}/lora_{adapted}_a": (*shape[:-1], rank),
+        f"{path}/lora_{adapted}_b": (rank, shape[-1]),
+    }

@@ -1,0 +1,828 @@
+"""The base class of models of tokens: what `compile`, `fit` and `evaluate` do.
+
+The loss of a step adds up to that of the whole batch, over replicas and over
+parts of their rows. Each divides the sum of its tokens' losses by the number
+of tokens of the whole batch. How a step goes is in `steps.py`.
+"""
+
+import inspect
+import numbers
+import warnings
+from collections.abc import Callable
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+from typing import Any
+from typing import Protocol
+from typing import runtime_checkable
+
+import keras
+import numpy as np
+from keras import ops
+
+from relative_attention.models.steps import jax_step
+from relative_attention.models.steps import on_all_replicas
+from relative_attention.models.steps import supports_own_step
+from relative_attention.models.steps import tensorflow_step
+from relative_attention.ops.backend import num_replicas
+from relative_attention.ops.backend import sum_over_replicas
+from relative_attention.ops.losses import TokenScores
+from relative_attention.ops.losses import token_weights
+from relative_attention.ops.masks import padding_mask
+from relative_attention.tensor_type import Tensor
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+# Metrics of updates. An evaluation has none.
+_OF_UPDATES = ("gradient_norm", "skipped")
+
+
+class TrainableModel(keras.Model):
+    """A Keras model of token ids whose steps are exact under `tf.distribute`.
+
+    With `MaskedCrossEntropy`, a step on several replicas of a strategy is the
+    step of one replica on the whole batch: with unequal numbers of tokens or
+    rows, clipping of gradients, loss scaling, and gradient accumulation. What
+    `fit` shows as `loss` is the mean over tokens, `tokens` counts source and
+    target tokens. An update whose loss or gradient is not finite is skipped,
+    on all replicas, and counted in `skipped`. `gradient_norm` is the mean
+    gradient norm before clipping. An evaluation has neither.
+
+    On JAX the step is that of one device; on PyTorch it is Keras' own.
+
+    Args:
+        **kwargs: arguments of `keras.Model`: `name`, `dtype`.
+    """
+
+    train_function: Callable[..., Any] | None
+    test_function: Callable[..., Any] | None
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.loss_weight = 1.0
+        self.accumulation_steps = 1
+        # Whether a step goes without logits, see `_can_project`.
+        self.is_projected = False
+        # What the metrics counted, after a step on several replicas.
+        self.step_sums: Tensor | None = None
+        self.loss_metric = keras.metrics.Mean(name="loss")
+        self.tokens_metric = keras.metrics.Sum(name="tokens")
+        if supports_own_step():
+            self.gradient_norm_metric = keras.metrics.Mean(name="gradient_norm")
+            self.skipped_metric = keras.metrics.Sum(name="skipped")
+
+    # === For subclasses to override ===
+
+    def symbolic_batch(self) -> tuple[Any, Any]:
+        """Returns a batch without numbers, as `fit` takes it.
+
+        To be overridden. Only called with several replicas, and where a run
+        resumes.
+
+        Returns:
+            Pair of `keras.KerasTensor` inputs and labels, nested like a batch.
+        """
+        raise NotImplementedError(
+            f"To train on several replicas, {type(self).__name__} must "
+            "override `symbolic_batch`."
+        )
+
+    def count_tokens(self, x: Any, y: Tensor) -> Tensor:
+        """Counts the tokens of a batch, which `fit` shows as `tokens`.
+
+        To be overridden by models whose inputs have other names. Counts
+        labels, and `"source_token_ids"` where the inputs have them.
+
+        Args:
+            x: inputs of the model.
+            y: int tensor `(B, T)` of labels, 0 where there is none.
+
+        Returns:
+            float32 scalar.
+        """
+        num_tokens = ops.sum(ops.cast(padding_mask(y), "float32"))
+        if isinstance(x, dict) and "source_token_ids" in x:
+            source = padding_mask(x["source_token_ids"])
+            num_tokens = num_tokens + ops.sum(ops.cast(source, "float32"))
+        return num_tokens
+
+    # === What users call ===
+
+    def compile(
+        self,
+        optimizer: Any = "rmsprop",
+        loss: Any = None,
+        loss_weights: Any = None,
+        metrics: Any = None,
+        weighted_metrics: Any = None,
+        run_eagerly: bool = False,
+        steps_per_execution: int = 1,
+        jit_compile: bool | str = "auto",
+        auto_scale_loss: bool = True,
+        accumulation_steps: int = 1,
+        **kwargs: Any,
+    ) -> None:
+        """Configures the model as `keras.Model.compile`.
+
+        Args:
+            optimizer, loss, loss_weights: as for `keras.Model.compile`.
+            metrics, weighted_metrics: as for `keras.Model.compile`.
+            run_eagerly, steps_per_execution: as for `keras.Model.compile`.
+            jit_compile: bool or `"auto"`. `"auto"` means no XLA on a CPU,
+                where it gains nothing and compiles again for every length of
+                a batch, nor on several replicas or under a
+                `MirroredStrategy` of one, where it does not work.
+            auto_scale_loss: as for `keras.Model.compile`.
+            accumulation_steps: int. In how many parts, one after another, a
+                replica takes its rows of a batch, for batches whose
+                activations would not fit at once. The update is that of the
+                whole batch. Not on PyTorch. Defaults to `1`.
+            **kwargs: of the `compile` of a further base class.
+
+        Raises:
+            ValueError: if an argument is out of range, or does not work with
+                the backend or with several replicas.
+        """
+        self.accumulation_steps = _checked_steps(accumulation_steps)
+        self.is_projected = _can_project(
+            self,
+            _only(loss),
+            keras.tree.flatten([metrics or [], weighted_metrics or []]),
+        )
+        # One loss has one weight, in whatever it is nested.
+        weights = keras.tree.flatten(loss_weights)
+        self.loss_weight = 1.0 if weights in ([], [None]) else weights[0]
+        # Saved as asked for. What "auto" is depends on the machine, and Keras
+        # would save its choice.
+        self._asked_of_compile = {
+            "jit_compile": jit_compile,
+            "auto_scale_loss": auto_scale_loss,
+        }
+        is_mirrored = False
+        if keras.backend.backend() == "tensorflow":
+            strategy = self.distribute_strategy
+            is_mirrored = _is_mirrored(strategy)
+            if strategy.num_replicas_in_sync > 1:
+                _check_replicas(
+                    strategy.num_replicas_in_sync,
+                    jit_compile,
+                    steps_per_execution,
+                )
+            if jit_compile == "auto" and (
+                is_mirrored or not keras.distribution.list_devices("gpu")
+            ):
+                jit_compile = False
+        super().compile(
+            optimizer=optimizer,
+            loss=loss,
+            loss_weights=loss_weights,
+            metrics=metrics,
+            weighted_metrics=weighted_metrics,
+            run_eagerly=run_eagerly,
+            steps_per_execution=steps_per_execution,
+            jit_compile=jit_compile,
+            auto_scale_loss=auto_scale_loss,
+            **kwargs,
+        )
+        if is_mirrored:
+            _check_optimizer(self.optimizer)
+
+    def get_compile_config(self) -> dict[str, Any]:
+        """Returns what the model was compiled with, for JSON."""
+        config = super().get_compile_config()
+        if config:
+            config.update(
+                self._asked_of_compile,
+                accumulation_steps=self.accumulation_steps,
+            )
+        return config
+
+    def compile_from_config(self, config: dict[str, Any]) -> None:
+        """Compiles the model with what `get_compile_config` returned.
+
+        Args:
+            config: dict.
+        """
+        # Keras leaves this to classes that override `compile`.
+        config = keras.saving.deserialize_keras_object(config)
+        # Files of commit 51ab9de have this key.
+        consistency = config.pop("consistency", None)
+        if consistency is not None:
+            warnings.warn(
+                f"The model was compiled with consistency={consistency}, an "
+                "option that only commit 51ab9de has. It trains without it.",
+                stacklevel=2,
+            )
+        steps = config.get("accumulation_steps", 1)
+        if steps != 1 and not supports_own_step():
+            config["accumulation_steps"] = 1
+            warnings.warn(
+                f"The model was compiled with accumulation_steps={steps}, "
+                "which needs TensorFlow or JAX. On "
+                f"{keras.backend.backend()} it takes whole batches.",
+                stacklevel=2,
+            )
+        self.compile(**config)
+        if self.optimizer is not None:
+            self.optimizer.build(self.trainable_variables)
+
+    def fit(
+        self, x: Any = None, *args: Any, **kwargs: Any
+    ) -> keras.callbacks.History:
+        """Trains the model as `keras.Model.fit`, also on `TokenBatches`.
+
+        Args:
+            x: also `TokenBatches`. An epoch is then one of theirs unless
+                `steps_per_epoch` is given, in their order for that epoch;
+                `initial_epoch` is where to resume. `shuffle` changes
+                nothing: they are shuffled.
+            validation_data: also `TokenBatches`, of which every pair is
+                taken once.
+            *args, **kwargs: as for `keras.Model.fit`.
+
+        Raises:
+            ValueError: if there is a `class_weight`, which Keras takes for
+                the weight of a whole row.
+        """
+        _check_class_weight(kwargs.get("class_weight"))
+        if isinstance(x, StepBatches):
+            steps = kwargs.get("steps_per_epoch") or len(x)
+            x = train_data(x, steps * kwargs.get("initial_epoch", 0))
+            # They are shuffled already.
+            kwargs.update(steps_per_epoch=steps, shuffle=False)
+        validation = kwargs.get("validation_data")
+        if isinstance(validation, StepBatches):
+            kwargs["validation_data"] = evaluation_data(validation)
+        return super().fit(x, *args, **kwargs)
+
+    def train_on_batch(
+        self,
+        x: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        class_weight: Any = None,
+        return_dict: bool = False,
+    ) -> Any:
+        """Makes one update as `keras.Model.train_on_batch`.
+
+        Args:
+            x, y, sample_weight, return_dict: as for
+                `keras.Model.train_on_batch`.
+            class_weight: must be `None`.
+
+        Raises:
+            ValueError: if there is a `class_weight`.
+        """
+        _check_class_weight(class_weight)
+        return super().train_on_batch(
+            x, y, sample_weight=sample_weight, return_dict=return_dict
+        )
+
+    def evaluate(self, x: Any = None, *args: Any, **kwargs: Any) -> Any:
+        """Evaluates the model as `keras.Model.evaluate`.
+
+        Args:
+            x: also `TokenBatches`, of which every pair is taken once.
+            *args, **kwargs: as for `keras.Model.evaluate`.
+        """
+        if isinstance(x, StepBatches):
+            x = evaluation_data(x)
+        return super().evaluate(x, *args, **kwargs)
+
+    # === A step ===
+
+    def train_step(self, *args: Any) -> Any:
+        """Makes one update, see `steps.py`.
+
+        Args:
+            *args: as for `keras.Model.train_step`.
+
+        Returns:
+            Dict of the metrics; on JAX the pair of it and the new state.
+        """
+        backend = keras.backend.backend()
+        if backend == "tensorflow":
+            return tensorflow_step(self, *args)
+        if backend == "jax":
+            return jax_step(self, *args)
+        return super().train_step(*args)
+
+    def loss_of_rows(
+        self,
+        x: Any,
+        y: Tensor,
+        sample_weight: Tensor | None,
+        num_tokens: Tensor,
+    ) -> Tensor:
+        """Computes the loss of rows in training, and updates the metrics.
+
+        Args:
+            x, y, sample_weight: a replica's rows of a batch, or a part of
+                them.
+            num_tokens: float scalar, the weight of all tokens of the batch.
+
+        Returns:
+            float scalar, their share of the loss of the batch.
+        """
+        y_pred = self._predictions(x, y, sample_weight, num_tokens)
+        loss = self.compute_loss(
+            x, y, y_pred, sample_weight, training=True, num_tokens=num_tokens
+        )
+        self.compute_metrics(x, y, y_pred, sample_weight=sample_weight)
+        return loss
+
+    def _predictions(
+        self,
+        x: Any,
+        y: Tensor,
+        sample_weight: Tensor | None,
+        num_tokens: Tensor,
+    ) -> Tensor | TokenScores:
+        """Predicts rows: their logits, or what loss and metrics need of them.
+
+        A step whose loss and metrics are known never holds all logits.
+        """
+        if not self.is_projected:
+            return self(x, training=True)
+        transformer = _transformer_of(self)
+        (loss,) = keras.tree.flatten(self.loss)
+        return loss.score_projection(
+            y,
+            transformer.decoder_outputs(x, training=True),
+            _value(transformer.output_embedding.matrix()),
+            _value(transformer.output_bias),
+            sample_weight,
+            num_tokens,
+        )
+
+    def compute_loss(
+        self,
+        x: Any = None,
+        y: Tensor | None = None,
+        y_pred: Tensor | TokenScores | None = None,
+        sample_weight: Tensor | None = None,
+        training: bool = True,
+        num_tokens: Tensor | None = None,
+    ) -> Tensor:
+        """Computes the loss as `keras.Model.compute_loss`, and counts tokens.
+
+        With weights `w` of tokens, regularizers `R` of the model's weights and
+        `W = num_tokens`, the losses of all replicas and parts add up to
+
+            sum(w * token_losses) / W + R,    share = sum(w of the rows) / W
+
+        Args:
+            x: inputs of the model.
+            y: int tensor `(B, T)` of labels.
+            y_pred: float tensor `(B, T, V)` of logits; or `TokenScores`.
+            sample_weight: optional float tensor `(B,)` or `(B, T)`.
+            training: bool. Whether the model is trained or evaluated.
+            num_tokens: float scalar `W`, in a step of training. Defaults to
+                `None`, where the loss counts the tokens.
+
+        Returns:
+            float32 scalar: what these rows add to the loss of the batch.
+        """
+        in_parts = num_tokens is not None and self.accumulation_steps > 1
+        if in_parts or num_replicas() > 1:
+            self._check_added_losses()
+        share: Tensor = 1.0
+        if num_tokens is not None:
+            weight = ops.sum(token_weights(y, sample_weight))
+            share = weight / ops.maximum(num_tokens, 1e-9)
+        token_loss = _loss_over_tokens(self.loss)
+        if num_tokens is None or token_loss is None:
+            loss = super().compute_loss(
+                x, y, y_pred, sample_weight, training=training
+            )
+            if in_parts:
+                # Keras' mean over the part's own rows, and regularizers, both
+                # of which Keras divides by the number of replicas.
+                loss = share * num_replicas() * loss
+        else:
+            if isinstance(y_pred, TokenScores):
+                loss = y_pred.loss
+            else:
+                loss = token_loss(
+                    y, y_pred, sample_weight, num_tokens=num_tokens
+                )
+            regularization = sum(map(ops.sum, self.losses))
+            loss = loss * self.loss_weight + share * regularization
+        if x is not None and y is not None:
+            self.tokens_metric.update_state(self.count_tokens(x, y))
+            # Our own step shows the sum over replicas and parts.
+            if not (training and supports_own_step()):
+                self.loss_metric.update_state(
+                    sum_over_replicas(ops.cast(loss, "float32")),
+                    sample_weight=ops.sum(token_weights(y, sample_weight)),
+                )
+        return loss
+
+    def _check_added_losses(self) -> None:
+        """Refuses losses of a call, which would be those of a part's rows."""
+        if not self.losses:
+            return
+        num_regularized = sum(
+            weight.regularizer is not None
+            for weight in self.trainable_variables
+        )
+        if len(self.losses) > num_regularized:
+            raise ValueError(
+                "Losses that layers add in a call (`add_loss`, "
+                "`activity_regularizer`) must not be there with several "
+                "replicas or `accumulation_steps` over 1, where they would be "
+                "those of a part of the batch. Received: "
+                f"{len(self.losses) - num_regularized} such losses. "
+                "Regularizers of weights work."
+            )
+
+    def show_step(
+        self, loss: Tensor, own_tokens: Tensor, norm: Tensor
+    ) -> Tensor:
+        """Counts a step in what `fit` shows.
+
+        Args:
+            loss: float scalar, of the whole batch.
+            own_tokens: float32 scalar, the weight of this replica's tokens.
+            norm: float scalar, the gradient norm.
+
+        Returns:
+            bool scalar, whether the update is to be made.
+        """
+        loss = ops.cast(loss, "float32")
+        is_finite_loss = ops.isfinite(loss)
+        is_finite = ops.logical_and(ops.isfinite(norm), is_finite_loss)
+        # A loss scale that is too large overflows gradients. Its optimizer
+        # skips the update itself and lowers the scale: no step to report.
+        is_scaled = isinstance(
+            self.optimizer, keras.optimizers.LossScaleOptimizer
+        )
+        is_usable = is_finite_loss if is_scaled else is_finite
+        # Each replica counts the loss with its own tokens: the metric adds
+        # them up. A skipped update must not enter the mean.
+        self.loss_metric.update_state(
+            ops.where(is_finite_loss, loss, 0.0),
+            sample_weight=ops.where(is_finite_loss, own_tokens, 0.0),
+        )
+        self.gradient_norm_metric.update_state(
+            ops.where(is_finite, norm, 0.0), ops.cast(is_finite, "float32")
+        )
+        # The metric adds up what the replicas count.
+        self.skipped_metric.update_state(
+            ops.cast(ops.logical_not(is_usable), "float32") / num_replicas()
+        )
+        return is_usable
+
+    def test_step(self, *args: Any) -> Any:
+        """Evaluates a batch as `keras.Model.test_step`.
+
+        Args:
+            *args: as for `keras.Model.test_step`.
+
+        Returns:
+            Dict of the metrics, without those of updates; on JAX the pair of
+            it and the new state.
+        """
+        results = super().test_step(*args)
+        if keras.backend.backend() == "jax":
+            results, state = results
+            return _without_updates(results), state
+        return _without_updates(results)
+
+    # === Several replicas ===
+
+    def make_train_function(self, force: bool = False) -> Callable | None:
+        if not self._is_replicated():
+            return super().make_train_function(force)
+        if self.train_function is None or force:
+            step = on_all_replicas(self, self.train_step, self._sums_and_logs)
+
+            def train(iterator: Iterator) -> dict[str, Tensor]:
+                self.step_sums, logs = step(iterator)
+                return logs
+
+            self.train_function = train
+        return None
+
+    def make_test_function(self, force: bool = False) -> Callable | None:
+        if not self._is_replicated():
+            return super().make_test_function(force)
+        if self.test_function is None or force:
+            self.test_function = on_all_replicas(
+                self,
+                self.test_step,
+                lambda: _without_updates(self.get_metrics_result()),
+            )
+        return None
+
+    def _sums_and_logs(self) -> tuple[Tensor, dict[str, Tensor]]:
+        """Returns the metrics' variables, added up once, and their results."""
+        import tensorflow as tf
+
+        variables = self.metrics_variables
+        sums = [tf.convert_to_tensor(variable) for variable in variables]
+        with keras.StatelessScope(zip(variables, sums)):
+            logs = self.get_metrics_result()
+        sums = [tf.reshape(tf.cast(s, "float32"), [-1]) for s in sums]
+        return tf.concat(sums, 0), logs
+
+    def _is_replicated(self) -> bool:
+        return (
+            keras.backend.backend() == "tensorflow"
+            and self.distribute_strategy.num_replicas_in_sync > 1
+        )
+
+    def _maybe_symbolic_build(
+        self, iterator: Any = None, data_batch: Any = None
+    ) -> None:
+        # Keras would add up the first batches of all replicas to see what
+        # shape they have, and fails where they differ.
+        if self._is_replicated():
+            iterator, data_batch = None, self.symbolic_batch()
+        super()._maybe_symbolic_build(iterator=iterator, data_batch=data_batch)
+
+
+def metric_sums(model: keras.Model) -> list[float]:
+    """Returns the variables of a model's metrics after a training step.
+
+    One of several machines may ask alone: the step has added up what all
+    replicas have counted.
+
+    Args:
+        model: compiled Keras model, whose metrics have scalar variables.
+    """
+    sums = getattr(model, "step_sums", None)
+    if sums is None:
+        sums = [
+            keras.ops.convert_to_numpy(variable)
+            for variable in model.metrics_variables
+        ]
+    return [float(value) for value in np.asarray(sums)]
+
+
+def set_metric_sums(model: TrainableModel, sums: list[float]) -> bool:
+    """Gives a model's metrics what `metric_sums` returned.
+
+    Args:
+        model: compiled `TrainableModel`.
+        sums: list of floats.
+
+    Returns:
+        bool. Whether there is a number for each variable; if not, none is set.
+    """
+    if keras.backend.backend() == "tensorflow":
+        # Keras would make some of the variables in the first step.
+        with model.distribute_strategy.scope():
+            model._symbolic_build(data_batch=model.symbolic_batch())
+    variables = model.metrics_variables
+    if len(variables) != len(sums):
+        return False
+    for variable, value in zip(variables, sums):
+        variable.assign(value)
+    return True
+
+
+def _without_updates(results: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {
+        name: value
+        for name, value in results.items()
+        if name not in _OF_UPDATES
+    }
+
+
+def _loss_over_tokens(loss: Any) -> Callable | None:
+    """Returns the compiled loss if it can be told what to divide by.
+
+    `MaskedCrossEntropy` can, unless a subclass has another `call`.
+    """
+    loss = _only(loss)
+    call = getattr(loss, "call", None)
+    if call is None or "num_tokens" not in inspect.signature(call).parameters:
+        return None
+    return loss
+
+
+def _only(loss: Any) -> Any:
+    """Returns the one loss, in whatever it is nested, or `None` of several."""
+    losses = keras.tree.flatten(loss)
+    return losses[0] if len(losses) == 1 else None
+
+
+# === Steps without logits ===
+
+
+def _transformer_of(model: Any) -> Any:
+    """Returns the `Transformer` that a model is, or that it is made of."""
+    return getattr(model, "transformer", model)
+
+
+def _can_project(model: Any, loss: Any, metrics: list[Any]) -> bool:
+    """Tells whether a step can do without logits.
+
+    It can if model, loss and metrics compute as this package's classes do. If
+    a user's subclass overrides one of the methods, the step has logits.
+
+    Args:
+        model: a `keras.Model`.
+        loss: its one loss, or `None`.
+        metrics: list of its metrics.
+    """
+    transformer = _transformer_of(model)
+    return (
+        _are_ours(
+            transformer,
+            "decoder_outputs",
+            "call",
+            "encode",
+            "decode",
+            "logits",
+        )
+        and _are_ours(transformer.output_embedding, "logits", "matrix")
+        and _are_ours(model, "call", "compute_loss")
+        # A subclass that overrides it expects logits.
+        and type(model).compute_metrics is keras.Model.compute_metrics
+        and _are_ours(loss, "score_projection", "call", "__call__")
+        and all(
+            getattr(metric, "takes_token_scores", False)
+            and _are_ours(metric, "update_state")
+            for metric in metrics
+        )
+    )
+
+
+def _are_ours(instance: Any, *methods: str) -> bool:
+    """Tells whether methods are this package's, and not its user's."""
+    return all(
+        getattr(
+            getattr(type(instance), method, None), "__module__", ""
+        ).startswith("relative_attention.")
+        for method in methods
+    )
+
+
+def _value(weight: keras.Variable | Tensor | None) -> Tensor | None:
+    """Reads a variable: a function with its own gradient takes tensors.
+
+    A matrix that is adapted or quantized is a tensor already.
+    """
+    if isinstance(weight, keras.Variable):
+        weight = weight.value
+    if weight is None or keras.backend.backend() != "tensorflow":
+        return weight
+    import tensorflow as tf
+
+    return tf.convert_to_tensor(weight)
+
+
+# === Checks ===
+
+
+def _checked_steps(accumulation_steps: Any) -> int:
+    is_int = isinstance(accumulation_steps, numbers.Integral)
+    if (
+        not is_int
+        or accumulation_steps < 1
+        or (accumulation_steps > 1 and not supports_own_step())
+    ):
+        raise ValueError(
+            "`accumulation_steps` must be at least 1, and 1 on a backend "
+            "other than TensorFlow and JAX. Received: accumulation_steps="
+            f"{accumulation_steps!r} on {keras.backend.backend()}."
+        )
+    return int(accumulation_steps)
+
+
+def _check_class_weight(class_weight: Any) -> None:
+    """Refuses what Keras would silently misread."""
+    if class_weight is not None:
+        raise ValueError(
+            "`class_weight` must be None: Keras would look it up by where the "
+            "greatest id of a row stands. Received: class_weight="
+            f"{class_weight}. To weigh tokens or sentences, give "
+            "`sample_weight`, float (B, T) or (B,), or data of triples "
+            "(inputs, labels, weights)."
+        )
+
+
+def _is_mirrored(strategy: "tf.distribute.Strategy") -> bool:
+    """Tells whether replicas, even a single one, meet outside compiled code."""
+    import tensorflow as tf
+
+    return isinstance(
+        strategy,
+        (
+            tf.distribute.MirroredStrategy,
+            tf.distribute.MultiWorkerMirroredStrategy,
+        ),
+    )
+
+
+def _check_optimizer(optimizer: keras.optimizers.Optimizer) -> None:
+    """Refuses parts of an update that Keras would count on every replica."""
+    inner = getattr(optimizer, "inner_optimizer", optimizer)
+    steps = getattr(inner, "gradient_accumulation_steps", None)
+    if steps:
+        raise ValueError(
+            "`gradient_accumulation_steps` of an optimizer must be None under "
+            "a `MirroredStrategy`: replicas cannot meet in a part of an "
+            f"update. Received: gradient_accumulation_steps={steps}. Give "
+            "larger batches and `accumulation_steps` to `compile`."
+        )
+
+
+def _check_replicas(
+    num_replicas: int, jit_compile: bool | str, steps_per_execution: int
+) -> None:
+    """Refuses what Keras would fail on, many lines later."""
+    if jit_compile is True:
+        raise ValueError(
+            f"`jit_compile` must be False or 'auto' with {num_replicas} "
+            "replicas: XLA cannot reach variables on other devices. "
+            "Received: jit_compile=True."
+        )
+    if steps_per_execution != 1:
+        raise ValueError(
+            f"`steps_per_execution` must be 1 with {num_replicas} replicas. "
+            f"Received: steps_per_execution={steps_per_execution}."
+        )
+
+
+# === Batches that are a function of the step ===
+
+
+@runtime_checkable
+class StepBatches(Protocol):
+    """Batches of which each is a function of the step, as `TokenBatches`.
+
+    So training can resume anywhere, and every backend sees the same.
+    """
+
+    def __len__(self) -> int:
+        """Returns the number of batches of an epoch."""
+        ...
+
+    def train_batch(self, step: int) -> Any:
+        """Returns the batch of a step of training, 0 first in epoch 0."""
+
+    def train_dataset(self, first_step: int = 0) -> Any:
+        """Returns an endless `tf.data.Dataset` of training batches."""
+
+    def evaluation_batch(self, number: int) -> Any:
+        """Returns one of the batches that hold every example once."""
+
+    def evaluation_dataset(self) -> Any:
+        """Returns a `tf.data.Dataset` of the evaluation batches."""
+
+
+class _BatchesOf(keras.utils.PyDataset):
+    """Gives the batches that a function makes of their numbers.
+
+    Args:
+        batch: function from a number, 0 first, to a batch.
+        num_batches: int, or `None` for no end.
+    """
+
+    def __init__(
+        self, batch: Callable[[int], Any], num_batches: int | None = None
+    ) -> None:
+        super().__init__()
+        self._batch = batch
+        self._num_batches = num_batches
+
+    @property
+    def num_batches(self) -> int | None:
+        return self._num_batches
+
+    def __getitem__(self, index: int) -> Any:
+        return self._batch(index)
+
+
+def train_data(batches: StepBatches, first_step: int) -> Any:
+    """Returns endless training batches as `fit` takes them.
+
+    Args:
+        batches: `TokenBatches`, or others that are a function of the step.
+        first_step: int. The step to begin with, 0 first.
+
+    Returns:
+        `tf.data.Dataset` on TensorFlow, `keras.utils.PyDataset` elsewhere.
+    """
+    # On TensorFlow `fit` takes a `PyDataset` for batches of one shape if the
+    # first two happen to have the same.
+    if keras.backend.backend() == "tensorflow":
+        return batches.train_dataset(first_step)
+    return _BatchesOf(lambda index: batches.train_batch(first_step + index))
+
+
+def evaluation_data(batches: StepBatches) -> Any:
+    """Returns batches of every example once, as `evaluate` takes them.
+
+    Args:
+        batches: `TokenBatches`, or others that are a function of the step.
+
+    Returns:
+        `tf.data.Dataset` on TensorFlow, `keras.utils.PyDataset` elsewhere.
+    """
+    if keras.backend.backend() == "tensorflow":
+        return batches.evaluation_dataset()
+    return _BatchesOf(batches.evaluation_batch, len(batches))

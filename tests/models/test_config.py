@@ -1,0 +1,143 @@
+"""The config of a Transformer: what is refused, and what a step costs."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from relative_attention.models import Transformer
+from relative_attention.models import TransformerConfig
+from relative_attention.models import training_flops
+from relative_attention.positions import POSITION_ENCODINGS
+
+CHOICES = {
+    "position_encoding": f"one of {', '.join(map(repr, POSITION_ENCODINGS))}",
+    "share_embeddings": "one of 'all', 'target', 'source_target', 'none'",
+}
+
+
+@pytest.mark.parametrize(
+    "field, value, allowed",
+    [
+        *(
+            (field, 0, "an int of at least 1")
+            for field in (
+                "vocabulary_size",
+                "num_encoder_layers",
+                "num_decoder_layers",
+                "hidden_dim",
+                "intermediate_dim",
+                "num_heads",
+                "max_length",
+                "key_dim",
+                "value_dim",
+                "source_vocabulary_size",
+            )
+        ),
+        ("hidden_dim", (8,), "an int of at least 1"),
+        ("value_dim", 2.0, "an int of at least 1"),
+        ("num_heads", True, "an int of at least 1"),
+        ("max_relative_position", -1, "an int of at least 0"),
+        ("start_token_id", 11, "an id of the target vocabulary, below 11"),
+        ("first_position", 0.5, "an int of at least 0"),
+        ("dropout", 1.0, "a rate in [0, 1)"),
+        ("dropout", "0.1", "a rate in [0, 1)"),
+        ("attention_dropout", -0.1, "a rate in [0, 1)"),
+        ("intermediate_dropout", True, "a rate in [0, 1)"),
+        ("layer_norm_epsilon", 0, "> 0"),
+        ("normalize_first", "false", "True or False"),
+        ("output_bias", 1, "True or False"),
+        ("position_encoding", "rotate", CHOICES["position_encoding"]),
+        ("share_embeddings", True, CHOICES["share_embeddings"]),
+    ],
+)
+def test_wrong_value_is_named_with_what_is_allowed(field, value, allowed):
+    with pytest.raises(ValueError) as error:
+        TransformerConfig(**{"vocabulary_size": 11, field: value})
+    assert str(error.value) == (
+        f"`{field}` must be {allowed}. Received: {field}={value!r}."
+    )
+
+
+def test_width_that_heads_do_not_divide_needs_a_key_dim():
+    arguments = {"vocabulary_size": 11, "hidden_dim": 13, "num_heads": 3}
+    with pytest.raises(ValueError) as error:
+        TransformerConfig(**arguments)
+    assert "`hidden_dim` must be a multiple of `num_heads`" in str(error.value)
+    assert "hidden_dim=13, num_heads=3" in str(error.value)
+    assert TransformerConfig(**arguments, key_dim=5).head_dim == 5
+
+
+@pytest.mark.parametrize("shared", ["all", "source_target"])
+def test_two_vocabularies_cannot_share_all_embeddings(shared):
+    arguments = {"vocabulary_size": 11, "source_vocabulary_size": 13}
+    with pytest.raises(ValueError) as error:
+        TransformerConfig(**arguments, share_embeddings=shared)
+    assert '`share_embeddings` must be "target" or "none"' in str(error.value)
+    assert "source_vocabulary_size=13" in str(error.value)
+    assert "vocabulary_size=11" in str(error.value)
+    for choice in ("target", "none"):
+        TransformerConfig(**arguments, share_embeddings=choice)
+    TransformerConfig(
+        vocabulary_size=11, source_vocabulary_size=11, share_embeddings="all"
+    )
+
+
+def test_config_is_frozen():
+    config = TransformerConfig(vocabulary_size=11)
+    assert config.head_dim == 64
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        config.num_heads = 3
+
+
+def test_numbers_of_numpy_become_pythons():
+    config = TransformerConfig(
+        np.int64(11),
+        num_heads=np.int32(2),
+        hidden_dim=np.int64(8),
+        dropout=np.float32(0.5),
+        normalize_first=np.True_,
+    )
+    assert config == TransformerConfig(
+        11, num_heads=2, hidden_dim=8, dropout=0.5, normalize_first=True
+    )
+    assert {type(config.vocabulary_size), type(config.num_heads)} == {int}
+    assert (type(config.dropout), config.normalize_first) == (float, True)
+
+
+# === Operations of a step, counted again from the weights ===
+
+S, T, V = 7, 5, 11
+
+
+@pytest.mark.parametrize(
+    "positions, sizes",
+    [("relative", {"key_dim": 3, "value_dim": 6}), ("sinusoidal", {})],
+    ids=["relative-of-its-own", "sinusoidal-equal"],
+)
+def test_operations_are_those_of_all_matrix_products(positions, sizes):
+    model = Transformer.from_preset(
+        "transformer_tiny",
+        V,
+        position_encoding=positions,
+        max_relative_position=2,
+        num_encoder_layers=2,
+        num_decoder_layers=3,
+        **sizes,
+    )
+    products = 0
+    for weight in model.weights:
+        name = weight.path
+        if not name.endswith("kernel"):
+            continue
+        # A kernel is multiplied with every token of the side that it reads.
+        reads_source = "encoder_block" in name or (
+            "cross_attention/" in name and ("key" in name or "value" in name)
+        )
+        products += np.prod(weight.shape) * (S if reads_source else T)
+    head = model.config.head_dim
+    both = model.config.num_heads * (head + (sizes.get("value_dim") or head))
+    products += both * (2 * S * S + 3 * T * T + 3 * T * S)
+    products += model.config.hidden_dim * V * T
+    # Two operations each; backward takes twice what forward takes.
+    assert training_flops(model.config, S, T) == 6 * products
