@@ -3,14 +3,20 @@
 import importlib.util
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
 import numpy as np
 import pytest
 
+from tests.integration.readme_blocks import ROOT
+from tests.integration.readme_blocks import blocks
+
 NUMBERS = pathlib.Path(__file__).with_name("backend_numbers.py")
 STEPS = pathlib.Path(__file__).with_name("step_numbers.py")
+# Pages that promise three backends. test_readme.py runs them on TensorFlow.
+PAGES = ["README.md", "docs/index.md", "docs/moving_in/multi_head_attention.md"]
 
 
 def numbers_on(backend, folder, script=NUMBERS):
@@ -36,6 +42,26 @@ def backend(request):
 @pytest.fixture(scope="module")
 def on_tensorflow(tmp_path_factory):
     return numbers_on("tensorflow", tmp_path_factory.mktemp("numbers"))
+
+
+@pytest.mark.large
+@pytest.mark.parametrize("page", PAGES)
+def test_first_block_of_a_page_runs(backend, page):
+    text = (ROOT / page).read_text(encoding="utf-8")
+    code = next(
+        block for language, block in blocks(text) if language == "python"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "KERAS_BACKEND": backend},
+    )
+    assert done.returncode == 0, done.stderr
+    (shown,) = re.findall(r"^print\(.*\)  # (.*)$", code, re.MULTILINE)
+    # PyTorch prints a shape as `torch.Size([2, 10])`.
+    printed = re.sub(r"torch\.Size\(\[(.*?)\]\)", r"(\1)", done.stdout)
+    assert printed == f"{shown}\n"
 
 
 # The backend first: where there is none, nothing is computed.
