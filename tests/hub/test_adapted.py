@@ -122,6 +122,10 @@ def test_files_that_hold_no_adapters_are_refused(joint, preset, tmp_path):
         backbone.save_lora_weights(tmp_path / "domain.lora.h5")
     with pytest.raises(ra.InputError, match="must end in .safetensors"):
         backbone.save_lora_weights(tmp_path / "domain.h5")
+    other = make_task().backbone
+    other.enable_lora(2, ["embedding", "query"])
+    with pytest.raises(ra.InputError, match="where no embedding is adapted"):
+        other.save_lora_weights(tmp_path / "domain.lora.h5")
     for path, message in (
         (tmp_path / "none.lora.h5", "No adapters at"),
         (tmp_path / "none.safetensors", "No weights at"),

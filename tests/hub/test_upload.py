@@ -1,26 +1,63 @@
 """What is uploaded to a hub comes back, under a card that says what it is."""
 
 import json
-import os
-import pathlib
-import subprocess
-import sys
+import shutil
+import types
 
+import huggingface_hub
+import keras_hub
 import pytest
 import yaml
 
 import relative_attention as ra
-from tests.hub.hub_stand_in import hub_stand_in
+from tests.hub.tiny_tasks import SOURCES
 from tests.hub.tiny_tasks import make_translator
 
-ROOT = pathlib.Path(__file__).parents[2]
 RESULTS = {"scores": {"test": {"bleu": 12.34, "bleu_signature": "nrefs:1"}}}
 RECIPE = "data: {source: train.en, target: train.de.gz}\n"
 
 
 @pytest.fixture(scope="module")
-def uploaded(tmp_path_factory):
-    """The hub after uploads, and what the process that made them printed."""
+def hub(tmp_path_factory):
+    """Folder that `huggingface_hub` takes for the hub; `commits` are names."""
+    root = tmp_path_factory.mktemp("hub")
+    commits = []
+
+    def create_repo(repo_id, exist_ok):
+        huggingface_hub.utils.validate_repo_id(repo_id)
+        (root / repo_id).mkdir(parents=True, exist_ok=exist_ok)
+        return types.SimpleNamespace(repo_id=repo_id)
+
+    def upload_folder(repo_id, folder_path, commit_message, ignore_patterns):
+        names = {p.name for p in folder_path.rglob("*") if p.is_file()}
+        commits.append(names - set(ignore_patterns or ()))
+        shutil.copytree(
+            folder_path,
+            root / repo_id,
+            ignore=shutil.ignore_patterns(*(ignore_patterns or ())),
+            dirs_exist_ok=True,
+        )
+
+    def hf_hub_download(repo_id, filename):
+        if not (root / repo_id / filename).is_file():
+            raise huggingface_hub.utils.LocalEntryNotFoundError(filename)
+        return str(root / repo_id / filename)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(huggingface_hub, "create_repo", create_repo)
+        patch.setattr(huggingface_hub, "upload_folder", upload_folder)
+        patch.setattr(huggingface_hub, "hf_hub_download", hf_hub_download)
+        patch.setattr(
+            huggingface_hub,
+            "file_exists",
+            lambda repo_id, name: (root / repo_id / name).is_file(),
+        )
+        yield types.SimpleNamespace(root=root, commits=commits)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A model folder as training leaves it."""
     folder = tmp_path_factory.mktemp("uploads") / "model"
     ra.save_translator(make_translator(), folder)
     (folder / "results.json").write_text(json.dumps(RESULTS))
@@ -28,71 +65,72 @@ def uploaded(tmp_path_factory):
     (folder / "LICENSE.md").write_text("Look, do not touch.\n")
     (folder / "curve.png").write_bytes(b"a picture")
     (folder / "README.md").write_text("# It\n\nA start. ![](curve.png)\n")
-    with hub_stand_in() as hub:
-        hub.files["me/strange"] = {
-            "config.json": b'{"registered_name": "a>B", "config": {}}'
-        }
-        process = subprocess.run(
-            [sys.executable, "-m", "tests.hub.upload_alone", str(folder)],
-            cwd=ROOT,
-            env={
-                **os.environ,
-                **hub.environment,
-                "HF_HOME": str(folder.parent / "cache"),
-            },
-            capture_output=True,
-            text=True,
-        )
-    assert process.returncode == 0, process.stderr[-4000:]
-    return hub, json.loads(process.stdout.splitlines()[-1])
+    return folder
 
 
-def card_of(hub, repository):
-    card = hub.files[repository]["README.md"].decode()
-    _, head, body = card.split("---\n", 2)
+@pytest.fixture(scope="module")
+def task(hub, folder):
+    """A task that was uploaded twice; and once more after an update."""
+    task = ra.hub.TranslationLM.from_preset(folder)
+    task.upload_preset("hf://me/mine")
+    task.upload_preset("hf://me/mine")
+    weight = task.transformer.weights[0]
+    weight.assign(2 * weight)
+    task.upload_preset("hf://me/other", ["en", "de"], "mit")
+    return task
+
+
+def card_of(folder):
+    _, head, body = (folder / "README.md").read_text().split("---\n", 2)
     return yaml.safe_load(head), body
 
 
 @pytest.mark.large
-def test_what_is_uploaded_translates_as_the_folder(uploaded):
-    _, found = uploaded
-    assert found["loaded"] == found["expected"]
-    assert any(found["expected"])
+def test_what_is_uploaded_translates_as_the_folder(task, folder):
+    loaded = keras_hub.models.Seq2SeqLM.from_preset("hf://me/mine")
+    expected = ra.load_translator(folder).translate(SOURCES)
+    assert loaded.generate(SOURCES) == expected
 
 
 @pytest.mark.large
-def test_card_says_what_the_folder_says(uploaded):
-    hub, _ = uploaded
-    head, body = card_of(hub, "me/mine")
+def test_card_says_what_the_folder_says(hub, task):
+    mine = hub.root / "me" / "mine"
+    head, body = card_of(mine)
     assert head["pipeline_tag"] == "translation"
     assert head["language"] == ["en", "de"]
     assert head["license"] == "other"
-    assert hub.files["me/mine"][head["license_link"]].startswith(b"Look")
+    assert (mine / head["license_link"]).read_text().startswith("Look")
     assert 'TranslationLM.from_preset("hf://me/mine")' in body
     assert "BLEU on the test text: 12.34 (`nrefs:1`)." in body
     assert "A start." in body
-    assert hub.files["me/mine"]["curve.png"] == b"a picture"
-    # One commit, or none: never a model without its card.
-    assert {"README.md", "model.weights.h5"} <= set(hub.commits[0])
-    assert "README.md" not in hub.commits[-1]
+    assert (mine / "curve.png").read_bytes() == b"a picture"
+    # One commit, or none: never a model without its card. A card that is
+    # there stays.
+    assert {"README.md", "model.weights.h5"} <= hub.commits[0]
+    assert "README.md" not in hub.commits[1]
 
 
 @pytest.mark.large
-def test_card_of_other_weights_claims_no_score(uploaded):
-    hub, _ = uploaded
-    head, body = card_of(hub, "me/other")
+def test_card_of_other_weights_claims_no_score(hub, task):
+    head, body = card_of(hub.root / "me" / "other")
     assert head["license"] == "mit" and "metrics" not in head
     assert "BLEU" not in body and "A start." not in body
     assert "from_preset" in body
 
 
 @pytest.mark.large
-def test_what_a_hub_refuses_is_said_in_a_line(uploaded):
-    _, found = uploaded
-    no_handle, no_name, nothing, strange = found["messages"]
-    assert "`handle` must be hf://user/name" in no_handle
-    assert no_name.startswith("hf://me/mine/more could not be uploaded: ")
-    assert nothing.startswith("hf://me/nothing could not be loaded: ")
-    assert "no class registered with Keras for a>B" in strange
-    for message in found["messages"]:
-        assert "\n" not in message
+def test_what_a_hub_refuses_is_said_in_a_line(hub, task):
+    (hub.root / "me" / "strange").mkdir()
+    (hub.root / "me" / "strange" / "config.json").write_text(
+        '{"registered_name": "a>B", "config": {}}'
+    )
+    load = ra.hub.TranslationLM.from_preset
+    for function, handle, message in (
+        (task.upload_preset, "me/mine", "`handle` must be hf://user/name"),
+        (task.upload_preset, "hf://me/mine/more", "more could not be uploaded"),
+        (load, "hf://me/nothing", "^hf://me/nothing could not be loaded: "),
+        (load, "hf://me/strange", "no class registered with Keras for a>B"),
+    ):
+        with pytest.raises(ra.InputError, match=message) as error:
+            function(handle)
+        assert "\n" not in str(error.value)

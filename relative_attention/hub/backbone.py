@@ -1,0 +1,396 @@
+"""The backbone: a `Transformer` with the inputs and outputs of KerasHub."""
+
+import dataclasses
+import pathlib
+from collections.abc import Sequence
+from typing import Any
+from typing import Self
+
+import keras
+import keras_hub
+from keras import ops
+
+from relative_attention.decoding import Translator
+from relative_attention.errors import InputError
+from relative_attention.hub.presets import FromPreset
+from relative_attention.hub.presets import reason
+from relative_attention.models import Transformer
+from relative_attention.models import TransformerConfig
+from relative_attention.models.weights import stored_weights
+from relative_attention.models.weights import weight_name
+from relative_attention.tensor_type import Tensor
+
+# Each side has ids `(B, T)`, and a mask of them that is `True` for real ones.
+INPUT_DTYPES = {
+    "encoder_token_ids": "int32",
+    "encoder_padding_mask": "bool",
+    "decoder_token_ids": "int32",
+    "decoder_padding_mask": "bool",
+}
+
+
+@keras.saving.register_keras_serializable(package="relative_attention")
+class TranslationBackbone(FromPreset, keras_hub.models.Backbone):
+    """A `Transformer` as a backbone of KerasHub: ids in, hidden states out.
+
+    Args:
+        vocabulary_size: int. Size `V` of the target vocabulary, and of the
+            source vocabulary unless `source_vocabulary_size` is given.
+        dtype: dtype policy of the model.
+        name: string.
+        trainable: bool. Defaults to `True`.
+        quantized_layers: dict of path to config, of what `quantize` has done.
+            Defaults to `None`: nothing is quantized.
+        **fields: the other fields of `TransformerConfig`.
+
+    Call arguments:
+        inputs: dict of int tensors `"encoder_token_ids"` `(B, S)`, which end
+            with id 1, and `"decoder_token_ids"` `(B, T)`, which start with
+            `start_token_id`, and of their `"encoder_padding_mask"` and
+            `"decoder_padding_mask"`. `True` = real token.
+
+    Returns:
+        Dict of `"encoder_sequence_output"` `(B, S, D)` and
+        `"decoder_sequence_output"` `(B, T, D)`.
+
+    Raises:
+        InputError: if there is no such field, or a value is out of range.
+
+    Example:
+    >>> backbone = TranslationBackbone.from_preset(
+    ...     "multi30k_en_de_tiny_relative"
+    ... )
+    """
+
+    def __init__(
+        self,
+        vocabulary_size: int,
+        dtype: Any = None,
+        name: str | None = None,
+        trainable: bool = True,
+        quantized_layers: dict[str, Any] | None = None,
+        **fields: Any,
+    ) -> None:
+        try:
+            config = TransformerConfig(vocabulary_size, **fields)
+        except (TypeError, ValueError) as error:
+            raise InputError(
+                f"The config of a TranslationBackbone is wrong: {error}"
+            ) from error
+        transformer = Transformer.from_config(
+            {
+                **dataclasses.asdict(config),
+                "dtype": dtype,
+                "name": "transformer",
+                "quantized_layers": quantized_layers or {},
+            }
+        )
+        inputs = {
+            key: keras.Input((None,), dtype=input_dtype, name=key)
+            for key, input_dtype in INPUT_DTYPES.items()
+        }
+        super().__init__(
+            inputs=inputs,
+            outputs=HiddenStates(transformer, name="hidden_states")(inputs),
+            dtype=dtype,
+            name=name,
+            trainable=trainable,
+        )
+        self.config = config
+
+    @classmethod
+    def from_transformer(
+        cls,
+        transformer: Transformer,
+        dtype: Any = None,
+        load_weights: bool = True,
+        **fields: Any,
+    ) -> Self:
+        """Makes a backbone with the config and a copy of the weights.
+
+        What `enable_lora` added to a layer is merged into its kernel.
+
+        Args:
+            transformer: `Transformer`.
+            dtype: dtype policy. Defaults to that of the `transformer`.
+            load_weights: bool. Whether to copy the weights, or to leave them
+                random. Defaults to `True`.
+            **fields: fields of the config in place of those of the
+                `transformer`.
+
+        Raises:
+            InputError: if a layer is quantized.
+        """
+        backbone = cls(
+            **{**dataclasses.asdict(transformer.config), **fields},
+            dtype=dtype or transformer.dtype_policy,
+        )
+        if load_weights:
+            arrays = stored_weights(transformer, "float32")
+            for weight in backbone.transformer.weights:
+                weight.assign(arrays[weight_name(weight)])
+        return backbone
+
+    @classmethod
+    def from_translator(
+        cls, translator: Translator, load_weights: bool = True, **kwargs: Any
+    ) -> Self:
+        """Makes a backbone of a translator's model.
+
+        Args:
+            translator: `Translator` of one `Transformer`.
+            load_weights, **kwargs: as of `from_transformer`.
+
+        Raises:
+            InputError: if its model is an `Ensemble`, or a layer is quantized.
+        """
+        if not isinstance(translator.model, Transformer):
+            raise InputError(
+                "A task is made of one `Transformer`. Received: a translator "
+                f"of {type(translator.model).__name__}."
+            )
+        return cls.from_transformer(
+            translator.model, load_weights=load_weights, **kwargs
+        )
+
+    @property
+    def transformer(self) -> Transformer:
+        """The `Transformer` that computes the hidden states."""
+        return self.get_layer("hidden_states").transformer
+
+    @property
+    def token_embedding(self) -> keras.layers.Layer:
+        """The `TokenEmbedding` of target ids, and of logits where shared."""
+        return self.transformer.target_embedding
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the fields of the config, and the arguments of Keras.
+
+        Of a quantized backbone, also which layers are, and how.
+        """
+        config = self.transformer.get_config()
+        # Where a map of dtype policies says it, there is no config.
+        quantized = {
+            path: how
+            for path, how in config.get("quantized_layers", {}).items()
+            if how is not None
+        }
+        return {
+            **super().get_config(),
+            **dataclasses.asdict(self.config),
+            # KerasHub's map of policies tells modes, and not what is rounded.
+            "dtype": config["dtype"],
+            "quantized_layers": quantized or None,
+        }
+
+    # === Int8, and adapters ===
+
+    def quantize(
+        self, mode: str | None = None, config: Any = None, **kwargs: Any
+    ) -> None:
+        """Stores the large matrices as int8, see `Transformer.quantize`.
+
+        Args:
+            mode: string. `"int8"`.
+            config: `keras.quantizers.Int8QuantizationConfig`, in place of
+                `mode`.
+            **kwargs: `filters`, as of `Transformer.quantize`.
+
+        Raises:
+            ValueError: if the mode is another, or a layer is quantized
+                already.
+        """
+        self.transformer.quantize(mode, config=config, **kwargs)
+        self._post_quantize(mode)
+
+    def default_lora_layer_names(self) -> list[str]:
+        """Returns the names of the layers that adapters are put on."""
+        return ["query", "value"]
+
+    def enable_lora(
+        self, rank: int, target_layer_names: Sequence[str] | None = None
+    ) -> None:
+        """Freezes the backbone and adds adapters, see `Transformer`.
+
+        To be called before the task is compiled.
+
+        Args:
+            rank: int. Columns of `A`, rows of `B`.
+            target_layer_names: list of strings, as of
+                `Transformer.enable_lora`. Defaults to `None`, `"query"` and
+                `"value"`.
+
+        Raises:
+            ValueError: if the rank is not positive, no layer that can be
+                adapted has a name, or there are adapters.
+        """
+        # KerasHub's own would train biases, and leave them out of the file.
+        self.transformer.enable_lora(rank, target_layer_names)
+        self._note_adapters()
+
+    def save_lora_weights(self, filepath: str | pathlib.Path) -> None:
+        """Writes the adapters alone.
+
+        Args:
+            filepath: path of the file: `.safetensors`, which
+                `Transformer.load_lora_weights` reads, too; or `.lora.h5`,
+                KerasHub's own, which holds no adapters of embeddings.
+
+        Raises:
+            ValueError: if there are no adapters.
+            InputError: if the file cannot hold them, or has another suffix.
+        """
+        filepath = str(filepath)
+        if filepath.endswith(".safetensors"):
+            self.transformer.save_lora_weights(filepath)
+            return
+        is_embedding = any(
+            hasattr(layer, "lora_embeddings_a")
+            for layer in self._flatten_layers()
+        )
+        if is_embedding or not filepath.endswith(".lora.h5"):
+            raise InputError(
+                "`filepath` must end in .safetensors, or in .lora.h5 where no "
+                f"embedding is adapted. Received: filepath={filepath!r}."
+            )
+        super().save_lora_weights(filepath)
+
+    def load_lora_weights(self, filepath: str | pathlib.Path) -> None:
+        """Reads adapters that `save_lora_weights` wrote.
+
+        A backbone that has none gets those of the file.
+
+        Args:
+            filepath: path of the file. `.lora.h5` does not tell the layers:
+                others than `"query"` and `"value"` are to be adapted before.
+
+        Raises:
+            InputError: if the file is missing or damaged, or does not fit.
+        """
+        filepath = str(filepath)
+        if filepath.endswith(".safetensors"):
+            self.transformer.load_lora_weights(filepath)
+            self._note_adapters()
+            return
+        if not pathlib.Path(filepath).is_file():
+            raise InputError(f"No adapters at {filepath}.")
+        try:
+            super().load_lora_weights(filepath)
+        except (AttributeError, KeyError, OSError, ValueError) as error:
+            raise InputError(
+                f"{filepath} holds no adapters of this backbone: "
+                f"{reason(error)}"
+            ) from error
+
+    def _note_adapters(self) -> None:
+        """Tells KerasHub's methods which layers have adapters."""
+        layers = self._flatten_layers(include_self=False)
+        layers = [layer for layer in layers if layer.weights]
+        self._lora_enabled_layers = [
+            number
+            for number, layer in enumerate(layers)
+            if getattr(layer, "lora_enabled", False)
+        ]
+        self._lora_rank = layers[self._lora_enabled_layers[0]].lora_rank
+
+
+@keras.saving.register_keras_serializable(package="relative_attention")
+class HiddenStates(keras.layers.Layer):
+    """The outputs of encoder and decoder, or the logits of the latter.
+
+    One layer computes both, so that a saved or cloned model of both has one
+    `Transformer`.
+
+    Args:
+        transformer: `Transformer`.
+        **kwargs: arguments of `keras.layers.Layer`: `name`, `dtype`.
+
+    Call arguments:
+        inputs: dict with the keys of `INPUT_DTYPES`.
+        return_logits: bool. Return the logits instead. Defaults to `False`.
+        training: A boolean to indicate whether dropout is active.
+
+    Returns:
+        Dict of `"encoder_sequence_output"` `(B, S, D)` and
+        `"decoder_sequence_output"` `(B, T, D)`; or logits `(B, T, V)`.
+    """
+
+    def __init__(self, transformer: Transformer, **kwargs: Any) -> None:
+        kwargs.setdefault("dtype", transformer.dtype_policy)
+        super().__init__(**kwargs)
+        self.transformer = transformer
+        self.built = True
+
+    @property
+    def metrics(self) -> list[keras.metrics.Metric]:
+        """None: those that a `Transformer` has are of its own training."""
+        return []
+
+    def call(
+        self,
+        inputs: dict[str, Tensor],
+        return_logits: bool = False,
+        training: bool | None = None,
+    ) -> Any:
+        ids = transformer_inputs(inputs)
+        if return_logits:
+            return self.transformer(ids, training=training)
+        encoder_outputs = self.transformer.encode(
+            ids["source_token_ids"], training=training
+        )
+        return {
+            "encoder_sequence_output": encoder_outputs,
+            "decoder_sequence_output": self.transformer.decoder_outputs(
+                ids, training=training, encoder_outputs=encoder_outputs
+            ),
+        }
+
+    def compute_output_spec(
+        self,
+        inputs: dict[str, Tensor],
+        return_logits: bool = False,
+        training: bool | None = None,
+    ) -> Any:
+        # Not traced: JAX cannot compare lengths that it does not know.
+        def spec(side: str, width: int) -> keras.KerasTensor:
+            shape = (*inputs[f"{side}_token_ids"].shape, width)
+            return keras.KerasTensor(shape, self.compute_dtype)
+
+        config = self.transformer.config
+        if return_logits:
+            return spec("decoder", config.vocabulary_size)
+        return {
+            f"{side}_sequence_output": spec(side, config.hidden_dim)
+            for side in ("encoder", "decoder")
+        }
+
+    def get_config(self) -> dict[str, Any]:
+        transformer = keras.saving.serialize_keras_object(self.transformer)
+        return {**super().get_config(), "transformer": transformer}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> "HiddenStates":
+        transformer = keras.saving.deserialize_keras_object(
+            config["transformer"]
+        )
+        return cls(**{**config, "transformer": transformer})
+
+
+def transformer_inputs(inputs: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Returns inputs of a `Transformer`, where what is masked has the id 0.
+
+    Args:
+        inputs: dict with the keys of `INPUT_DTYPES`.
+
+    Returns:
+        Dict of `"source_token_ids"` and `"target_token_ids"`.
+    """
+    ids = {}
+    for name, side in (
+        ("source_token_ids", "encoder"),
+        ("target_token_ids", "decoder"),
+    ):
+        given = ops.convert_to_tensor(inputs[f"{side}_token_ids"])
+        mask = ops.cast(inputs[f"{side}_padding_mask"], given.dtype)
+        ids[name] = ops.multiply(given, mask)
+    return ids

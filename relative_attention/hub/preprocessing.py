@@ -1,0 +1,546 @@
+"""Tokenizer and preprocessor: strings to rows of ids, and back.
+
+KerasHub's `StartEndPacker` pads all batches to one length. Sentences are of
+many lengths: here a batch is as long as its longest row.
+"""
+
+import contextlib
+import pathlib
+from typing import Any
+from typing import Self
+
+import keras
+import keras_hub
+import numpy as np
+
+from relative_attention.data import Vocabulary
+from relative_attention.errors import InputError
+from relative_attention.hub.backbone import TranslationBackbone
+from relative_attention.hub.presets import FromPreset
+from relative_attention.quiet_tensorflow import without_info_lines
+
+# The file of the source's vocabulary where it is not that of the target.
+SOURCE_TOKENIZER_FILE = "source_tokenizer.json"
+TOKENIZER_FILE = "tokenizer.json"
+# Rows have lengths that are multiples of it, so that what is compiled for
+# each length is compiled less often.
+_LENGTH_STEP = 8
+
+
+@keras.saving.register_keras_serializable(package="relative_attention")
+class TranslationTokenizer(
+    FromPreset, keras_hub.tokenizers.SentencePieceTokenizer
+):
+    """Turns text into the ids of a SentencePiece model, and back.
+
+    Ids: padding 0, end of sentence 1. Neither is added to a text here.
+
+    Args:
+        proto: bytes, a serialised SentencePiece model, or the path of its
+            file. Defaults to `None`: it comes later, by `set_proto`.
+        **kwargs: arguments of `keras_hub.tokenizers.SentencePieceTokenizer`.
+
+    Call arguments:
+        inputs: string, or list, array or tensor of strings.
+
+    Raises:
+        InputError: if `proto` is no SentencePiece model, or has other ids
+            for padding and end of sentence.
+
+    Example:
+    >>> tokenizer = TranslationTokenizer.from_preset(
+    ...     "multi30k_en_de_tiny_relative"
+    ... )
+    >>> tokenizer.detokenize(tokenizer(["Ein Hund."]))
+    ['Ein Hund.']
+    """
+
+    backbone_cls = TranslationBackbone
+
+    def __init__(self, proto: bytes | str | None = None, **kwargs: Any) -> None:
+        self.vocabulary: Any = None
+        self._special_token_attrs = ["end_token", "pad_token"]
+        self.end_token = self.pad_token = None
+        self.end_token_id = Vocabulary.end_id
+        self.pad_token_id = Vocabulary.padding_id
+        super().__init__(proto=proto, **kwargs)
+
+    @classmethod
+    def from_translator(
+        cls, translator: Any, config_file: str = TOKENIZER_FILE, **kwargs: Any
+    ) -> Self:
+        """Makes a tokenizer of a vocabulary of a `Translator`.
+
+        Args:
+            translator: `Translator`.
+            config_file: string. `"source_tokenizer.json"` is the vocabulary
+                of the source, where it has one of its own. Defaults to
+                `"tokenizer.json"`, that of the target.
+            **kwargs: arguments of the tokenizer.
+
+        Raises:
+            InputError: as `from_vocabulary`.
+        """
+        is_source = config_file == SOURCE_TOKENIZER_FILE
+        return cls.from_vocabulary(
+            translator.source_vocabulary
+            if is_source
+            else translator.vocabulary,
+            config_file=config_file,
+            **kwargs,
+        )
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Self:
+        """Makes a tokenizer of what `get_config` returned.
+
+        Args:
+            config: dict.
+
+        Raises:
+            InputError: if it names a file: the author of a preset could have
+                any file read. KerasHub refuses it since 0.32.
+        """
+        proto = config.get("proto")
+        if isinstance(proto, str) and pathlib.Path(proto).exists():
+            raise InputError(
+                f"`proto` is {proto}, a file outside of the model archive."
+            )
+        return super().from_config(config)
+
+    @classmethod
+    def from_vocabulary(cls, vocabulary: Any, **kwargs: Any) -> Self:
+        """Makes a tokenizer of a `Vocabulary`.
+
+        Args:
+            vocabulary: `Vocabulary`.
+            **kwargs: arguments of the tokenizer.
+
+        Raises:
+            InputError: if it is of another kind, which KerasHub's
+                SentencePiece tokenizer cannot read.
+        """
+        if not isinstance(vocabulary, Vocabulary):
+            raise InputError(
+                "A tokenizer of KerasHub is made of a SentencePiece "
+                "vocabulary (vocabulary.model). Received: "
+                f"{type(vocabulary).__name__}. `relative_attention.Translator` "
+                "and a SavedModel take every kind."
+            )
+        return cls(proto=vocabulary.model, **kwargs)
+
+    def set_proto(self, proto: bytes | str | None) -> None:
+        """Takes another SentencePiece model.
+
+        Args:
+            proto: as of the class.
+
+        Raises:
+            InputError: as of the class.
+        """
+        # Checked first: KerasHub's error would be that of a graph that cannot
+        # be made. Only KerasHub tells a text that is a path from base64.
+        self.vocabulary = (
+            Vocabulary(proto) if isinstance(proto, bytes) else None
+        )
+        with without_info_lines():
+            super().set_proto(proto)
+        if self.vocabulary is None and self.proto is not None:
+            self.vocabulary = Vocabulary(self.proto)
+
+    def rows(self, texts: Any) -> list[list[int]]:
+        """Returns the ids of texts, outside of graphs.
+
+        Args:
+            texts: list or array of strings.
+        """
+        self._check_vocabulary()
+        return self.vocabulary.encode(
+            text.decode() if isinstance(text, bytes) else str(text)
+            for text in np.asarray(texts, object).ravel()
+        )
+
+    def _update_special_token_ids(self) -> None:
+        # The ids say which they are, whatever their pieces are called.
+        pieces = self.get_vocabulary()
+        self.pad_token = pieces[self.pad_token_id]
+        self.end_token = pieces[self.end_token_id]
+
+    def load_assets(self, dir_path: str) -> None:
+        """Reads the vocabulary of a preset or a `.keras` file.
+
+        Args:
+            dir_path: string. The folder of the file.
+        """
+        # As bytes: Keras' safe mode refuses paths, also of a preset's own
+        # files.
+        (file,) = self.file_assets
+        self.set_proto(pathlib.Path(dir_path, file).read_bytes())
+
+
+@keras.saving.register_keras_serializable(package="relative_attention")
+class TranslationPreprocessor(
+    FromPreset, keras_hub.models.Seq2SeqLMPreprocessor
+):
+    """Strings to ids and back, as `TranslationLM` needs them.
+
+        encoder_token_ids  [12, 7, 31,  1]
+        decoder_token_ids  [ 0,  9, 22, 14]      what the decoder is given
+        labels             [ 9, 22, 14,  1]      what it should answer
+
+    Args:
+        tokenizer: `TranslationTokenizer` of the target, and of the source
+            unless it has one of its own.
+        source_tokenizer: `TranslationTokenizer` of the source. Defaults to
+            `None`, the vocabulary is joint.
+        encoder_sequence_length: int. Length of the rows of ids of all
+            sources; longer ones are cut. Defaults to `None`: as long as the
+            longest of a batch, of which nothing is cut, and up to 7 more.
+        decoder_sequence_length: int. The same of targets.
+        start_token_id: int. What the decoder's inputs start with, see
+            `TransformerConfig`. Defaults to `0`.
+        **kwargs: arguments of `keras_hub.models.Preprocessor`.
+
+    Call arguments:
+        x: strings of sources; or a dict of strings, `"encoder_text"` and,
+            but for a prediction, `"decoder_text"`.
+        y: strings of targets, where `x` is those of sources. Defaults to
+            `None`: targets are empty.
+        sample_weight: float `(B,)`, weights of the pairs.
+        encoder_sequence_length, decoder_sequence_length: int. In place of
+            those of the preprocessor.
+        sequence_length: int. The same as `decoder_sequence_length`.
+
+    Returns:
+        Triple of the inputs of `TranslationBackbone`, int labels `(B, T)`,
+        and float weights `(B, T)`, 0 where there is no label.
+    """
+
+    backbone_cls = TranslationBackbone
+    tokenizer_cls = TranslationTokenizer
+
+    def __init__(
+        self,
+        tokenizer: TranslationTokenizer,
+        source_tokenizer: TranslationTokenizer | None = None,
+        encoder_sequence_length: int | None = None,
+        decoder_sequence_length: int | None = None,
+        start_token_id: int = 0,
+        **kwargs: Any,
+    ) -> None:
+        for name, value in (
+            ("tokenizer", tokenizer),
+            ("source_tokenizer", source_tokenizer or tokenizer),
+        ):
+            if not isinstance(value, TranslationTokenizer):
+                raise InputError(
+                    f"`{name}` must be a TranslationTokenizer. Received: "
+                    f"{name}={value!r}."
+                )
+        super().__init__(
+            tokenizer,
+            encoder_sequence_length=encoder_sequence_length,
+            decoder_sequence_length=decoder_sequence_length,
+            **kwargs,
+        )
+        self.source_tokenizer = source_tokenizer
+        self.start_token_id = start_token_id
+
+    @classmethod
+    def from_translator(cls, translator: Any, **kwargs: Any) -> Self:
+        """Makes a preprocessor of the vocabularies of a `Translator`.
+
+        Args:
+            translator: `Translator`.
+            **kwargs: arguments of the preprocessor.
+
+        Raises:
+            InputError: as `TranslationTokenizer.from_vocabulary`.
+        """
+        tokenizer_of = cls.tokenizer_cls.from_translator
+        is_joint = translator.source_vocabulary is translator.vocabulary
+        arguments = {
+            "tokenizer": tokenizer_of(translator),
+            "source_tokenizer": None
+            if is_joint
+            else tokenizer_of(translator, SOURCE_TOKENIZER_FILE),
+            "start_token_id": translator.model.start_token_id,
+        }
+        return cls(**{**arguments, **kwargs})
+
+    @classmethod
+    def _add_missing_kwargs(
+        cls, loader: Any, kwargs: dict[str, Any]
+    ) -> dict[str, Any]:
+        # KerasHub asks for these where a preset has no preprocessor.
+        fields = loader.config["config"]
+        kwargs = super()._add_missing_kwargs(loader, kwargs)
+        if fields.get("source_vocabulary_size"):
+            with contextlib.suppress(FileNotFoundError):
+                kwargs.setdefault(
+                    "source_tokenizer",
+                    loader.load_tokenizer(
+                        cls.tokenizer_cls, SOURCE_TOKENIZER_FILE
+                    ),
+                )
+        return {"start_token_id": fields.get("start_token_id", 0), **kwargs}
+
+    # === Training ===
+
+    def build(self, input_shape: Any) -> None:
+        # KerasHub's packers are not used.
+        self.built = True
+
+    def call(
+        self,
+        x: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        encoder_sequence_length: int | None = None,
+        decoder_sequence_length: int | None = None,
+        sequence_length: int | None = None,
+    ) -> Any:
+        sources, targets = _texts(x, y)
+        source_length = encoder_sequence_length or self.encoder_sequence_length
+        target_length = (
+            decoder_sequence_length
+            or sequence_length
+            or self.decoder_sequence_length
+        )
+        end = Vocabulary.end_id
+        source_tokenizer = self.source_tokenizer or self.tokenizer
+        rows = _rows(source_tokenizer, sources, source_length)
+        source_ids = _padded(rows, source_length, after=end)
+        rows = _rows(self.tokenizer, targets, target_length)
+        labels = _padded(rows, target_length, after=end)
+        mask = labels != Vocabulary.padding_id
+        inputs = {
+            "encoder_token_ids": source_ids,
+            "encoder_padding_mask": source_ids != Vocabulary.padding_id,
+            "decoder_token_ids": _padded(
+                rows, target_length, before=self.start_token_id
+            ),
+            "decoder_padding_mask": mask,
+        }
+        data = (inputs, labels, _token_weights(mask, sample_weight))
+        if np.ndim(sources) == 0:
+            data = keras.tree.map_structure(lambda array: array[0], data)
+        return data
+
+    # === Generation ===
+
+    def generate_preprocess(
+        self,
+        x: Any,
+        *,
+        encoder_sequence_length: int | None = None,
+        decoder_sequence_length: int | None = None,
+        sequence_length: int | None = None,
+    ) -> dict[str, np.ndarray]:
+        """Makes the inputs of a generation, outside of graphs.
+
+        Args:
+            x: list or array of strings, the sources; or a dict of them,
+                `"encoder_text"`, and of what the translations begin with,
+                `"decoder_text"`.
+            encoder_sequence_length, decoder_sequence_length: as of a call.
+                Rows of the decoder have as many ids as the longest
+                translation may have, and one for the start. They default to
+                twice the length of the sources.
+            sequence_length: int. The same as `decoder_sequence_length`.
+
+        Returns:
+            Dict of the inputs of `TranslationBackbone`.
+        """
+        sources, prefixes = _texts(x, None)
+        source_length = encoder_sequence_length or self.encoder_sequence_length
+        source_ids = _padded(
+            [_cut(row, source_length) for row in self.source_rows(sources)],
+            source_length,
+            after=Vocabulary.end_id,
+        )
+        rows = self.tokenizer.rows(prefixes)
+        lengths = np.array([len(row) + 1 for row in rows])
+        longest = max(lengths, default=0)
+        length = (
+            decoder_sequence_length
+            or sequence_length
+            or self.decoder_sequence_length
+            or longest + 2 * source_ids.shape[1]
+        )
+        target_ids = _padded(
+            rows, max(length, longest), before=self.start_token_id
+        )
+        return {
+            "encoder_token_ids": source_ids,
+            "encoder_padding_mask": source_ids != Vocabulary.padding_id,
+            "decoder_token_ids": target_ids,
+            "decoder_padding_mask": np.arange(target_ids.shape[1])
+            < lengths[:, None],
+        }
+
+    def source_rows(self, sources: Any) -> list[list[int]]:
+        """Returns the ids of sources, without an end of sentence.
+
+        Args:
+            sources: list or array of strings.
+        """
+        return (self.source_tokenizer or self.tokenizer).rows(sources)
+
+    def generate_postprocess(self, x: dict[str, Any]) -> list[str]:
+        """Returns the texts of what was generated, up to their ends.
+
+        Args:
+            x: dict of `"decoder_token_ids"` `(B, T)`, which start with the
+                start token, and `"decoder_padding_mask"`.
+        """
+        ids, mask = (
+            keras.ops.convert_to_numpy(x[f"decoder_{name}"])
+            for name in ("token_ids", "padding_mask")
+        )
+        texts = self.tokenizer.vocabulary.decode((ids * mask)[:, 1:])
+        # A translation is a line, as of `Translator`.
+        return [text.replace("\n", " ") for text in texts]
+
+    # === Config ===
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments of the preprocessor, for JSON."""
+        return {
+            **super().get_config(),
+            "source_tokenizer": self.source_tokenizer
+            and keras.layers.serialize(self.source_tokenizer),
+            "encoder_sequence_length": self.encoder_sequence_length,
+            "decoder_sequence_length": self.decoder_sequence_length,
+            "start_token_id": self.start_token_id,
+        }
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Self:
+        """Makes a preprocessor of what `get_config` returned.
+
+        Args:
+            config: dict.
+        """
+        config = dict(config)
+        source_tokenizer = config.get("source_tokenizer")
+        if isinstance(source_tokenizer, dict):
+            config["source_tokenizer"] = keras.layers.deserialize(
+                source_tokenizer
+            )
+        return super().from_config(config)
+
+
+def padded_length(length: int) -> int:
+    """Returns the length that rows of ids have, given the longest."""
+    return -(-length // _LENGTH_STEP) * _LENGTH_STEP
+
+
+def _texts(x: Any, y: Any) -> tuple[Any, Any]:
+    """Returns the texts of sources and of targets, which may be empty."""
+    sources, targets = x, y
+    if isinstance(x, dict):
+        if "encoder_text" not in x:
+            raise InputError(
+                'A dict of texts must have the key "encoder_text", and for '
+                f'training "decoder_text". Received the keys: {sorted(x)}.'
+            )
+        if y is not None:
+            raise InputError(
+                'Targets must be given once: as "decoder_text" beside '
+                '"encoder_text", or beside the strings of sources.'
+            )
+        sources, targets = x["encoder_text"], x.get("decoder_text")
+    if targets is None:
+        if _is_of_tensorflow(sources):
+            import tensorflow as tf
+
+            targets = tf.fill(tf.shape(sources), "")
+        else:
+            targets = [""] * np.size(sources)
+    return sources, targets
+
+
+def _is_of_tensorflow(texts: Any) -> bool:
+    """Tells whether it is a tensor of TensorFlow, without importing that."""
+    return type(texts).__module__.startswith("tensorflow.")
+
+
+# === Rows of ids: lists, or in a graph of TensorFlow a ragged tensor ===
+
+
+def _rows(
+    tokenizer: TranslationTokenizer, texts: Any, length: int | None
+) -> Any:
+    """Returns the ids of texts, cut to leave room for an end in `length`."""
+    if not _is_of_tensorflow(texts):
+        return [_cut(row, length) for row in tokenizer.rows(texts)]
+    import tensorflow as tf
+
+    rows = tf.cast(tokenizer(tf.reshape(texts, [-1])), tf.int32)
+    return rows if length is None else rows[:, : length - 1]
+
+
+def _cut(row: list[int], length: int | None) -> list[int]:
+    return row if length is None else row[: length - 1]
+
+
+def _padded(
+    rows: Any,
+    length: int | None,
+    before: int | None = None,
+    after: int | None = None,
+) -> Any:
+    """Puts an id before or after those of each row, and pads with 0.
+
+    Args:
+        rows: what `_rows` returned.
+        length: int, the length of the rows. `None`: that of the longest, and
+            up to 7 more.
+        before, after: int. Either is given.
+
+    Returns:
+        int32 `(B, T)`: an array of lists, or a tensor.
+    """
+    if isinstance(rows, list):
+        first = [] if before is None else [before]
+        last = [] if after is None else [after]
+        rows = [[*first, *row, *last] for row in rows]
+        if length is None:
+            length = padded_length(max(map(len, rows), default=1))
+        padded = np.zeros((len(rows), length), "int32")
+        for number, row in enumerate(rows):
+            padded[number, : len(row)] = row
+        return padded
+    import tensorflow as tf
+
+    ids = tf.fill([rows.nrows(), 1], after if before is None else before)
+    parts = [rows, ids] if before is None else [ids, rows]
+    padded = tf.concat(parts, axis=1).to_tensor(0, shape=(None, length))
+    if length is None:
+        missing = -tf.shape(padded)[1] % _LENGTH_STEP
+        padded = tf.pad(padded, [[0, 0], [0, missing]])
+    return padded
+
+
+def _token_weights(mask: Any, sample_weight: Any) -> Any:
+    """Returns the weights of tokens, given those of sentences.
+
+    Args:
+        mask: bool array or tensor `(B, T)`. `True` = real token.
+        sample_weight: `None`, or float `(B,)`, or a scalar for one sentence.
+
+    Returns:
+        float32 `(B, T)`.
+    """
+    if isinstance(mask, np.ndarray):
+        cast = np.asarray
+    else:
+        import tensorflow as tf
+
+        cast = tf.cast
+    weights = cast(mask, "float32")
+    if sample_weight is None:
+        return weights
+    return weights * cast(sample_weight, "float32")[..., None]

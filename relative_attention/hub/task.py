@@ -1,0 +1,830 @@
+"""The task: a translation model that learns from strings, and writes them."""
+
+import pathlib
+from collections.abc import Callable
+from collections.abc import Sequence
+from typing import Any
+from typing import Self
+
+import keras
+import keras_hub
+import numpy as np
+from keras import ops
+
+from relative_attention.argument_checks import checked_at_least
+from relative_attention.argument_checks import checked_sentences
+from relative_attention.decoding import Translator
+from relative_attention.decoding import beam_search
+from relative_attention.decoding.compiled import compiled_functions
+from relative_attention.decoding.constraints import check_length_penalty
+from relative_attention.errors import InputError
+from relative_attention.hub.backbone import INPUT_DTYPES
+from relative_attention.hub.backbone import TranslationBackbone
+from relative_attention.hub.backbone import transformer_inputs
+from relative_attention.hub.preprocessing import TranslationPreprocessor
+from relative_attention.hub.preprocessing import padded_length
+from relative_attention.hub.presets import FromPreset
+from relative_attention.hub.presets import model_folder
+from relative_attention.hub.presets import upload
+from relative_attention.models import TrainableModel
+from relative_attention.models import Transformer
+from relative_attention.tensor_type import Tensor
+from relative_attention.training import MaskedCrossEntropy
+from relative_attention.training import Perplexity
+from relative_attention.training import TokenAccuracy
+
+_BEAM_SEARCH = "beam_search"
+# What a preset says of the beam search.
+_DECODING = (
+    "num_beams",
+    "length_penalty",
+    "max_extra_length",
+    "max_source_length",
+)
+# `fit`'s own when it is given arrays.
+_BATCH_SIZE = 32
+
+
+# `TrainableModel` comes first: its step is the one that `fit` makes. KerasHub's
+# classes below turn strings into what the step takes.
+@keras.saving.register_keras_serializable(package="relative_attention")
+class TranslationLM(FromPreset, TrainableModel, keras_hub.models.Seq2SeqLM):
+    """A translation model that is trained on strings and generates strings.
+
+    It trains as `TrainableModel` does: the loss is that over tokens, and the
+    step is exact on several replicas. It generates as `Translator` does, by
+    beam search with a length penalty, unless `compile` is given a sampler.
+
+    Args:
+        backbone: `TranslationBackbone`.
+        preprocessor: `TranslationPreprocessor`. Defaults to `None`: inputs
+            are ids.
+        num_beams, length_penalty, max_extra_length, max_source_length: of the
+            beam search, see `Translator`; but a source of more than
+            `max_source_length` tokens is an error here.
+        compile: bool. Whether to compile with the defaults. Defaults to
+            `True`.
+        **kwargs: arguments of `keras.Model`: `name`, `trainable`.
+
+    Call arguments:
+        inputs: as of `TranslationBackbone`.
+        training: A boolean to indicate whether dropout is active.
+        mask: not used; the masks are among the inputs.
+
+    Returns:
+        Float tensor `(B, T, V)`, the logits of the next token.
+
+    Raises:
+        InputError: if backbone and preprocessor are of other classes, or do
+            not belong together.
+        ValueError: if a number is out of range.
+
+    Example:
+    >>> task = TranslationLM.from_preset("multi30k_en_de_tiny_relative")
+    >>> task.generate(["A man rides a bike."])
+    ['Ein Mann fährt Fahrrad.']
+    >>> task.fit(["A dog."], ["Ein Hund."])
+    """
+
+    backbone_cls = TranslationBackbone
+    preprocessor_cls = TranslationPreprocessor
+    # What KerasHub compiled of a sampler, if anything.
+    generate_function: Any
+    preprocessor: Any
+
+    def __init__(
+        self,
+        backbone: TranslationBackbone,
+        preprocessor: TranslationPreprocessor | None = None,
+        num_beams: int = 4,
+        length_penalty: float = 0.6,
+        max_extra_length: int = 50,
+        max_source_length: int = 512,
+        compile: bool = True,
+        **kwargs: Any,
+    ) -> None:
+        _check_parts(backbone, preprocessor)
+        # KerasHub's own tasks set these first, too.
+        self.backbone = backbone
+        self.preprocessor = preprocessor
+        inputs = backbone.input
+        # The layer of the backbone, called again.
+        hidden_states = backbone.get_layer("hidden_states")
+        # Keras puts `Functional` below all bases of a class whose model has
+        # inputs and outputs. Below `TrainableModel` it would be below
+        # `Transformer`, too, which has neither, and could not be made again.
+        bases = TrainableModel.__bases__
+        try:
+            super().__init__(
+                inputs=inputs,
+                outputs=hidden_states(inputs, return_logits=True),
+                compile=False,
+                **kwargs,
+            )
+        finally:
+            TrainableModel.__bases__ = bases
+        self.num_beams = checked_at_least("num_beams", num_beams, 1)
+        self.length_penalty = check_length_penalty(length_penalty)
+        self.max_extra_length = checked_at_least(
+            "max_extra_length", max_extra_length, 0
+        )
+        self.max_source_length = checked_at_least(
+            "max_source_length", max_source_length, 2
+        )
+        # The folder of the trained model that this task was made of, if any.
+        self._origin: pathlib.Path | None = None
+        if compile:
+            self.compile()
+
+    @classmethod
+    def from_preset(
+        cls, preset: str, load_weights: bool = True, **kwargs: Any
+    ) -> Self:
+        """Loads a translation model.
+
+        Args:
+            preset: string or path. A name of the zoo; a folder that
+                `save_to_preset`, training or `save_translator` filled; or a
+                handle of a hub, `hf://user/name` or `kaggle://...`.
+            load_weights: bool. Whether to load the weights, or to leave them
+                random. Defaults to `True`.
+            **kwargs: `dtype`, and arguments of the class in place of those
+                of the preset.
+
+        Returns:
+            `TranslationLM`.
+
+        Raises:
+            InputError: if there is no such preset, it holds another class, or
+                a file is missing, damaged or does not fit the others.
+        """
+        task = super().from_preset(preset, load_weights, **kwargs)
+        # The vocabularies came after the task.
+        _check_parts(task.backbone, task.preprocessor)
+        task._origin = model_folder(preset)
+        return task
+
+    @classmethod
+    def from_translator(
+        cls,
+        translator: Translator,
+        load_weights: bool = True,
+        dtype: Any = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Makes a task with a copy of a translator's weights.
+
+        Args:
+            translator: `Translator` of one `Transformer`.
+            load_weights, dtype, **kwargs: as of `from_preset`.
+
+        Raises:
+            InputError: if its model is an `Ensemble`, a layer is quantized,
+                or its vocabulary is no SentencePiece model.
+        """
+        arguments = {name: getattr(translator, name) for name in _DECODING}
+        if "backbone" not in kwargs:
+            arguments["backbone"] = cls.backbone_cls.from_translator(
+                translator, load_weights, dtype=dtype
+            )
+        if "preprocessor" not in kwargs:
+            arguments["preprocessor"] = cls.preprocessor_cls.from_translator(
+                translator
+            )
+        return cls(**{**arguments, **kwargs})
+
+    @property
+    def layers(self) -> list[keras.layers.Layer]:
+        """The backbone and the layers of the graph from inputs to logits.
+
+        Files name the weights by the first layer that has them: the backbone.
+        """
+        return [self.backbone, *super().layers]
+
+    @property
+    def transformer(self) -> Transformer:
+        """The `Transformer` that this task trains."""
+        return self.backbone.transformer
+
+    @property
+    def translator(self) -> Translator:
+        """A `Translator` of the same weights, with scores and much else."""
+        preprocessor = self.preprocessor
+        if preprocessor is None:
+            raise InputError(
+                "To translate strings the task needs a `preprocessor`. "
+                "Received: preprocessor=None."
+            )
+        _check_parts(self.backbone, preprocessor)
+        source = preprocessor.source_tokenizer or preprocessor.tokenizer
+        return Translator(
+            self.transformer,
+            preprocessor.tokenizer.vocabulary,
+            source_vocabulary=source.vocabulary,
+            **{name: getattr(self, name) for name in _DECODING},
+        )
+
+    def call(
+        self,
+        inputs: dict[str, Tensor],
+        training: bool | None = None,
+        mask: Any = None,
+    ) -> Tensor:
+        hidden = self.backbone(inputs, training=training)
+        return self.transformer.logits(hidden["decoder_sequence_output"])
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments of the task, for JSON."""
+        return {
+            **super().get_config(),
+            **{name: getattr(self, name) for name in _DECODING},
+        }
+
+    def upload_preset(
+        self,
+        handle: str,
+        languages: Sequence[str] | None = None,
+        license_name: str | None = None,
+    ) -> None:
+        """Uploads the task to a hub, with a card.
+
+        The card names the task, translation, and the code to load it. Where
+        the task was loaded by a name of the zoo, or from a folder that
+        training filled, it names languages and licence, too, and as long as
+        the weights are those of that folder, its BLEU and its own card. On
+        Hugging Face a card that is there stays.
+
+        Args:
+            handle: string. `"hf://user/name"` or `"kaggle://..."`.
+            languages: list of codes, such as `["en", "de"]`, source first.
+                Defaults to `None`, those that the files of the recipe end
+                with.
+            license_name: string. As Hugging Face spells it, such as `"mit"`.
+                Defaults to `None`: the terms of the folder's `LICENSE.md`,
+                if any.
+
+        Raises:
+            InputError: if the handle is none, or the hub refuses the upload.
+        """
+        upload(self, handle, self._origin, languages, license_name)
+
+    def quantize(
+        self, mode: str | None = None, config: Any = None, **kwargs: Any
+    ) -> None:
+        """Stores the large matrices as int8, see `Transformer.quantize`.
+
+        Args:
+            mode: string. `"int8"`.
+            config: `keras.quantizers.Int8QuantizationConfig`, in place of
+                `mode`.
+            **kwargs: `filters`, as of `Transformer.quantize`.
+
+        Raises:
+            ValueError: if the mode is another, or a layer is quantized
+                already.
+        """
+        # Keras would go on to the tokenizers.
+        self.backbone.quantize(mode, config=config, **kwargs)
+        self._post_quantize(mode)
+        self.train_function = None
+        self.test_function = None
+        self.predict_function = None
+
+    # === Training ===
+
+    def compile(
+        self,
+        optimizer: Any = "auto",
+        loss: Any = "auto",
+        *,
+        weighted_metrics: Any = "auto",
+        sampler: Any = _BEAM_SEARCH,
+        **kwargs: Any,
+    ) -> None:
+        """Configures how the task trains, and how it generates.
+
+        Args:
+            optimizer: optimizer or its name. Defaults to `"auto"`,
+                `keras.optimizers.Adam(2e-5)` as in KerasHub.
+            loss: loss. Defaults to `"auto"`, `MaskedCrossEntropy(0.1)`.
+            weighted_metrics: list of metrics. Defaults to `"auto"`,
+                `Perplexity` and `TokenAccuracy`.
+            sampler: `"beam_search"`, or a `keras_hub.samplers.Sampler` or its
+                name, of which `"beam"` is a beam search without length
+                penalty. Defaults to `"beam_search"`.
+            **kwargs: as of `TrainableModel.compile`.
+        """
+        if loss == "auto":
+            loss = MaskedCrossEntropy(0.1)
+        if weighted_metrics == "auto":
+            weighted_metrics = [Perplexity(), TokenAccuracy()]
+        super().compile(
+            optimizer=optimizer,
+            loss=loss,
+            weighted_metrics=weighted_metrics,
+            sampler=None if sampler == _BEAM_SEARCH else sampler,
+            **kwargs,
+        )
+
+    def get_compile_config(self) -> dict[str, Any]:
+        """Returns what the task was compiled with, for JSON."""
+        config = super().get_compile_config()
+        if not config:
+            return config
+        # Keras loads the optimizer's state from a file, so it must be there,
+        # even before the first step.
+        if not self.optimizer.built:
+            self.optimizer.build(self.trainable_variables)
+        sampler = self.sampler
+        return {
+            **config,
+            "sampler": _BEAM_SEARCH
+            if sampler is None
+            else keras_hub.samplers.serialize(sampler),
+        }
+
+    def fit(
+        self,
+        x: Any = None,
+        y: Any = None,
+        batch_size: int | None = None,
+        sample_weight: Any = None,
+        validation_data: Any = None,
+        validation_split: float | None = None,
+        **kwargs: Any,
+    ) -> keras.callbacks.History:
+        """Trains the task on pairs of strings.
+
+        Args:
+            x: list or array of sources; a dict of them, `"encoder_text"`, and
+                of targets, `"decoder_text"`; or a `tf.data.Dataset` of
+                batches of pairs (source, target) or of such dicts.
+            y: list or array of targets, where `x` is that of sources.
+            batch_size: int. Defaults to `32`, where `x` is no data set.
+            sample_weight: list or array of weights of the pairs.
+            validation_data: pair of lists, dict, or data set.
+            validation_split: float. The share of the pairs, the last ones,
+                to validate with.
+            **kwargs: as of `keras.Model.fit`. Pairs come in their order.
+
+        Returns:
+            `keras.callbacks.History`.
+
+        Raises:
+            InputError: if there are not as many targets as sources.
+        """
+        if self.preprocessor is not None:
+            _check_targets(x, y)
+        data: Any = (x, y, sample_weight)
+        if validation_split and validation_data is None:
+            data, validation_data = _split(data, validation_split)
+        if validation_data is not None:
+            parts = keras.utils.unpack_x_y_sample_weight(validation_data)
+            batches = _batches(batch_size, *parts)
+            batches.pop("batch_size", None)
+            validation_data = keras.utils.pack_x_y_sample_weight(**batches)
+        # KerasHub makes data sets of all, whose order is their own.
+        kwargs.setdefault("shuffle", False)
+        return super().fit(
+            **_batches(batch_size, *data),
+            validation_data=validation_data,
+            **kwargs,
+        )
+
+    def evaluate(
+        self,
+        x: Any = None,
+        y: Any = None,
+        batch_size: int | None = None,
+        sample_weight: Any = None,
+        **kwargs: Any,
+    ) -> Any:
+        """Evaluates the task on pairs of strings.
+
+        Args:
+            x, y, batch_size, sample_weight: as of `fit`.
+            **kwargs: as of `keras.Model.evaluate`.
+
+        Raises:
+            InputError: if there are not as many targets as sources.
+        """
+        if self.preprocessor is not None:
+            _check_targets(x, y)
+        data = _batches(batch_size, x, y, sample_weight)
+        return super().evaluate(**data, **kwargs)
+
+    def predict(
+        self, x: Any = None, batch_size: int | None = None, **kwargs: Any
+    ) -> Any:
+        """Computes logits of the tokens of targets.
+
+        Args:
+            x: as of `fit`. Targets may be missing; the logits are then those
+                of the first token.
+            batch_size: int. Defaults to `32`, where `x` is no data set.
+            **kwargs: as of `keras.Model.predict`.
+
+        Returns:
+            float array `(B, T, V)`; ragged where batches differ in length.
+        """
+        data = _batches(batch_size, x)
+        x, batch_size = data["x"], data.get("batch_size")
+        return super().predict(x=x, batch_size=batch_size, **kwargs)
+
+    def count_tokens(self, x: Any, y: Tensor) -> Tensor:
+        """Counts source and target tokens, see `TrainableModel`.
+
+        Args:
+            x, y: inputs and labels.
+        """
+        return super().count_tokens(transformer_inputs(x), y)
+
+    def symbolic_batch(self) -> tuple[Any, Any]:
+        """Returns inputs and labels without numbers, as `fit` takes them."""
+        inputs = {
+            name: keras.KerasTensor((None, None), dtype)
+            for name, dtype in INPUT_DTYPES.items()
+        }
+        return inputs, keras.KerasTensor((None, None), "int32")
+
+    def _predictions(self, x: Any, *args: Any, **kwargs: Any) -> Any:
+        # The step without logits is that of the `Transformer` itself.
+        if self.is_projected:
+            x = transformer_inputs(x)
+        return super()._predictions(x, *args, **kwargs)
+
+    # === Generation ===
+
+    def generate(
+        self,
+        inputs: Any,
+        max_length: int | None = None,
+        stop_token_ids: Any = "auto",
+        strip_prompt: bool = False,
+    ) -> Any:
+        """Translates.
+
+        Args:
+            inputs: string, or list, array or `tf.data.Dataset` of batches of
+                them; or dicts of them, `"encoder_text"`, and of what the
+                translations begin with, `"decoder_text"`. Without a
+                preprocessor, inputs of `TranslationBackbone`.
+            max_length: int. The longest translation, in tokens, its end
+                included. Defaults to `None`, no limit but `max_extra_length`.
+            stop_token_ids: `"auto"`, the end of sentence; or for a sampler,
+                other ids, or `None`.
+            strip_prompt: bool. Whether to leave out what the translations
+                were to begin with. Defaults to `False`.
+
+        Returns:
+            A string, or a list of them; without a preprocessor a dict of ids
+            and mask.
+
+        Raises:
+            TypeError: if an item is no string.
+            InputError: if a source is longer than `max_source_length`, or
+                there is not a `"decoder_text"` for each.
+        """
+        if self.preprocessor is None:
+            if self.sampler is None:
+                stop_token_ids = None
+            return super().generate(
+                inputs, max_length, stop_token_ids, strip_prompt
+            )
+        if self.sampler is None and stop_token_ids != "auto":
+            raise InputError(
+                '`stop_token_ids` must be "auto" for the beam search, which '
+                f"ends at the end of sentence. Received: {stop_token_ids!r}. "
+                "Compile the task with a sampler for others."
+            )
+        is_dataset = hasattr(inputs, "as_numpy_iterator")
+        translations: list[str] = []
+        is_one = False
+        for batch in inputs.as_numpy_iterator() if is_dataset else [inputs]:
+            if is_dataset and isinstance(batch, tuple):
+                # Pairs, as of training.
+                batch = batch[0]
+            if not isinstance(batch, dict):
+                batch = {"encoder_text": batch}
+            sources, is_one = _strings(batch["encoder_text"])
+            prefixes, _ = _strings(batch.get("decoder_text", ""))
+            if len(prefixes) == 1:
+                prefixes = prefixes * len(sources)
+            self._check_sources(sources, prefixes)
+            if self.sampler is None:
+                translator = self.translator
+                translator.max_length = max_length
+                texts = translator.translate(
+                    sources, target_prefixes=prefixes if any(prefixes) else None
+                )
+            else:
+                texts = self._sampled(
+                    sources, prefixes, max_length, stop_token_ids
+                )
+            if strip_prompt:
+                texts = [
+                    text.removeprefix(prefix).lstrip()
+                    for text, prefix in zip(texts, prefixes)
+                ]
+            translations += texts
+        return translations[0] if is_one and not is_dataset else translations
+
+    def _check_sources(self, sources: list[str], prefixes: list[str]) -> None:
+        """Refuses sources without a prefix, and such as would be cut."""
+        if len(prefixes) != len(sources):
+            raise InputError(
+                'There must be a "decoder_text" for each "encoder_text". '
+                f"Received: {len(prefixes)} for {len(sources)}."
+            )
+        for number, row in enumerate(self.preprocessor.source_rows(sources)):
+            length = len(row) + 1
+            if length > self.max_source_length:
+                raise InputError(
+                    f"A source must be of at most {self.max_source_length} "
+                    "tokens, its end included (`max_source_length`). "
+                    f"Received: {length} in item {number}, "
+                    f"{sources[number][:40]!r}... Split it, or load the "
+                    f"preset with `max_source_length={length}`."
+                )
+
+    def _sampled(
+        self,
+        sources: list[str],
+        prefixes: list[str],
+        max_length: int | None,
+        stop_token_ids: Any,
+    ) -> list[str]:
+        """Translates by a sampler. As in a search, blank sources stay blank."""
+        texts = [""] * len(sources)
+        places = [n for n, source in enumerate(sources) if source.strip()]
+        if not places:
+            return texts
+        batch = {
+            "encoder_text": [sources[n] for n in places],
+            "decoder_text": [prefixes[n] for n in places],
+        }
+        if max_length is None:
+            rows = self.preprocessor.source_rows(batch["encoder_text"])
+            # The same for all sources that are padded to one length, so that
+            # they share what is compiled. An end of sentence counts.
+            longest = padded_length(max(map(len, rows)) + 1)
+            max_length = longest + self.max_extra_length
+        # KerasHub counts the start, too.
+        found = super().generate(batch, max_length + 1, stop_token_ids)
+        for place, text in zip(places, found):
+            texts[place] = text
+        return texts
+
+    def make_generate_function(self) -> Callable[..., dict[str, Tensor]]:
+        """Returns what generates from ids, compiled once."""
+        if self.sampler is None:
+            # The beam search compiles itself, for batches of all shapes.
+            return self.generate_step
+        # These go when the equations change: by adapters, int8, a new dtype.
+        functions = compiled_functions(self.transformer)
+        key = (type(self), id(self))
+        if functions.get(key) is not self.generate_function:
+            self.generate_function = None
+        functions[key] = super().make_generate_function()
+        return functions[key]
+
+    def generate_step(
+        self, inputs: dict[str, Tensor], stop_token_ids: Any = None
+    ) -> dict[str, Tensor]:
+        """Generates from ids.
+
+        Args:
+            inputs: as of `TranslationBackbone`.
+            stop_token_ids: ids at which a sampler stops.
+
+        Returns:
+            Dict of `"decoder_token_ids"` and `"decoder_padding_mask"`
+            `(B, T)`, and of `"scores"` `(B,)` where the beam search has them.
+        """
+        if self.sampler is not None:
+            return _sampled_ids(self, inputs, stop_token_ids)
+        found = beam_search(
+            self.transformer,
+            transformer_inputs(inputs)["source_token_ids"],
+            num_beams=self.num_beams,
+            length_penalty=self.length_penalty,
+            max_extra_length=self.max_extra_length,
+        )
+        token_ids = found["token_ids"][:, 0]
+        start = ops.full_like(token_ids[:, :1], self.transformer.start_token_id)
+        token_ids = ops.concatenate([start, token_ids], axis=-1)
+        # An end of sentence is the last of its row that is not padding.
+        is_token = ops.cast(ops.not_equal(token_ids, 0), "int32")
+        behind = ops.flip(ops.cumsum(ops.flip(is_token, -1), axis=-1), -1)
+        is_start = ops.arange(ops.shape(token_ids)[1]) == 0
+        return {
+            "decoder_token_ids": token_ids,
+            "decoder_padding_mask": ops.logical_or(behind > 0, is_start),
+            "scores": found["scores"][:, 0],
+        }
+
+
+def _sampled_ids(
+    task: TranslationLM, inputs: dict[str, Tensor], stop_token_ids: Any
+) -> dict[str, Tensor]:
+    """Generates with a `keras_hub.samplers.Sampler`.
+
+    A sampler wants a cache whose shapes stay, and that of `Transformer`
+    grows. So each step decodes all positions, of which the last counts; our
+    own beam search does not.
+
+    Args:
+        task: `TranslationLM`.
+        inputs: dict of the inputs of `TranslationBackbone`, where decoder ids
+            are those that are given, and room for the others.
+        stop_token_ids: ids that end a translation, or `None`.
+
+    Returns:
+        Dict of `"decoder_token_ids"` `(B, T)` and `"decoder_padding_mask"`,
+        up to the end of sentence.
+    """
+    transformer = task.transformer
+    source_ids = transformer_inputs(inputs)["source_token_ids"]
+    prompt = ops.cast(inputs["decoder_token_ids"], "int32")
+    prompt_mask = ops.cast(inputs["decoder_padding_mask"], "bool")
+
+    def hidden_states(prompt: Tensor, cache: tuple[Tensor, Tensor]) -> Tensor:
+        encoder_outputs, source_ids = cache
+        return transformer.decoder_outputs(
+            {"source_token_ids": source_ids, "target_token_ids": prompt},
+            encoder_outputs=encoder_outputs,
+        )
+
+    def next(
+        prompt: Tensor, cache: tuple[Tensor, Tensor], index: Tensor
+    ) -> tuple[Tensor, Tensor, tuple[Tensor, Tensor]]:
+        hidden = hidden_states(prompt, cache)
+        num_rows, _, width = ops.shape(hidden)
+        last = ops.slice(hidden, (0, index - 1, 0), (num_rows, 1, width))
+        return transformer.logits(last)[:, 0], last[:, 0], cache
+
+    cache = (transformer.encode(source_ids), source_ids)
+    token_ids = task.sampler(
+        next=next,
+        prompt=prompt,
+        cache=cache,
+        index=ops.min(ops.sum(ops.cast(prompt_mask, "int32"), axis=-1)),
+        mask=prompt_mask,
+        stop_token_ids=stop_token_ids,
+        hidden_states=hidden_states(prompt, cache),
+        # A loop of JAX is to know its variables.
+        model=task,
+    )
+    is_end = ops.zeros_like(prompt_mask)
+    for end in stop_token_ids or ():
+        is_end = ops.logical_or(is_end, ops.equal(token_ids, end))
+    is_end = ops.logical_and(is_end, ops.logical_not(prompt_mask))
+    # Ends that stand before a position.
+    num_ends = ops.cumsum(ops.cast(is_end, "int32"), axis=-1)
+    is_behind = ops.greater(num_ends - ops.cast(is_end, "int32"), 0)
+    return {
+        "decoder_token_ids": token_ids,
+        "decoder_padding_mask": ops.logical_not(is_behind),
+    }
+
+
+def _strings(texts: Any) -> tuple[list[str], bool]:
+    """Returns texts as a list of strings, and whether it was one string."""
+    if hasattr(texts, "numpy"):
+        texts = texts.numpy()
+    is_one = isinstance(texts, str | bytes) or np.ndim(texts) == 0
+    strings = [
+        text.decode() if isinstance(text, bytes) else text
+        for text in ([texts] if is_one else texts)
+    ]
+    return checked_sentences("inputs", strings), is_one
+
+
+# === What `fit` takes: lists or arrays, dicts of them, and data sets ===
+
+
+def _is_array(x: Any) -> bool:
+    """Tells whether it is an array or a list, or a dict of them."""
+    return isinstance(x, list | dict) or hasattr(x, "shape")
+
+
+def _check_targets(x: Any, y: Any) -> None:
+    """Refuses sources without targets, from which nothing can be learnt."""
+    if hasattr(x, "element_spec"):
+        # Of a `tf.data.Dataset`.
+        x = x.element_spec
+    elif y is not None or not _is_array(x):
+        # What a generator will yield is not known.
+        return
+    has_targets = (
+        "decoder_text" in x if isinstance(x, dict) else isinstance(x, tuple)
+    )
+    if not has_targets:
+        raise InputError(
+            "There must be a target for each source. Received: `y=None`. Give "
+            'targets as `y`, as the second of a pair, or as "decoder_text".'
+        )
+
+
+def _batches(
+    batch_size: int | None, x: Any, y: Any = None, sample_weight: Any = None
+) -> dict[str, Any]:
+    """Returns arguments of `fit`, in which arrays have become a data set.
+
+    On TensorFlow it is a `tf.data.Dataset`: what KerasHub would make of
+    arrays wants all batches after the first few to be of their shapes.
+    """
+    data = {"x": x, "y": y, "sample_weight": sample_weight}
+    if _is_array(x):
+        _check_lengths(data)
+        if keras.backend.backend() == "tensorflow":
+            import tensorflow as tf
+
+            arrays = keras.utils.pack_x_y_sample_weight(**data)
+            dataset = tf.data.Dataset.from_tensor_slices(arrays)
+            return {"x": dataset.batch(batch_size or _BATCH_SIZE)}
+    return {**data, "batch_size": batch_size}
+
+
+def _check_lengths(data: dict[str, Any]) -> None:
+    """Refuses sources, targets and weights of different numbers."""
+    arrays: dict[str, Any] = {}
+    for name, value in data.items():
+        arrays |= value if isinstance(value, dict) else {name: value}
+    lengths = {
+        name: len(array) for name, array in arrays.items() if array is not None
+    }
+    if len(set(lengths.values())) > 1:
+        listed = ", ".join(f"{n} of `{name}`" for name, n in lengths.items())
+        raise InputError(
+            "There must be a target for each source, and a weight for each "
+            f"pair if there are any. Received: {listed}."
+        )
+
+
+def _split(data: tuple[Any, ...], validation_split: float) -> tuple[Any, Any]:
+    """Takes the last part of arrays for validation, as Keras does.
+
+    Args:
+        data: triple, the first arguments of `fit`.
+        validation_split: float. The share of the last part.
+
+    Returns:
+        Pair of triples: what to train on, and what to validate with.
+    """
+
+    def part(value: Any, rows: slice) -> Any:
+        if isinstance(value, dict):
+            return {name: array[rows] for name, array in value.items()}
+        return None if value is None else value[rows]
+
+    x = data[0]
+    (num_rows, *_) = map(len, x.values() if isinstance(x, dict) else [x])
+    first = int(num_rows * (1 - validation_split))
+    rows = (slice(first), slice(first, None))
+    train, validation = (
+        tuple(part(value, of) for value in data) for of in rows
+    )
+    return train, validation
+
+
+def _check_parts(backbone: Any, preprocessor: Any) -> None:
+    """Raises `InputError` unless a preprocessor is that of a backbone.
+
+    Its vocabularies may come later, and are not looked at then.
+    """
+    for name, value, cls in (
+        ("backbone", backbone, TranslationBackbone),
+        ("preprocessor", preprocessor, TranslationPreprocessor),
+    ):
+        is_missing = name == "preprocessor" and value is None
+        if not is_missing and not isinstance(value, cls):
+            raise InputError(
+                f"`{name}` must be a {cls.__name__}. Received: "
+                f"{type(value).__name__}."
+            )
+    if preprocessor is None:
+        return
+    config = backbone.config
+    size = config.vocabulary_size
+    target = preprocessor.tokenizer
+    for side, tokenizer, expected in (
+        (
+            "source",
+            preprocessor.source_tokenizer or target,
+            config.source_vocabulary_size or size,
+        ),
+        ("target", target, size),
+    ):
+        received = tokenizer.proto and tokenizer.vocabulary_size()
+        if received not in (None, expected):
+            raise InputError(
+                f"The tokenizer of the {side} has {received} pieces, the "
+                f"backbone {expected}: they do not belong together."
+            )
+    if preprocessor.start_token_id != config.start_token_id:
+        raise InputError(
+            "The preprocessor starts translations with the id "
+            f"{preprocessor.start_token_id}, the backbone with "
+            f"{config.start_token_id}: they do not belong together."
+        )
