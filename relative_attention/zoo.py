@@ -9,6 +9,7 @@ is not goes before an error. Nothing here needs Keras, so lists are quick.
 import json
 import pathlib
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import yaml
@@ -84,6 +85,17 @@ def zoo_results(name: str) -> dict[str, Any]:
     """Returns the `results.json` of a recipe of the zoo, or `{}`."""
     path = zoo_directory() / name / "results.json"
     return json.loads(path.read_text("utf-8")) if path.is_file() else {}
+
+
+def scores_of_test_text(results: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the scores of the test text in a `results.json`, or `{}`.
+
+    A run writes `scores`, of its weights in float32. The zoo's weights are
+    rounded to float16, and its files have their scores as
+    `scores_of_weights`.
+    """
+    scores = results.get("scores_of_weights") or results.get("scores", {})
+    return scores.get("test", {})
 
 
 def studies_directory() -> pathlib.Path:

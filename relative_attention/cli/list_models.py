@@ -63,11 +63,12 @@ def _run(options: argparse.Namespace) -> None:
 
 def _recipe_row(name: str) -> tuple[str, ...]:
     """Returns name, BLEU, whether there are weights, and the description."""
+    from relative_attention.zoo import scores_of_test_text
     from relative_attention.zoo import zoo_description
     from relative_attention.zoo import zoo_models
     from relative_attention.zoo import zoo_results
 
-    scores = zoo_results(name).get("scores", {}).get("test", {})
+    scores = scores_of_test_text(zoo_results(name))
     return (
         name,
         f"{scores['bleu']:.2f}" if scores else "",

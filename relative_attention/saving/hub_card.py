@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from relative_attention.saving.model_directory import load_results
+from relative_attention.zoo import scores_of_test_text
 
 
 def hub_card(
@@ -72,7 +73,7 @@ def _test_scores(directory: pathlib.Path | str | None) -> dict[str, Any]:
         or not pathlib.Path(directory, "results.json").is_file()
     ):
         return {}
-    return load_results(directory).get("scores", {}).get("test", {})
+    return scores_of_test_text(load_results(directory))
 
 
 def _code(handle: str) -> str:

@@ -6,10 +6,12 @@ import re
 import pytest
 
 import relative_attention as ra
+from relative_attention.cli import main
 from relative_attention.models import preset_config
 from relative_attention.runs import find_recipe
 from relative_attention.zoo import zoo_models
 from relative_attention.zoo import zoo_recipes
+from relative_attention.zoo import zoo_results
 
 MODELS = pathlib.Path(__file__).parents[2] / "models"
 VOCABULARY_SIZE = 32768
@@ -68,11 +70,40 @@ def test_card_counts_the_parameters_of_its_recipe(name):
 
 
 @pytest.mark.parametrize("name", zoo_models())
-@pytest.mark.parametrize("page", ["README.md", "docs/science/results.md"])
-def test_results_are_those_of_the_cards(name, page):
+def test_card_and_pages_have_the_scores_of_the_weights(name):
+    results = zoo_results(name)
+    validation, test = results["scores_of_weights"].values()
+    assert validation.keys() == test.keys() == results["scores"]["test"].keys()
+    for key, score in test.items():
+        if isinstance(score, float):
+            # Rounding to float16 changes few translations.
+            assert score == pytest.approx(
+                results["scores"]["test"][key], abs=0.1
+            )
+    cased = f"**{test['bleu']:.2f}**"
+    lowercased = f"{test['bleu_moses_lowercased']:.2f}"
     card = (MODELS / name / "README.md").read_text("utf-8")
-    scores = re.findall(r"^\| (?:lower)?cased, .* \| \**([\d.]+)", card, re.M)
-    assert len(scores) >= 2
-    text = (MODELS.parent / page).read_text("utf-8")
-    (row,) = [line for line in text.splitlines() if f"models/{name})" in line]
-    assert f"| **{scores[0]}** | {scores[1]}" in row
+    for label, score, key in (
+        ("cased, detokenised", cased, "bleu"),
+        ("lowercased, Moses' tokeniser", lowercased, "bleu_moses_lowercased"),
+    ):
+        signature = test[f"{key}_signature"].replace("|", "\\|")
+        assert f"| {label} | {score} | `{signature}` |" in card
+    assert f"{validation['bleu']:.2f}" in card
+    for page in ("README.md", "docs/science/results.md"):
+        text = (MODELS.parent / page).read_text("utf-8")
+        (row,) = [s for s in text.splitlines() if f"models/{name})" in s]
+        assert f"| {cased} | {lowercased} |" in row
+
+
+def test_list_has_the_scores_of_the_weights(capsys):
+    assert main(["list"]) == 0
+    printed = dict(
+        line.split()[:2]
+        for line in capsys.readouterr().out.splitlines()
+        if line.startswith(tuple(zoo_models()))
+    )
+    assert printed == {
+        name: f"{zoo_results(name)['scores_of_weights']['test']['bleu']:.2f}"
+        for name in zoo_models()
+    }

@@ -11,7 +11,11 @@ from relative_attention.saving.hub_card import hub_card
 
 def test_card_of_a_scored_model_says_what_machines_and_people_ask(tmp_path):
     scores = {"test": {"bleu": 41.23, "bleu_signature": "nrefs:1|case:mixed"}}
-    (tmp_path / "results.json").write_text(json.dumps({"scores": scores}))
+    results = {
+        "scores": {"test": {"bleu": 41.2, "bleu_signature": "nrefs:1"}},
+        "scores_of_weights": scores,
+    }
+    (tmp_path / "results.json").write_text(json.dumps(results))
     (tmp_path / "README.md").write_text("# mine\n\nCaptions.\n")
     card = hub_card(tmp_path, "hf://me/captions", ["en", "no"], "apache-2.0")
     _, head, body = card.split("---\n", 2)
