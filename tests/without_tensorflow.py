@@ -15,7 +15,7 @@ for name in ("tensorflow", "tensorflow_text", "keras_hub", "keras_nlp"):
 
 
 def stop_at(step):
-    from relative_attention.runs.callbacks.run_progress import RunProgress
+    from relative_attention.runs.progress import RunProgress
 
     on_train_batch_end = RunProgress.on_train_batch_end
 

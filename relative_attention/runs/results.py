@@ -8,10 +8,10 @@ from typing import Any
 from relative_attention.data import ParallelCorpus
 from relative_attention.decoding import Translator
 from relative_attention.files import atomic_file
-from relative_attention.runs.callbacks.run_state import Record
 from relative_attention.runs.prepared_data import PreparedData
 from relative_attention.runs.recipe import Recipe
-from relative_attention.training.training_table import CURVE_COLUMNS
+from relative_attention.training.logs import CURVE_COLUMNS
+from relative_attention.training.logs import Record
 
 
 def write_results(
@@ -50,7 +50,6 @@ def write_results(
         "parameters": translator.model.count_params(),
         "steps": last["step"],
         "minutes": round(last["seconds"] / 60, 1),
-        **_energy(last),
         "tokens_per_second": round(sum(speeds) / max(len(speeds), 1)),
         "scores": {
             name: score_corpus(translator, corpus, recipe.data.target_language)
@@ -73,14 +72,6 @@ def write_results(
     with atomic_file(directory / "results.json", "w") as file:
         json.dump(results, file, indent=1)
     return results
-
-
-def _energy(last: Record) -> dict[str, float]:
-    """Returns the energy of the processors, where the machine has told it."""
-    if "joules" not in last:
-        return {}
-    # Not that of GPUs, as the name says.
-    return {"cpu_kilowatt_hours": round(last["joules"] / 3.6e6, 4)}
 
 
 def _rounded(value: float) -> float:

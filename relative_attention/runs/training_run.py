@@ -13,22 +13,21 @@ from relative_attention.models.trainable import train_data
 from relative_attention.runs.batch_budget import UpdateSize
 from relative_attention.runs.batch_budget import choose_batch_tokens
 from relative_attention.runs.build_model import build_model
-from relative_attention.runs.callbacks.checkpointer import TRAIN_IDS
-from relative_attention.runs.callbacks.checkpointer import VALIDATION_IDS
-from relative_attention.runs.callbacks.epoch_weights import EpochWeights
-from relative_attention.runs.callbacks.monitoring import draw_curves
-from relative_attention.runs.callbacks.monitoring import monitoring_callbacks
-from relative_attention.runs.callbacks.run_progress import RunProgress
-from relative_attention.runs.callbacks.run_state import Record
-from relative_attention.runs.callbacks.validation_bleu import ValidationBleu
+from relative_attention.runs.checkpoints import TRAIN_IDS
+from relative_attention.runs.checkpoints import VALIDATION_IDS
+from relative_attention.runs.checkpoints import EpochWeights
 from relative_attention.runs.cluster import Cluster
 from relative_attention.runs.device_errors import is_lost_machine
 from relative_attention.runs.device_errors import is_out_of_memory
 from relative_attention.runs.disk_space import check_disk_space
 from relative_attention.runs.initial_weights import InitialWeights
+from relative_attention.runs.monitoring import ValidationBleu
+from relative_attention.runs.monitoring import draw_curves
+from relative_attention.runs.monitoring import monitoring_callbacks
 from relative_attention.runs.one_device import TRAIN_SHAPES
 from relative_attention.runs.one_device import trains_on_tensorflow
 from relative_attention.runs.prepared_data import PreparedData
+from relative_attention.runs.progress import RunProgress
 from relative_attention.runs.recipe import Recipe
 from relative_attention.runs.report import Report
 from relative_attention.runs.results import write_results
@@ -37,6 +36,7 @@ from relative_attention.saving.model_directory import load_translator
 from relative_attention.saving.model_directory import save_config
 from relative_attention.training import AveragedValidation
 from relative_attention.training import FiniteGuard
+from relative_attention.training import Record
 from relative_attention.training import StopSignals
 from relative_attention.training import average_checkpoints
 from relative_attention.training import checkpoint_bytes
@@ -194,7 +194,9 @@ class TrainingRun:
         """Returns what the finished model is the mean of, if of anything."""
         training, progress = self.recipe.training, self.progress
         if training.average_last:
-            return progress.checkpointer.steps()[-training.average_last :]
+            return progress.checkpointer.folders.steps()[
+                -training.average_last :
+            ]
         paths = self._epoch_weights.last(progress.step)
         if training.average_epochs > len(paths):
             self.report(

@@ -44,9 +44,7 @@ def average_run(
             the run to change. Nothing is written then.
     """
     # Here, as a translation must not import what trains.
-    from relative_attention.training.average_checkpoints import (
-        average_checkpoints,
-    )
+    from relative_attention.training import average_checkpoints
 
     if in_place and output is not None:
         raise InputError("`--in-place` and `--output` exclude one another.")
@@ -98,9 +96,7 @@ def average_files(
             Nothing is written then.
     """
     # Here, as a translation must not import what trains.
-    from relative_attention.training.average_checkpoints import (
-        average_checkpoints,
-    )
+    from relative_attention.training import average_checkpoints
 
     if output is None or pathlib.Path(output).suffix != _WEIGHTS:
         raise InputError(
@@ -126,7 +122,7 @@ def average_files(
 def _last_checkpoints(
     directory: pathlib.Path, last: int | None
 ) -> list[pathlib.Path]:
-    from relative_attention.training.run_checkpoints import RunCheckpoints
+    from relative_attention.training import RunCheckpoints
 
     checkpoints = RunCheckpoints(directory).steps()
     if not checkpoints:

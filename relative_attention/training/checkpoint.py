@@ -1,15 +1,18 @@
-"""Checkpoints: all that a training needs to go on, in a folder.
+"""Checkpoints: saved, loaded, found in the folder of a run, and averaged.
+
+A checkpoint is a folder with all that training needs to resume:
 
     model.safetensors       the weights of the model
     training.safetensors    the optimizer's variables and random generators
     state.json              checksums of both, and the caller's state
 
-A folder takes its name when it is complete (`files.py`), so that a
-process that is killed while it saves leaves the checkpoint before.
+A folder takes its name when it is complete (`files.py`), so a process that is
+killed while it saves leaves the checkpoint before as it was.
 """
 
 import json
 import pathlib
+import re
 import zlib
 from collections.abc import Callable
 from collections.abc import Mapping
@@ -18,9 +21,13 @@ from typing import Any
 
 import keras
 import numpy as np
+from safetensors import SafetensorError
+from safetensors import safe_open
 
 from relative_attention.errors import InputError
 from relative_attention.files import atomic_directory
+from relative_attention.files import atomic_file
+from relative_attention.files import delete_directory
 from relative_attention.files import read_json_object
 from relative_attention.files import recover_directory
 from relative_attention.models.weights import load_arrays
@@ -37,10 +44,7 @@ _STATE = "state.json"
 def save_checkpoint(
     model: keras.Model, directory: str | pathlib.Path, state: dict[str, Any]
 ) -> None:
-    """Writes all that a run needs to go on as if it had never stopped.
-
-    Weights, optimizer and random generators, in a folder that takes its name
-    only when it is complete.
+    """Writes weights, optimizer and random generators into a folder.
 
     Args:
         model: compiled Keras model.
@@ -67,23 +71,17 @@ def save_checkpoint(
         (folder / _STATE).write_text(json.dumps(content))
 
 
-def load_checkpoint(
-    model: keras.Model,
-    directory: str | pathlib.Path,
-    read_state: Callable[[Any], Any] = lambda state: state,
-) -> Any:
-    """Reads what `save_checkpoint` wrote into a model compiled alike.
+def load_checkpoint(model: keras.Model, directory: str | pathlib.Path) -> Any:
+    """Reads what `save_checkpoint` wrote into a model compiled in the same way.
 
     Nothing is assigned unless all of it is whole.
 
     Args:
         model: compiled Keras model.
         directory: path of the folder.
-        read_state: function of the `state`, which raises `ValueError` where
-            it is not what it should be. Defaults to taking any.
 
     Returns:
-        The `state`, or what `read_state` made of it.
+        The `state`.
 
     Raises:
         InputError: if the checkpoint is incomplete, damaged, or of another
@@ -92,10 +90,6 @@ def load_checkpoint(
     directory = pathlib.Path(directory)
     recover_directory(directory)
     state = _read_state(directory, (_WEIGHTS, _OTHERS))
-    try:
-        state = read_state(state)
-    except ValueError as error:
-        raise _damaged(directory, error) from error
     _build_optimizer(model)
     variables = _other_variables(model)
     arrays = load_arrays(directory / _OTHERS)
@@ -110,14 +104,12 @@ def load_checkpoint(
 
 
 def checked_weights(directory: str | pathlib.Path) -> pathlib.Path:
-    """Returns the file of a checkpoint's weights, if its checksum is right.
+    """Returns the path of a checkpoint's weights, once their checksum is right.
+
+    A folder without `state.json` has no checksums, and is taken as it is.
 
     Args:
-        directory: path of the folder. One without `state.json` has no
-            checksums, and is taken as it is.
-
-    Returns:
-        `pathlib.Path`; whether it is there is not said.
+        directory: path of the folder.
 
     Raises:
         InputError: if the file is not as it was written.
@@ -141,31 +133,28 @@ def checkpoint_bytes(model: keras.Model) -> int:
 
 
 def _read_state(directory: pathlib.Path, names: Sequence[str]) -> Any:
-    """Returns the state of a checkpoint, if these files of it are whole."""
+    """Returns the state of a checkpoint, if it and these files are whole."""
     try:
         content = read_json_object(directory / _STATE)
         state, checksums = content["state"], content["checksums"]
         damaged = [
-            # No names but these: those of a stranger could lead anywhere.
+            # Only these names: others in the file could lead anywhere.
             name
             for name in names
             if _checksum(directory / name) != checksums[name]
         ]
+        if content["state_checksum"] != _state_checksum(state):
+            damaged.append(_STATE)
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise _damaged(directory, error) from error
-    # Those of an earlier version have none of the state.
-    if content.get("state_checksum") not in (None, _state_checksum(state)):
-        damaged.append(_STATE)
+        raise InputError(
+            f"Checkpoint {directory} is damaged: {error}."
+        ) from error
     if damaged:
         raise InputError(
             f"Checkpoint {directory} is damaged: {', '.join(damaged)} is cut "
             "short or was changed."
         )
     return state
-
-
-def _damaged(directory: pathlib.Path, error: Exception) -> InputError:
-    return InputError(f"Checkpoint {directory} is damaged: {error}.")
 
 
 def _state_checksum(state: Any) -> int:
@@ -178,7 +167,7 @@ def _shapes(arrays: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
 
 
 def _build_optimizer(model: keras.Model) -> None:
-    # Some optimizers would make all their variables anew.
+    # Some optimizers would create all their variables again.
     if not model.optimizer.built:
         model.optimizer.build(model.trainable_variables)
 
@@ -192,7 +181,7 @@ def _checksum(path: pathlib.Path) -> int:
 
 
 def _other_variables(model: keras.Model) -> dict[str, keras.Variable]:
-    """Returns optimizer and random generators, by names that do not change.
+    """Returns the variables of optimizer and random generators, numbered.
 
     Their paths hold counters that depend on what was created before.
     """
@@ -206,3 +195,197 @@ def _other_variables(model: keras.Model) -> dict[str, keras.Variable]:
         )
         for number, variable in enumerate(variables)
     }
+
+
+_NAME = re.compile(r"(?P<kind>step|stop)-(?P<step>\d+)")
+# A checkpoint that a process was writing, replacing or deleting as it died.
+_TORN = re.compile(rf"\.(?P<name>{_NAME.pattern})-(\w{{8}}(-old|-gone)?|gone)")
+
+
+class RunCheckpoints:
+    """Finds, sets aside and deletes the checkpoints of a run.
+
+    `step-00001000` is a checkpoint, `stop-00001234` one of a run that was
+    told to stop. Files with other names, such as `.DS_Store` or the `.nfs...`
+    of a network disk, are not touched.
+
+    Args:
+        directory: path of the run.
+    """
+
+    def __init__(self, directory: str | pathlib.Path) -> None:
+        self.directory = pathlib.Path(directory) / "checkpoints"
+
+    def path(self, kind: str, step: int) -> pathlib.Path:
+        """Returns where the checkpoint of a step is or would be."""
+        return self.directory / f"{kind}-{step:08}"
+
+    def steps(self) -> list[pathlib.Path]:
+        """Returns the folders of the checkpoints, the oldest first."""
+        return [path for path in self.all() if path.name.startswith("step")]
+
+    def all(self) -> list[pathlib.Path]:
+        """Returns the folders of both kinds, the oldest first.
+
+        A folder that a process was replacing as it died is put back.
+        """
+        for torn in self._paths(_TORN):
+            match: Any = _TORN.fullmatch(torn.name)
+            recover_directory(self.directory / match["name"])
+        found = [path for path in self._paths(_NAME) if path.is_dir()]
+        return sorted(found, key=lambda path: (_step(path), path.name))
+
+    def all_steps(self) -> list[int]:
+        """Returns the steps of all checkpoints, the oldest first."""
+        return [_step(path) for path in self.all()]
+
+    def tidy(self) -> None:
+        """Deletes what a process that died was writing or deleting.
+
+        Only for the process that writes the run.
+        """
+        # First put back what can be put back.
+        self.all()
+        for torn in self._paths(_TORN):
+            delete_directory(torn)
+
+    def set_aside(self, checkpoint: pathlib.Path) -> pathlib.Path:
+        """Renames a damaged checkpoint, and returns its new path."""
+        aside = checkpoint.with_name(f"damaged-{checkpoint.name}")
+        if aside.exists():
+            delete_directory(aside)
+        return checkpoint.rename(aside)
+
+    def prune(self, step: int, keep: int) -> None:
+        """Deletes old checkpoints, and those of a run told to stop.
+
+        Args:
+            step: int. The step just saved; later ones do not count.
+            keep: int. How many stay, this one included.
+        """
+        written = [path for path in self.steps() if _step(path) <= step]
+        stops = [path for path in self.all() if path.name.startswith("stop")]
+        for path in [*stops, *written[:-keep]]:
+            delete_directory(path)
+
+    def _paths(self, pattern: re.Pattern[str]) -> list[pathlib.Path]:
+        if not self.directory.is_dir():
+            return []
+        return [
+            path
+            for path in self.directory.iterdir()
+            if pattern.fullmatch(path.name)
+        ]
+
+
+def _step(path: pathlib.Path) -> int:
+    match: Any = _NAME.fullmatch(path.name)
+    return int(match["step"])
+
+
+def average_checkpoints(
+    paths: Sequence[str | pathlib.Path], output: str | pathlib.Path
+) -> None:
+    """Writes the mean of the weights of several checkpoints.
+
+    Vaswani et al. (2017, section 6.1) and tensor2tensor's `avg_checkpoints`
+    evaluate the mean of the last few. Sums are taken in float64. One array of
+    one file is in memory at a time. The weights of a checkpoint are compared
+    with its checksum first.
+
+    Args:
+        paths: list of `.safetensors` files, or of checkpoint folders with a
+            `model.safetensors`.
+        output: path of the `.safetensors` file to write.
+
+    Raises:
+        InputError: if there is no path, a file cannot be read or is damaged,
+            or the files do not have the same arrays; before any work.
+    """
+    if not paths:
+        raise InputError("`paths` must name at least one checkpoint.")
+    files = [_weights_file(path) for path in paths]
+    _check_same_arrays(files)
+    with open(files[0], "rb") as first:
+        header_bytes = int.from_bytes(first.read(8), "little")
+        first.seek(0)
+        header = first.read(8 + header_bytes)
+    with atomic_file(output) as file:
+        # The mean has the same layout as the first file.
+        file.write(header)
+        for name in _read(files[0], lambda arrays: arrays.offset_keys()):
+            file.write(_mean(files, name).tobytes())
+
+
+def _mean(files: Sequence[pathlib.Path], name: str) -> np.ndarray:
+    total: Any = None
+    for file in files:
+        # Opened again for each array, as mapped pages count as memory.
+        array = _read(file, lambda arrays: arrays.get_tensor(name))
+        if total is None:
+            total = np.zeros(array.shape, np.float64)
+        total += array
+    total /= len(files)
+    return total.astype(array.dtype)
+
+
+def _check_same_arrays(files: Sequence[pathlib.Path]) -> None:
+    first = _read(files[0], _kinds)
+    for file in files[1:]:
+        other = _read(file, _kinds)
+        if other == first:
+            continue
+        name = next(
+            name
+            for name in [*first, *other]
+            if first.get(name) != other.get(name)
+        )
+        raise InputError(
+            f"{file} and {files[0]} cannot be averaged: of {name} the one has "
+            f"{_described(other.get(name))}, the other "
+            f"{_described(first.get(name))}. Models must be of one "
+            "architecture and vocabulary, and of one type of numbers: "
+            "`relative-attention export MODEL --format model --dtype float16 "
+            "FOLDER` gives that of the models in the zoo."
+        )
+
+
+def _described(kind: tuple[list[int], str] | None) -> str:
+    if kind is None:
+        return "nothing"
+    shape, dtype = kind
+    # "F16" is float16, "BF16" bfloat16.
+    return f"{dtype.replace('F', 'float').lower()} of shape {tuple(shape)}"
+
+
+def _kinds(arrays: Any) -> dict[str, tuple[list[int], str]]:
+    """Returns shape and type of each array, as JSON has them."""
+    slices = {name: arrays.get_slice(name) for name in arrays.keys()}
+    return {
+        name: (part.get_shape(), part.get_dtype())
+        for name, part in slices.items()
+    }
+
+
+def _read(path: pathlib.Path, what: Callable[[Any], Any]) -> Any:
+    """Returns `what(arrays)` of a `.safetensors` file."""
+    if not path.is_file():
+        raise InputError(f"No weights at {path}.")
+    try:
+        with safe_open(path, framework="np") as arrays:
+            return what(arrays)
+    except (SafetensorError, OSError) as error:
+        raise InputError(
+            f"{path} cannot be read: it is cut short, damaged or not a "
+            f".safetensors file ({error})."
+        ) from error
+
+
+def _weights_file(path: str | pathlib.Path) -> pathlib.Path:
+    path = pathlib.Path(path)
+    recover_directory(path)
+    if path.is_dir():
+        return checked_weights(path)
+    if path.name == "model.safetensors":
+        return checked_weights(path.parent)
+    return path

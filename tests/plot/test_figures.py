@@ -13,7 +13,7 @@ import pytest
 import relative_attention as ra
 from relative_attention.plot.score_figures import _PANELS
 from relative_attention.runs.results import _rounded
-from relative_attention.training.training_table import CURVE_COLUMNS
+from relative_attention.training.logs import CURVE_COLUMNS
 
 
 def panels(figure):

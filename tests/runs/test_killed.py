@@ -22,7 +22,7 @@ OVERRIDES = [
     "training.keep_checkpoints=3",
     "training.bleu_every=0",
 ]
-TIMES = ("seconds", "joules", "tokens_per_second")
+TIMES = ("seconds", "tokens_per_second")
 FINAL = (
     "best.safetensors",
     "model.safetensors",

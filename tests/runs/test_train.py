@@ -296,7 +296,7 @@ def change_state(checkpoint, change):
 
 def sums_of(record):
     """What a record says of the updates, whatever time they took."""
-    times = ("seconds", "joules", "tokens_per_second")
+    times = ("seconds", "tokens_per_second")
     return {name: record[name] for name in record if name not in times}
 
 

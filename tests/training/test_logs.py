@@ -1,9 +1,11 @@
+"""TensorBoard's files, relation tables, and `training.csv`."""
+
+import math
 import struct
 import time
 import types
 import zlib
 
-import keras
 import numpy as np
 import pytest
 from tensorboard.backend.event_processing.plugin_event_accumulator import (
@@ -12,9 +14,12 @@ from tensorboard.backend.event_processing.plugin_event_accumulator import (
 from tensorboard.summary.writer import event_file_writer
 from tensorboard.util import tensor_util
 
+import relative_attention as ra
 from relative_attention.training import ChartLog
-from relative_attention.training import EpochLogs
 from relative_attention.training import EventLog
+from relative_attention.training import read_training_table
+from relative_attention.training import relation_tables
+from relative_attention.training import write_training_table
 
 
 def read(directory):
@@ -144,10 +149,116 @@ def test_charts_are_by_step_and_one_for_training_and_validation(
     assert read(tmp_path / "validation") == {"loss": [(40, 3.0)]}
 
 
-def test_epoch_logs_have_the_rate_and_nothing_of_no_updates():
-    callback = EpochLogs()
-    optimizer = keras.optimizers.SGD(0.25)
-    callback.set_model(types.SimpleNamespace(optimizer=optimizer))
-    logs = {"gradient_norm": 1.0, "val_gradient_norm": 0.0, "val_skipped": 0.0}
-    callback.on_epoch_end(0, logs)
-    assert logs == {"gradient_norm": 1.0, "learning_rate": 0.25}
+# === Relation tables ===
+
+
+def make_model(**overrides):
+    return ra.Transformer.from_preset(
+        "transformer_tiny_relative",
+        vocabulary_size=11,
+        num_encoder_layers=2,
+        num_decoder_layers=1,
+        hidden_dim=6,
+        intermediate_dim=7,
+        num_heads=3,
+        key_dim=2,
+        value_dim=5,
+        max_relative_position=4,
+        dropout=0.0,
+        **overrides,
+    )
+
+
+@pytest.mark.parametrize("is_shared", [True, False])
+def test_every_block_gives_its_tables(is_shared):
+    model = make_model(share_relations_across_heads=is_shared)
+    tables = relation_tables(model)
+    num_tables = 1 if is_shared else 3
+    assert {name: table.shape for name, table in tables.items()} == {
+        f"{block}/{side}": (num_tables, 9, dim)
+        for block in ("encoder_block_0", "encoder_block_1", "decoder_block_0")
+        for side, dim in (("key", 2), ("value", 5))
+    }
+    layer = model.encoder_blocks[1].self_attention
+    np.testing.assert_array_equal(
+        tables["encoder_block_1/value"].reshape(-1),
+        np.asarray(layer.value_relation_embeddings).reshape(-1),
+    )
+
+
+@pytest.mark.parametrize(
+    ("overrides", "sides"),
+    [
+        ({"position_encoding": "sinusoidal"}, set()),
+        ({"use_value_relations": False}, {"key"}),
+    ],
+    ids=["absolute", "keys_alone"],
+)
+def test_tables_that_a_model_lacks_are_left_out(overrides, sides):
+    names = relation_tables(make_model(**overrides))
+    assert {name.split("/")[1] for name in names} == sides
+
+
+# === The table ===
+
+HISTORY = [
+    {"epoch": 1, "step": 10, "seconds": 1.5, "loss": 1 / 3, "val_loss": 0.1},
+    {"epoch": 2, "step": 20, "seconds": 2.5, "loss": math.inf, "val_bleu": 7.0},
+]
+
+
+def head(path):
+    return path.read_text().split("\n")[0].split(",")
+
+
+def test_table_read_is_the_history_written(tmp_path):
+    write_training_table(HISTORY, tmp_path / "training.csv")
+    assert read_training_table(tmp_path / "training.csv") == HISTORY
+
+
+def test_columns_are_the_same_from_the_first_row_on(tmp_path):
+    path = tmp_path / "training.csv"
+    write_training_table([], path)
+    columns = head(path)
+    assert columns[:4] == ["epoch", "step", "seconds", "loss"]
+    assert {"val_bleu", "learning_rate", "gradient_norm"} <= set(columns)
+    for length in (1, 2):
+        write_training_table(HISTORY[:length], path)
+        assert head(path) == columns
+    write_training_table([*HISTORY, {"step": 30, "of_mine": 1.0}], path)
+    assert head(path) == [*columns, "of_mine"]
+
+
+def test_table_is_whole_when_writing_fails(tmp_path):
+    path = tmp_path / "training.csv"
+    write_training_table(HISTORY, path)
+
+    class Unwritable:
+        def __str__(self):
+            raise OSError(28, "No space left on device")
+
+    with pytest.raises(OSError, match="No space"):
+        write_training_table([*HISTORY, {"step": Unwritable()}], path)
+    assert read_training_table(path) == HISTORY
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "No table of a training"),
+        ("step,loss\n1,2\n3\n", "line 3: must have a value"),
+        ("step,loss\n1,2,3\n", "line 2: must have a value"),
+        ("loss\n1\n", "line 2: .* a `step`"),
+        ("step,loss\n1,high\n", "line 2: must hold numbers alone"),
+        (b"step\n\xff\n", "is damaged"),
+    ],
+    ids=["missing", "short", "long", "no_step", "word", "bytes"],
+)
+def test_damaged_table_is_refused(content, message, tmp_path):
+    path = tmp_path / "training.csv"
+    if content is not None:
+        path.write_bytes(
+            content if isinstance(content, bytes) else content.encode()
+        )
+    with pytest.raises(ra.InputError, match=message):
+        read_training_table(path)

@@ -1,4 +1,4 @@
-"""The perplexity of real tokens, a metric."""
+"""Perplexity and accuracy of real tokens."""
 
 from typing import Any
 
@@ -9,8 +9,8 @@ from relative_attention.ops.losses import TokenScores
 from relative_attention.ops.losses import score_logits
 from relative_attention.ops.losses import token_weights
 from relative_attention.tensor_type import Tensor
-from relative_attention.training.label_checks import check_known_labels
-from relative_attention.training.label_checks import check_label_shapes
+from relative_attention.training.losses import check_known_labels
+from relative_attention.training.losses import check_label_shapes
 
 
 @keras.saving.register_keras_serializable(package="relative_attention")
@@ -68,3 +68,48 @@ class Perplexity(keras.metrics.Metric):
     def reset_state(self) -> None:
         """Forgets all tokens."""
         self.negative_log_likelihood.reset_state()
+
+
+@keras.saving.register_keras_serializable(package="relative_attention")
+class TokenAccuracy(keras.metrics.Mean):
+    """Computes the share of real tokens whose label has the highest logit.
+
+    A tie counts as right.
+
+    Args:
+        name: string. Defaults to `"accuracy"`.
+        dtype: dtype of the result.
+
+    Call arguments:
+        y_true: int tensor `(B, T)` of labels, 0 where there is none.
+        y_pred: float tensor `(B, T, V)` of logits, or `TokenScores`.
+        sample_weight: optional float tensor `(B,)` or `(B, T)`.
+
+    Raises:
+        ValueError: if a shape is wrong, or an id is not in `[0, V)` and that
+            is seen outside a graph; in one `MaskedCrossEntropy` checks ids.
+    """
+
+    # Whether a step may leave out the logits; see `TokenScores`.
+    takes_token_scores = True
+
+    def __init__(self, name: str = "accuracy", dtype: Any = None) -> None:
+        super().__init__(name=name, dtype=dtype)
+
+    def update_state(
+        self,
+        y_true: Tensor,
+        y_pred: Tensor | TokenScores,
+        sample_weight: Tensor | None = None,
+    ) -> None:
+        if not isinstance(y_pred, TokenScores):
+            check_label_shapes(y_true, y_pred, sample_weight)
+            check_known_labels(y_true, y_pred.shape[-1])
+            y_pred = score_logits(y_pred, y_true)
+        # As rows of one token, see `Perplexity`.
+        super().update_state(
+            ops.reshape(y_pred.matches, (-1,)),
+            sample_weight=ops.reshape(
+                token_weights(y_true, sample_weight), (-1,)
+            ),
+        )

@@ -17,9 +17,9 @@ import relative_attention as ra
 from relative_attention.cli import main
 from relative_attention.corpora.recipe_text import find_corpus
 from relative_attention.runs.build_model import build_model
-from relative_attention.runs.callbacks.monitoring import draw_curves
-from relative_attention.runs.callbacks.monitoring import monitoring_callbacks
-from relative_attention.runs.callbacks.picture_log import PictureLog
+from relative_attention.runs.monitoring import PictureLog
+from relative_attention.runs.monitoring import draw_curves
+from relative_attention.runs.monitoring import monitoring_callbacks
 from relative_attention.runs.prepared_data import prepare_data
 from relative_attention.training import EventLog
 from relative_attention.training import write_training_table
@@ -259,7 +259,7 @@ def test_picture_that_fails_is_reported_once_and_training_goes_on(
         raise RuntimeError("no such font")
 
     monkeypatch.setattr(
-        "relative_attention.runs.callbacks.picture_log.relation_figure", fail
+        "relative_attention.runs.monitoring.relation_figure", fail
     )
     callback = PictureLog(
         EventLog(tmp_path), monitored.data, lambda: 8, monitored.lines.append

@@ -1,13 +1,23 @@
+"""The progress line, the guard of updates, and signals."""
+
 import io
+import os
+import signal
+import threading
 import types
 
+import keras
 import pytest
 
+import relative_attention as ra
+from relative_attention.training import EpochLogs
+from relative_attention.training import FiniteGuard
 from relative_attention.training import ProgressLine
+from relative_attention.training import StopSignals
 
 
 class Number:
-    """A number on a device: whoever reads it waits."""
+    """A number on a device: reading it waits for the device."""
 
     def __init__(self, value):
         self.value = value
@@ -163,7 +173,7 @@ def test_nothing_is_read_between_epochs_without_a_terminal(clock):
 def test_line_on_a_terminal_never_wraps(clock, monkeypatch):
     line, file = make_line(is_terminal=True)
     monkeypatch.setattr(
-        "relative_attention.training.progress_line._columns", lambda file: 40
+        "relative_attention.training.callbacks._columns", lambda file: 40
     )
     line.on_epoch_begin(0)
     for batch in range(2):
@@ -172,3 +182,141 @@ def test_line_on_a_terminal_never_wraps(clock, monkeypatch):
     text = file.getvalue().removeprefix("\r").removesuffix("\x1b[K")
     assert len(text) == 39
     assert text.startswith("step 10/20 loss 2.5 perplexity")
+
+
+# === Updates that were not finite ===
+
+
+def make_guard(
+    on_nonfinite="skip", first_step=0, lines=(4, 7), first_skipped=0.0
+):
+    file = io.StringIO()
+    guard = FiniteGuard(
+        on_nonfinite,
+        first_step,
+        lambda step: list(lines),
+        file=file,
+        first_skipped=first_skipped,
+    )
+    guard.set_model(
+        types.SimpleNamespace(
+            optimizer=types.SimpleNamespace(learning_rate=0.5)
+        )
+    )
+    guard.on_epoch_begin(0)
+    return guard, file
+
+
+def feed(guard, *skipped):
+    for batch, number in enumerate(skipped):
+        guard.on_train_batch_end(batch, {"skipped": number})
+
+
+def test_updates_left_out_are_named_with_their_lines():
+    guard, file = make_guard(first_step=999)
+    feed(guard, 0.0, 1.0, 1.0, 2.0)
+    assert file.getvalue() == ""
+    guard.on_epoch_end(0)
+    assert file.getvalue() == "".join(
+        f"The loss or gradient of update {update} is not finite (learning "
+        "rate 0.5; lines 4, 7 of the training text). Skipped.\n"
+        for update in ("1,001", "1,003")
+    )
+
+
+def test_count_begins_anew_with_each_epoch():
+    guard, file = make_guard()
+    for epoch in range(2):
+        guard.on_epoch_begin(epoch)
+        feed(guard, 1.0)
+        guard.on_epoch_end(epoch)
+    assert [line.split()[6] for line in file.getvalue().splitlines()] == [
+        "1",
+        "2",
+    ]
+
+
+def test_what_was_left_out_before_a_resume_is_not_named_again():
+    guard, file = make_guard(first_step=10, first_skipped=2.0)
+    feed(guard, 2.0, 3.0)
+    guard.on_epoch_end(0)
+    assert [line.split()[6] for line in file.getvalue().splitlines()] == ["12"]
+    guard.on_epoch_begin(1)
+    feed(guard, 1.0)
+    guard.on_epoch_end(1)
+    assert file.getvalue().count("Skipped") == 2
+
+
+def test_training_stops_where_that_is_asked_for():
+    guard, _ = make_guard("stop")
+    feed(guard, 0.0, 1.0)
+    with pytest.raises(ra.InputError, match="update 2 .* last checkpoint is"):
+        guard.on_epoch_end(0)
+
+
+def test_device_is_waited_for_once_in_sixteen_steps():
+    guard, _ = make_guard()
+    numbers = [Number(0.0) for _ in range(31)]
+    feed(guard, *numbers[:15])
+    assert not any(number.num_reads for number in numbers)
+    feed(guard, *numbers[15:])
+    assert sum(number.num_reads for number in numbers) == 16
+
+
+# === Signals ===
+
+
+@pytest.mark.parametrize(
+    ("number", "exception", "code"),
+    [
+        (signal.SIGTERM, SystemExit, 143),
+        (signal.SIGINT, KeyboardInterrupt, None),
+    ],
+    ids=str,
+)
+def test_signal_is_noted_and_then_obeyed(number, exception, code):
+    before = signal.getsignal(number)
+    with StopSignals() as signals:
+        assert signals.received is None
+        os.kill(os.getpid(), number)
+        assert signals.received == number
+        # A second one is not waited for.
+        assert signal.getsignal(number) == before
+        with pytest.raises(exception) as raised:
+            signals.leave()
+    assert getattr(raised.value, "code", None) == code
+    assert signal.getsignal(number) == before
+
+
+def test_handlers_are_put_back_when_nothing_comes():
+    before = [signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)]
+    with StopSignals():
+        assert signal.getsignal(signal.SIGTERM) != before[1]
+    assert [
+        signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)
+    ] == before
+
+
+def test_nothing_happens_in_another_thread():
+    failures = []
+
+    def enter():
+        try:
+            with StopSignals() as signals:
+                assert signals.received is None
+        except BaseException as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=enter)
+    thread.start()
+    thread.join()
+    assert not failures
+
+
+def test_epoch_logs_have_the_rate_and_nothing_of_no_updates():
+    callback = EpochLogs()
+    optimizer = keras.optimizers.SGD(0.25)
+    callback.set_model(types.SimpleNamespace(optimizer=optimizer))
+    logs = {"gradient_norm": 1.0, "val_gradient_norm": 0.0, "val_skipped": 0.0}
+    callback.on_epoch_end(0, logs)
+    assert logs == {"gradient_norm": 1.0, "learning_rate": 0.25}

@@ -3,9 +3,11 @@
 from typing import Any
 
 import keras
+import numpy as np
 from keras import ops
 
 from relative_attention.argument_checks import is_real
+from relative_attention.ops.backend import known_values
 from relative_attention.ops.backend import sizes
 from relative_attention.ops.backend import sum_over_replicas
 from relative_attention.ops.losses import TokenScores
@@ -13,9 +15,6 @@ from relative_attention.ops.losses import projected_cross_entropy
 from relative_attention.ops.losses import smoothed_cross_entropy
 from relative_attention.ops.losses import token_weights
 from relative_attention.tensor_type import Tensor
-from relative_attention.training.label_checks import check_known_labels
-from relative_attention.training.label_checks import check_label_shapes
-from relative_attention.training.label_checks import poison_wrong_labels
 
 
 @keras.saving.register_keras_serializable(package="relative_attention")
@@ -28,10 +27,10 @@ class MaskedCrossEntropy(keras.losses.Loss):
     The sum over the tokens whose id is not 0 (the end of sentence counts) is
     divided by their number.
 
-    Under a `tf.distribute` strategy the number is that of all replicas, so
-    that their losses, and gradients, add up to those of the whole batch,
-    however unevenly it was split. They are not to be divided by the number of
-    replicas.
+    Under a `tf.distribute` strategy the tokens of all replicas are counted,
+    so that the losses and gradients of the replicas add up to those of the
+    whole batch, however unevenly it was split. Do not divide them by the
+    number of replicas.
 
     The gradient is written out, and both it and the loss go through the
     logits in blocks of rows that stay in the processor's cache: two thirds of
@@ -40,11 +39,11 @@ class MaskedCrossEntropy(keras.losses.Loss):
 
     Args:
         label_smoothing: float. In `[0, 1)`. Defaults to `0.1`.
-        check_labels: A boolean to indicate whether to find ids out of range
-            in compiled steps, too, and on any device: a step of TensorFlow
-            then ends with an error; one compiled by XLA, as on one GPU, or on
-            JAX, has a loss of nan. Otherwise, and there alone, they may be
-            read as ids of another row. Defaults to `False`.
+        check_labels: bool. Whether to find ids out of range in compiled
+            steps and on accelerators, too: a step of TensorFlow then ends
+            with an error; a step compiled by XLA, as on one GPU, or on JAX,
+            has a loss of `nan`. Without it such ids may be read as ids of
+            another row there. Defaults to `False`.
         name: string. Defaults to `"masked_cross_entropy"`.
 
     Call arguments:
@@ -129,9 +128,9 @@ class MaskedCrossEntropy(keras.losses.Loss):
         sample_weight: Tensor | None,
         num_tokens: Tensor,
     ) -> TokenScores:
-        """Computes the loss of logits that are never there all at once.
+        """Computes the loss of the logits `hidden embeddings^T + bias`.
 
-        The same as the loss of the logits `hidden embeddings^T + bias`.
+        The logits of all tokens are never in memory at once.
 
         Args:
             y_true: int tensor `(B, T)` of labels, 0 where there is none.
@@ -179,14 +178,12 @@ class MaskedCrossEntropy(keras.losses.Loss):
         vocabulary_size: int,
         sample_weight: Tensor | None,
     ) -> tuple[Tensor, Tensor]:
-        """Returns labels that are ids, and weights, nan where they were not."""
+        """Returns ids in `[0, V)`, and weights, `nan` where they were not."""
         labels = ops.cast(y_true, "int32")
         weights = token_weights(y_true, sample_weight)
-        is_checked = check_known_labels(
-            y_true, vocabulary_size, anywhere=self.check_labels
-        )
+        is_checked = check_known_labels(y_true, vocabulary_size)
         if self.check_labels and not is_checked:
-            weights = poison_wrong_labels(y_true, vocabulary_size, weights)
+            weights = _nan_where_wrong(weights, y_true, vocabulary_size)
             labels = ops.clip(labels, 0, vocabulary_size - 1)
         return labels, weights
 
@@ -197,3 +194,128 @@ class MaskedCrossEntropy(keras.losses.Loss):
             "name": self.name,
             "check_labels": self.check_labels,
         }
+
+
+def check_label_shapes(
+    labels: Tensor, logits: Tensor, sample_weight: Tensor | None = None
+) -> None:
+    """Refuses labels and weights whose shapes do not fit the logits.
+
+    Sizes that a graph of TensorFlow does not know yet are compared when it
+    runs; other backends know all sizes.
+
+    Args:
+        labels: int tensor `(B, T)`.
+        logits: float tensor `(B, T, V)`.
+        sample_weight: optional float tensor `(B,)` or `(B, T)`.
+
+    Raises:
+        ValueError: if a shape is wrong.
+    """
+    shape, logits_shape = tuple(labels.shape), tuple(logits.shape)
+    if (
+        len(logits_shape) != 3
+        or len(shape) != 2
+        or not _agree(shape, logits_shape[:2])
+    ):
+        raise ValueError(
+            "`y_true` must have shape (B, T) and `y_pred` (B, T, V). "
+            f"Received: y_true.shape={shape}, "
+            f"y_pred.shape={logits_shape}."
+        )
+    if None in (*shape, *logits_shape[:2]):
+        _check_when_run(labels, logits)
+    if sample_weight is None:
+        return
+    weights = tuple(getattr(sample_weight, "shape", ()))
+    rows = shape[:1]
+    if not any(
+        len(weights) == len(allowed) and _agree(weights, allowed)
+        for allowed in ((), rows, (*rows, 1), shape)
+    ):
+        raise ValueError(
+            "`sample_weight` must have shape (B,) or (B, T), that of `y_true`. "
+            f"Received: sample_weight.shape={weights}, y_true.shape={shape}."
+        )
+
+
+def check_known_labels(labels: Tensor, vocabulary_size: int) -> bool:
+    """Refuses ids out of range, if they can be read without waiting.
+
+    Args:
+        labels: int tensor `(B, T)`.
+        vocabulary_size: int, `V`.
+
+    Returns:
+        bool: whether they were read, and are right.
+
+    Raises:
+        ValueError: if an id is not in `[0, V)`.
+    """
+    is_array = isinstance(labels, np.ndarray)
+    values = labels if is_array else known_values(labels)
+    if values is None:
+        return False
+    # "Not in range": `nan` compares as false with everything.
+    if values.size and not (
+        values.min() >= 0 and values.max() < vocabulary_size
+    ):
+        raise ValueError(
+            f"{_message(vocabulary_size)} Received: ids from {values.min()} to "
+            f"{values.max()}."
+        )
+    return True
+
+
+def _nan_where_wrong(
+    weights: Tensor, labels: Tensor, vocabulary_size: int
+) -> Tensor:
+    """Returns the weights, `nan` where an id is out of range.
+
+    TensorFlow ends the step with an error. Graphs that XLA compiles, and
+    other backends, have no errors: there the loss is `nan`.
+    """
+    is_right = ops.logical_and(
+        ops.greater_equal(labels, 0), ops.less(labels, vocabulary_size)
+    )
+    if keras.backend.backend() == "tensorflow":
+        import tensorflow as tf
+
+        tf.debugging.Assert(
+            tf.reduce_all(is_right),
+            [
+                _message(vocabulary_size),
+                "Received: ids from, to:",
+                tf.reduce_min(labels),
+                tf.reduce_max(labels),
+            ],
+        )
+    return ops.where(is_right, weights, float("nan"))
+
+
+def _message(vocabulary_size: int) -> str:
+    return (
+        f"`y_true` must hold ids in [0, {vocabulary_size}), the size of the "
+        "last axis of `y_pred`, and 0 where there is no label."
+    )
+
+
+def _agree(shape: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
+    return all(
+        None in (size, other_size) or size == other_size
+        for size, other_size in zip(shape, other)
+    )
+
+
+def _check_when_run(labels: Tensor, logits: Tensor) -> None:
+    if keras.backend.backend() != "tensorflow":
+        return
+    import tensorflow as tf
+
+    # Keras infers shapes symbolically, without tensors.
+    if tf.is_tensor(labels) and tf.is_tensor(logits):
+        tf.debugging.assert_equal(
+            tf.shape(labels),
+            tf.shape(logits)[:2],
+            "`y_true` must have shape (B, T) and `y_pred` (B, T, V).",
+        )

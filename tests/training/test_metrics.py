@@ -1,3 +1,5 @@
+"""Perplexity and accuracy of real tokens."""
+
 import keras
 import keras_hub
 import numpy as np
@@ -130,3 +132,45 @@ def test_perplexity_when_sentences_are_weighted(rng):
     weighted.update_state(labels, logits, sample_weight=np.array([1.0, 0.0]))
     alone.update_state(labels[:1], logits[:1])
     np.testing.assert_allclose(weighted.result(), alone.result(), rtol=1e-6)
+
+
+# === Accuracy ===
+
+
+def test_result_is_the_share_of_real_tokens_over_all_batches(batches):
+    metric = TokenAccuracy()
+    matches = []
+    for labels, logits in batches:
+        metric.update_state(labels, logits)
+        matches.append((logits.argmax(-1) == labels)[labels != 0])
+    expected = np.concatenate(matches).mean()
+    assert 0 < expected < 1
+    np.testing.assert_allclose(metric.result(), expected, rtol=1e-6)
+    metric.reset_state()
+    metric.update_state(*batches[1])
+    np.testing.assert_allclose(metric.result(), matches[1].mean(), rtol=1e-6)
+
+
+def test_padding_counts_neither_way():
+    labels = np.array([[2, 0, 0]])
+    logits = np.zeros((1, 3, V), "float32")
+    logits[0, 0, 2] = 1
+    logits[0, 1, 0] = 1
+    logits[0, 2, 3] = 1
+    metric = TokenAccuracy()
+    metric.update_state(labels, logits)
+    assert float(metric.result()) == 1
+
+
+def test_tie_counts_as_right():
+    metric = TokenAccuracy()
+    metric.update_state(np.array([[2, 3]]), np.zeros((1, 2, V), "float32"))
+    assert float(metric.result()) == 1
+
+
+def test_accuracy_survives_serialization():
+    metric = TokenAccuracy(name="valid")
+    clone = keras.metrics.deserialize(keras.metrics.serialize(metric))
+    assert isinstance(clone, TokenAccuracy)
+    assert clone.get_config() == metric.get_config()
+    assert TokenAccuracy().name == "accuracy"

@@ -1,7 +1,8 @@
-"""The callback that saves a run and ends it, called by hand."""
+"""The callback that saves a run and ends it, and its history."""
 
 import json
-import types
+import math
+import time
 
 import keras
 import numpy as np
@@ -9,10 +10,12 @@ import pytest
 
 import relative_attention as ra
 from relative_attention.models.weights import load_arrays
-from relative_attention.runs.callbacks.epoch_weights import EpochWeights
-from relative_attention.runs.callbacks.run_progress import RunProgress
+from relative_attention.runs.checkpoints import EpochWeights
+from relative_attention.runs.progress import RunHistory
+from relative_attention.runs.progress import RunProgress
 from relative_attention.runs.recipe_sections import TrainingSection
 from relative_attention.training import AveragingAdam
+from relative_attention.training import read_training_table
 
 pytestmark = pytest.mark.only_on(
     "tensorflow", reason="training is TensorFlow's"
@@ -143,14 +146,6 @@ def test_run_of_other_updates_is_refused(start, model):
         progress.restore(model)
 
 
-def test_checkpoints_between_validations(start, tmp_path):
-    progress = start(save_every=2)
-    progress.on_train_batch_end(0, {"loss": 1.0})
-    assert not (tmp_path / "checkpoints").exists()
-    progress.on_train_batch_end(1, {"loss": 1.0})
-    assert names(tmp_path / "checkpoints") == ["step-00000002"]
-
-
 def test_ends_of_epochs_stay_as_long_as_a_checkpoint_needs_them(
     start, model, tmp_path
 ):
@@ -213,24 +208,6 @@ def test_full_disk_keeps_the_checkpoint_before(start, tmp_path, monkeypatch):
     assert again.step == 3
 
 
-@pytest.mark.parametrize(
-    ("training", "losses", "steps"),
-    [
-        ({"early_stopping": 2}, (3.0, 1.0, 1.0, 2.0), 12),
-        ({"minutes": 1e-9}, (3.0,), 3),
-    ],
-    ids=["early stopping", "time"],
-)
-def test_run_ends_by_its_rule(start, training, losses, steps):
-    progress = start(**training)
-    progress.model.stop_training = False
-    for loss in losses:
-        assert not progress.model.stop_training
-        train(progress, loss)
-    assert progress.model.stop_training and progress.is_over()
-    assert progress.step == steps
-
-
 def test_signal_ends_a_run_after_the_step_it_is_at(start, model, tmp_path):
     signals = Signals()
     progress = start(signals=signals)
@@ -276,17 +253,174 @@ def test_machine_that_is_not_the_chief_writes_nothing(start, model, tmp_path):
     assert names(tmp_path) == []
 
 
-def test_sections_name_what_the_parts_take(start):
-    progress = start(
-        keep_checkpoints=7,
-        best_by="bleu",
-        early_stopping=4,
-        minutes=9.0,
-        save_every=5,
-        save_minutes=2.0,
+@pytest.mark.parametrize(
+    ("training", "step", "seconds", "is_due"),
+    [
+        ({}, 6, 1e9, False),
+        ({"save_every": 3}, 6, 0.0, True),
+        ({"save_every": 3}, 7, 1e9, False),
+        ({"save_minutes": 0.5}, 7, 29.0, False),
+        ({"save_minutes": 0.5}, 7, 30.0, True),
+        ({"save_every": 3, "save_minutes": 0.5}, 7, 30.0, True),
+    ],
+    ids=str,
+)
+def test_checkpoint_is_due_by_steps_or_by_time(
+    start, training, step, seconds, is_due, tmp_path, monkeypatch
+):
+    progress = start(**training)
+    progress.validate_at = lambda step: False
+    progress.step = step - 1
+    now = time.perf_counter()
+    progress._last_save = now - seconds
+    monkeypatch.setattr("time.perf_counter", lambda: now)
+    progress.on_train_batch_end(0, {"loss": 1.0})
+    assert (tmp_path / "checkpoints").exists() == is_due
+
+
+# === When a run ends before its last step ===
+
+
+@pytest.mark.parametrize(
+    ("training", "losses", "seconds", "is_over"),
+    [
+        ({}, range(9), 1e9, False),
+        ({"early_stopping": 2}, (), 0.0, False),
+        ({"early_stopping": 2}, (2.0, 3.0), 0.0, False),
+        ({"early_stopping": 2}, (2.0, 3.0, 3.0), 0.0, True),
+        ({"early_stopping": 2}, (2.0, 3.0, 1.0), 0.0, False),
+        # As good is no better.
+        ({"early_stopping": 2}, (2.0, 2.0, 2.0), 0.0, True),
+        # The first counts as the best of losses that are not finite.
+        ({"early_stopping": 2}, (math.nan, math.inf, math.nan), 0.0, True),
+        ({"minutes": 1.5}, (1.0,), 89.0, False),
+        ({"minutes": 1.5}, (1.0,), 90.0, True),
+    ],
+    ids=str,
+)
+def test_run_ends_by_its_rule(start, training, losses, seconds, is_over):
+    progress = start(**training)
+    progress.history.records = [
+        {"val_loss": loss, "seconds": seconds} for loss in losses
+    ]
+    assert progress.is_over() is is_over
+
+
+def test_validation_that_ends_the_run_stops_fit(start):
+    progress = start(early_stopping=1)
+    progress.model.stop_training = False
+    train(progress, 1.0)
+    assert not progress.model.stop_training
+    train(progress, 2.0)
+    assert progress.model.stop_training
+
+
+# Two machines whose translations differ by one word at the third validation.
+BLEU_OF_FIRST = (20.0, 19.0, 21.0, 20.0)
+BLEU_OF_SECOND = (20.0, 19.0, 18.0, 17.0)
+
+
+class OneOfSeveral:
+    """A machine whose flag the others see."""
+
+    def __init__(self, is_chief, flags):
+        self.is_chief = is_chief
+        self.flags = flags
+        self.answer = None
+
+    def any(self, flag):
+        self.flags.append(flag)
+        return self.answer
+
+
+def are_over(directory, sections, scores, seconds=0.0):
+    """What each machine decides, once all have been asked."""
+    flags = []
+    runs = []
+    for number, (training, bleu) in enumerate(zip(sections, scores)):
+        run = RunProgress(
+            directory,
+            TrainingSection(best_by="bleu", **training),
+            OneOfSeveral(number == 0, flags),
+            lambda step: False,
+        )
+        run.history.records = [
+            {"val_bleu": x, "seconds": seconds} for x in bleu
+        ]
+        runs.append(run)
+    for run in runs:
+        run.is_over()
+    # Each asks once, whatever it finds, as the others wait for it.
+    assert len(flags) == len(runs)
+    for run in runs:
+        run.cluster.answer = any(flags)
+    return [run.is_over() for run in runs]
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, 4])
+def test_machines_end_when_the_first_has_stopped_getting_better(
+    number, tmp_path
+):
+    sections = [{"early_stopping": 2}] * 2
+    for scores in (
+        (BLEU_OF_FIRST, BLEU_OF_SECOND),
+        (BLEU_OF_SECOND, BLEU_OF_FIRST),
+    ):
+        first_alone = are_over(tmp_path, sections[:1], [scores[0][:number]])
+        both = are_over(tmp_path, sections, [bleu[:number] for bleu in scores])
+        assert both == first_alone * 2
+
+
+def test_time_is_up_when_it_is_on_any_machine(tmp_path):
+    sections = [{"minutes": 60}, {"minutes": 1}]
+    scores = [BLEU_OF_FIRST[:1]] * 2
+    assert are_over(tmp_path, sections, scores, seconds=70.0) == [True, True]
+
+
+# === The history ===
+
+
+def history(best_by, *values):
+    result = RunHistory(".", best_by)
+    result.records = [{f"val_{best_by}": value} for value in values]
+    return result
+
+
+@pytest.mark.parametrize(
+    ("best_by", "before", "value", "is_best"),
+    [
+        ("loss", (), 5.0, True),
+        ("loss", (5.0, 3.0), 4.0, False),
+        ("loss", (5.0, 3.0), 3.0, False),
+        ("loss", (5.0, 3.0), 2.0, True),
+        ("loss", (math.nan,), 9.0, True),
+        ("loss", (), math.nan, False),
+        ("loss", (9.0,), -math.inf, False),
+        ("bleu", (20.0,), 21.0, True),
+        ("bleu", (20.0,), 19.0, False),
+    ],
+    ids=str,
+)
+def test_best_is_better_than_all_before(best_by, before, value, is_best):
+    record = {f"val_{best_by}": value}
+    assert history(best_by, *before).is_best(record) is is_best
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [((), 0), ((3.0,), 0), ((3.0, 4.0), 1), ((3.0, 4.0, 3.0), 2)],
+    ids=str,
+)
+def test_validations_since_the_best_are_counted(values, expected):
+    assert history("loss", *values).since_best() == expected
+    assert history("bleu", *(-value for value in values)).since_best() == (
+        expected
     )
-    parts = types.SimpleNamespace(**vars(progress))
-    assert parts.checkpointer.keep == 7
-    assert parts.history.best_by == "bleu"
-    assert (parts.stop_rule.early_stopping, parts.stop_rule.minutes) == (4, 9.0)
-    assert (parts.save_interval.steps, parts.save_interval.minutes) == (5, 2.0)
+
+
+def test_files_hold_the_records(tmp_path):
+    result = RunHistory(tmp_path)
+    result.records = [{"epoch": 1, "step": 4, "val_loss": 0.5}]
+    result.write()
+    assert json.loads((tmp_path / "history.json").read_text()) == result.records
+    assert read_training_table(tmp_path / "training.csv") == result.records

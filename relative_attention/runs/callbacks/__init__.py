@@ -1,1 +1,0 @@
-"""Callbacks of a run, which need its folder, scores, decoding or plots."""

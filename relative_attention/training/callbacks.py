@@ -1,0 +1,378 @@
+"""Callbacks of `fit`, and the signals that end a run in good order."""
+
+import math
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from collections.abc import Sequence
+from types import FrameType
+from typing import Any
+from typing import NoReturn
+from typing import Self
+from typing import TextIO
+
+import keras
+
+from relative_attention.errors import InputError
+
+_SECONDS_BETWEEN_LINES = 0.5
+_BAR_LENGTH = 20
+
+
+class ProgressLine(keras.callbacks.Callback):
+    """Shows steps, loss, perplexity, accuracy, tokens/s and the time left.
+
+    On a terminal the line is rewritten during training; elsewhere one line is
+    written per epoch, with the results of its validation. The speed comes
+    from the metric `tokens` of `Transformer`; `tokens_per_second` is added to
+    the logs of the epoch for the callbacks that follow.
+
+    The speed leaves out the first step of an epoch, which compiles. The time
+    left includes the validations to come, each as long as the last one.
+
+    Args:
+        total_steps: int. Steps of the whole training.
+        file: where to write. Defaults to standard error.
+        num_steps: function without arguments that returns the number of
+            steps done. Defaults to the optimizer's count, which leaves out
+            skipped updates.
+        first_tokens: float. Tokens of a resumed epoch that were counted
+            before, for its speed. Defaults to `0.0`.
+    """
+
+    def __init__(
+        self,
+        total_steps: int,
+        file: TextIO | None = None,
+        num_steps: Callable[[], int] | None = None,
+        first_tokens: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.total_steps = total_steps
+        self.file = file or sys.stderr
+        self.num_steps = num_steps or self._num_updates
+        self._first_tokens = first_tokens
+        self._rewrites = self.file.isatty()
+        self._epoch_steps = 0
+        self._training_end: float | None = None
+        self._validation_seconds = 0.0
+        # Steps, tokens and time after the first step of an epoch.
+        self._first: tuple[int, float, float] | None = None
+        # The last step and its logs, which are still on the device.
+        self._last_batch: tuple[int, dict[str, Any]] | None = None
+
+    def on_epoch_begin(
+        self, epoch: int, logs: dict[str, Any] | None = None
+    ) -> None:
+        """Starts the clock of the epoch."""
+        self._start = time.perf_counter()
+        if self._training_end is not None:
+            self._validation_seconds = self._start - self._training_end
+        self._last_shown = self._start
+        self._training_end = None
+        self._first = None
+        self._begin = (0, self._first_tokens, self._start)
+        self._first_tokens = 0.0
+        self._last = self._begin
+        self._last_batch = None
+
+    def on_train_batch_end(
+        self, batch: int, logs: dict[str, Any] | None = None
+    ) -> None:
+        """Rewrites the line on a terminal; ends the training of the epoch."""
+        self._last_batch = (batch, logs or {})
+        if self._first is None:
+            self._first = self._last = self._measure()
+        elif (
+            self._rewrites
+            and time.perf_counter() - self._last_shown > _SECONDS_BETWEEN_LINES
+        ):
+            self._last = self._measure()
+            self._last_shown = self._last[2]
+            self._write(self._line(logs or {}), end="")
+        if logs is not None and batch + 1 == (self.params or {}).get("steps"):
+            # A run that is stopped in its validation resumes with these logs.
+            self._end_of_training()
+            logs["tokens_per_second"] = self._speeds()[1]
+
+    def on_test_begin(self, logs: dict[str, Any] | None = None) -> None:
+        """Stops the clock of the epoch."""
+        self._end_of_training()
+
+    def on_epoch_end(
+        self, epoch: int, logs: dict[str, Any] | None = None
+    ) -> None:
+        """Writes the line of the epoch."""
+        logs = {} if logs is None else logs
+        self._end_of_training()
+        if self._last_batch is not None:
+            logs["tokens_per_second"] = self._speeds()[1]
+        self._write(self._line(logs) + _validation(logs), end="\n")
+
+    def _end_of_training(self) -> None:
+        """Stops the clock of the epoch before validation."""
+        if self._last_batch is not None and self._training_end is None:
+            self._last = self._measure()
+            self._training_end = self._last[2]
+            self._epoch_steps = self._last[0]
+
+    def _measure(self) -> tuple[int, float, float]:
+        """Returns steps and tokens of the epoch, and the time."""
+        batch, logs = self._last_batch or (0, {})
+        # Reading a number waits for the device, so the time is read after it.
+        tokens = float(logs.get("tokens", 0.0))
+        return batch + 1, tokens, time.perf_counter()
+
+    def _speeds(self) -> tuple[float, float]:
+        """Returns steps and tokens a second."""
+        start = self._first
+        if start is None or start[0] >= self._last[0]:
+            # There is only the first step.
+            start = self._begin
+        steps, tokens, seconds = (
+            last - first for first, last in zip(start, self._last)
+        )
+        return steps / max(seconds, 1e-9), tokens / max(seconds, 1e-9)
+
+    def _seconds_left(self, step: int) -> float:
+        left = max(self.total_steps - step, 0)
+        num_validations = (
+            math.ceil(left / self._epoch_steps) if self._epoch_steps else 0
+        )
+        return (
+            left / self._speeds()[0]
+            + num_validations * self._validation_seconds
+        )
+
+    def _num_updates(self) -> int:
+        iterations = self.model.optimizer.iterations
+        # `int` fails for a variable of several replicas.
+        return int(keras.ops.convert_to_numpy(iterations))
+
+    def _line(self, logs: dict[str, Any]) -> str:
+        step = self.num_steps()
+        num_done = min(_BAR_LENGTH * step // self.total_steps, _BAR_LENGTH)
+        parts = [
+            f"[{'#' * num_done:<{_BAR_LENGTH}}]",
+            f"step {step:,}/{self.total_steps:,}",
+            *_metrics(logs),
+        ]
+        if self._last_batch is not None:
+            parts += [
+                f"{self._speeds()[1]:,.0f} tokens/s",
+                f"{_clock(self._seconds_left(step))} left",
+            ]
+        return " ".join(parts)
+
+    def _write(self, line: str, end: str) -> None:
+        if self._rewrites:
+            if not end:
+                # A line that wraps cannot be rewritten.
+                line = _cut(line, _columns(self.file) - 1)
+            line = f"\r{line}\x1b[K"
+        self.file.write(line + end)
+        self.file.flush()
+
+
+def _metrics(logs: dict[str, Any], prefix: str = "") -> list[str]:
+    """Describes loss, perplexity, accuracy and BLEU, where logs have them."""
+    parts = [
+        f"{name} {float(logs[prefix + name]):.4g}"
+        for name in ("loss", "perplexity", "accuracy")
+        if prefix + name in logs
+    ]
+    if prefix + "bleu" in logs:
+        parts.append(f"BLEU {float(logs[prefix + 'bleu']):.2f}")
+    if float(logs.get(prefix + "skipped", 0.0)):
+        parts.append(f"skipped {float(logs[prefix + 'skipped']):.0f}")
+    return parts
+
+
+def _validation(logs: dict[str, Any]) -> str:
+    parts = _metrics(logs, "val_")
+    return f" | validation {' '.join(parts)}" if parts else ""
+
+
+def _cut(line: str, length: int) -> str:
+    """Cuts a line to a length; the bar goes first."""
+    if len(line) > length:
+        line = line[line.index("] ") + 2 :]
+    return line[:length]
+
+
+def _columns(file: TextIO) -> int:
+    try:
+        return os.get_terminal_size(file.fileno()).columns or 80
+    except (OSError, ValueError):
+        return 80
+
+
+def _clock(seconds: float) -> str:
+    minutes, seconds = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{seconds:02}"
+
+
+# Logs are read this many at a time, as reading waits for the device.
+_READ_EVERY = 16
+_MOST_LINES = 20
+
+
+class FiniteGuard(keras.callbacks.Callback):
+    """Stops, or prints a line, when an update was not finite.
+
+    `TrainableModel` skips such updates, so that the weights stay good, and
+    counts them in `skipped`.
+
+    Args:
+        on_nonfinite: `"stop"` or `"skip"`.
+        first_step: int. Updates done before.
+        describe_batch: function of a step, 0 first, that returns the line
+            numbers of its batch.
+        file: where to write. Defaults to standard error.
+        first_skipped: float. Updates of a resumed epoch that were skipped
+            before. Defaults to `0.0`.
+    """
+
+    def __init__(
+        self,
+        on_nonfinite: str,
+        first_step: int,
+        describe_batch: Callable[[int], Sequence[int]],
+        file: TextIO | None = None,
+        first_skipped: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.on_nonfinite = on_nonfinite
+        self.describe_batch = describe_batch
+        self.file = file or sys.stderr
+        self._step = first_step
+        # Steps, and `skipped` after each of them, still on the device.
+        self._seen: list[tuple[int, Any]] = []
+        self._first_skipped = first_skipped
+        self._num_skipped = 0.0
+
+    def on_epoch_begin(
+        self, epoch: int, logs: dict[str, Any] | None = None
+    ) -> None:
+        """Counts from 0 again, as the metrics do."""
+        self._num_skipped, self._first_skipped = self._first_skipped, 0.0
+
+    def on_train_batch_end(
+        self, batch: int, logs: dict[str, Any] | None = None
+    ) -> None:
+        """Keeps the logs of a step, and reads them now and then."""
+        self._seen.append((self._step, (logs or {}).get("skipped", 0.0)))
+        self._step += 1
+        if len(self._seen) >= _READ_EVERY:
+            self._read_logs()
+
+    def on_test_begin(self, logs: dict[str, Any] | None = None) -> None:
+        """Reads the last logs before a validation."""
+        self._read_logs()
+
+    def on_epoch_end(
+        self, epoch: int, logs: dict[str, Any] | None = None
+    ) -> None:
+        """Reads the last logs of the epoch."""
+        self._read_logs()
+
+    def _read_logs(self) -> None:
+        seen, self._seen = self._seen, []
+        for step, num_skipped in seen:
+            num_skipped = float(num_skipped)
+            if num_skipped > self._num_skipped:
+                self._num_skipped = num_skipped
+                self._report(step)
+
+    def _report(self, step: int) -> None:
+        lines = self.describe_batch(step)
+        shown = ", ".join(map(str, lines[:_MOST_LINES]))
+        more = len(lines) - _MOST_LINES
+        rest = f" and {more} more" if more > 0 else ""
+        rate = float(self.model.optimizer.learning_rate)
+        message = (
+            f"The loss or gradient of update {step + 1:,} is not finite "
+            f"(learning rate {rate:.3g}; lines {shown}{rest} of the training "
+            "text)."
+        )
+        if self.on_nonfinite == "stop":
+            raise InputError(
+                f"{message} The update was not made, and the last checkpoint "
+                "is good. Lower `training.learning_rate_scale`, set "
+                "`training.gradient_clip`, mend those lines, or go on without "
+                "such updates: `--resume training.on_nonfinite=skip`."
+            )
+        print(f"{message} Skipped.", file=self.file, flush=True)
+
+
+# Ctrl-C, and what schedulers send before they kill.
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class StopSignals:
+    """Notes SIGINT and SIGTERM instead of dying at once.
+
+    A context manager, which restores the signals' handlers at its end. Only
+    the first signal is noted: a second one acts at once, in case the process
+    hangs. Outside the main thread, where Python has no signals, it does
+    nothing.
+
+    Attributes:
+        received: `signal.Signals`, or `None`.
+    """
+
+    def __init__(self) -> None:
+        self.received: signal.Signals | None = None
+        self._before: dict[signal.Signals, Any] = {}
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():
+            for number in _SIGNALS:
+                self._before[number] = signal.signal(number, self._note)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._restore_handlers()
+
+    def leave(self) -> NoReturn:
+        """Ends the process as the received signal would have."""
+        self._restore_handlers()
+        if self.received == signal.SIGINT:
+            raise KeyboardInterrupt
+        # Shells report signal `n` as 128 + n.
+        raise SystemExit(128 + (self.received or 0))
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        self.received = signal.Signals(number)
+        self._restore_handlers()
+
+    def _restore_handlers(self) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        self._before = {}
+
+
+# Metrics of updates, which validation leaves at zero.
+_OF_UPDATES = ("val_gradient_norm", "val_skipped")
+
+
+class EpochLogs(keras.callbacks.Callback):
+    """Adds `learning_rate`, of the next update, to an epoch's logs.
+
+    Metrics of updates are removed from the logs of validation, which makes
+    none. Put this callback before those that write the logs.
+    """
+
+    def on_epoch_end(
+        self, epoch: int, logs: dict[str, Any] | None = None
+    ) -> None:
+        """Changes the logs in place."""
+        if logs is None:
+            return
+        logs["learning_rate"] = float(self.model.optimizer.learning_rate)
+        for name in _OF_UPDATES:
+            logs.pop(name, None)

@@ -1,0 +1,286 @@
+"""What is written while a model is trained: TensorBoard's files, a table.
+
+Why not Keras' `TensorBoard` and `CSVLogger`: the one needs TensorFlow, which a
+run on JAX lacks, and knows no histograms by head, pictures or texts; the other
+appends rows, and would keep those of updates that a crash has undone.
+"""
+
+import csv
+import pathlib
+import struct
+import time
+from collections.abc import Callable
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from relative_attention.errors import InputError
+from relative_attention.files import atomic_file
+
+# Numbers by name: what one epoch, or one validation, logged.
+Record = dict[str, float]
+
+
+class EventLog:
+    """Writes numbers, histograms, pictures and texts for TensorBoard.
+
+    A resumed run writes new files, which begin with a mark: TensorBoard then
+    drops what earlier files say of the same and later steps.
+
+    Files are opened when there is something to write. It needs `tensorboard`
+    and no particular backend.
+
+    Args:
+        directory: path of the folder, which gets a folder for each chart
+            series (a "run" in TensorBoard).
+    """
+
+    def __init__(self, directory: str | pathlib.Path) -> None:
+        self.directory = pathlib.Path(directory)
+        self._writers: dict[str, Any] = {}
+
+    def scalar(self, series: str, tag: str, value: Any, step: int) -> None:
+        """Writes a number."""
+        from tensorboard.plugins.scalar import summary_v2
+
+        self._write(series, step, summary_v2.scalar_pb(tag, float(value)))
+
+    def histogram(
+        self, series: str, tag: str, values: np.ndarray, step: int
+    ) -> None:
+        """Writes how the finite ones of some values are distributed."""
+        from tensorboard.plugins.histogram import summary_v2
+
+        values = np.asarray(values, "float64")
+        finite = values[np.isfinite(values)]
+        self._write(series, step, summary_v2.histogram_pb(tag, finite))
+
+    def image(self, series: str, tag: str, png: bytes, step: int) -> None:
+        """Writes a picture, the bytes of a PNG file."""
+        from tensorboard.compat.proto.summary_pb2 import Summary
+        from tensorboard.plugins.image import metadata
+        from tensorboard.util import tensor_util
+
+        width, height = struct.unpack(">II", png[16:24])
+        content = [str(width).encode(), str(height).encode(), png]
+        summary = Summary()
+        summary.value.add(
+            tag=tag,
+            metadata=metadata.create_summary_metadata(None, None),
+            tensor=tensor_util.make_tensor_proto(content, dtype=np.object_),
+        )
+        self._write(series, step, summary)
+
+    def text(
+        self, series: str, tag: str, table: Sequence[Sequence[str]], step: int
+    ) -> None:
+        """Writes a table of texts as rows, the first of them its head.
+
+        TensorBoard shows texts as Markdown, so its characters are escaped.
+        """
+        from tensorboard.plugins.text import summary_v2
+
+        cells = np.array(
+            [[_plain(cell) for cell in row] for row in table], dtype=object
+        )
+        self._write(series, step, summary_v2.text_pb(tag, cells))
+
+    def flush(self) -> None:
+        """Writes everything to the files."""
+        for writer in self._writers.values():
+            writer.flush()
+
+    def close(self) -> None:
+        """Closes the files; the next write opens new ones."""
+        for writer in self._writers.values():
+            writer.close()
+        self._writers = {}
+
+    def _write(self, series: str, step: int, summary: Any) -> None:
+        from tensorboard.compat.proto.event_pb2 import Event
+        from tensorboard.compat.proto.event_pb2 import SessionLog
+
+        if series not in self._writers:
+            from tensorboard.summary.writer.event_file_writer import (
+                EventFileWriter,
+            )
+
+            writer = EventFileWriter(str(self.directory / series))
+            self._writers[series] = writer
+            start = SessionLog(status=SessionLog.START)
+            writer.add_event(
+                Event(wall_time=time.time(), step=step, session_log=start)
+            )
+        self._writers[series].add_event(
+            Event(wall_time=time.time(), step=step, summary=summary)
+        )
+
+
+def _plain(text: str) -> str:
+    """Escapes the characters that Markdown would take for its own."""
+    return "".join(f"\\{c}" if c in "\\`*_[]<>|#~" else c for c in text)
+
+
+# Sums over an epoch, which depend on its length.
+_NO_CHART = ("tokens", "val_tokens")
+
+
+class ChartLog(keras.callbacks.Callback):
+    """Writes the logs of each epoch, and histograms of relation embeddings.
+
+    Charts are by update, so a resumed run continues them. Training and
+    validation are two series of a chart: `val_loss` is the `loss` of the
+    series `validation`.
+
+    Args:
+        event_log: `EventLog`.
+        num_steps: function without arguments that returns the number of
+            updates done.
+    """
+
+    def __init__(
+        self, event_log: EventLog, num_steps: Callable[[], int]
+    ) -> None:
+        super().__init__()
+        self.event_log = event_log
+        self.num_steps = num_steps
+
+    def on_epoch_end(
+        self, epoch: int, logs: dict[str, Any] | None = None
+    ) -> None:
+        """Writes the logs and the histograms."""
+        step = self.num_steps()
+        for name, value in (logs or {}).items():
+            if name in _NO_CHART:
+                continue
+            is_validation = name.startswith("val_")
+            self.event_log.scalar(
+                "validation" if is_validation else "train",
+                name.removeprefix("val_"),
+                value,
+                step,
+            )
+        for name, table in relation_tables(self.model).items():
+            for head, values in enumerate(table):
+                tag = f"relations/{name}"
+                if len(table) > 1:
+                    tag += f"/head_{head}"
+                self.event_log.histogram("train", tag, values, step)
+        self.event_log.flush()
+
+    def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
+        """Closes the files."""
+        self.event_log.close()
+
+
+def relation_tables(model: keras.Model) -> dict[str, np.ndarray]:
+    """Returns the relation embeddings that a `Transformer` has learned.
+
+    Args:
+        model: `Transformer`.
+
+    Returns:
+        Dict: float32 NumPy arrays `(N, 2K + 1, H)`, with `N` = 1 where heads
+        share a table, by names such as `"encoder_block_0/key"`. Tables that
+        the model lacks are left out. Row `r` is distance `r - K`.
+    """
+    tables = {}
+    for block in (*model.encoder_blocks, *model.decoder_blocks):
+        layer = block.self_attention
+        for side in ("key", "value"):
+            table = getattr(layer, f"{side}_relation_embeddings", None)
+            if table is not None:
+                table = ops.convert_to_numpy(table).astype("float32")
+                tables[f"{block.name}/{side}"] = (
+                    table if table.ndim == 3 else table[None]
+                )
+    return tables
+
+
+TRAINING_TABLE = "training.csv"
+# What `curve_figure` draws, and `results.json` keeps of the history.
+CURVE_COLUMNS = (
+    "loss",
+    "perplexity",
+    "accuracy",
+    "val_loss",
+    "val_perplexity",
+    "val_accuracy",
+    "val_bleu",
+    "learning_rate",
+    "gradient_norm",
+)
+# Always there and in this order, for scripts that read the table. Other names
+# in a history come after them.
+_COLUMNS = (
+    "epoch",
+    "step",
+    "seconds",
+    *CURVE_COLUMNS,
+    "skipped",
+    "tokens",
+    "tokens_per_second",
+)
+_WHOLE_NUMBERS = ("epoch", "step")
+
+
+def write_training_table(
+    history: Sequence[Mapping[str, Any]], path: str | pathlib.Path
+) -> None:
+    """Writes a history, a record for each validation, as CSV."""
+    names = dict.fromkeys(_COLUMNS)
+    for record in history:
+        names.update(dict.fromkeys(record))
+    with atomic_file(path, "w") as file:
+        writer = csv.DictWriter(file, list(names), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(history)
+
+
+def read_training_table(path: str | pathlib.Path) -> list[dict[str, Any]]:
+    """Reads the history that `write_training_table` wrote.
+
+    Args:
+        path: path of the file.
+
+    Returns:
+        List of dicts of floats; `epoch` and `step` are ints.
+
+    Raises:
+        InputError: if the file is missing or damaged.
+    """
+    try:
+        # Spreadsheets write a byte order mark.
+        with open(path, encoding="utf-8-sig", newline="") as file:
+            rows = list(csv.DictReader(file, strict=True))
+    except OSError as error:
+        raise InputError(
+            f"No table of a training at {path}: {error}."
+        ) from error
+    except (ValueError, csv.Error) as error:
+        raise InputError(f"{path} is damaged: {error}.") from error
+    return [_record(row, number, path) for number, row in enumerate(rows, 2)]
+
+
+def _record(
+    row: dict[Any, Any], number: int, path: str | pathlib.Path
+) -> dict[str, Any]:
+    if None in row or None in row.values() or not row.get("step"):
+        raise InputError(
+            f"{path}, line {number}: must have a value, or nothing, for every "
+            f"column, and a `step`. Received: {list(row.values())}."
+        )
+    try:
+        return {
+            name: int(text) if name in _WHOLE_NUMBERS else float(text)
+            for name, text in row.items()
+            if text
+        }
+    except ValueError as error:
+        raise InputError(
+            f"{path}, line {number}: must hold numbers alone ({error})."
+        ) from error

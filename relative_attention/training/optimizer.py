@@ -1,0 +1,263 @@
+"""Adam that keeps a moving average of the weights.
+
+Why not Keras' own average, `use_ema`, and its callback `SwapEMAWeights`:
+
+- at the end of each `fit` Keras overwrites the weights by their average. A
+  run that is resumed, or calls `fit` twice, would train on from the average;
+- its momentum is constant, so an average of few updates is mostly of random
+  weights. Here the momentum warms up;
+- checkpoints of this package hold the averages as variables of the optimizer,
+  beside the weights that training continues from.
+"""
+
+import contextlib
+from collections.abc import Iterator
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from relative_attention.argument_checks import is_real
+from relative_attention.tensor_type import Tensor
+
+# How fast the average forgets at the beginning; see `AveragingAdam`.
+_WARM_UP = 9
+
+
+@keras.saving.register_keras_serializable(package="relative_attention")
+class AveragingAdam(keras.optimizers.Adam):
+    """Adam, and beside the weights an exponential moving average of them.
+
+    After update `t`, 0 first,
+
+        average = m * average + (1 - m) * weights
+        m = min(ema_momentum, t / (t + 9))
+
+    so the average begins as the weights after the first update, and forgets
+    the first, still random weights as fast as better ones come. A skipped
+    update does not count; nor does a step that only adds to the gradients of
+    a later update (`gradient_accumulation_steps`).
+
+    Training never sees the average, unlike that of Keras' `use_ema`;
+    `averaged_weights` puts it into a model for a while. The averages are
+    variables of the optimizer, saved with it.
+
+    Args:
+        learning_rate: as for `keras.optimizers.Adam`.
+        ema_momentum: float in `[0, 1)`, or `None` for no average. About the
+            last `1 / (1 - ema_momentum)` updates count.
+        **kwargs: other arguments of `keras.optimizers.Adam`.
+
+    Reference:
+     - [Polyak and Juditsky, 1992](https://doi.org/10.1137/0330046)
+     - `tf.train.ExponentialMovingAverage`, whose `num_updates` limits the
+       momentum in the same way.
+    """
+
+    def __init__(
+        self,
+        learning_rate: Any = 0.001,
+        ema_momentum: float | None = 0.999,
+        **kwargs: Any,
+    ) -> None:
+        if ema_momentum is not None and not (
+            is_real(ema_momentum) and 0 <= ema_momentum < 1
+        ):
+            raise ValueError(
+                "`ema_momentum` must be in [0, 1), or None for no average. "
+                f"Received: ema_momentum={ema_momentum}."
+            )
+        super().__init__(learning_rate, **kwargs)
+        self.ema_momentum = ema_momentum
+        self.averages: list[keras.Variable | None] = []
+        # Computed once an update, for all weights.
+        self._beta_powers: list[Tensor] | None = None
+
+    def build(self, var_list: Sequence[keras.Variable]) -> None:
+        if self.built:
+            return
+        super().build(var_list)
+        if self.ema_momentum is not None:
+            self.averages = self.add_optimizer_variables(var_list, "average")
+
+    def apply(
+        self,
+        grads: Sequence[Tensor],
+        trainable_variables: Sequence[keras.Variable] | None = None,
+    ) -> None:
+        self._beta_powers = None
+        super().apply(grads, trainable_variables)
+        self._beta_powers = None
+        if self.averages and len(grads) > 0:
+            self._update_averages()
+
+    def update_step(
+        self, gradient: Tensor, variable: Any, learning_rate: Tensor
+    ) -> None:
+        if keras.backend.backend() != "tensorflow" or self.amsgrad:
+            super().update_step(gradient, variable, learning_rate)
+            return
+        if self._beta_powers is None:
+            step = ops.cast(self.iterations + 1, "float32")
+            self._beta_powers = [
+                ops.power(ops.convert_to_tensor(beta, "float32"), step)
+                for beta in (self.beta_1, self.beta_2)
+            ]
+        self._apply_in_one_pass(
+            variable, gradient, learning_rate, self._beta_powers
+        )
+
+    def _apply_in_one_pass(
+        self,
+        variable: Any,
+        gradient: Tensor,
+        learning_rate: Tensor,
+        beta_powers: list[Tensor],
+    ) -> None:
+        """Updates a `tf.Variable`, that of one replica, and its moments.
+
+            m += (g - m) (1 - beta_1)
+            v += (g^2 - v) (1 - beta_2)
+            w -= a m / (sqrt(v) + epsilon)
+            a  = learning_rate sqrt(1 - beta_2^t) / (1 - beta_1^t)
+
+        Keras writes it as some twenty operations a weight, each a pass over
+        memory: a tenth of the step of a small model on a CPU, and a quarter
+        of the nodes of its graph. The numbers are Keras' except for how
+        `1 - beta` is rounded.
+        """
+        import tensorflow as tf
+
+        def scalar(value: Tensor | float) -> Tensor:
+            return tf.cast(value, variable.dtype)
+
+        index = self._get_variable_index(variable)
+        tf.raw_ops.ResourceApplyAdam(
+            var=variable.handle,
+            m=self._momentums[index].value.handle,
+            v=self._velocities[index].value.handle,
+            beta1_power=scalar(beta_powers[0]),
+            beta2_power=scalar(beta_powers[1]),
+            lr=scalar(learning_rate),
+            beta1=scalar(self.beta_1),
+            beta2=scalar(self.beta_2),
+            epsilon=scalar(self.epsilon),
+            grad=scalar(gradient),
+        )
+
+    def averaged_variables(
+        self,
+    ) -> list[tuple[keras.Variable, keras.Variable]]:
+        """Returns pairs of a weight and its average."""
+        return [
+            (variable, average)
+            for variable, average in zip(
+                self._trainable_variables, self.averages
+            )
+            # Keras keeps nothing for some variables, such as float8 scales.
+            if average is not None
+        ]
+
+    def _update_averages(self) -> None:
+        # `t` of the formula: this update is already counted.
+        updates_before = ops.cast(self.iterations, "float32") - 1.0
+        momentum = ops.minimum(
+            self.ema_momentum, updates_before / (updates_before + _WARM_UP)
+        )
+        weight = 1.0 - momentum
+        steps = self.gradient_accumulation_steps
+        if steps:
+            is_update = ops.equal(self._iterations % steps, 0)
+            weight = ops.where(is_update, weight, 0.0)
+        pairs = self.averaged_variables()
+        if keras.backend.backend() == "tensorflow":
+            _update_on_all_replicas(pairs, weight)
+            return
+        for variable, average in pairs:
+            average.assign_add(weight * (variable - average))
+
+
+def _update_on_all_replicas(
+    pairs: list[tuple[keras.Variable, keras.Variable]], weight: Tensor
+) -> None:
+    """Moves the copies of the averages on every replica."""
+    import tensorflow as tf
+
+    # Assigning within a replica would first compare the copies of all.
+    def move(average: Tensor, variable: Tensor, weight: Tensor) -> None:
+        average.assign_add(weight * (variable - average))
+
+    def update(strategy: "tf.distribute.Strategy", weight: Tensor) -> None:
+        for variable, average in pairs:
+            strategy.extended.update(
+                average.value, move, args=(variable.value, weight), group=False
+            )
+
+    tf.distribute.get_replica_context().merge_call(update, args=(weight,))
+
+
+@contextlib.contextmanager
+def averaged_weights(model: keras.Model) -> Iterator[None]:
+    """Gives a model the moving average of its weights, within a context.
+
+    Use it to evaluate, translate and save, not to train. Afterwards, even
+    after an exception, the weights are what they were, bit for bit. Nothing
+    changes before the first update, or if the optimizer keeps no average (see
+    `AveragingAdam`). Weights that the optimizer was not built with, since
+    they were frozen, stay as they are.
+
+    The weights wait in host memory: a device may have no room for them twice.
+
+    Args:
+        model: compiled Keras model.
+    """
+    pairs = _averages(model)
+    # Copies, as on some backends the array is the variable's own memory.
+    raw = [np.array(keras.ops.convert_to_numpy(v)) for v, _ in pairs]
+    try:
+        for variable, average in pairs:
+            # Copies here, too: JAX donates the memory of what it updates.
+            variable.assign(keras.ops.copy(average))
+        yield
+    finally:
+        for (variable, _), value in zip(pairs, raw):
+            variable.assign(value)
+
+
+class AveragedValidation(keras.callbacks.Callback):
+    """Validates, in `fit` and `evaluate`, with the averaged weights.
+
+    Put it first in the list of callbacks. After a validation that raised,
+    `restore` gives the model its own weights back.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._swapped = contextlib.ExitStack()
+
+    def on_test_begin(self, logs: dict[str, Any] | None = None) -> None:
+        """Replaces the weights by their averages."""
+        self.restore()
+        self._swapped.enter_context(averaged_weights(self.model))
+
+    def on_test_end(self, logs: dict[str, Any] | None = None) -> None:
+        """Puts the weights back."""
+        self.restore()
+
+    def restore(self) -> None:
+        """Gives the model its own weights back."""
+        self._swapped.close()
+
+
+def _averages(
+    model: keras.Model,
+) -> list[tuple[keras.Variable, keras.Variable]]:
+    """Returns pairs of a weight and its average; `[]` before any update."""
+    optimizer = getattr(model.optimizer, "inner_optimizer", model.optimizer)
+    averages = getattr(optimizer, "averages", None)
+    if not averages or not keras.ops.convert_to_numpy(optimizer.iterations):
+        return []
+    # Not the model's list, which changes with `trainable`.
+    return optimizer.averaged_variables()
