@@ -167,7 +167,11 @@ class Checkpointer:
         self, damaged: pathlib.Path, error: InputError, good: pathlib.Path
     ) -> None:
         """Renames a damaged checkpoint: it must not count as one to keep."""
-        line = f"{error} Going on from {good.name}, the one before."
+        lost = self.folders.step_of(damaged) - self.folders.step_of(good)
+        line = (
+            f"{error} Going on from {good.name}, the one before: {lost:,} "
+            "updates are made again."
+        )
         if self.writes:
             aside = self.folders.set_aside(damaged)
             line += f" It is {aside.name} now, and can be deleted."

@@ -49,6 +49,7 @@ def monitoring_callbacks(
     pictures: bool = True,
     report: Report = print_error,
     first_tokens: float = 0.0,
+    seconds_left: Callable[[], float | None] = lambda: None,
 ) -> list[keras.callbacks.Callback]:
     """Returns the callbacks that show how training goes.
 
@@ -70,12 +71,17 @@ def monitoring_callbacks(
             something is not drawn.
         first_tokens: A float, the tokens of a resumed epoch that were counted
             before. Defaults to `0.0`.
+        seconds_left: A function without arguments that returns how much of
+            `training.minutes` is left. Defaults to no limit.
     """
     event_log = EventLog(pathlib.Path(directory) / "logs")
     callbacks: list[keras.callbacks.Callback] = [
         EpochLogs(),
         ProgressLine(
-            total_steps, num_steps=num_steps, first_tokens=first_tokens
+            total_steps,
+            num_steps=num_steps,
+            first_tokens=first_tokens,
+            seconds_left=seconds_left,
         ),
         ChartLog(event_log, num_steps),
     ]

@@ -158,6 +158,7 @@ class RunProgress(keras.callbacks.Callback):
         self._resumed_sums = state.sums
         self.history.records = state.history
         self._seconds_before = state.seconds
+        self.report(f"resuming after update {self.step:,}")
         # Drops the records of what a crash undid.
         self._write_history()
 
@@ -166,21 +167,15 @@ class RunProgress(keras.callbacks.Callback):
 
         Every machine must ask, as each waits for the answers of the others.
         """
-        records, training = self.history.records, self.training
-        if not records:
+        if not self.history.records:
             return False
-        is_late = bool(
-            training.minutes and records[-1]["seconds"] >= 60 * training.minutes
-        )
-        is_no_better = bool(
-            training.early_stopping
-            and self.history.since_best() >= training.early_stopping
-        )
-        # Each machine has its own BLEU, of what it translated, but all must
-        # end together: the chief decides, whose BLEU is written down.
-        return self.cluster.any(
-            is_late or (is_no_better and self.cluster.is_chief)
-        )
+        return self.cluster.any(self._reason_to_end() is not None)
+
+    def seconds_left(self) -> float | None:
+        """Returns how much of `training.minutes` is left, if it is set."""
+        if not self.training.minutes:
+            return None
+        return max(60 * self.training.minutes - self._seconds(), 0.0)
 
     def on_train_begin(self, logs: Mapping[str, Any] | None = None) -> None:
         self._start = self._last_save = time.perf_counter()
@@ -253,6 +248,23 @@ class RunProgress(keras.callbacks.Callback):
             self.signals.leave()
         if self.is_over():
             self.model.stop_training = True
+            reason = self._reason_to_end() or "another machine ends it"
+            self.report(f"training ends after update {self.step:,}: {reason}")
+
+    def _reason_to_end(self) -> str | None:
+        records, training = self.history.records, self.training
+        if training.minutes and records[-1]["seconds"] >= 60 * training.minutes:
+            return f"the time is up (`training.minutes` {training.minutes:g})"
+        # Each machine has its own BLEU, of what it translated, but all must
+        # end together: the chief decides, whose BLEU is written down.
+        since_best, limit = self.history.since_best(), training.early_stopping
+        if limit and since_best >= limit and self.cluster.is_chief:
+            return (
+                f"{since_best} validation{'s' * (since_best > 1)} without a "
+                "better one "
+                f"(`training.early_stopping` {limit})"
+            )
+        return None
 
     def _seconds(self) -> float:
         """Returns the time of all parts of the run, this one included."""
@@ -273,6 +285,10 @@ class RunProgress(keras.callbacks.Callback):
         """After a signal, saves a checkpoint and ends the process."""
         if self.signals is not None and self._is_told_to_stop():
             self._save("stop", logs)
+            self.report(
+                f"told to stop: saved after update {self.step:,}, to be "
+                "resumed with `--resume`"
+            )
             self.signals.leave()
 
     def _save(self, kind: str, logs: Mapping[str, Any] | None = None) -> None:

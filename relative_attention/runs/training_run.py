@@ -365,6 +365,7 @@ class TrainingRun:
                 lambda: self.progress.step,
                 pictures=training.pictures,
                 first_tokens=resumed.get("tokens", 0.0),
+                seconds_left=self.progress.seconds_left,
                 report=self.report,
             )
         return [*callbacks, self.progress]

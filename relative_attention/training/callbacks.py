@@ -18,20 +18,23 @@ import keras
 
 from relative_attention.errors import InputError
 
-_SECONDS_BETWEEN_LINES = 0.5
+# On a terminal, where a line is rewritten, and in a log.
+_SECONDS_BETWEEN_LINES, _SECONDS_BETWEEN_LOG_LINES = 0.5, 60.0
 _BAR_LENGTH = 20
 
 
 class ProgressLine(keras.callbacks.Callback):
-    """Shows steps, loss, perplexity, accuracy, tokens/s and the time left.
+    """Shows the time left, steps, loss, perplexity, accuracy and tokens/s.
 
-    On a terminal the line is rewritten during training; elsewhere one line is
-    written per epoch, with the results of its validation. The speed comes
-    from the metric `tokens` of `Transformer`; `tokens_per_second` is added to
-    the logs of the epoch for the callbacks that follow.
+    On a terminal the line is rewritten during training; elsewhere a line is
+    written every minute. At the end of an epoch the line has the results of
+    its validation, too. The speed comes from the metric `tokens` of
+    `Transformer`; `tokens_per_second` is added to the logs of the epoch for
+    the callbacks that follow.
 
     The speed leaves out the first step of an epoch, which compiles. The time
-    left includes the validations to come, each as long as the last one.
+    left includes the validations to come, each as long as the last one, and
+    is at most what `seconds_left` returns.
 
     Args:
         total_steps: int. Steps of the whole training.
@@ -41,6 +44,9 @@ class ProgressLine(keras.callbacks.Callback):
             skipped updates.
         first_tokens: float. Tokens of a resumed epoch that were counted
             before, for its speed. Defaults to `0.0`.
+        seconds_left: function without arguments that returns how much of a
+            time limit is left, or `None` where there is no limit. Defaults to
+            no limit.
     """
 
     def __init__(
@@ -49,13 +55,20 @@ class ProgressLine(keras.callbacks.Callback):
         file: TextIO | None = None,
         num_steps: Callable[[], int] | None = None,
         first_tokens: float = 0.0,
+        seconds_left: Callable[[], float | None] = lambda: None,
     ) -> None:
         super().__init__()
         self.total_steps = total_steps
+        self.seconds_left = seconds_left
         self.file = file or sys.stderr
         self.num_steps = num_steps or self._num_updates
         self._first_tokens = first_tokens
         self._rewrites = self.file.isatty()
+        self._seconds_between = (
+            _SECONDS_BETWEEN_LINES
+            if self._rewrites
+            else _SECONDS_BETWEEN_LOG_LINES
+        )
         self._epoch_steps = 0
         self._training_end: float | None = None
         self._validation_seconds = 0.0
@@ -86,13 +99,10 @@ class ProgressLine(keras.callbacks.Callback):
         self._last_batch = (batch, logs or {})
         if self._first is None:
             self._first = self._last = self._measure()
-        elif (
-            self._rewrites
-            and time.perf_counter() - self._last_shown > _SECONDS_BETWEEN_LINES
-        ):
+        elif time.perf_counter() - self._last_shown > self._seconds_between:
             self._last = self._measure()
             self._last_shown = self._last[2]
-            self._write(self._line(logs or {}), end="")
+            self._write(self._line(logs or {}), "" if self._rewrites else "\n")
         if logs is not None and batch + 1 == (self.params or {}).get("steps"):
             # A run that is stopped in its validation resumes with these logs.
             self._end_of_training()
@@ -142,10 +152,12 @@ class ProgressLine(keras.callbacks.Callback):
         num_validations = (
             math.ceil(left / self._epoch_steps) if self._epoch_steps else 0
         )
-        return (
+        seconds = (
             left / self._speeds()[0]
             + num_validations * self._validation_seconds
         )
+        limit = self.seconds_left()
+        return seconds if limit is None else min(seconds, limit)
 
     def _num_updates(self) -> int:
         iterations = self.model.optimizer.iterations
@@ -155,16 +167,13 @@ class ProgressLine(keras.callbacks.Callback):
     def _line(self, logs: dict[str, Any]) -> str:
         step = self.num_steps()
         num_done = min(_BAR_LENGTH * step // self.total_steps, _BAR_LENGTH)
-        parts = [
-            f"[{'#' * num_done:<{_BAR_LENGTH}}]",
-            f"step {step:,}/{self.total_steps:,}",
-            *_metrics(logs),
-        ]
+        parts = [f"[{'#' * num_done:<{_BAR_LENGTH}}]"]
+        # First, as what stands last is cut on a narrow terminal.
         if self._last_batch is not None:
-            parts += [
-                f"{self._speeds()[1]:,.0f} tokens/s",
-                f"{_clock(self._seconds_left(step))} left",
-            ]
+            parts.append(f"{_clock(self._seconds_left(step))} left")
+        parts += [f"step {step:,}/{self.total_steps:,}", *_metrics(logs)]
+        if self._last_batch is not None:
+            parts.append(f"{self._speeds()[1]:,.0f} tokens/s")
         return " ".join(parts)
 
     def _write(self, line: str, end: str) -> None:

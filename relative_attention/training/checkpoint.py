@@ -220,6 +220,12 @@ class RunCheckpoints:
         """Returns where the checkpoint of a step is or would be."""
         return self.directory / f"{kind}-{step:08}"
 
+    @staticmethod
+    def step_of(path: pathlib.Path) -> int:
+        """Returns the number of updates done at a checkpoint."""
+        match: Any = _NAME.fullmatch(path.name)
+        return int(match["step"])
+
     def steps(self) -> list[pathlib.Path]:
         """Returns the folders of the checkpoints, the oldest first."""
         return [path for path in self.all() if path.name.startswith("step")]
@@ -233,11 +239,11 @@ class RunCheckpoints:
             match: Any = _TORN.fullmatch(torn.name)
             recover_directory(self.directory / match["name"])
         found = [path for path in self._paths(_NAME) if path.is_dir()]
-        return sorted(found, key=lambda path: (_step(path), path.name))
+        return sorted(found, key=lambda path: (self.step_of(path), path.name))
 
     def all_steps(self) -> list[int]:
         """Returns the steps of all checkpoints, the oldest first."""
-        return [_step(path) for path in self.all()]
+        return [self.step_of(path) for path in self.all()]
 
     def tidy(self) -> None:
         """Deletes what a process that died was writing or deleting.
@@ -263,7 +269,7 @@ class RunCheckpoints:
             step: int. The step just saved; later ones do not count.
             keep: int. How many stay, this one included.
         """
-        written = [path for path in self.steps() if _step(path) <= step]
+        written = [path for path in self.steps() if self.step_of(path) <= step]
         stops = [path for path in self.all() if path.name.startswith("stop")]
         for path in [*stops, *written[:-keep]]:
             delete_directory(path)
@@ -276,11 +282,6 @@ class RunCheckpoints:
             for path in self.directory.iterdir()
             if pattern.fullmatch(path.name)
         ]
-
-
-def _step(path: pathlib.Path) -> int:
-    match: Any = _NAME.fullmatch(path.name)
-    return int(match["step"])
 
 
 def average_checkpoints(

@@ -110,6 +110,7 @@ def test_damaged_checkpoint_is_named_and_set_aside(model, tmp_path, folder):
         ]
         text = "\n".join(run.lines)
         assert "Going on from step-00000200" in text
+        assert "the one before: 100 updates are made again" in text
         assert "damaged-step-00000300" in text
         assert "damaged-stop-00000310" in text
 

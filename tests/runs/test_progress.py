@@ -51,7 +51,7 @@ class Signals:
 def start(model, tmp_path):
     """`start(save_every=2)`: a run, validated after every third update."""
 
-    def start(is_chief=True, signals=None, **training):
+    def start(is_chief=True, signals=None, report=print, **training):
         progress = RunProgress(
             tmp_path,
             TrainingSection(**training),
@@ -59,6 +59,7 @@ def start(model, tmp_path):
             lambda step: step % 3 == 0,
             signals,
             run={"update_tokens": 512},
+            report=report,
         )
         progress.set_model(model)
         progress.on_train_begin()
@@ -117,8 +118,10 @@ def test_average_is_what_is_kept_and_not_what_is_trained(
 def test_run_goes_on_where_it_was(start, model):
     train(start(), 3.0, 1.0)
     fill(model, 9.0)
-    progress = start()
+    lines = []
+    progress = start(report=lines.append)
     progress.restore(model)
+    assert lines == ["resuming after update 6"]
     assert progress.step == 6
     assert [record["val_loss"] for record in progress.history.records] == [3, 1]
     for weight in model.weights:
@@ -306,13 +309,34 @@ def test_run_ends_by_its_rule(start, training, losses, seconds, is_over):
     assert progress.is_over() is is_over
 
 
-def test_validation_that_ends_the_run_stops_fit(start):
-    progress = start(early_stopping=1)
+@pytest.mark.parametrize(
+    ("training", "reason"),
+    [
+        (
+            {"early_stopping": 1},
+            "training ends after update 6: 1 validation without a better one "
+            "(`training.early_stopping` 1)",
+        ),
+        (
+            {"minutes": 1e-9},
+            "training ends after update 3: the time is up "
+            "(`training.minutes` 1e-09)",
+        ),
+    ],
+    ids=["early stopping", "time"],
+)
+def test_validation_that_ends_the_run_stops_fit_and_says_why(
+    start, training, reason
+):
+    lines = []
+    progress = start(report=lines.append, **training)
     progress.model.stop_training = False
-    train(progress, 1.0)
-    assert not progress.model.stop_training
-    train(progress, 2.0)
+    for loss in (1.0, 2.0):
+        if not progress.model.stop_training:
+            assert lines == []
+            train(progress, loss)
     assert progress.model.stop_training
+    assert lines == [reason]
 
 
 # Two machines whose translations differ by one word at the third validation.

@@ -64,8 +64,8 @@ def test_line_says_what_is_looked_at(clock):
         0, {**LOGS, "val_loss": 2.25, "val_tokens": 9.0, "val_bleu": 31.256}
     )
     assert file.getvalue() == (
-        "[##########          ] step 10/20 loss 2.5 perplexity 12.25 "
-        "accuracy 0.5 500 tokens/s 0:00:02 left "
+        "[##########          ] 0:00:02 left step 10/20 loss 2.5 "
+        "perplexity 12.25 accuracy 0.5 500 tokens/s "
         "| validation loss 2.25 BLEU 31.26\n"
     )
 
@@ -109,7 +109,7 @@ def test_speed_leaves_out_the_first_step_and_validation(clock):
     line.on_train_batch_end(4, {"tokens": 500.0})
     line.on_epoch_end(1, {})
     # And two validations of 30 seconds.
-    assert "0:01:05 left" in file.getvalue().split("\n")[1]
+    assert "0:01:05 left" in file.getvalue().split("\n")[-2]
 
 
 def test_metrics_that_go_on_after_a_resume_do_not_count_as_speed(clock):
@@ -159,15 +159,29 @@ def test_device_is_waited_for_only_when_the_line_is_shown(clock):
     assert file.getvalue().count("\r") == 2
 
 
-def test_nothing_is_read_between_epochs_without_a_terminal(clock):
+def test_without_a_terminal_there_is_a_line_a_minute(clock):
     line, file = make_line()
     line.on_epoch_begin(0)
     number = Number(2.5)
     for batch in range(8):
         line.on_train_batch_end(batch, {"loss": number, "tokens": 10.0})
-        clock.now += 1.0
+        clock.now += 8.0
     assert number.num_reads == 0
     assert file.getvalue() == ""
+    line.on_train_batch_end(8, {"loss": number, "tokens": 10.0})
+    assert number.num_reads == 1
+    assert file.getvalue() == (
+        "[##########          ] 0:01:20 left step 10/20 loss 2.5 0 tokens/s\n"
+    )
+
+
+def test_time_left_is_at_most_the_rest_of_the_limit(clock):
+    line, file = make_line(seconds_left=lambda: 75.0 * 60)
+    line.on_epoch_begin(0)
+    clock.now += 3600.0
+    line.on_train_batch_end(0, dict(LOGS))
+    line.on_epoch_end(0, dict(LOGS))
+    assert "] 1:15:00 left step 10/20 " in file.getvalue()
 
 
 def test_line_on_a_terminal_never_wraps(clock, monkeypatch):
@@ -181,7 +195,7 @@ def test_line_on_a_terminal_never_wraps(clock, monkeypatch):
         clock.now += 1.0
     text = file.getvalue().removeprefix("\r").removesuffix("\x1b[K")
     assert len(text) == 39
-    assert text.startswith("step 10/20 loss 2.5 perplexity")
+    assert text.startswith("0:00:10 left step 10/20 loss 2.5")
 
 
 # === Updates that were not finite ===
