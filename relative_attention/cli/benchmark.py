@@ -8,39 +8,36 @@ from typing import Any
 
 import tabulate
 
-from relative_attention.cli.command import Subparsers
-from relative_attention.cli.command import add_command
+from relative_attention.cli import command
 
 # NVIDIA's data sheets give these peaks of dense bfloat16 products, in 10^12
 # operations a second.
 _PEAK_TFLOPS = {"A100": 312, "H100": 989, "H200": 989}
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Adds the command to the command line."""
-    parser = add_command(
+def add_benchmark(subparsers: command.Subparsers) -> None:
+    """Adds `benchmark` to the command line."""
+    parser = command.add_command(
         subparsers,
         "benchmark",
-        _run,
+        _benchmark,
         "measure how fast models train on this machine",
         "relative-attention benchmark --precision mixed_bfloat16 "
         "--presets transformer_big transformer_big_relative",
     )
-    parser.add_argument(
-        "--presets",
-        nargs="+",
-        metavar="NAME",
-        default=["transformer_base", "transformer_base_relative"],
-        help="the first is what the others are compared with "
+    parser.text(
+        "--presets NAME",
+        "the first is what the others are compared with "
         "(default: the paper's base model without relative positions and with)",
+        nargs="+",
+        default=["transformer_base", "transformer_base_relative"],
     )
-    parser.add_argument(
-        "--lengths",
+    parser.text(
+        "--lengths T",
+        "tokens of a sentence (default: 32 128 512)",
         nargs="+",
         type=int,
-        metavar="T",
         default=[32, 128, 512],
-        help="tokens of a sentence (default: 32 128 512)",
     )
     for name, default in (
         ("batch-tokens", 4096),
@@ -48,29 +45,21 @@ def add_parser(subparsers: Subparsers) -> None:
         ("steps", 5),
         ("rounds", 3),
     ):
-        parser.add_argument(
-            f"--{name}",
-            type=int,
-            metavar="N",
-            default=default,
-            help=f"default: {default}",
-        )
-    parser.add_argument(
+        parser.integer(f"--{name} N", f"default: {default}", default=default)
+    parser.text(
         "--precision",
         choices=["float32", "mixed_bfloat16", "mixed_float16"],
         default="float32",
     )
-    parser.add_argument(
-        "--peak-tflops",
-        type=float,
-        metavar="N",
-        help="10^12 operations a second that the device can do, for its "
-        "utilisation (known for "
+    parser.number(
+        "--peak-tflops N",
+        "10^12 operations a second that the device can do, for its "
+        "utilization (known for "
         f"{', '.join(_PEAK_TFLOPS)} in bfloat16)",
     )
 
 
-def _run(options: argparse.Namespace) -> None:
+def _benchmark(options: argparse.Namespace) -> None:
     """Runs the command."""
     from relative_attention.runs.provenance import provenance
     from relative_attention.runs.provenance import provenance_sentence
@@ -100,12 +89,7 @@ def _run(options: argparse.Namespace) -> None:
 
 
 def _table(rows: Sequence[Mapping[str, Any]], peak: float | None) -> str:
-    """Returns a Markdown table of what `step_benchmark` measured.
-
-    Args:
-        rows: Rows of `step_benchmark`.
-        peak: 10^12 operations a second that the device can do, if known.
-    """
+    """Returns a Markdown table of what `step_benchmark` measured."""
     cells = []
     for row in rows:
         tflops = row["flops_per_second"] / 1e12
@@ -131,15 +115,7 @@ def _table(rows: Sequence[Mapping[str, Any]], peak: float | None) -> str:
 
 
 def known_peak(hardware: str, precision: str) -> float | None:
-    """Returns the peak of a known device, `None` of an unknown one.
-
-    Args:
-        hardware: A string with the device's name in it, as of `provenance`.
-        precision: A string, the dtype policy that is computed in.
-
-    Returns:
-        A float, 10^12 operations a second.
-    """
+    """Returns the peak of a known device in TFLOP/s, else `None`."""
     if precision != "mixed_bfloat16":
         return None
     return next(

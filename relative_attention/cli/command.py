@@ -1,15 +1,74 @@
-"""Adds commands to the command line."""
+"""Adds commands to the command line, and options that several have."""
 
 import argparse
 from collections.abc import Callable
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from typing import Any
-from typing import NoReturn
 from typing import TypeAlias
+
+from relative_attention.errors import InputError
+
+if TYPE_CHECKING:
+    from relative_attention.decoding import Translator
+
+DECODING_OPTIONS = ("num_beams", "length_penalty", "min_length", "max_length")
+
+_MODEL = (
+    "the folder that `train` filled, or the name of a trained model of the "
+    "zoo (`relative-attention list`)"
+)
+
+
+class Command(argparse.ArgumentParser):
+    """The parser of a command; an option is written as in its usage."""
+
+    def text(self, usage: str, help: str | None = None, **more: Any) -> None:
+        """Adds an option such as `--input F`."""
+        name, _, metavar = usage.partition(" ")
+        self.add_argument(name, metavar=metavar or None, help=help, **more)
+
+    def integer(
+        self, usage: str, help: str, default: int | None = None
+    ) -> None:
+        """Adds an option such as `--nbest N`."""
+        self.text(usage, help, type=int, default=default)
+
+    def number(
+        self, usage: str, help: str, default: float | None = None
+    ) -> None:
+        """Adds an option such as `--top-p P`."""
+        self.text(usage, help, type=float, default=default)
+
+    def flag(self, name: str, help: str) -> None:
+        """Adds an option without a value."""
+        self.add_argument(name, action="store_true", help=help)
+
+    def words(
+        self,
+        metavar: str,
+        help: str,
+        read: Callable[[argparse.Namespace, list[str]], None],
+        nargs: str = "*",
+    ) -> None:
+        """Adds positional arguments that options may stand between.
+
+        `read(options, words)` sorts them into the options, and raises
+        `UsageError` if it cannot.
+        """
+        self.add_argument(
+            "words", nargs=nargs, default=[], metavar=metavar, help=help
+        )
+        self.set_defaults(read_words=read)
+
+
+class UsageError(Exception):
+    """Raised when words make no command."""
+
 
 # At run time the class of argparse takes no parameter.
 if TYPE_CHECKING:
-    Subparsers: TypeAlias = argparse._SubParsersAction[argparse.ArgumentParser]
+    Subparsers: TypeAlias = argparse._SubParsersAction[Command]
 else:
     Subparsers: TypeAlias = Any
 
@@ -20,7 +79,7 @@ def add_command(
     run: Callable[[argparse.Namespace], None],
     help: str,
     example: str,
-) -> argparse.ArgumentParser:
+) -> Command:
     """Returns a parser for the command `name`, which calls `run(options)`."""
     parser = subparsers.add_parser(
         name,
@@ -33,46 +92,96 @@ def add_command(
     return parser
 
 
-def add_data_folder(parser: argparse.ArgumentParser) -> None:
-    """Adds the option of commands that train by a recipe."""
-    parser.add_argument(
-        "--data",
-        metavar="DIR",
-        help="where the recipe's text files are "
-        "(default: $RELATIVE_ATTENTION_DATA)",
-    )
+# === What several commands have ===
 
 
-def add_model_directory(parser: argparse.ArgumentParser) -> None:
-    """Adds the first argument of commands that need a trained model."""
-    parser.add_argument(
-        "model_directory",
-        metavar="MODEL",
-        help="the folder that `train` filled, or the name of a trained model "
-        "of the zoo (`relative-attention list`)",
-    )
+def add_model(parser: Command) -> None:
+    """Adds `model_directory`, for commands that need one trained model."""
+    parser.add_argument("model_directory", metavar="MODEL", help=_MODEL)
 
 
-def add_models(parser: argparse.ArgumentParser) -> None:
-    """Adds the first arguments of commands that several models work for.
+def add_models(parser: Command) -> None:
+    """Adds `models`, for commands that several models work together for."""
 
-    Options may stand between them; `options.models` is the list of all.
-    """
-    parser.add_argument(
-        "words",
+    def read_words(options: argparse.Namespace, words: list[str]) -> None:
+        options.models = words
+
+    parser.words(
+        "MODEL",
+        f"{_MODEL}; several with the same vocabulary work together, by the "
+        "mean of their probabilities",
+        read_words,
         nargs="+",
-        metavar="MODEL",
-        help="the folder that `train` filled, or the name of a trained model "
-        "of the zoo (`relative-attention list`); several with the same "
-        "vocabulary work together, by the mean of their probabilities",
     )
-    parser.set_defaults(settle=_settle_models)
 
 
-def _settle_models(
+def add_data_folder(parser: Command) -> None:
+    """Adds the option of commands that train by a recipe."""
+    parser.text(
+        "--data DIR",
+        "where the recipe's text files are (default: $RELATIVE_ATTENTION_DATA)",
+    )
+
+
+def add_decoding_options(parser: Command) -> None:
+    """Adds the options that replace how the recipe translates."""
+    parser.integer("--num-beams N", "default: the recipe's")
+    parser.number("--length-penalty A", "default: the recipe's")
+    parser.integer(
+        "--min-length N", "the shortest translation, in tokens (default: 0)"
+    )
+    parser.integer(
+        "--max-length N",
+        "the longest translation, in tokens (default: that of its "
+        "source and what the recipe allows)",
+    )
+
+
+def add_dtype_option(parser: Command) -> None:
+    """Adds the precision in which a command computes."""
+    parser.text(
+        "--dtype",
+        "what weights are held and multiplied as (default: float32); "
+        "bfloat16 is for processors that multiply it",
+        choices=("float32", "bfloat16"),
+    )
+
+
+def load_models(
     options: argparse.Namespace,
-    words: list[str],
-    error: Callable[[str], NoReturn],
-) -> None:
-    """Takes all words for models."""
-    options.models = words
+    models: Sequence[str] | None = None,
+    names: Sequence[str] = (*DECODING_OPTIONS, "batch_tokens", "dtype"),
+) -> "Translator":
+    """Loads the models of a command line, set up as its options say.
+
+    Args:
+        options: `argparse.Namespace`. The options of the command line.
+        models: list of strings. Defaults to `None`, those of the options.
+        names: list of strings. The options that `load_translator` takes, where
+            the command has them.
+    """
+    from relative_attention.saving import load_translator
+
+    models = options.models if models is None else list(models)
+    given = {
+        name: getattr(options, name)
+        for name in names
+        if getattr(options, name, None) is not None
+    }
+    one_or_all = models[0] if len(models) == 1 else models
+    try:
+        return load_translator(one_or_all, **given)
+    except ValueError as error:
+        raise InputError(str(error)) from error
+
+
+def check_nbest(nbest: int, num_beams: int | None = None) -> None:
+    """Raises `InputError` unless so many results can be given."""
+    if nbest >= 1 and (num_beams is None or nbest <= num_beams):
+        return
+    if num_beams is None:
+        raise InputError(f"--nbest must be at least 1. Received: {nbest}.")
+    raise InputError(
+        f"--nbest must be between 1 and the number of beams, {num_beams}. "
+        f"Received: {nbest}. --num-beams asks for more beams."
+    )

@@ -1,22 +1,253 @@
-"""Converts models of other systems: `relative-attention convert`."""
+"""Commands that make one model of another: `average`, `export`, `convert`."""
 
 import argparse
+import os
+from typing import TYPE_CHECKING
 
-from relative_attention.cli.command import Subparsers
-from relative_attention.cli.command import add_command
+from relative_attention.cli import command
+from relative_attention.cli import streams
+from relative_attention.errors import InputError
 
-_POSITIONS = (
-    "auto",
-    "relative",
-    "sinusoidal",
-    "learned",
-    "relative+sinusoidal",
-    "none",
-)
+if TYPE_CHECKING:
+    from relative_attention.decoding import Translator
+
+# Each format takes these options; a model of CTranslate2 is told at each call
+# how to search.
+_OPTIONS_OF = {
+    "saved_model": (
+        *command.DECODING_OPTIONS,
+        "nbest",
+        "dtype",
+        "token_ids_only",
+        "warmup",
+    ),
+    "ctranslate2": ("quantization",),
+    "keras_hub": ("num_beams", "length_penalty"),
+    "model": ("num_beams", "length_penalty", "dtype"),
+}
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Adds the command to the command line."""
+# === average ===
+
+
+def add_average(subparsers: command.Subparsers) -> None:
+    """Adds `average` to the command line."""
+    parser = command.add_command(
+        subparsers,
+        "average",
+        _average,
+        "write the mean of a run's last checkpoints as a model of its own",
+        "relative-attention average runs/my_model --last 20 "
+        "--output runs/averaged",
+    )
+    parser.add_argument(
+        "paths",
+        nargs="+",
+        metavar="RUN_OR_FILE",
+        help="what `train` filled; or .safetensors files, or trained models",
+    )
+    parser.integer(
+        "--last N",
+        "how many checkpoints of the run (default: all that it has kept)",
+    )
+    either = parser.add_mutually_exclusive_group()
+    either.add_argument(
+        "--output",
+        metavar="DIR_OR_F",
+        help="a folder for a model to translate with (default: "
+        "RUN_average_N), or a .safetensors file for the weights alone",
+    )
+    either.add_argument(
+        "--in-place",
+        action="store_true",
+        help="replace the run's model.safetensors; best.safetensors is kept",
+    )
+
+
+def _average(options: argparse.Namespace) -> None:
+    """Runs the command."""
+    from relative_attention.saving import average_files
+    from relative_attention.saving import average_run
+
+    first, *others = options.paths
+    is_run = not others and not os.path.isfile(first)
+    if not is_run and (options.last is not None or options.in_place):
+        raise InputError(
+            "`--last` and `--in-place` are for the checkpoints of one run. "
+            f"Received: {' '.join(options.paths)}. For several files give "
+            "`--output`."
+        )
+    if options.output is not None and options.output.endswith(".safetensors"):
+        streams.check_output(options.output)
+    if is_run:
+        output = average_run(
+            first, options.last, options.output, options.in_place
+        )
+    else:
+        output = average_files(options.paths, options.output)
+    kind = "weights" if output.is_file() else "model"
+    print(f"{kind}: {output}")
+
+
+# === export ===
+
+
+def add_export(subparsers: command.Subparsers) -> None:
+    """Adds `export` to the command line."""
+    parser = command.add_command(
+        subparsers,
+        "export",
+        _export,
+        "write a model for TensorFlow Serving, CTranslate2 or KerasHub, or a "
+        "smaller model directory",
+        "relative-attention export runs/my_model --format saved_model "
+        "exported/1",
+    )
+    parser.usage = (
+        "relative-attention export [options] --format F MODEL [MODEL ...] "
+        "OUTPUT"
+    )
+    parser.words(
+        "MODEL OUTPUT",
+        "the folder that `train` filled, or the name of a trained model "
+        "of the zoo (`relative-attention list`), and the folder to make; "
+        "saved_model: several models with the same vocabulary, before it, "
+        "become one that averages their probabilities",
+        _read_export_words,
+        nargs="+",
+    )
+    parser.text("--format", required=True, choices=tuple(_OPTIONS_OF))
+    command.add_decoding_options(parser)
+    parser.integer(
+        "--nbest N",
+        "saved_model: translations of the signature n_best (default: as "
+        "many as beams)",
+    )
+    parser.text(
+        "--dtype",
+        "saved_model, model: what weights are stored as (default: float32)",
+        choices=("float32", "float16"),
+    )
+    parser.flag(
+        "--token-ids-only", "saved_model: leave out the signatures on strings"
+    )
+    parser.text(
+        "--warmup F",
+        "saved_model: a text of which TensorFlow Serving translates each "
+        "line before it takes requests",
+    )
+    parser.text(
+        "--quantization Q",
+        "ctranslate2: int8, int16, float16, ... (default: float32)",
+    )
+
+
+def _read_export_words(options: argparse.Namespace, words: list[str]) -> None:
+    if len(words) < 2:
+        raise command.UsageError(
+            "export needs a MODEL and the OUTPUT folder to make"
+        )
+    *options.models, options.output = words
+
+
+def _export(options: argparse.Namespace) -> None:
+    """Runs the command."""
+    _check_format(options)
+    # `--dtype` is for what is written.
+    translator = command.load_models(options, names=command.DECODING_OPTIONS)
+    export = {
+        "saved_model": _export_saved_model,
+        "ctranslate2": _export_ctranslate2,
+        "keras_hub": _export_keras_hub,
+        "model": _export_model,
+    }[options.format]
+    try:
+        export(translator, options)
+    except ValueError as error:
+        raise InputError(str(error)) from error
+    print(f"{options.format}: {options.output}")
+
+
+def _check_format(options: argparse.Namespace) -> None:
+    """Refuses models and options that the format cannot use."""
+    allowed = _OPTIONS_OF[options.format]
+    if len(options.models) > 1 and options.format != "saved_model":
+        raise InputError(
+            f"A model of the format {options.format} is one model; saved_model "
+            "takes several, and `relative-attention distill` makes one of "
+            f"them. Received: {', '.join(options.models)}."
+        )
+    for name in sorted(set().union(*_OPTIONS_OF.values()).difference(allowed)):
+        # Absent is `None`, or `False` for a flag; 0 is given.
+        given = getattr(options, name)
+        if given is not None and given is not False:
+            spelled = ", ".join(map(_spelled, allowed))
+            raise InputError(
+                f"{_spelled(name)} says nothing to a model of the format "
+                f"{options.format}, which takes {spelled}."
+            )
+
+
+def _spelled(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def _export_saved_model(
+    translator: "Translator", options: argparse.Namespace
+) -> None:
+    from relative_attention.data.lines import read_lines
+    from relative_attention.export import export_saved_model
+
+    if options.nbest is not None:
+        command.check_nbest(options.nbest, translator.num_beams)
+    export_saved_model(
+        translator,
+        options.output,
+        dtype=options.dtype or "float32",
+        num_results=options.nbest,
+        token_ids_only=options.token_ids_only,
+        warmup=list(read_lines(options.warmup)) if options.warmup else (),
+    )
+
+
+def _export_ctranslate2(
+    translator: "Translator", options: argparse.Namespace
+) -> None:
+    from relative_attention.export import export_ctranslate2
+
+    export_ctranslate2(
+        translator, options.output, quantization=options.quantization
+    )
+
+
+def _export_keras_hub(
+    translator: "Translator", options: argparse.Namespace
+) -> None:
+    from relative_attention.files import atomic_directory
+    from relative_attention.files import check_is_free
+    from relative_attention.hub import TranslationLM
+
+    check_is_free(options.output)
+    task = TranslationLM.from_translator(translator)
+    with atomic_directory(options.output) as folder:
+        task.save_to_preset(folder)
+
+
+def _export_model(
+    translator: "Translator", options: argparse.Namespace
+) -> None:
+    from relative_attention.saving import save_translator
+
+    save_translator(
+        translator, options.output, dtype=options.dtype or "float32"
+    )
+
+
+# === convert ===
+
+
+def add_convert(subparsers: command.Subparsers) -> None:
+    """Adds `convert` to the command line."""
     parser = subparsers.add_parser(
         "convert",
         help="bring a model of another system here",
@@ -29,11 +260,11 @@ def add_parser(subparsers: Subparsers) -> None:
     _add_tensor2tensor(systems)
 
 
-def _add_opennmt_tf(systems: Subparsers) -> None:
-    parser = add_command(
+def _add_opennmt_tf(systems: command.Subparsers) -> None:
+    parser = command.add_command(
         systems,
         "opennmt-tf",
-        _run_opennmt_tf,
+        _convert_opennmt_tf,
         "convert a checkpoint of OpenNMT-tf's Transformer",
         "relative-attention convert opennmt-tf run/ckpt-5000 "
         "--source-vocabulary en.vocab --target-vocabulary de.vocab "
@@ -43,50 +274,47 @@ def _add_opennmt_tf(systems: Subparsers) -> None:
         "checkpoint", help="its prefix (run/ckpt-5000), or its folder"
     )
     for side in ("source", "target"):
-        parser.add_argument(
-            f"--{side}-vocabulary",
-            metavar="F",
+        parser.text(
+            f"--{side}-vocabulary F",
+            f"the vocabulary file of the {side}, a token a line",
             required=True,
-            help=f"the vocabulary file of the {side}, a token a line",
         )
-    parser.add_argument("--output", metavar="DIR", required=True)
-    parser.add_argument(
-        "--tokenizer",
-        metavar="F",
-        help="the SentencePiece model that makes the tokens; without it, text "
+    parser.text("--output DIR", required=True)
+    parser.text(
+        "--tokenizer F",
+        "the SentencePiece model that makes the tokens; without it, text "
         "is read and written as tokens with blanks between",
     )
-    parser.add_argument(
-        "--source-tokenizer",
-        metavar="F",
-        help="that of the source, where it has its own",
+    parser.text(
+        "--source-tokenizer F", "that of the source, where it has its own"
     )
-    parser.add_argument(
+    parser.flag(
         "--source-start",
-        action="store_true",
-        help="the run had `source_sequence_controls: {start: true}`",
+        "the run had `source_sequence_controls: {start: true}`",
     )
-    parser.add_argument(
-        "--source-end",
-        action="store_true",
-        help="the run had `source_sequence_controls: {end: true}`",
+    parser.flag(
+        "--source-end", "the run had `source_sequence_controls: {end: true}`"
     )
-    parser.add_argument(
-        "--num-heads",
-        metavar="N",
-        type=int,
-        help="only needed for a model without relative positions",
+    parser.integer(
+        "--num-heads N", "only needed for a model without relative positions"
     )
-    parser.add_argument(
+    parser.text(
         "--positions",
-        choices=_POSITIONS,
-        default="auto",
-        help="the positions, where the checkpoint does not show them "
+        "the positions, where the checkpoint does not show them "
         "(default: auto, as it shows)",
+        choices=(
+            "auto",
+            "relative",
+            "sinusoidal",
+            "learned",
+            "relative+sinusoidal",
+            "none",
+        ),
+        default="auto",
     )
 
 
-def _run_opennmt_tf(options: argparse.Namespace) -> None:
+def _convert_opennmt_tf(options: argparse.Namespace) -> None:
     from relative_attention.convert import convert_opennmt_tf
 
     convert_opennmt_tf(
@@ -107,11 +335,11 @@ def _run_opennmt_tf(options: argparse.Namespace) -> None:
     print(f"model: {options.output} (every variable: conversion.txt there)")
 
 
-def _add_tensor2tensor(systems: Subparsers) -> None:
-    parser = add_command(
+def _add_tensor2tensor(systems: command.Subparsers) -> None:
+    parser = command.add_command(
         systems,
         "tensor2tensor",
-        _run_tensor2tensor,
+        _convert_tensor2tensor,
         "convert a checkpoint of tensor2tensor's Transformer",
         "relative-attention convert tensor2tensor model.ckpt-250000 "
         "--hparams hparams.json --vocabulary vocab.translate.32768.subwords "
@@ -120,34 +348,29 @@ def _add_tensor2tensor(systems: Subparsers) -> None:
     parser.add_argument(
         "checkpoint", help="its prefix (model.ckpt-250000), or its folder"
     )
-    parser.add_argument(
-        "--hparams",
-        metavar="F",
+    parser.text(
+        "--hparams F",
+        "the hparams.json that tensor2tensor wrote beside it",
         required=True,
-        help="the hparams.json that tensor2tensor wrote beside it",
     )
-    parser.add_argument("--output", metavar="DIR", required=True)
-    parser.add_argument(
-        "--vocabulary",
-        metavar="F",
-        help="the *.subwords file of the target, or of both languages; "
+    parser.text("--output DIR", required=True)
+    parser.text(
+        "--vocabulary F",
+        "the *.subwords file of the target, or of both languages; "
         "without it the model cannot translate strings",
     )
-    parser.add_argument(
-        "--source-vocabulary",
-        metavar="F",
-        help="the *.subwords file of the source, where it has its own",
+    parser.text(
+        "--source-vocabulary F",
+        "the *.subwords file of the source, where it has its own",
     )
-    parser.add_argument(
-        "--target-space-id",
-        metavar="N",
-        type=int,
+    parser.integer(
+        "--target-space-id N",
+        "the problem's target space (default: 0)",
         default=0,
-        help="the problem's target space (default: 0)",
     )
 
 
-def _run_tensor2tensor(options: argparse.Namespace) -> None:
+def _convert_tensor2tensor(options: argparse.Namespace) -> None:
     from relative_attention.convert import convert_tensor2tensor
 
     convert_tensor2tensor(

@@ -1,20 +1,14 @@
-"""Scores a model: `relative-attention evaluate`."""
+"""Scores translations and models: `score` and `evaluate`."""
 
 import argparse
+import sys
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from typing import Any
 
-from relative_attention.cli.command import Subparsers
-from relative_attention.cli.command import add_command
-from relative_attention.cli.command import add_models
-from relative_attention.cli.decoding_options import add_decoding_options
-from relative_attention.cli.decoding_options import add_dtype_option
-from relative_attention.cli.decoding_options import translator_of
-from relative_attention.cli.output_file import check_output
-from relative_attention.cli.progress import report_cut
-from relative_attention.cli.progress import show_progress
+from relative_attention.cli import command
+from relative_attention.cli import streams
 from relative_attention.errors import InputError
 
 if TYPE_CHECKING:
@@ -25,115 +19,173 @@ if TYPE_CHECKING:
 _METRICS = ("bleu", "chrf", "ter")
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Adds the command to the command line."""
-    parser = add_command(
+# === score ===
+
+
+def add_score(subparsers: command.Subparsers) -> None:
+    """Adds `score` to the command line."""
+    parser = command.add_command(
+        subparsers,
+        "score",
+        _score,
+        "print how probable a model finds given translations: log-probability "
+        "(natural), tab, number of tokens",
+        "relative-attention score runs/my_model --source test.en "
+        "--target test.de > scores.tsv",
+    )
+    command.add_models(parser)
+    parser.text("--source F", required=True)
+    parser.text("--target F", required=True)
+    parser.text(
+        "--output F",
+        "a line for each pair, the end of sentence included in both "
+        "numbers (default: standard output)",
+    )
+
+
+def _score(options: argparse.Namespace) -> None:
+    """Runs the command."""
+    from relative_attention.decoding import corpus_perplexity
+    from relative_attention.decoding import score_translations
+    from relative_attention.files import atomic_file
+
+    streams.check_output(options.output)
+    output = None if options.output else streams.standard_output()
+    sources, targets = _read_pairs(options.source, options.target)
+    translator = command.load_models(options)
+    progress = streams.Progress(len(sources))
+    scores = score_translations(translator, sources, targets, report=progress)
+    progress.end()
+    lines = [f"{s.log_probability:.6f}\t{s.num_tokens}\n" for s in scores]
+    if output is None:
+        with atomic_file(options.output, "w") as file:
+            file.writelines(lines)
+    else:
+        output.writelines(lines)
+        output.flush()
+    print(
+        f"{len(scores):,} pairs, {sum(s.num_tokens for s in scores):,} tokens, "
+        f"log-probability {sum(s.log_probability for s in scores):.4f}, "
+        f"perplexity {corpus_perplexity(scores):.4f}",
+        file=sys.stderr,
+    )
+
+
+def _read_pairs(source: str, target: str) -> tuple[list[str], list[str]]:
+    """Reads both files, and refuses pairs that cannot be scored."""
+    from relative_attention.data.lines import read_lines
+
+    # Once each: a pipe cannot be read again.
+    sources, targets = (list(read_lines(path)) for path in (source, target))
+    if len(sources) != len(targets):
+        raise InputError(
+            "The two files must have a line for each other's lines. Received: "
+            f"{source} with {len(sources):,} lines, {target} with "
+            f"{len(targets):,}."
+        )
+    if not sources:
+        raise InputError(
+            f"{source} and {target} are empty: there is nothing to score."
+        )
+    for path, lines in ((source, sources), (target, targets)):
+        for number, line in enumerate(lines, start=1):
+            if not line.strip():
+                raise InputError(
+                    f"{path}, line {number:,} is empty: there is nothing to "
+                    "score. Leave the pair out of both files."
+                )
+    return sources, targets
+
+
+# === evaluate ===
+
+
+def add_evaluate(subparsers: command.Subparsers) -> None:
+    """Adds `evaluate` to the command line."""
+    parser = command.add_command(
         subparsers,
         "evaluate",
-        _run,
+        _evaluate,
         "translate a text and print BLEU, chrF and TER with sacreBLEU's "
         "signatures; compare with other translations",
         "relative-attention evaluate runs/my_model --source test.en "
         "--reference test.de --compare runs/other_model",
     )
-    add_models(parser)
-    parser.add_argument("--source", metavar="F", required=True)
-    parser.add_argument("--reference", metavar="F", required=True)
-    parser.add_argument(
+    command.add_models(parser)
+    parser.text("--source F", required=True)
+    parser.text("--reference F", required=True)
+    parser.text(
         "--metrics",
+        "default: all",
         nargs="+",
         choices=_METRICS,
         default=_METRICS,
-        help="default: all",
     )
-    parser.add_argument(
-        "--lowercase",
-        action="store_true",
-        help="ignore case in BLEU and chrF; TER always does",
-    )
-    _add_tokenizer(parser)
-    parser.add_argument(
-        "--hypotheses", metavar="F", help="also write the translations here"
-    )
-    parser.add_argument(
-        "--sentence-scores",
-        metavar="F",
-        help="also write the scores of each sentence here, with tabs between "
-        "them and a header: the metrics, and the model's own score",
-    )
-    parser.add_argument(
-        "--plot",
-        metavar="F",
-        help="also draw BLEU against the length of the source here, as PNG, "
-        "a line for each of those compared; needs `matplotlib`",
-    )
-    parser.add_argument(
-        "--compare",
-        metavar="DIR_OR_F",
-        action="append",
-        default=[],
-        help="another model (a folder, or a name of the zoo), or a file of "
-        "translations, to compare this one with by paired bootstrap; can be "
-        "given several times",
-    )
-    parser.add_argument(
-        "--resamples",
-        type=int,
-        default=1000,
-        metavar="N",
-        help="of the bootstrap (default: 1000)",
-    )
-    add_decoding_options(parser)
-    add_dtype_option(parser)
-
-
-def _add_tokenizer(parser: argparse.ArgumentParser) -> None:
-    """Adds the options that name the tokeniser of BLEU."""
-    parser.add_argument(
+    parser.flag("--lowercase", "ignore case in BLEU and chrF; TER always does")
+    parser.text(
         "--tokenizer",
-        choices=("13a", "moses"),
-        default="13a",
-        help="of BLEU: sacreBLEU's 13a, or Moses' of the references' "
+        "of BLEU: sacreBLEU's 13a, or Moses' of the references' "
         "`--language`, which papers on small corpora have, most of them with "
         "`--lowercase`; cased 13a is printed beside it",
+        choices=("13a", "moses"),
+        default="13a",
     )
-    parser.add_argument(
-        "--language",
-        metavar="CODE",
-        help="such as `de`, for `--tokenizer moses`",
+    parser.text("--language CODE", "such as `de`, for `--tokenizer moses`")
+    parser.text("--hypotheses F", "also write the translations here")
+    parser.text(
+        "--sentence-scores F",
+        "also write the scores of each sentence here, with tabs between "
+        "them and a header: the metrics, and the model's own score",
     )
+    parser.text(
+        "--plot F",
+        "also draw BLEU against the length of the source here, as PNG, "
+        "a line for each of those compared; needs `matplotlib`",
+    )
+    parser.text(
+        "--compare DIR_OR_F",
+        "another model (a folder, or a name of the zoo), or a file of "
+        "translations, to compare this one with by paired bootstrap; can be "
+        "given several times",
+        action="append",
+        default=[],
+    )
+    parser.integer(
+        "--resamples N", "of the bootstrap (default: 1000)", default=1000
+    )
+    command.add_decoding_options(parser)
+    command.add_dtype_option(parser)
 
 
-def _run(options: argparse.Namespace) -> None:
+def _evaluate(options: argparse.Namespace) -> None:
     """Runs the command."""
-    from relative_attention.evaluation import bootstrap_table
-    from relative_attention.evaluation import corpus_scores
-    from relative_attention.evaluation import paired_bootstrap
-    from relative_attention.evaluation import sentence_scores
-    from relative_attention.files import atomic_file
+    from relative_attention import evaluation
 
+    _check(options)
     sources, references, others = _read(options)
     how: dict[str, Any] = {
         "metrics": options.metrics,
         "lowercase": options.lowercase,
         "tokenize": _tokenizer(options),
     }
-    translations = _translations(
-        translator_of(options, more_names=("dtype",)), sources
-    )
+    translations = _translations(command.load_models(options), sources)
     hypotheses = [translation.text for translation in translations]
     if options.hypotheses:
-        with atomic_file(options.hypotheses, "w") as file:
-            file.writelines(f"{line}\n" for line in hypotheses)
+        _write_rows([(line,) for line in hypotheses], options.hypotheses)
     if options.sentence_scores:
-        columns = sentence_scores(hypotheses, references, **how)
+        columns = evaluation.sentence_scores(hypotheses, references, **how)
         columns["model"] = [translation.score for translation in translations]
-        _write_columns(columns, options.sentence_scores)
+        rows = [[f"{x:.4f}" for x in row] for row in zip(*columns.values())]
+        _write_rows([tuple(columns), *rows], options.sentence_scores)
     if options.tokenizer != "13a" and "bleu" in options.metrics:
-        print(*corpus_scores(hypotheses, references, ["bleu"]).values())
-    for score in corpus_scores(hypotheses, references, **how).values():
+        print(
+            *evaluation.corpus_scores(hypotheses, references, ["bleu"]).values()
+        )
+    for score in evaluation.corpus_scores(
+        hypotheses, references, **how
+    ).values():
         print(score, flush=True)
-    systems = {_name(options.models): hypotheses}
+    systems = {_name(options): hypotheses}
     for name, other in others.items():
         systems[name] = (
             other
@@ -142,25 +194,22 @@ def _run(options: argparse.Namespace) -> None:
         )
     if options.plot:
         _plot(systems, sources, references, options)
-    if not others:
-        return
-    results = paired_bootstrap(
-        systems, references, num_resamples=options.resamples, **how
-    )
-    print(f"\n{bootstrap_table(results)}")
+    if others:
+        results = evaluation.paired_bootstrap(
+            systems, references, num_resamples=options.resamples, **how
+        )
+        print(f"\n{evaluation.bootstrap_table(results)}")
 
 
-def _tokenizer(options: argparse.Namespace) -> str:
-    """Returns the name that `corpus_scores` has for the tokeniser."""
-    if options.tokenizer == "moses":
-        return f"moses-{options.language}"
-    return options.tokenizer
+def _check(options: argparse.Namespace) -> None:
+    """Refuses options that are wrong, before any work."""
+    from relative_attention import evaluation
+    from relative_attention.plot import check_matplotlib
 
-
-def _check_tokenizer(options: argparse.Namespace) -> None:
-    """Raises `InputError` unless language and tokeniser go together."""
-    from relative_attention.evaluation import check_moses
-
+    for path in (options.hypotheses, options.sentence_scores, options.plot):
+        streams.check_output(path)
+    if options.plot:
+        check_matplotlib()
     if (options.tokenizer == "moses") != (options.language is not None):
         raise InputError(
             "`--tokenizer moses` and `--language` go together: the code of "
@@ -168,76 +217,30 @@ def _check_tokenizer(options: argparse.Namespace) -> None:
             f"{options.tokenizer}, --language {options.language}."
         )
     if options.language is not None:
-        check_moses(options.language)
-
-
-def _name(models: Sequence[str]) -> str:
-    """Returns what tables and pictures call the models that are evaluated."""
-    return " + ".join(models)
-
-
-def _write_columns(columns: Mapping[str, Sequence[float]], path: str) -> None:
-    """Writes a header and a line for each sentence, with tabs between."""
-    from relative_attention.files import atomic_file
-
-    with atomic_file(path, "w") as file:
-        file.write("\t".join(columns) + "\n")
-        for row in zip(*columns.values()):
-            file.write("\t".join(f"{value:.4f}" for value in row) + "\n")
-
-
-def _plot(
-    systems: Mapping[str, Sequence[str]],
-    sources: Sequence[str],
-    references: Sequence[str],
-    options: argparse.Namespace,
-) -> None:
-    """Draws BLEU by length of the source, a line for each system."""
-    from relative_attention.evaluation import bleu_by_length
-    from relative_attention.plot import length_figure
-    from relative_attention.plot import save_figure
-
-    scores = {
-        name: bleu_by_length(
-            sources,
-            hypotheses,
-            references,
-            lowercase=options.lowercase,
-            tokenize=_tokenizer(options),
-        )
-        for name, hypotheses in systems.items()
-    }
-    save_figure(length_figure(scores), options.plot)
+        evaluation.check_moses(options.language)
+    try:
+        evaluation.check_bootstrap(options.resamples)
+    except ValueError as error:
+        raise InputError(str(error)) from error
 
 
 def _read(
     options: argparse.Namespace,
 ) -> tuple[list[str], list[str], dict[str, Any]]:
-    """Reads all that is given, and checks it before any work.
+    """Reads and checks the texts, and what they are compared with.
 
     Returns:
         A triple of the sources, the references, and a dict of the systems to
         compare with: lists of translations, or translators.
     """
     from relative_attention.data import ParallelCorpus
-    from relative_attention.evaluation import check_bootstrap
-    from relative_attention.plot import check_matplotlib
 
-    for path in (options.hypotheses, options.sentence_scores, options.plot):
-        check_output(path)
-    if options.plot:
-        check_matplotlib()
-    _check_tokenizer(options)
-    try:
-        check_bootstrap(options.resamples)
-    except ValueError as error:
-        raise InputError(str(error)) from error
     corpus = ParallelCorpus(options.source, options.reference)
     corpus.check()
     sources, references = (list(side) for side in zip(*corpus))
     others: dict[str, Any] = {}
     for path in options.compare:
-        if path in (_name(options.models), *others):
+        if path in (_name(options), *others):
             raise InputError(
                 f"`--compare {path}` is compared with itself. Give another "
                 "model, or a file of translations."
@@ -253,10 +256,7 @@ def _other(path: str, options: argparse.Namespace) -> "Translator | list[str]":
     from relative_attention.zoo import find_file_or_model
 
     if find_file_or_model(path).is_dir():
-        return translator_of(
-            argparse.Namespace(**{**vars(options), "models": [path]}),
-            more_names=("dtype",),
-        )
+        return command.load_models(options, [path])
     ParallelCorpus(path, options.reference).check()
     return list(read_lines(path))
 
@@ -264,9 +264,54 @@ def _other(path: str, options: argparse.Namespace) -> "Translator | list[str]":
 def _translations(
     translator: "Translator", sources: Sequence[str]
 ) -> list["Translation"]:
-    """Translates the sources, and reports how many were cut."""
-    translations = translator.search(
-        sources, report=lambda done: show_progress(done, len(sources))
-    )
-    report_cut(sum(t.was_cut for t in translations), translator)
+    """Translates the sources, and says which were cut."""
+    progress = streams.Progress(len(sources))
+    translations = translator.search(sources, report=progress)
+    progress.end()
+    cut = [n for n, t in enumerate(translations, start=1) if t.was_cut]
+    streams.report_cut(len(cut), cut, translator)
     return translations
+
+
+def _tokenizer(options: argparse.Namespace) -> str:
+    """Returns the name that `corpus_scores` has for the tokenizer."""
+    if options.tokenizer == "moses":
+        return f"moses-{options.language}"
+    return options.tokenizer
+
+
+def _name(options: argparse.Namespace) -> str:
+    """Returns what tables and pictures call the models."""
+    return " + ".join(options.models)
+
+
+def _write_rows(rows: Sequence[Sequence[str]], path: str) -> None:
+    """Writes lines whose cells have tabs between."""
+    from relative_attention.files import atomic_file
+
+    with atomic_file(path, "w") as file:
+        file.writelines("\t".join(row) + "\n" for row in rows)
+
+
+def _plot(
+    systems: Mapping[str, Sequence[str]],
+    sources: Sequence[str],
+    references: Sequence[str],
+    options: argparse.Namespace,
+) -> None:
+    """Draws BLEU by length of the source, a line for each system."""
+    from relative_attention import evaluation
+    from relative_attention.plot import length_figure
+    from relative_attention.plot import save_figure
+
+    scores = {
+        name: evaluation.bleu_by_length(
+            sources,
+            hypotheses,
+            references,
+            lowercase=options.lowercase,
+            tokenize=_tokenizer(options),
+        )
+        for name, hypotheses in systems.items()
+    }
+    save_figure(length_figure(scores), options.plot)

@@ -1,33 +1,23 @@
-"""Reads the command line.
-
-A command is a file beside this one, with no logic: it imports the package
-when it runs, so that `--help` answers at once.
-"""
+"""Reads the command line, and turns what went wrong into one line."""
 
 import argparse
+import importlib.util
+import json
 import os
+import pathlib
 import re
 import sys
-from collections.abc import Mapping
 from collections.abc import Sequence
 
-from relative_attention.cli import average
 from relative_attention.cli import benchmark
 from relative_attention.cli import convert
-from relative_attention.cli import data
-from relative_attention.cli import demo
-from relative_attention.cli import distill
 from relative_attention.cli import evaluate
-from relative_attention.cli import export
-from relative_attention.cli import list_models
-from relative_attention.cli import plot
-from relative_attention.cli import score
 from relative_attention.cli import serve
-from relative_attention.cli import study
+from relative_attention.cli import show
 from relative_attention.cli import train
 from relative_attention.cli import translate
-from relative_attention.cli.keras_backend import check_keras_backend
-from relative_attention.cli.standard_streams import replace_closed_error_output
+from relative_attention.cli.command import Command
+from relative_attention.cli.command import UsageError
 from relative_attention.errors import InputError
 from relative_attention.errors import did_you_mean
 from relative_attention.quiet_tensorflow import load_tensorflow_quietly
@@ -35,21 +25,21 @@ from relative_attention.version import __version__
 
 # `--help` lists the commands in this order.
 _COMMANDS = (
-    demo,
-    data,
-    train,
-    study,
-    distill,
-    average,
-    translate,
-    score,
-    evaluate,
-    plot,
-    export,
-    serve,
-    convert,
-    benchmark,
-    list_models,
+    train.add_demo,
+    train.add_data,
+    train.add_train,
+    train.add_study,
+    train.add_distill,
+    convert.add_average,
+    translate.add_translate,
+    evaluate.add_score,
+    evaluate.add_evaluate,
+    show.add_plot,
+    convert.add_export,
+    serve.add_serve,
+    convert.add_convert,
+    benchmark.add_benchmark,
+    show.add_list,
 )
 
 
@@ -63,11 +53,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         0 when all is done; 1 when something given is wrong, and a line on
         standard error says what; 130 when interrupted.
     """
-    replace_closed_error_output()
+    if sys.stderr is None:
+        # Python prints messages to a closed standard error (`2>&-`) to
+        # standard output, among the results.
+        sys.stderr = open(os.devnull, "w")
     options = parse(arguments)
     try:
-        if getattr(options, "needs_keras", _always)(options):
-            check_keras_backend()
+        is_quick = options.command == "list" and options.parameters is None
+        if not is_quick:
+            _check_keras_backend()
             load_tensorflow_quietly()
         options.run(options)
     except InputError as error:
@@ -79,23 +73,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             f"This needs the package {error.name}, which is not installed."
         )
     except BrokenPipeError:
-        # Whoever read has seen enough; what is left goes nowhere.
+        # The reader has seen enough; the rest goes nowhere.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except OSError as error:
         return _fail(f"{error}. Nothing that was complete has been lost.")
     except KeyboardInterrupt:
-        hint = ""
-        if options.command == "train":
-            folder = options.output or "DIR"
-            hint = f" Go on with `relative-attention train --resume {folder}`."
-        elif options.command in ("distill", "study") or (
-            options.command == "translate" and options.input and options.output
-        ):
-            hint = " The same command goes on."
-            if getattr(options, "overwrite", False):
-                hint = " The same command goes on, without --overwrite."
-        print(f"\nInterrupted.{hint}", file=sys.stderr)
+        print(f"\nInterrupted.{_way_to_resume(options)}", file=sys.stderr)
         return 130
     return 0
 
@@ -112,51 +96,6 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     Raises:
         SystemExit: if an argument is wrong, or `--help` is asked for.
     """
-    parser, parsers = _parser()
-    options, rest = parser.parse_known_args(arguments)
-    # argparse takes a list of positional arguments in one piece only; here
-    # options may stand between the recipe and what overrides it.
-    settle = getattr(options, "settle", None)
-    if rest and (
-        settle is None or any(argument.startswith("-") for argument in rest)
-    ):
-        _refuse(rest, parsers[options.command])
-    if settle is not None:
-        settle(options, [*options.words, *rest], parser.error)
-    return options
-
-
-def _always(options: argparse.Namespace) -> bool:
-    """Returns `True`: most commands need Keras."""
-    return True
-
-
-def _fail(message: str) -> int:
-    """Prints one line on standard error, and returns the exit status 1."""
-    # A message may quote a file of a stranger, whose names could hold what a
-    # terminal obeys.
-    shown = "".join(
-        letter if letter.isprintable() else repr(letter)[1:-1]
-        for letter in message
-    )
-    print(f"relative-attention: {shown}", file=sys.stderr)
-    return 1
-
-
-def _refuse(arguments: Sequence[str], parser: argparse.ArgumentParser) -> None:
-    """Ends with what a command does not know, and what it does."""
-    known = re.findall(r"--[\w-]+", parser.format_help())
-    suggestion = did_you_mean(arguments[0].partition("=")[0], known)
-    parser.error(
-        f"unrecognized arguments: {' '.join(arguments)}.{suggestion} "
-        f"`{parser.prog} --help` lists all."
-    )
-
-
-def _parser() -> tuple[
-    argparse.ArgumentParser, Mapping[str, argparse.ArgumentParser]
-]:
-    """Returns the parser of all commands, and those of each by its name."""
     parser = argparse.ArgumentParser(
         prog="relative-attention",
         description="Translation models with relative position "
@@ -166,8 +105,86 @@ def _parser() -> tuple[
         "--version", action="version", version=f"%(prog)s {__version__}"
     )
     subparsers = parser.add_subparsers(
-        dest="command", required=True, metavar="COMMAND"
+        dest="command",
+        required=True,
+        metavar="COMMAND",
+        parser_class=Command,
     )
-    for command in _COMMANDS:
-        command.add_parser(subparsers)
-    return parser, subparsers.choices
+    for add_command in _COMMANDS:
+        add_command(subparsers)
+    options, rest = parser.parse_known_args(arguments)
+    command = subparsers.choices[options.command]
+    takes_words = hasattr(options, "read_words")
+    if rest and (not takes_words or any(word.startswith("-") for word in rest)):
+        _refuse(rest, command)
+    if takes_words:
+        # argparse takes a list of positional arguments in one piece only; here
+        # options may stand between the recipe and what overrides it.
+        try:
+            options.read_words(options, [*options.words, *rest])
+        except UsageError as error:
+            command.error(str(error))
+    return options
+
+
+def _refuse(arguments: Sequence[str], parser: argparse.ArgumentParser) -> None:
+    """Ends with what a command does not know, and the nearest that it does."""
+    known = re.findall(r"--[\w-]+", parser.format_help())
+    suggestion = did_you_mean(arguments[0].partition("=")[0], known)
+    parser.error(
+        f"unrecognized arguments: {' '.join(arguments)}.{suggestion} "
+        f"`{parser.prog} --help` lists all."
+    )
+
+
+def _fail(message: str) -> int:
+    """Prints one line on standard error, and returns the exit status 1."""
+    # A message may quote a stranger's file, whose names could hold control
+    # characters that a terminal obeys.
+    shown = "".join(
+        letter if letter.isprintable() else repr(letter)[1:-1]
+        for letter in message
+    )
+    print(f"relative-attention: {shown}", file=sys.stderr)
+    return 1
+
+
+def _way_to_resume(options: argparse.Namespace) -> str:
+    """Returns how to resume what was interrupted; "" if it cannot be."""
+    if options.command == "train":
+        folder = options.output or "DIR"
+        return f" Go on with `relative-attention train --resume {folder}`."
+    is_resumable = options.command in ("distill", "study") or (
+        options.command == "translate" and options.input and options.output
+    )
+    if not is_resumable:
+        return ""
+    if getattr(options, "overwrite", False):
+        return " The same command goes on, without --overwrite."
+    return " The same command goes on."
+
+
+def _check_keras_backend() -> None:
+    """Checks that the backend is installed, without starting Keras.
+
+    Raises:
+        InputError: if it is not.
+    """
+    name, origin = os.environ.get("KERAS_BACKEND"), "the variable KERAS_BACKEND"
+    if not name:
+        home = os.environ.get("KERAS_HOME") or pathlib.Path.home() / ".keras"
+        path = pathlib.Path(home) / "keras.json"
+        origin = str(path)
+        try:
+            name = json.loads(path.read_text("utf-8"))["backend"]
+        except (OSError, ValueError, LookupError, TypeError, RecursionError):
+            name = None
+    by = f"its backend, by {origin},"
+    if not isinstance(name, str):
+        name, by = "tensorflow", "its default backend"
+    if not name.isidentifier() or importlib.util.find_spec(name) is None:
+        raise InputError(
+            f"Keras cannot start: {by} is {name!r}, which is no package "
+            "that is installed. It must be tensorflow, jax or torch; "
+            "`pip install` it, or choose another."
+        )

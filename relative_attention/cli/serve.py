@@ -8,8 +8,7 @@ import math
 import pathlib
 import re
 
-from relative_attention.cli.command import Subparsers
-from relative_attention.cli.command import add_command
+from relative_attention.cli import command
 from relative_attention.errors import InputError
 from relative_attention.errors import install_hint
 
@@ -18,18 +17,17 @@ _PACKAGES = ("starlette", "uvicorn", "prometheus_client")
 _FEWEST_CHARACTERS = 16
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Adds the command to the command line."""
-    parser = add_command(
+def add_serve(subparsers: command.Subparsers) -> None:
+    """Adds `serve` to the command line."""
+    parser = command.add_command(
         subparsers,
         "serve",
-        _run,
+        _serve,
         "serve models: a page to type in, and TensorFlow Serving's REST "
         "interface",
         "relative-attention serve multi30k_en_de_tiny_relative --port 8501",
     )
-    add = parser.add_argument
-    add(
+    parser.add_argument(
         "models",
         nargs="+",
         metavar="MODEL",
@@ -37,44 +35,28 @@ def add_parser(subparsers: Subparsers) -> None:
         "of the zoo; requests call it by that name, or its folder's; "
         "NAME=FOLDER gives it another",
     )
-    add(
-        "--host",
-        metavar="H",
-        default="127.0.0.1",
-        help="the address to listen on (default: 127.0.0.1, this machine "
+    parser.text(
+        "--host H",
+        "the address to listen on (default: 127.0.0.1, this machine "
         "alone); others need a token",
+        default="127.0.0.1",
     )
-    add(
-        "--port",
-        type=int,
-        metavar="N",
-        default=8501,
-        help="default: 8501; 0 takes any that is free",
+    parser.integer(
+        "--port N", "default: 8501; 0 takes any that is free", default=8501
     )
-    add(
-        "--token-file",
-        metavar="F",
-        help="a file with the token that requests must bring (`Authorization: "
+    parser.text(
+        "--token-file F",
+        "a file with the token that requests must bring (`Authorization: "
         "Bearer TOKEN`)",
     )
-    add(
-        "--no-token",
-        action="store_true",
-        help="let in everybody who can reach the address",
-    )
-    add(
-        "--max-wait-ms",
-        type=float,
-        metavar="MS",
-        default=50.0,
-        help="after a batch of several requests, wait up to this long (at most "
+    parser.flag("--no-token", "let in everybody who can reach the address")
+    parser.number(
+        "--max-wait-ms MS",
+        "after a batch of several requests, wait up to this long (at most "
         "a tenth of its time) to fill the next one (default: 50)",
+        default=50.0,
     )
-    add(
-        "--reload",
-        action="store_true",
-        help="load a model again when its folder is replaced",
-    )
+    parser.flag("--reload", "load a model again when its folder is replaced")
     for name, default, what in (
         ("--max-batch", 64, "most sentences translated at a time"),
         ("--queue", 256, "most requests that wait; others are answered 429"),
@@ -82,12 +64,11 @@ def add_parser(subparsers: Subparsers) -> None:
         ("--max-sentences", 128, "most sentences of a request"),
         ("--max-tokens", 8192, "most tokens of a request"),
     ):
-        add(
-            name,
+        parser.text(
+            f"{name} N",
+            f"{what} (default: {default})",
             type=_positive,
-            metavar="N",
             default=default,
-            help=f"{what} (default: {default})",
         )
 
 
@@ -100,7 +81,7 @@ def _positive(text: str) -> int:
     return int(text)
 
 
-def _run(options: argparse.Namespace) -> None:
+def _serve(options: argparse.Namespace) -> None:
     """Runs the command."""
     missing = [p for p in _PACKAGES if importlib.util.find_spec(p) is None]
     if missing:

@@ -1,25 +1,119 @@
-"""Trains a model: `relative-attention train`."""
+"""Commands that train: `demo`, `data`, `train`, `study` and `distill`."""
 
 import argparse
 import os
 import pathlib
 import re
-from collections.abc import Callable
-from typing import NoReturn
+import sys
+from collections.abc import Mapping
+from typing import Any
 
-from relative_attention.cli.command import Subparsers
-from relative_attention.cli.command import add_command
-from relative_attention.cli.command import add_data_folder
+from relative_attention.cli import command
 
+# Those of `corpora.wmt14`; importing it would load the package for `--help`.
+_CORPORA = ("wmt14_en_de", "wmt14_en_fr")
 _OVERRIDE = re.compile(r"\w+\.\w+=")
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Adds the command to the command line."""
-    parser = add_command(
+def _is_override(word: str) -> bool:
+    """Returns whether a word is `section.key=value`, and no file."""
+    return bool(_OVERRIDE.match(word)) and not os.path.exists(word)
+
+
+def _split_words(words: list[str]) -> tuple[list[str], list[str]]:
+    """Returns the names of recipes or models, and the overrides."""
+    names = [word for word in words if not _is_override(word)]
+    return names, [word for word in words if _is_override(word)]
+
+
+def _print_results(results: Mapping[str, Any], folder: object) -> None:
+    for name, scores in results["scores"].items():
+        print(f"{name}: BLEU {scores['bleu']} ({scores['bleu_signature']})")
+    print(f"model: {folder}")
+
+
+# === demo ===
+
+
+def add_demo(subparsers: command.Subparsers) -> None:
+    """Adds `demo` to the command line."""
+    parser = command.add_command(
+        subparsers,
+        "demo",
+        _demo,
+        "make a small corpus, train on it and translate, in a few minutes",
+        "relative-attention demo --languages en fr",
+    )
+    parser.words(
+        "section.key=value",
+        "values of the recipe to replace",
+        _read_demo_words,
+    )
+    parser.text("--output DIR", default="runs/demo")
+    parser.text(
+        "--languages",
+        "source and target (default: en de)",
+        nargs=2,
+        default=("en", "de"),
+        choices=("en", "de", "fr"),
+    )
+
+
+def _read_demo_words(options: argparse.Namespace, words: list[str]) -> None:
+    options.overrides = words
+
+
+def _demo(options: argparse.Namespace) -> None:
+    """Runs the command."""
+    from relative_attention.runs.demo import run_demo
+
+    run_demo(options.output, tuple(options.languages), options.overrides)
+
+
+# === data ===
+
+
+def add_data(subparsers: command.Subparsers) -> None:
+    """Adds `data` to the command line."""
+    parser = command.add_command(
+        subparsers,
+        "data",
+        _data,
+        "get the corpora of the paper, on a machine with internet; needs the "
+        "extra `wmt`",
+        "relative-attention data wmt14_en_de",
+    )
+    parser.add_argument("corpus", choices=_CORPORA)
+    parser.text(
+        "--output DIR",
+        "default: a folder of the corpus' name in "
+        "$RELATIVE_ATTENTION_DATA, or else in data",
+    )
+
+
+def _data(options: argparse.Namespace) -> None:
+    """Runs the command."""
+    from relative_attention.corpora.recipe_text import DATA_VARIABLE
+    from relative_attention.corpora.wmt14 import fetch_wmt14
+
+    root = os.environ.get(DATA_VARIABLE) or "data"
+    output = options.output or pathlib.Path(root, options.corpus)
+
+    def report(line: str) -> None:
+        print(line, file=sys.stderr, flush=True)
+
+    print(f"corpus: {fetch_wmt14(options.corpus, output, report)}")
+
+
+# === train ===
+
+
+def add_train(subparsers: command.Subparsers) -> None:
+    """Adds `train` to the command line."""
+    parser = command.add_command(
         subparsers,
         "train",
-        _run,
+        _train,
         "train the model of a recipe and score it; or go on with a run",
         "relative-attention train small_relative "
         "data.source=my.en data.target=my.de\n"
@@ -31,17 +125,15 @@ def add_parser(subparsers: Subparsers) -> None:
         "       relative-attention train [options] --resume DIR "
         "[section.key=value ...]"
     )
-    parser.add_argument(
-        "words",
-        nargs="*",
-        default=[],
-        metavar="RECIPE",
-        help="name of a recipe (see `list`), or a YAML file, or a folder with "
+    parser.words(
+        "RECIPE",
+        "name of a recipe (see `list`), or a YAML file, or a folder with "
         "a recipe.yaml; after it, or after --resume DIR, values of the recipe "
         "to replace (section.key=value)",
+        _read_train_words,
     )
-    parser.add_argument("--output", metavar="DIR", help="default: runs/RECIPE")
-    add_data_folder(parser)
+    parser.text("--output DIR", "default: runs/RECIPE")
+    command.add_data_folder(parser)
     either = parser.add_mutually_exclusive_group()
     either.add_argument(
         "--resume",
@@ -58,67 +150,54 @@ def add_parser(subparsers: Subparsers) -> None:
         action="store_true",
         help="delete the run in --output first",
     )
-    parser.set_defaults(settle=_settle)
 
 
-def _settle(
-    options: argparse.Namespace,
-    words: list[str],
-    error: Callable[[str], NoReturn],
-) -> None:
-    """Tells the recipe, the run to go on with and the overrides apart.
-
-    A run that is resumed without a recipe is its own recipe.
-
-    Args:
-        options: `argparse.Namespace`. The options that argparse knows.
-        words: list of strings. The other arguments.
-        error: function. It is called with what is wrong.
-    """
-    if isinstance(options.resume, str) and options.resume != "auto":
-        # What argparse takes for the value may be the next argument.
-        if is_override(options.resume) or (options.output and not words):
-            words = [options.resume, *words]
-            options.resume = True
-    recipes = [word for word in words if not is_override(word)]
-    options.overrides = [word for word in words if is_override(word)]
-    options.recipe = recipes[0] if recipes else None
-    # Not the form of an override: reading it says so.
-    options.overrides += recipes[1:]
-    if isinstance(options.resume, str) and options.resume != "auto":
+def _read_train_words(options: argparse.Namespace, words: list[str]) -> None:
+    """Tells the recipe, the run to resume and the overrides apart."""
+    if _names_a_run(options) and (
+        _is_override(options.resume) or (options.output and not words)
+    ):
+        # argparse took the next argument for the value of --resume.
+        words = [options.resume, *words]
+        options.resume = True
+    names, overrides = _split_words(words)
+    options.recipe = names[0] if names else None
+    # `override` refuses other names.
+    options.overrides = [*overrides, *names[1:]]
+    if _names_a_run(options):
         if options.output not in (None, options.resume):
-            error(
+            raise command.UsageError(
                 "--resume DIR and --output DIR name two folders: "
                 f"{options.resume} and {options.output}"
             )
         options.output = options.resume
+        # A run that is resumed without a recipe is its own recipe.
         options.recipe = options.recipe or options.resume
         options.resume = True
     if options.recipe is None:
-        error(
+        raise command.UsageError(
             "a RECIPE is needed (`relative-attention list` shows those that "
             "come with the package), or --resume DIR"
         )
     if options.resume and options.output is None:
-        # The folder of a run is its recipe, too.
+        # The recipe may be the folder of the run.
         if os.path.isdir(options.recipe):
             options.output = options.recipe
 
 
-def is_override(word: str) -> bool:
-    """Returns whether a word is `section.key=value`, and no file."""
-    return bool(_OVERRIDE.match(word)) and not os.path.exists(word)
+def _names_a_run(options: argparse.Namespace) -> bool:
+    return isinstance(options.resume, str) and options.resume != "auto"
 
 
-def _run(options: argparse.Namespace) -> None:
+def _train(options: argparse.Namespace) -> None:
     """Runs the command."""
     from relative_attention import runs
 
     if options.output and options.resume:
         # Before its recipe is looked for.
         runs.check_resume(options.output, options.resume)
-    recipe = runs.find_recipe(options.recipe)
-    recipe = recipe.override(options.overrides)
+    recipe = runs.find_recipe(options.recipe).override(options.overrides)
+    # An interrupt names the folder.
     options.output = options.output or pathlib.Path("runs", recipe.name)
     results = runs.train(
         recipe,
@@ -127,6 +206,195 @@ def _run(options: argparse.Namespace) -> None:
         resume=options.resume,
         overwrite=options.overwrite,
     )
-    for name, scores in results["scores"].items():
-        print(f"{name}: BLEU {scores['bleu']} ({scores['bleu_signature']})")
-    print(f"model: {options.output}")
+    _print_results(results, options.output)
+
+
+# === study ===
+
+
+def add_study(subparsers: command.Subparsers) -> None:
+    """Adds `study` to the command line."""
+    parser = command.add_command(
+        subparsers,
+        "study",
+        _study,
+        "train what is missing of a study, recipes that are compared over "
+        "several seeds, and write its table and picture",
+        "relative-attention study table1 --data DIR --jobs 2\n"
+        "  relative-attention study table1 --list",
+    )
+    parser.usage = (
+        "relative-attention study [options] STUDY [section.key=value ...]"
+    )
+    parser.words(
+        "STUDY",
+        "name of a study (see `list`), or a YAML file; after it, values "
+        "to replace in all recipes (section.key=value)",
+        _read_study_words,
+    )
+    command.add_data_folder(parser)
+    parser.text("--output DIR", "the runs' folder (default: runs/STUDY)")
+    parser.text(
+        "--results FILE",
+        "JSON of all finished runs, which are not run again; the table "
+        "(.md) and the picture (.png) are written beside it (default: "
+        "STUDY.json beside a study that comes with a checkout, else in "
+        "--output)",
+    )
+    parser.integer(
+        "--jobs N", "how many runs to train at a time (default: 1)", default=1
+    )
+    parser.text("--rows A,B", "names of the rows to train (default: all)")
+    parser.text("--seeds 1,2", "seeds to train with (default: all)")
+    parser.flag(
+        "--list", "only list the runs: what is done, what it cost, what is left"
+    )
+
+
+def _read_study_words(options: argparse.Namespace, words: list[str]) -> None:
+    names, options.overrides = _split_words(words)
+    if len(names) != 1:
+        raise command.UsageError(
+            "one STUDY is needed (`relative-attention list` shows those that "
+            f"come with the package). Received: {' '.join(names) or 'none'}"
+        )
+    options.study = names[0]
+    if options.rows is not None:
+        options.rows = options.rows.split(",")
+    try:
+        if options.seeds is not None:
+            options.seeds = [int(seed) for seed in options.seeds.split(",")]
+    except ValueError as error:
+        raise command.UsageError(
+            "--seeds must be whole numbers with commas between them. "
+            f"Received: {options.seeds}"
+        ) from error
+
+
+def _study(options: argparse.Namespace) -> None:
+    """Runs the command."""
+    from relative_attention import studies
+
+    study = studies.find_study(options.study).override(options.overrides)
+    results = studies.results_path(study, options.output, options.results)
+    chosen = options.rows, options.seeds
+    if options.list:
+        print(studies.study_list(study, options.output, results, *chosen))
+        return
+    studies.run_study(
+        study, options.output, options.data, results, options.jobs, *chosen
+    )
+    page, picture = (results.with_suffix(end) for end in (".md", ".png"))
+    print(page.read_text("utf-8"))
+    print(f"results: {results}\ntable: {page}")
+    if picture.is_file():
+        print(f"picture: {picture}")
+
+
+# === distill ===
+
+
+def add_distill(subparsers: command.Subparsers) -> None:
+    """Adds `distill` to the command line."""
+    parser = command.add_command(
+        subparsers,
+        "distill",
+        _distill,
+        "train one model on its text and on what others translate of it; the "
+        "same command goes on where it was interrupted",
+        "relative-attention distill small_relative --teachers runs/a runs/b "
+        "--output runs/student data.source=my.en data.target=my.de",
+    )
+    parser.usage = (
+        "relative-attention distill [options] RECIPE --teachers MODEL "
+        "[MODEL ...] [--backward MODEL ...] [section.key=value ...]"
+    )
+    parser.words(
+        "RECIPE",
+        "the student's, as of `train`; after it values of the recipe to "
+        "replace (section.key=value)",
+        _read_distill_words,
+    )
+    parser.text(
+        "--teachers MODEL",
+        "folders of trained models, or names of the zoo, with the same "
+        "vocabulary, which the student gets; MODEL@TEXT may stand for MODEL, "
+        "which then reads that text, the recipe's in a third language, line "
+        "by line, together with others that do",
+        nargs="+",
+        required=True,
+    )
+    parser.text(
+        "--backward MODEL",
+        "likewise, models of the other direction: they translate the "
+        "recipe's target into its source",
+        nargs="+",
+        default=[],
+    )
+    parser.flag(
+        "--separately",
+        "each teacher translates all lines alone, and the student learns "
+        "from all translations; vocabularies may then differ, and it gets that "
+        "of the first",
+    )
+    parser.text("--output DIR", "default: runs/RECIPE_distilled")
+    command.add_data_folder(parser)
+    parser.integer(
+        "--num-beams N",
+        "of all teachers' beam search (default: the first teacher's)",
+    )
+    parser.integer(
+        "--closest-of N",
+        "of the N most probable translations of each line, N at most the "
+        "number of beams, learn the one closest to the recipe's target, by "
+        "sentence BLEU, not the most probable",
+    )
+    parser.integer(
+        "--batch-tokens N",
+        "most source positions, over all beams, translated at a time: "
+        "fewer need less memory (default: 8192)",
+    )
+    parser.flag(
+        "--overwrite", "delete the run in --output first, and its translations"
+    )
+
+
+def _read_distill_words(options: argparse.Namespace, words: list[str]) -> None:
+    """Tells the recipe, the teachers and the overrides apart."""
+    recipes, overrides = _split_words(words)
+    # argparse takes what follows `--teachers` or `--backward` for models.
+    options.teachers, after_teachers = _split_words(options.teachers)
+    options.backward, after_backward = _split_words(options.backward)
+    if not recipes:
+        raise command.UsageError("a RECIPE is needed, before --teachers")
+    if not options.teachers:
+        raise command.UsageError("--teachers needs at least one trained MODEL")
+    options.recipe = recipes[0]
+    # `override` refuses other names.
+    options.overrides = [
+        *overrides,
+        *after_teachers,
+        *after_backward,
+        *recipes[1:],
+    ]
+
+
+def _distill(options: argparse.Namespace) -> None:
+    """Runs the command."""
+    from relative_attention import runs
+
+    recipe = runs.find_recipe(options.recipe).override(options.overrides)
+    output = options.output or pathlib.Path("runs", f"{recipe.name}_distilled")
+    results = runs.distill(
+        recipe,
+        options.teachers,
+        output,
+        data_directory=options.data,
+        overwrite=options.overwrite,
+        num_beams=options.num_beams,
+        batch_tokens=options.batch_tokens,
+        backward=options.backward,
+        separately=options.separately,
+        closest_of=options.closest_of,
+    )
+    _print_results(results, output)

@@ -140,14 +140,18 @@ def _check_size(config: TransformerConfig, path: pathlib.Path) -> None:
     The folder may come from a stranger: a config of a billion layers must not
     fill the memory.
     """
+    if not path.is_file():
+        raise InputError(f"No weights at {path}.")
     try:
         with safe_open(path, "numpy") as file:
             slices = {name: file.get_slice(name) for name in file.keys()}
             shapes = [entry.get_shape() for entry in slices.values()]
             dtypes = {n: entry.get_dtype() for n, entry in slices.items()}
-    except (OSError, SafetensorError):
-        # `load_weights` says what is wrong.
-        shapes, dtypes = [], {}
+    except (OSError, SafetensorError) as error:
+        raise InputError(
+            f"{path} cannot be read: it is cut short, damaged or not a "
+            f".safetensors file ({error})."
+        ) from error
     for name, dtype in dtypes.items():
         if dtype not in _STORED_DTYPES:
             raise InputError(
@@ -156,7 +160,7 @@ def _check_size(config: TransformerConfig, path: pathlib.Path) -> None:
             )
     num_numbers = sum(math.prod(shape) for shape in shapes)
     least = _least_weights(config)
-    if path.is_file() and least > num_numbers:
+    if least > num_numbers:
         raise InputError(
             f"{path} does not fit the config.json beside it: such a model has "
             f"at least {least:,} numbers, and the file has {num_numbers:,}."

@@ -8,7 +8,6 @@ import sys
 import pytest
 
 import relative_attention as ra
-from relative_attention.cli import list_models
 from relative_attention.cli import main
 from relative_attention.cli import parse
 from relative_attention.zoo import zoo_recipes
@@ -118,10 +117,10 @@ def test_backend_of_the_settings_is_looked_for(run, tmp_path, monkeypatch):
 
 
 def test_package_that_is_missing_is_one_line(run, monkeypatch):
-    def without_it(options):
+    def without_it():
         raise ModuleNotFoundError("No module named 'x'", name="x")
 
-    monkeypatch.setattr(list_models, "_run", without_it)
+    monkeypatch.setattr("relative_attention.zoo.zoo_recipes", without_it)
     status, _, err = run("list")
     assert status == 1
     assert "needs the package x, which is not installed" in err

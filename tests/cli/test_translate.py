@@ -306,7 +306,7 @@ def test_output_that_cannot_be_is_refused_before_any_work(
 ):
     (tmp_path / "folder").mkdir()
     (tmp_path / "file").touch()
-    monkeypatch.setattr("relative_attention.cli.translate.translator_of", fail)
+    monkeypatch.setattr("relative_attention.cli.command.load_models", fail)
     status, out, err = run(
         "translate", trained, "--output", tmp_path / name, stdin=b"yes\n"
     )

@@ -334,7 +334,7 @@ def test_invalid_text_is_refused_before_any_work(
 ):
     source.write_bytes(b"yes\nten\n\xff\n")
     monkeypatch.setattr(
-        "relative_attention.cli.translate.translator_of",
+        "relative_attention.cli.command.load_models",
         lambda *_, **__: pytest.fail("it began to work"),
     )
     status, out, err = run(*command(trained, source, output))

@@ -1,0 +1,193 @@
+"""Standard input, output and error, and the files that commands write."""
+
+import os
+import sys
+import time
+from collections.abc import Iterator
+from collections.abc import Sequence
+from typing import IO
+from typing import TYPE_CHECKING
+from typing import TextIO
+
+from relative_attention.errors import InputError
+
+if TYPE_CHECKING:
+    from relative_attention.decoding import Translator
+
+# A chunk waits so many seconds after its first line for more. A program that
+# writes fast has filled it by then; one that waits for the answer of each line
+# should not wait for long.
+_PATIENCE = 0.1
+# A log has a line of progress each minute: a job of hours leaves a page.
+_LOG_SECONDS = 60
+# How many of the lines that were cut are named.
+_NAMED_LINES = 5
+
+
+def standard_input() -> TextIO:
+    """Returns standard input; `InputError` if it is closed (`<&-`)."""
+    if sys.stdin is None:
+        raise InputError(
+            "Standard input is closed. Give the text with `--input F`, or "
+            "through a pipe."
+        )
+    return sys.stdin
+
+
+def standard_output() -> TextIO:
+    """Returns standard output; `InputError` if it is closed (`>&-`)."""
+    if sys.stdout is None:
+        raise InputError(
+            "Standard output is closed. Name a file with `--output F`."
+        )
+    return sys.stdout
+
+
+def check_output(path: str | None) -> None:
+    """Refuses what cannot become a file, before hours of work and not after.
+
+    Devices and pipes are written to as they are; a link is followed.
+    """
+    if path is None:
+        return
+    if os.path.isdir(path):
+        raise InputError(f"{path} is a folder; give the name of a file.")
+    if os.path.exists(path) and not os.access(path, os.W_OK):
+        raise InputError(
+            f"{path} cannot be written: its permissions do not allow it. "
+            "Change them, or give another name."
+        )
+    if os.path.exists(path) and not os.path.isfile(path):
+        return
+    folder = os.path.dirname(os.path.realpath(path))
+    while not os.path.exists(folder):
+        folder = os.path.dirname(folder)
+    if not os.path.isdir(folder):
+        raise InputError(f"{path} cannot be written: {folder} is no folder.")
+    if not os.access(folder, os.W_OK):
+        raise InputError(f"{path} cannot be written: {folder} allows no files.")
+
+
+# === Text that is typed or piped in ===
+
+
+def stream_chunks() -> Iterator[list[str]]:
+    """Yields lists of those lines of standard input that came together."""
+    from relative_attention.data.lines import ArrivingLines
+    from relative_attention.data.lines import decode_lines
+    from relative_attention.runs import translate_text
+
+    arriving = ArrivingLines(standard_input().buffer)
+    lines = decode_lines(arriving, "standard input")
+    for line in lines:
+        chunk = [line]
+        end = time.monotonic() + _PATIENCE
+        while len(chunk) < translate_text.CHUNK_LINES and arriving.is_ready(
+            max(end - time.monotonic(), 0)
+        ):
+            more = next(lines, None)
+            if more is None:
+                break
+            chunk.append(more)
+        yield chunk
+
+
+def typed_chunks() -> Iterator[list[str]]:
+    """Yields what is typed, each line alone, until Ctrl-D."""
+    print("One line at a time; Ctrl-D ends.", file=sys.stderr)
+    # `input` writes its prompt to standard output, among the translations.
+    prompt = "> " if sys.stdout.isatty() else ""
+    while True:
+        try:
+            yield [input(prompt)]
+        except EOFError:
+            return
+        except UnicodeDecodeError as error:
+            raise InputError(
+                f"What was typed is not UTF-8: {error}."
+            ) from error
+
+
+class StreamOutput:
+    """A binary file that is written as translations come; a `LineOutput`."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self.counts = {"lines": 0, "cut": 0}
+        self._file = file
+
+    def write(self, data: bytes) -> None:
+        """Writes bytes."""
+        self._file.write(data)
+
+    def keep(self, **counts: int) -> None:
+        """Sends what is written to its reader."""
+        self._file.flush()
+        self.counts = counts
+
+
+# === Progress ===
+
+
+class Progress:
+    """Shows on standard error how many lines are done, and the time left.
+
+    On a terminal each count replaces the last; elsewhere there is a line a
+    minute, for the log of a job. Called with the number of lines done.
+
+    Args:
+        total: int. The number of lines; `None` if it is not known.
+        num_before: int. Those that were done before this process.
+    """
+
+    def __init__(self, total: int | None, num_before: int = 0) -> None:
+        from relative_attention.runs.translation_progress import (
+            TranslationProgress,
+        )
+
+        self._progress = None
+        if total is not None:
+            self._progress = TranslationProgress(total, num_before)
+        self._last = time.monotonic()
+
+    def __call__(self, num_done: int) -> None:
+        if sys.stderr.isatty():
+            line = f"\r{self._line(num_done)}\x1b[K"
+            print(line, end="", file=sys.stderr, flush=True)
+        elif time.monotonic() - self._last >= _LOG_SECONDS:
+            self._last = time.monotonic()
+            print(self._line(num_done), file=sys.stderr, flush=True)
+
+    def end(self) -> None:
+        """Ends the line of the last count."""
+        if sys.stderr.isatty():
+            print(file=sys.stderr)
+
+    def _line(self, num_done: int) -> str:
+        if self._progress is None:
+            return f"{num_done:,} lines"
+        return self._progress.line(num_done)
+
+
+def report_cut(
+    num_cut: int, numbers: Sequence[int], translator: "Translator"
+) -> None:
+    """Says which sentences were too long to be translated whole.
+
+    Args:
+        num_cut: int. How many lines were cut.
+        numbers: list of ints. The numbers, from 1, of those that are known.
+        translator: `Translator`.
+    """
+    if not num_cut:
+        return
+    lines, were = ("line", "was") if num_cut == 1 else ("lines", "were")
+    which = ", ".join(f"{number:,}" for number in numbers[:_NAMED_LINES])
+    num_others = num_cut - len(numbers[:_NAMED_LINES])
+    if which and num_others:
+        which += f" and {num_others:,} more"
+    print(
+        f"{num_cut:,} {lines} {were} cut at {translator.max_source_length} "
+        "tokens (`decoding.max_source_length` of the recipe)"
+        + (f": {lines} {which}" if which else ""),
+        file=sys.stderr,
+    )
