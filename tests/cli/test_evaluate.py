@@ -1,81 +1,197 @@
-"""`relative-attention evaluate`, as a user types it."""
+"""`relative-attention score` and `evaluate`."""
 
+import gzip
+import math
+import os
 import re
 import shutil
 import sys
 
+import numpy as np
 import pytest
 
 import relative_attention as ra
-from relative_attention.cli import main
 from relative_attention.evaluation import bootstrap_table
 
 pytestmark = pytest.mark.usefixtures("load_once")
 
 
+def check_refused(result, message):
+    status, out, err = result
+    assert (status, out) == (1, "")
+    assert err.startswith("relative-attention: ") and err.count("\n") == 1
+    assert re.search(message, err), err
+
+
+# === score ===
+
+
 @pytest.fixture
 def texts(corpus):
-    return ("--source", corpus / "test.en", "--reference", corpus / "test.de")
+    return {"--source": corpus / "test.en", "--target": corpus / "test.de"}
 
 
 @pytest.fixture
-def references(corpus):
-    return lines_of(corpus / "test.de")
+def score(run, model, texts):
+    """`score(*options)`: of `texts`, which a test may change."""
+
+    def score(*options):
+        named = [word for option in texts.items() for word in option]
+        return run("score", model, *named, *options)
+
+    return score
+
+
+def test_scores_stand_on_lines_and_totals_on_standard_error(
+    score, texts, translator, pairs, tmp_path
+):
+    scores = ra.score_translations(translator, *pairs)
+    expected = "".join(
+        f"{score.log_probability:.6f}\t{score.num_tokens}\n" for score in scores
+    )
+    total = sum(score.log_probability for score in scores)
+    num_tokens = sum(score.num_tokens for score in scores)
+    perplexity = math.exp(-total / num_tokens)
+    told = (
+        f"20 pairs, {num_tokens:,} tokens, log-probability {total:.4f}, "
+        f"perplexity {perplexity:.4f}\n"
+    )
+    assert score() == (0, expected, told)
+    for option, path in texts.items():
+        texts[option] = tmp_path / f"{path.name}.gz"
+        texts[option].write_bytes(gzip.compress(path.read_bytes()))
+    output = tmp_path / "new" / "scores.tsv"
+    assert score("--output", output) == (0, "", told)
+    assert output.read_text() == expected
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/fd"), reason="needs /dev/fd")
+def test_score_reads_pipes(score, texts):
+    """As a shell's `<(...)`, which can be read once."""
+    descriptors = []
+    for option, path in texts.items():
+        read, write = os.pipe()
+        os.write(write, path.read_bytes())
+        os.close(write)
+        descriptors.append(read)
+        texts[option] = f"/dev/fd/{read}"
+    status, out, err = score()
+    for number in descriptors:
+        os.close(number)
+    assert status == 0, err
+    assert out.count("\n") == 20
+
+
+@pytest.mark.parametrize("side", ["--source", "--target"])
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"one\n", "20 lines.* 1\\.|1 lines.* 20\\."),
+        (b"one\n" * 6 + b" \n" + b"one\n" * 13, "line 7 is empty"),
+        (b"one\n" * 19 + b"x" * 3000 + b"\n", "3,0.. tokens on line 20"),
+    ],
+    ids=["unequal", "blank", "long"],
+)
+def test_text_that_cannot_be_scored_is_named_and_nothing_written(
+    side, content, message, score, texts, tmp_path
+):
+    texts[side] = tmp_path / "text"
+    texts[side].write_bytes(content)
+    output = tmp_path / "scores.tsv"
+    output.write_text("as before")
+    check_refused(score(), message)
+    check_refused(score("--output", output), message)
+    assert output.read_text() == "as before"
+
+
+def test_score_of_nothing_and_to_nowhere_is_an_error(
+    score, texts, tmp_path, monkeypatch
+):
+    check_refused(score("--output", tmp_path), f"{tmp_path} is a folder")
+    texts["--source"] = texts["--target"] = tmp_path / "empty"
+    (tmp_path / "empty").touch()
+    check_refused(score(), "there is nothing to score")
+    monkeypatch.setattr(sys, "stdout", None)
+    check_refused(score(), "Standard output is closed")
+
+
+def test_score_is_that_of_the_ensemble(run, several, joined, tmp_path):
+    lines = ["a man rides the bike", "two red dogs"]
+    text = tmp_path / "text"
+    text.write_text("".join(f"{line}\n" for line in lines))
+    models = [several / name for name in "abc"]
+    status, out, _ = run("score", *models, "--source", text, "--target", text)
+    assert status == 0
+    found = np.array([line.split("\t") for line in out.splitlines()], float)
+    wanted = ra.score_translations(joined, lines, lines)
+    np.testing.assert_allclose(
+        found,
+        [(score.log_probability, score.num_tokens) for score in wanted],
+        atol=1e-5,
+    )
+
+
+# === evaluate ===
+
+
+@pytest.fixture
+def evaluate(run, model, corpus):
+    def evaluate(*options):
+        source, reference = corpus / "test.en", corpus / "test.de"
+        texts = ("--source", source, "--reference", reference)
+        return run("evaluate", model, *texts, *options)
+
+    return evaluate
 
 
 @pytest.fixture(scope="module")
-def translations(shared_translator, corpus):
-    return shared_translator.search(lines_of(corpus / "test.en"))
+def translations(translator, pairs):
+    return translator.search(pairs[0])
 
 
-def lines_of(path):
-    return path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
+@pytest.fixture(scope="module")
+def hypotheses(translations):
+    return [translation.text for translation in translations]
 
 
 def test_every_metric_is_printed_with_its_signature(
-    run, trained, texts, translations, references
+    evaluate, hypotheses, pairs, tmp_path
 ):
-    status, out, _ = run("evaluate", trained, *texts)
-    assert status == 0
-    scores = ra.corpus_scores([t.text for t in translations], references)
+    path = tmp_path / "hypotheses"
+    status, out, err = evaluate("--hypotheses", path)
+    assert (status, err) == (0, "")
+    scores = ra.corpus_scores(hypotheses, pairs[1])
     assert out == "".join(f"{score}\n" for score in scores.values())
     assert re.findall("^[^ ]+", out, re.M) == ["BLEU", "chrF2", "TER"]
+    assert path.read_text("utf-8").splitlines() == hypotheses
 
 
-def test_moses_tokeniser_is_printed_beside_cased_13a(
-    run, trained, texts, translations, references
+def test_moses_tokenizer_is_printed_beside_cased_13a(
+    evaluate, hypotheses, pairs
 ):
     options = ("--tokenizer", "moses", "--language", "de", "--lowercase")
-    status, out, _ = run(
-        "evaluate", trained, *texts, *options, "--metrics", "bleu"
-    )
+    status, out, _ = evaluate(*options, "--metrics", "bleu")
     assert status == 0
-    hypotheses = [t.text for t in translations]
-    cased = ra.corpus_bleu(hypotheses, references)
-    moses = ra.corpus_bleu(hypotheses, references, True, "moses-de")
+    cased = ra.corpus_bleu(hypotheses, pairs[1])
+    moses = ra.corpus_bleu(hypotheses, pairs[1], True, "moses-de")
     assert out == f"{cased}\n{moses}\n"
     assert "case:mixed" in out and "case:lc|eff:no|tok:moses-de" in out
 
 
 def test_sentence_scores_are_written_with_the_models(
-    run, trained, texts, translations, references, tmp_path
+    evaluate, hypotheses, translations, pairs, tmp_path
 ):
     path = tmp_path / "scores.tsv"
     options = ("--metrics", "chrf", "bleu", "--lowercase")
-    status, out, _ = run(
-        "evaluate", trained, *texts, *options, "--sentence-scores", path
-    )
+    status, out, _ = evaluate(*options, "--sentence-scores", path)
     assert status == 0
     assert re.findall("^[^ ]+", out, re.M) == ["chrF2", "BLEU"]
     assert out.count("case:lc") == 2
     columns = ra.sentence_scores(
-        [t.text for t in translations],
-        references,
-        ["chrf", "bleu"],
-        lowercase=True,
+        hypotheses, pairs[1], ["chrf", "bleu"], lowercase=True
     )
     columns["model"] = [translation.score for translation in translations]
-    header, *rows = (line.split("\t") for line in lines_of(path))
+    header, *rows = (line.split("\t") for line in path.read_text().splitlines())
     assert header == ["chrf", "bleu", "model"]
     assert rows == [
         [f"{value:.4f}" for value in row] for row in zip(*columns.values())
@@ -83,86 +199,56 @@ def test_sentence_scores_are_written_with_the_models(
 
 
 def test_model_is_compared_with_another_and_with_a_file(
-    run, trained, texts, translations, references, corpus, tmp_path
+    evaluate, model, hypotheses, pairs, corpus, tmp_path, monkeypatch
 ):
-    copy = tmp_path / "copy"
-    shutil.copytree(trained, copy)
-    status, out, _ = run(
-        "evaluate",
-        trained,
-        *texts,
-        *("--compare", copy, "--compare", corpus / "test.de"),
+    drawn = []
+    draw = ra.plot.length_figure
+    monkeypatch.setattr(
+        ra.plot, "length_figure", lambda s: drawn.append(s) or draw(s)
+    )
+    copy, figure = tmp_path / "copy", tmp_path / "length.png"
+    shutil.copytree(model, copy)
+    target = corpus / "test.de"
+    status, out, _ = evaluate(
+        *("--compare", copy, "--compare", target, "--plot", figure),
         *("--metrics", "bleu", "chrf", "--resamples", "50"),
+        *("--num-beams=3", "--min-length=4", "--max-length=6"),
     )
     assert status == 0
-    hypotheses = [translation.text for translation in translations]
+    systems = {
+        str(model): hypotheses,
+        str(copy): hypotheses,
+        str(target): list(pairs[1]),
+    }
     results = ra.paired_bootstrap(
-        {
-            str(trained): hypotheses,
-            str(copy): hypotheses,
-            str(corpus / "test.de"): references,
-        },
-        references,
-        ["bleu", "chrf"],
-        num_resamples=50,
+        systems, pairs[1], ["bleu", "chrf"], num_resamples=50
     )
     _, _, table = out.partition("\n\n")
     assert table == f"{bootstrap_table(results)}\n"
     # Identical, and perfect.
     assert [r.p_value for r in results["bleu"]][1] == 1
     assert [r.p_value for r in results["bleu"]][2] < 0.05
-    assert table.count("bs:50|seed:12345") == 2
-
-
-def test_bleu_is_drawn_by_length_for_all_that_are_compared(
-    run, trained, texts, translations, references, corpus, tmp_path, monkeypatch
-):
-    drawn = []
-    draw = ra.plot.length_figure
-
-    def record(scores):
-        drawn.append(scores)
-        return draw(scores)
-
-    monkeypatch.setattr(ra.plot, "length_figure", record)
-    path = tmp_path / "length.png"
-    status, out, _ = run(
-        "evaluate",
-        trained,
-        *texts,
-        *("--metrics", "bleu", "--lowercase", "--plot", path),
-        *("--compare", corpus / "test.de", "--resamples", "40"),
-    )
-    assert status == 0
-    assert "bs:40|" in out
-    assert path.read_bytes().startswith(b"\x89PNG")
-    sources = lines_of(corpus / "test.en")
-    hypotheses = [translation.text for translation in translations]
+    assert figure.read_bytes().startswith(b"\x89PNG")
     assert drawn == [
         {
-            str(trained): ra.bleu_by_length(
-                sources, hypotheses, references, lowercase=True
-            ),
-            str(corpus / "test.de"): ra.bleu_by_length(
-                sources, references, references, lowercase=True
-            ),
+            name: ra.bleu_by_length(pairs[0], texts, pairs[1])
+            for name, texts in systems.items()
         }
     ]
 
 
-def test_missing_matplotlib_is_named_before_any_translation(
-    run, trained, texts, tmp_path, monkeypatch
+@pytest.mark.large
+def test_ensemble_is_compared_with_one_of_its_models(
+    run, several, corpus, monkeypatch
 ):
-    def search(*arguments, **keywords):
-        raise AssertionError("translated all the same")
-
-    monkeypatch.setattr(ra.Translator, "search", search)
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    path = tmp_path / "length.png"
-    status, _, err = run("evaluate", trained, *texts, "--plot", path)
-    assert status == 1
-    assert "pip install '.[plot]'" in err
-    assert not path.exists()
+    monkeypatch.chdir(several)
+    status, out, err = run(
+        *("evaluate", "a", "b", "--metrics", "bleu"),
+        *("--source", corpus / "test.en", "--reference", corpus / "test.de"),
+        *("--compare", "a", "--resamples", "40"),
+    )
+    assert status == 0, err
+    assert "a + b" in out
 
 
 @pytest.mark.parametrize(
@@ -183,36 +269,27 @@ def test_missing_matplotlib_is_named_before_any_translation(
         (["--hypotheses", "FOLDER"], "FOLDER is a folder"),
         (["--sentence-scores", "FOLDER"], "FOLDER is a folder"),
         (["--plot", "FOLDER"], "FOLDER is a folder"),
+        (["--plot", "absent.png"], r"pip install '\.\[plot\]'"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_what_is_wrong_is_named_before_any_translation(
-    arguments, message, run, trained, texts, corpus, tmp_path, monkeypatch
+    arguments, message, evaluate, model, corpus, tmp_path, monkeypatch
 ):
     def search(*arguments, **keywords):
         raise AssertionError("translated all the same")
 
     monkeypatch.setattr(ra.Translator, "search", search)
+    if "absent.png" in arguments:
+        monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     (tmp_path / "short").write_text("one\n")
     paths = {
         "SHORT": tmp_path / "short",
         "FOLDER": tmp_path,
-        "MODEL": trained,
+        "MODEL": model,
         "TARGET": corpus / "test.de",
     }
     for name, path in paths.items():
         message = message.replace(name, re.escape(str(path)))
     arguments = [paths.get(argument, argument) for argument in arguments]
-    status, out, err = run("evaluate", trained, *texts, *arguments)
-    assert (status, out) == (1, "")
-    assert re.search(message, err), err
-    assert err.count("\n") == 1
-
-
-def test_unknown_metric_is_refused_with_those_known(trained, texts, capsys):
-    arguments = ["evaluate", trained, *texts, "--metrics", "comet"]
-    with pytest.raises(SystemExit) as raised:
-        main([str(argument) for argument in arguments])
-    assert raised.value.code == 2
-    err = capsys.readouterr().err
-    assert "'comet'" in err and "chrf" in err
+    check_refused(evaluate(*arguments), message)

@@ -1,8 +1,6 @@
 """What newcomers get wrong, each told in one line that names the way out.
 
-The first list is typed, the second is Python. Most of these lines are tested
-where they are made, too; here they stand together, to be read as a newcomer
-meets them.
+The first list is typed, the second is Python.
 """
 
 import re
@@ -178,10 +176,10 @@ WRITTEN = {
 
 
 @pytest.mark.parametrize("mistake", WRITTEN)
-def test_written(mistake, shared_translator):
+def test_written(mistake, translator):
     make, message = WRITTEN[mistake]
     with pytest.raises((ValueError, TypeError, AttributeError)) as error:
-        make(shared_translator)
+        make(translator)
     # Keras puts lines of its own around what a layer raises.
     lines = str(error.value).splitlines()
     assert any(re.search(message, line) for line in lines), error.value

@@ -1,15 +1,23 @@
-"""`relative-attention translate`, as a user types it."""
+"""`relative-attention translate`: lines in, lines out."""
 
+import codecs
 import gzip
 import io
+import os
+import select
+import stat
+import subprocess
 import sys
+import threading
 
 import pytest
 
 import relative_attention as ra
-from tests.cli.talkative import make_talkative
+from relative_attention.cli import main
+from relative_attention.runs import translate_text
 
 LINES = ["he paid ten euros.", "", "yes", "  ", "two cats and six dogs"]
+MAIN = "import sys; from relative_attention.cli import main; sys.exit(main())"
 
 
 class Terminal(io.TextIOWrapper):
@@ -17,24 +25,24 @@ class Terminal(io.TextIOWrapper):
         return True
 
 
-@pytest.fixture(scope="module")
-def trained(trained, tmp_path_factory):
-    return make_talkative(trained, tmp_path_factory.mktemp("talkative") / "run")
+def as_text(lines):
+    return "".join(f"{line}\n" for line in lines)
 
 
-@pytest.fixture(scope="module")
-def translator(trained):
-    return ra.load_translator(trained)
+def check_refused(result, *messages):
+    status, out, err = result
+    assert (status, out) == (1, "")
+    assert err.startswith("relative-attention: ") and err.count("\n") == 1
+    for message in messages:
+        assert message in err
 
 
 @pytest.fixture
-def loaded(translator, monkeypatch):
-    """Commands find the model loaded and compiled."""
+def translate(run, model, load_once):
+    def translate(*arguments, **given):
+        return run("translate", model, *arguments, **given)
 
-    def load(directory, **settings):
-        return ra.Translator(**{**vars(translator), **settings})
-
-    monkeypatch.setattr("relative_attention.saving.load_translator", load)
+    return translate
 
 
 @pytest.fixture(scope="module")
@@ -51,285 +59,273 @@ def source(tmp_path):
     return path
 
 
-def as_text(lines):
-    return "".join(f"{line}\n" for line in lines)
+# === What is read and written ===
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        as_text(LINES).encode(),
+        "\r\n".join([*LINES, ""]).encode(),
+        "\n".join(LINES).encode(),
+        codecs.BOM_UTF8 + as_text(LINES).encode(),
+    ],
+    ids=["lf", "crlf", "no_final_newline", "byte_order_mark"],
+)
+def test_a_line_gives_a_line(text, translate, expected, tmp_path):
+    assert translate(stdin=text) == (0, expected, "")
+    source = tmp_path / "source.gz"
+    source.write_bytes(gzip.compress(text))
+    # The text may be written over.
+    assert translate("--input", source, "--output", source) == (0, "", "")
+    assert source.read_text() == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "num_lines"),
+    [(b"", 0), (b"\n\n\r\n", 3), ("\u2028\x85\n".encode(), 1)],
+    ids=["nothing", "three", "breaks_that_are_text"],
+)
+def test_empty_lines_stay_empty(text, num_lines, translate):
+    assert translate(stdin=text) == (0, "\n" * num_lines, "")
+
+
+def test_n_best_are_numbered_with_scores_and_tabs(
+    translate, translator, source
+):
+    for nbest in (1, 3):
+        found = translator.search(LINES, num_results=nbest)
+        status, out, _ = translate("--nbest", nbest, "--input", source)
+        assert status == 0
+        assert out == as_text(
+            f"{number}\t{result.score:.6f}\t{result.text}"
+            for number, results in enumerate(found, start=1)
+            for result in results
+        )
+    numbers = [line.split("\t")[0] for line in out.splitlines()]
+    # An empty line has one translation.
+    assert numbers == ["1", "1", "1", "2", "3", "3", "3", "4", "5", "5", "5"]
+
+
+def test_lines_translated_at_a_time_change_nothing(
+    translate, source, monkeypatch
+):
+    def parts():
+        _, out, _ = translate("--input", source, "--nbest", "2")
+        return [line.split("\t") for line in out.splitlines()]
+
+    expected = parts()
+    monkeypatch.setattr(translate_text, "CHUNK_LINES", 2)
+    for part, same in zip(parts(), expected, strict=True):
+        assert (part[0], part[2]) == (same[0], same[2])
+        assert float(part[1]) == pytest.approx(float(same[1]), abs=1e-4)
+
+
+def test_output_is_written_whole_or_not_at_all(
+    translate, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(translate_text, "CHUNK_LINES", 1)
+    source, output = tmp_path / "source", tmp_path / "hypotheses"
+    source.write_bytes(b"yes\nten\n\xff\n")
+    arguments = ["--input", source, "--output", output]
+    message = f"{source}, line 3: not valid UTF-8"
+    check_refused(translate(*arguments), message)
+    assert list(tmp_path.iterdir()) == [source]
+    output.write_text("from before")
+    check_refused(translate(*arguments), message)
+    assert output.read_text() == "from before"
+    # To standard output they go as they come.
+    assert translate("--input", source)[1].count("\n") == 2
+    status, out, err = translate(stdin=b"yes\n\xff\n")
+    assert "standard input, line 2: not valid UTF-8" in err
+
+
+def test_pipe_and_link_to_a_private_file_stay_what_they_are(
+    translate, source, expected, tmp_path
+):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    received = []
+    reader = threading.Thread(
+        target=lambda: received.append(pipe.read_text()), daemon=True
+    )
+    reader.start()
+    assert translate("--input", source, "--output", pipe)[0] == 0
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+    reader.join(10)
+    assert received == [expected]
+    target, link = tmp_path / "private", tmp_path / "link"
+    target.touch(mode=0o600)
+    link.symlink_to(target)
+    text = source.read_bytes()
+    assert translate("--output", link, stdin=text) == (0, "", "")
+    assert link.is_symlink() and target.read_text() == expected
+    assert stat.S_IMODE(target.stat().st_mode) == 0o600
+
+
+def test_lines_that_are_cut_are_counted_and_named(translate):
+    long = b"x" * 100_000
+    status, out, err = translate(stdin=b"ten\n" + long + b"\n")
+    assert (status, out.count("\n")) == (0, 2)
+    told = "cut at 512 tokens (`decoding.max_source_length` of the recipe)"
+    assert err == f"1 line was {told}: line 2\n"
+    _, _, err = translate(stdin=(long + b"\n") * 7)
+    assert err == f"7 lines were {told}: lines 1, 2, 3, 4, 5 and 2 more\n"
+
+
+# === Options ===
+
+
+def test_options_of_the_search_are_passed_on(
+    translate, translator, source, load_once
+):
+    options = {"num_beams": 2, "length_penalty": 3.0, "max_length": 5}
+    more = {"min_length": 2, "batch_tokens": 7, "dtype": "bfloat16"}
+    status, out, _ = translate(
+        "--input",
+        source,
+        *(
+            f"--{name.replace('_', '-')}={value}"
+            for name, value in {**options, **more}.items()
+        ),
+    )
+    assert status == 0
+    assert load_once == {**options, **more}
+    settings = {**vars(translator), **options, "min_length": 2}
+    assert out == as_text(ra.Translator(**settings).translate(LINES))
+
+
+@pytest.mark.large
+def test_draws_are_those_of_the_options(translate, translator, source):
+    def drawn(**options):
+        words = [f"--{n.replace('_', '-')}={v}" for n, v in options.items()]
+        # More than there are beams.
+        return translate("--input", source, "--sample", "--nbest=6", *words)[1]
+
+    def expected(**options):
+        return as_text(
+            f"{number}\t{result.score:.6f}\t{result.text}"
+            for number, found in enumerate(
+                translator.sample(LINES, 6, **options), start=1
+            )
+            for result in found
+        )
+
+    options = {"temperature": 1.7, "top_k": 50, "top_p": 0.9, "seed": 5}
+    assert drawn(**options) == expected(**options) == drawn(**options)
+    for name in options:
+        others = {n: value for n, value in options.items() if n != name}
+        assert expected(**others) != drawn(**options)
+    assert drawn() != drawn()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("--nbest=0", "--nbest must be between 1 and"),
+        ("--nbest=99", "Received: 99. --num-beams asks"),
+        ("--num-beams=0", "`num_beams` must be at least 1"),
+        ("--length-penalty=-1", "`length_penalty` must be"),
+        ("--max-length=-1", "`max_length` must be"),
+        ("--batch-tokens=0", "`batch_tokens` must be at least 1"),
+        ("--sample --nbest=0", "--nbest must be at least 1"),
+        ("--sample --temperature=0", "temperature=0"),
+        ("--sample --seed=-1", "seed=-1"),
+        ("--top-k=5", "--top-k says how to draw; add --sample"),
+        ("--shard=1/2", "give it with `--input F`. Received: standard input"),
+    ],
+)
+def test_wrong_number_is_named_in_one_line(
+    arguments, message, translate, tmp_path
+):
+    output = tmp_path / "hypotheses"
+    arguments = ["--output", output, *arguments.split()]
+    check_refused(translate(*arguments, stdin=b"yes\n"), message)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("--output {path}", "is a folder"),
+        ("--output {path}/source/name", "source is no folder"),
+        ("--input {path}", "is a folder, not a text file"),
+        ("--input {path}/absent", "No such file: "),
+        ("--input {path}/absent --output {path}/new", "No such file: "),
+    ],
+)
+def test_wrong_path_is_named_before_any_work(
+    options, message, run, model, source, monkeypatch
+):
+    monkeypatch.setattr(ra.Translator, "search", fail)
+    words = [w.format(path=source.parent) for w in options.split()]
+    check_refused(run("translate", model, *words, stdin=b"yes\n"), message)
+    assert list(source.parent.iterdir()) == [source]
 
 
 def fail(*arguments, **keywords):
     pytest.fail("it began to work")
 
 
-@pytest.mark.large
-def test_files_hold_what_standard_input_and_output_do(
-    run, trained, source, expected, tmp_path
+def test_batch_too_large_for_the_memory_is_an_error(translate, monkeypatch):
+    def search(*arguments, **keywords):
+        raise MemoryError
+
+    monkeypatch.setattr(ra.Translator, "search", search)
+    message = "Lower --batch-tokens, now 8192, or --num-beams, now 3"
+    check_refused(translate(stdin=b"yes\n"), message)
+
+
+# === Prefixes ===
+
+
+@pytest.fixture
+def texts(tmp_path):
+    """`texts(source, prefixes)` writes both, returns options that name them."""
+
+    def write(source, prefixes):
+        paths = tmp_path / "text", tmp_path / "prefixes"
+        for path, text in zip(paths, (source, prefixes)):
+            path.write_text(text)
+        return "--input", paths[0], "--prefix", paths[1]
+
+    return write
+
+
+@pytest.mark.parametrize("arguments", [[], ["--sample", "--seed=3"]], ids=str)
+def test_translations_begin_with_their_prefixes(
+    arguments, translate, translator, texts, monkeypatch
 ):
-    status, out, err = run("translate", trained, stdin=source.read_bytes())
-    assert (status, out, err) == (0, expected, "")
-    output = tmp_path / "new" / "hypotheses"
-    status, out, err = run(
-        "translate", trained, "--input", source, "--output", output
-    )
-    assert (status, out, err) == (0, "", "")
-    assert output.read_bytes() == expected.encode()
+    monkeypatch.setattr(translate_text, "CHUNK_LINES", 2)
+    lines, prefixes = ["yes", "two cats", "", "ten"], ["zwei", "", "", "null"]
+    options = texts("\n".join(lines), "\n".join(prefixes))
+    decode = translator.sample if arguments else translator.search
+    seed = {"seed": 3} if arguments else {}
+    found = decode(lines, target_prefixes=prefixes, **seed)
+    out = as_text(result.text for result in found)
+    assert out.startswith("zwei")
+    assert translate(*options, *arguments) == (0, out, "")
 
 
-@pytest.mark.usefixtures("loaded")
-def test_compressed_file_is_read_and_may_be_written_over(
-    run, trained, expected, tmp_path
+@pytest.mark.parametrize("from_pipe", [False, True])
+@pytest.mark.parametrize("prefixes", ["zwei\n", "a\nb\nc\n"])
+def test_prefixes_of_another_number_are_refused(
+    prefixes, from_pipe, translate, texts, tmp_path
 ):
-    path = tmp_path / "text.gz"
-    path.write_bytes(gzip.compress(as_text(LINES).encode()))
-    assert run("translate", trained, "--input", path, "--output", path)[0] == 0
-    assert path.read_bytes() == expected.encode()
-
-
-@pytest.mark.usefixtures("loaded")
-def test_output_is_written_whole_or_not_at_all(
-    run, trained, tmp_path, monkeypatch
-):
-    monkeypatch.setattr("relative_attention.runs.translate_text.CHUNK_LINES", 1)
-    source = tmp_path / "source"
-    source.write_bytes(b"yes\nten\n\xff\n")
+    options = texts("yes\nten\n", prefixes)[2 if from_pipe else 0 :]
     output = tmp_path / "hypotheses"
-    arguments = ["translate", trained, "--input", source]
-    status, out, err = run(*arguments, "--output", output)
-    assert (status, out) == (1, "")
-    assert f"{source}, line 3: not valid UTF-8" in err
-    assert list(tmp_path.iterdir()) == [source]
-    output.write_text("from before")
-    assert run(*arguments, "--output", output)[0] == 1
-    assert output.read_text() == "from before"
-    # To standard output they go as they come.
-    assert run(*arguments)[1].count("\n") == 2
-
-
-@pytest.mark.usefixtures("loaded")
-@pytest.mark.parametrize("chunk_lines", [1, 2])
-def test_lines_translated_at_a_time_change_nothing(
-    chunk_lines, run, trained, source, monkeypatch
-):
-    def parts():
-        _, out, _ = run("translate", trained, "--input", source, "--nbest", "2")
-        return [line.split("\t") for line in out.splitlines()]
-
-    expected = parts()
-    monkeypatch.setattr(
-        "relative_attention.runs.translate_text.CHUNK_LINES", chunk_lines
+    check_refused(
+        translate("--output", output, *options, stdin=b"yes\nten\n"),
+        "--prefix must have a line, if an empty one, for each",
     )
-    for part, same in zip(parts(), expected, strict=True):
-        assert (part[0], part[2]) == (same[0], same[2])
-        assert float(part[1]) == pytest.approx(float(same[1]), abs=1e-4)
-
-
-@pytest.mark.usefixtures("loaded")
-@pytest.mark.parametrize(
-    "text",
-    [as_text(LINES), "\r\n".join([*LINES, ""]), "\n".join(LINES)],
-    ids=["lf", "crlf", "no_final_newline"],
-)
-def test_a_line_gives_a_line(text, run, trained, expected):
-    status, out, _ = run("translate", trained, stdin=text.encode())
-    assert (status, out) == (0, expected)
-
-
-@pytest.mark.usefixtures("loaded")
-@pytest.mark.parametrize(
-    ("text", "num_lines"),
-    [(b"", 0), (b"\n", 1), (b"\n\n\r\n", 3), ("\u2028\x85\n".encode(), 1)],
-    ids=["nothing", "one", "three", "breaks_that_are_text"],
-)
-def test_empty_lines_stay_empty(text, num_lines, run, trained):
-    status, out, err = run("translate", trained, stdin=text)
-    assert (status, out, err) == (0, "\n" * num_lines, "")
-
-
-@pytest.mark.usefixtures("loaded")
-def test_n_best_are_numbered_with_scores_and_tabs(
-    run, trained, translator, source
-):
-    status, out, _ = run(
-        "translate", trained, "--nbest", "3", "--input", source
-    )
-    assert status == 0
-    assert out == "".join(
-        f"{number}\t{result.score:.6f}\t{result.text}\n"
-        for number, results in enumerate(
-            translator.search(LINES, num_results=3), start=1
-        )
-        for result in results
-    )
-    numbers = [line.split("\t")[0] for line in out.splitlines()]
-    # An empty line has one translation.
-    assert numbers == ["1", "1", "1", "2", "3", "3", "3", "4", "5", "5", "5"]
-
-
-@pytest.mark.usefixtures("loaded")
-def test_one_best_has_the_format_of_n_best(run, trained, translator):
-    _, out, _ = run("translate", trained, "--nbest", "1", stdin=b"yes\n")
-    (result,) = translator.search(["yes"])
-    assert out == f"1\t{result.score:.6f}\t{result.text}\n"
-
-
-@pytest.mark.large
-@pytest.mark.usefixtures("loaded")
-def test_draws_are_those_of_the_seed(run, trained, translator, source):
-    def drawn(*arguments):
-        status, out, err = run(
-            "translate", trained, "--input", source, "--sample", *arguments
-        )
-        assert (status, err) == (0, "")
-        return out
-
-    assert drawn("--seed", 3) == drawn("--seed", 3)
-    assert drawn("--seed", 3) == as_text(
-        result.text for result in translator.sample(LINES, seed=3)
-    )
-    assert drawn("--seed", 4) != drawn("--seed", 3)
-    assert drawn() != drawn()
-
-
-@pytest.mark.large
-@pytest.mark.usefixtures("loaded")
-def test_options_of_sampling_are_passed_on(run, trained, translator, source):
-    options = {"temperature": 1.7, "top_k": 50, "top_p": 0.9, "seed": 5}
-    status, out, _ = run(
-        "translate",
-        trained,
-        "--input",
-        source,
-        "--sample",
-        "--nbest",
-        # More than there are beams.
-        "6",
-        *[f"--{n.replace('_', '-')}={value}" for n, value in options.items()],
-    )
-    assert status == 0
-    for name in options:
-        others = {n: value for n, value in options.items() if n != name}
-        assert texts(translator.sample(LINES, 6, **others)) != out
-    assert out == texts(translator.sample(LINES, 6, **options))
-
-
-def texts(results):
-    return "".join(
-        f"{number}\t{result.score:.6f}\t{result.text}\n"
-        for number, found in enumerate(results, start=1)
-        for result in found
-    )
-
-
-@pytest.mark.large
-@pytest.mark.usefixtures("loaded")
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"max_length": 2},
-        {"min_length": 12},
-        {"min_length": 4, "max_length": 4},
-        {"num_beams": 1},
-        {"num_beams": 2, "length_penalty": 3.0},
-    ],
-    ids=lambda options: "-".join(options),
-)
-def test_options_of_the_search_are_passed_on(
-    options, run, trained, translator, source
-):
-    status, out, _ = run(
-        "translate",
-        trained,
-        "--input",
-        source,
-        *[f"--{n.replace('_', '-')}={value}" for n, value in options.items()],
-    )
-    assert status == 0
-    found = ra.Translator(**{**vars(translator), **options}).search(LINES)
-    assert out == as_text(result.text for result in found)
-    for result in found:
-        if result.text and "max_length" in options:
-            assert len(result.token_ids) <= options["max_length"]
-
-
-def test_precision_is_that_of_the_model(run, trained, source, monkeypatch):
-    load = ra.load_translator
-    dtypes = []
-
-    def note(directory, **settings):
-        translator = load(directory, **settings)
-        dtypes.append({weight.dtype for weight in translator.model.weights})
-        return translator
-
-    monkeypatch.setattr("relative_attention.saving.load_translator", note)
-    command = ["translate", trained, "--dtype=bfloat16", "--input", source]
-    status, out, _ = run(*command)
-    assert (status, len(out.splitlines())) == (0, len(LINES))
-    assert dtypes == [{"bfloat16"}]
-
-
-@pytest.mark.usefixtures("loaded")
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--nbest", "0"], "--nbest must be between 1 and"),
-        (["--nbest", "99"], "Received: 99. --num-beams asks"),
-        (["--num-beams", "0"], "`num_beams` must be at least 1"),
-        (["--length-penalty", "-1"], "`length_penalty` must be"),
-        (["--max-length", "-1"], "`max_length` must be"),
-        (["--min-length", "-1"], "`min_length` must be"),
-        (["--sample", "--nbest", "0"], "--nbest must be at least 1"),
-        (["--sample", "--temperature", "0"], "temperature=0"),
-        (["--sample", "--top-k", "0"], "top_k=0"),
-        (["--sample", "--top-p", "1.5"], "top_p=1.5"),
-        (["--sample", "--seed", "-1"], "seed=-1"),
-        (["--top-k", "5"], "--top-k says how to draw; add --sample"),
-    ],
-    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
-)
-def test_wrong_number_is_named_in_one_line(
-    arguments, message, run, trained, tmp_path
-):
-    output = tmp_path / "hypotheses"
-    status, out, err = run(
-        "translate", trained, "--output", output, *arguments, stdin=b"yes\n"
-    )
-    assert (status, out) == (1, "")
-    assert err.startswith("relative-attention: ") and err.count("\n") == 1
-    assert message in err
-    assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [("folder", "is a folder"), ("file/name", "file is no folder")],
-)
-def test_output_that_cannot_be_is_refused_before_any_work(
-    name, message, run, trained, tmp_path, monkeypatch
-):
-    (tmp_path / "folder").mkdir()
-    (tmp_path / "file").touch()
-    monkeypatch.setattr("relative_attention.cli.command.load_models", fail)
-    status, out, err = run(
-        "translate", trained, "--output", tmp_path / name, stdin=b"yes\n"
-    )
-    assert (status, out) == (1, "")
-    assert message in err and err.count("\n") == 1
-
-
-@pytest.mark.usefixtures("loaded")
-@pytest.mark.parametrize("kind", ["missing", "folder"])
-def test_input_that_is_no_file_is_refused(kind, run, trained, tmp_path):
-    path = tmp_path / "absent" if kind == "missing" else tmp_path
-    output = tmp_path / "hypotheses"
-    status, out, err = run(
-        "translate", trained, "--input", path, "--output", output
-    )
-    assert (status, out) == (1, "")
-    assert str(path) in err and err.count("\n") == 1
     assert not output.exists()
 
 
-@pytest.mark.usefixtures("loaded")
+# === Terminals, other programs and closed streams ===
+
+
 def test_typed_line_is_translated_before_the_next_is_asked_for(
-    run, trained, translator, monkeypatch, capsys
+    translate, translator, texts, monkeypatch, capsys
 ):
     typed = iter(["yes", "", "ten"])
     seen = []
@@ -345,19 +341,128 @@ def test_typed_line_is_translated_before_the_next_is_asked_for(
             raise EOFError from None
 
     monkeypatch.setattr("builtins.input", answer)
-    status, out, err = run("translate", trained, stream=Terminal)
+    status, out, err = translate(stream=Terminal)
     assert status == 0
     yes, ten = translator.translate(["yes", "ten"])
     # Nothing but translations: it is no terminal that they are written to.
     assert [*seen, out] == ["", f"{yes}\n", "\n", f"{ten}\n", ""]
+    options = texts("yes\n", "zwei\n")[2:]
+    check_refused(translate(*options, stream=Terminal), "Give the text with")
 
 
-@pytest.mark.usefixtures("loaded")
 def test_terminal_is_not_asked_when_a_file_is_given(
-    run, trained, source, expected, monkeypatch
+    translate, source, expected, monkeypatch
 ):
     monkeypatch.setattr("builtins.input", fail)
-    status, out, err = run(
-        "translate", trained, "--input", source, stream=Terminal
+    result = translate("--input", source, stream=Terminal)
+    assert result == (0, expected, "")
+
+
+@pytest.mark.usefixtures("load_once")
+def test_counter_stands_in_no_terminal_with_translations(
+    model, translator, monkeypatch
+):
+    streams = {
+        name: Terminal(io.BytesIO(), write_through=True)
+        for name in ("stdin", "stdout", "stderr")
+    }
+    for name, stream in streams.items():
+        monkeypatch.setattr(sys, name, stream)
+    typed = ["yes"]
+
+    def answer(prompt):
+        if not typed:
+            raise EOFError
+        return typed.pop()
+
+    monkeypatch.setattr("builtins.input", answer)
+    assert main(["translate", str(model)]) == 0
+    err = streams["stderr"].buffer.getvalue().decode()
+    assert err == "One line at a time; Ctrl-D ends.\n"
+    out = streams["stdout"].buffer.getvalue().decode()
+    assert out == as_text(translator.translate(["yes"]))
+
+
+@pytest.mark.large
+def test_slow_writer_is_answered_line_by_line(model, translator):
+    options = ["--num-beams=3", "--min-length=4", "--max-length=6"]
+    with subprocess.Popen(
+        [sys.executable, "-c", MAIN, "translate", str(model), *options],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        bufsize=0,
+    ) as process:
+        try:
+            for line in ("yes", "two cats"):
+                process.stdin.write(f"{line}\n".encode())
+                # Without an end, nor two thousand lines.
+                assert select.select([process.stdout], [], [], 120)[0]
+                (expected,) = translator.translate([line])
+                assert process.stdout.readline().decode() == f"{expected}\n"
+            process.stdin.close()
+            assert process.stdout.read() == b""
+            assert process.wait(60) == 0
+        finally:
+            process.kill()
+
+
+@pytest.mark.usefixtures("load_once")
+def test_fast_writer_is_translated_in_large_batches(
+    model, monkeypatch, capsysbinary
+):
+    sizes = []
+    search = ra.Translator.search
+
+    def noted(self, lines, *rest, **more):
+        sizes.append(len(lines))
+        return search(self, lines, *rest, **more)
+
+    monkeypatch.setattr(ra.Translator, "search", noted)
+    read, write = os.pipe()
+    os.write(write, b"yes\n" * 700)
+    os.close(write)
+    with os.fdopen(read) as stream:
+        monkeypatch.setattr(sys, "stdin", stream)
+        assert main(["translate", str(model)]) == 0
+    assert sizes == [700]
+    assert capsysbinary.readouterr().out.count(b"\n") == 700
+
+
+@pytest.mark.parametrize(
+    ("closed", "message"),
+    [
+        ("stdin", "Standard input is closed. Give the text with `--input F`"),
+        ("stdout", "Standard output is closed. Name a file with `--output F`"),
+    ],
+)
+def test_closed_stream_is_an_error(closed, message, model, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"yes\n")))
+    monkeypatch.setattr(sys, closed, None)
+    status = main(["translate", str(model)])
+    check_refused((status, "", capsys.readouterr().err), message)
+
+
+def test_closed_error_output_is_not_mixed_with_results(
+    translate, source, expected, monkeypatch
+):
+    monkeypatch.setattr(sys, "stderr", None)
+    assert translate("--input", source)[:2] == (0, expected)
+    assert translate("--nbest", "0", stdin=b"yes\n")[:2] == (1, "")
+    sys.stderr.close()
+
+
+# === Several models ===
+
+
+def test_models_may_stand_on_both_sides_of_options(
+    run, several, joined, monkeypatch
+):
+    monkeypatch.chdir(several)
+    expected = as_text(joined.translate(LINES))
+    words = ["a", "--batch-tokens", "8192", "b", "c"]
+    result = run("translate", *words, stdin=as_text(LINES).encode())
+    assert result == (0, expected, "")
+    check_refused(
+        run("translate", "a", "b", "stranger", stdin=b"yes\n"),
+        "a and stranger, whose vocabularies (of 281 and 281 pieces)",
     )
-    assert (status, out, err) == (0, expected, "")

@@ -1,0 +1,376 @@
+"""`relative-attention average` and `export`."""
+
+import functools
+import re
+import shutil
+import sys
+
+import numpy as np
+import pytest
+
+import relative_attention as ra
+from relative_attention.cli import main
+from relative_attention.models.weights import load_arrays
+from relative_attention.models.weights import save_arrays
+
+
+def names(folder):
+    return sorted(path.name for path in folder.rglob("*"))
+
+
+@pytest.fixture
+def copy(trained, tmp_path):
+    """A finished run that may be changed, with three checkpoints."""
+    return shutil.copytree(trained, tmp_path / "run")
+
+
+# === average ===
+
+
+@pytest.fixture
+def average(run):
+    return functools.partial(run, "average")
+
+
+def assert_is_mean(path, directory, steps):
+    parts = [
+        load_arrays(
+            directory / "checkpoints" / f"step-{step:08}" / "model.safetensors"
+        )
+        for step in steps
+    ]
+    arrays = load_arrays(path)
+    assert arrays.keys() == parts[0].keys()
+    for name, array in arrays.items():
+        mean = np.mean([part[name] for part in parts], axis=0, dtype="float64")
+        np.testing.assert_allclose(array, mean, rtol=1e-6, atol=1e-9)
+
+
+def test_last_checkpoints_become_a_model(average, trained, tmp_path):
+    output = tmp_path / "mean"
+    before = names(trained)
+    status, out, err = average(trained, "--last", 2, "--output", output)
+    assert (status, out) == (0, f"model: {output}\n"), err
+    assert_is_mean(output / "model.safetensors", trained, [8, 12])
+    assert (output / "average.txt").read_text().splitlines() == [
+        str(trained / "checkpoints" / f"step-{step:08}") for step in (8, 12)
+    ]
+    assert ra.load_translator(output).max_extra_length == 5
+    assert names(trained) == before
+
+
+def test_without_output_the_model_stands_beside_the_run(average, copy):
+    status, out, err = average(copy)
+    output = copy.with_name("run_average_3")
+    assert (status, out) == (0, f"model: {output}\n"), err
+    assert_is_mean(output / "model.safetensors", copy, [4, 8, 12])
+
+
+def test_run_itself_changes_only_when_told(average, copy):
+    best = (copy / "best.safetensors").read_bytes()
+    assert average(copy, "--last=3", "--in-place")[0] == 0
+    assert_is_mean(copy / "model.safetensors", copy, [4, 8, 12])
+    assert (copy / "best.safetensors").read_bytes() == best
+    ra.load_translator(copy)
+
+
+@pytest.mark.parametrize("of_files", [False, True])
+def test_weights_alone_go_to_a_file(of_files, average, trained, tmp_path):
+    output = tmp_path / "mean.safetensors"
+    what = [trained, "--last=2"]
+    if of_files:
+        checkpoints = trained / "checkpoints"
+        what = [
+            checkpoints / "step-00000008" / "model.safetensors",
+            checkpoints / "step-00000012",
+        ]
+    status, out, err = average(*what, "--output", output)
+    assert (status, out) == (0, f"weights: {output}\n"), err
+    assert_is_mean(output, trained, [8, 12])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("--last=4", "at most 3, the number of checkpoints that"),
+        ("--last=0", "`--last` must be at least 1"),
+        ("--output {run}", "is there already"),
+        ("--output {run}/x.safetensors/y.safetensors", "is no folder"),
+        ("{run} --last=2 --output=x", "for the checkpoints of one run"),
+        ("{run} --output=x", "must be a `.safetensors` file"),
+        ("{run}", "must be a `.safetensors` file"),
+        (
+            "{run}/best.safetensors --output {run}/best.safetensors",
+            "is one of the files to average",
+        ),
+        (
+            "absent.safetensors --output=x.safetensors",
+            "No weights at absent.safetensors",
+        ),
+    ],
+)
+def test_what_cannot_be_averaged_changes_nothing(
+    arguments, message, average, copy, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    (copy / "x.safetensors").write_bytes(b"")
+    before = names(tmp_path)
+    status, out, err = average(copy, *arguments.format(run=copy).split())
+    assert (status, out) == (1, "")
+    assert message in err
+    assert names(tmp_path) == before
+
+
+def test_damaged_checkpoint_is_named(average, copy, tmp_path):
+    path = copy / "checkpoints" / "step-00000008" / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:-1])
+    before = names(tmp_path)
+    status, _, err = average(copy, "--last=2")
+    assert status == 1
+    assert str(path) in err and "cut short" in err
+    assert names(tmp_path) == before
+    assert average(copy, "--last=1")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("what", "message"),
+    [
+        ("absent", "No run at"),
+        ("empty", "is no model directory"),
+        ("untrained", "has no checkpoints"),
+    ],
+)
+def test_folder_that_is_no_run_is_refused(
+    what, message, average, copy, tmp_path
+):
+    (tmp_path / "empty").mkdir()
+    shutil.copytree(copy, tmp_path / "untrained")
+    shutil.rmtree(tmp_path / "untrained" / "checkpoints")
+    status, _, err = average(tmp_path / what)
+    assert status == 1 and message in err
+
+
+# === export ===
+
+
+@pytest.mark.large
+def test_saved_model_is_written_where_it_says(run, trained, tmp_path):
+    import tensorflow as tf
+
+    folder = tmp_path / "exported" / "1"
+    options = "--num-beams=2 --length-penalty=2 --min-length=3 --max-length=9"
+    status, out, err = run(
+        *("export", "--format", "saved_model", trained, folder),
+        *options.split(),
+        *("--nbest=2", "--dtype=float16", "--token-ids-only"),
+    )
+    assert (status, out) == (0, f"saved_model: {folder}\n"), err
+    loaded = tf.saved_model.load(str(folder))
+    assert list(loaded.signatures) == ["token_ids"]
+    translator = ra.load_translator(trained)
+    for weight in translator.model.weights:
+        weight.assign(np.asarray(weight, np.float16))
+    source_token_ids = np.array([[7, 300, 40, 1], [9, 1, 0, 0]], np.int32)
+    results = loaded.signatures["token_ids"](
+        source_token_ids=tf.constant(source_token_ids)
+    )
+    expected = ra.beam_search(
+        translator.model,
+        source_token_ids,
+        num_beams=2,
+        num_results=2,
+        length_penalty=2.0,
+        min_length=3,
+        max_length=9,
+        max_extra_length=translator.max_extra_length,
+    )
+    np.testing.assert_array_equal(results["token_ids"], expected["token_ids"])
+    np.testing.assert_allclose(
+        results["scores"], expected["scores"], rtol=0, atol=1e-5
+    )
+
+
+@pytest.mark.usefixtures("load_once")
+def test_lines_for_warmup_are_read_from_a_file(
+    run, model, tmp_path, monkeypatch
+):
+    given = {}
+    monkeypatch.setattr(
+        "relative_attention.export.export_saved_model",
+        lambda translator, folder, **arguments: given.update(arguments),
+    )
+    warmup = tmp_path / "warmup"
+    warmup.write_text("yes\n\nten\n")
+    arguments = ["export", "--format=saved_model", model, tmp_path / "1"]
+    assert run(*arguments, "--warmup", warmup)[0] == 0
+    assert given == {
+        "dtype": "float32",
+        "num_results": None,
+        "token_ids_only": False,
+        "warmup": ["yes", "", "ten"],
+    }
+    assert run(*arguments)[0] == 0
+    assert not given["warmup"]
+
+
+@pytest.mark.usefixtures("load_once")
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("saved_model --nbest 0", "--nbest must be between 1 and"),
+        ("saved_model --nbest 99", "Received: 99. --num-beams asks for more"),
+        ("saved_model --quantization int8", "--quantization says nothing to"),
+        ("saved_model --num-beams 0", "`num_beams` must be at least 1"),
+        ("saved_model --warmup absent", "No such file: absent"),
+        (
+            f"saved_model --token-ids-only --warmup {__file__}",
+            "`warmup` must be empty",
+        ),
+        ("ctranslate2 --dtype=float16", "takes --quantization."),
+        ("ctranslate2 --num-beams=0", "takes --quantization."),
+        ("ctranslate2 --token-ids-only", "takes --quantization."),
+    ],
+)
+def test_what_is_wrong_is_named_in_one_line(
+    arguments, message, run, model, tmp_path
+):
+    folder = tmp_path / "new" / "1"
+    words = arguments.split()
+    status, out, err = run("export", model, folder, "--format", *words)
+    assert (status, out) == (1, "")
+    assert err.startswith("relative-attention: ") and err.count("\n") == 1
+    assert message in err
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.usefixtures("load_once")
+@pytest.mark.parametrize(
+    ("package", "way_out"),
+    [
+        ("tensorflow_serving", ".[serving]"),
+        ("tensorflow_text", "token_ids_only=True"),
+    ],
+)
+def test_missing_package_is_named_with_the_way_out(
+    package, way_out, run, model, tmp_path, monkeypatch
+):
+    monkeypatch.setitem(sys.modules, package, None)
+    words = ["export", model, tmp_path / "1", "--format=saved_model"]
+    if package == "tensorflow_serving":
+        words += ["--warmup", __file__]
+    status, out, err = run(*words)
+    assert (status, out) == (1, "")
+    assert way_out in err and err.count("\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("format", ["ctranslate2", "model"])
+def test_formats_of_one_model_refuse_several(run, tmp_path, format):
+    output = tmp_path / "new"
+    status, out, err = run("export", "a", "b", output, "--format", format)
+    assert (status, out, err.count("\n")) == (1, "", 1)
+    assert f"format {format} is one model" in err and "a, b" in err
+    assert not output.exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("export model new", "arguments are required: --format"),
+        ("export a --format saved_model", "a MODEL and the OUTPUT folder"),
+        (
+            "convert tensor2tensor model.ckpt --output new",
+            "arguments are required: --hparams",
+        ),
+        (
+            "convert opennmt-tf ckpt --output new",
+            "required: --source-vocabulary, --target-vocabulary",
+        ),
+    ],
+)
+def test_word_that_lacks_is_named(words, message, run, capsys):
+    with pytest.raises(SystemExit):
+        run(*words.split())
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.large
+@pytest.mark.parametrize("format", ["saved_model", "keras_hub"])
+def test_export_says_nothing_of_tensorflows_own(
+    format, trained, tmp_path, capfd
+):
+    output = tmp_path / "exported"
+    arguments = ["export", "--format", format, str(trained), str(output)]
+    assert main(arguments) == 0
+    assert capfd.readouterr() == (f"{format}: {output}\n", "")
+
+
+# === A model that diverged, or outgrew half precision ===
+
+
+@pytest.fixture
+def model_with(copy):
+    """`model_with(value)`: the shared run's folder, with one such weight."""
+
+    def write(value):
+        arrays = load_arrays(copy / "model.safetensors")
+        end = "decoder_block_0/feed_forward/output/bias"
+        (name,) = (name for name in arrays if name.endswith(end))
+        arrays[name] = arrays[name].copy()
+        arrays[name][2] = value
+        save_arrays(arrays, copy / "model.safetensors")
+        return copy
+
+    return write
+
+
+@pytest.mark.large
+def test_weight_that_is_no_number_is_an_error(run, model_with):
+    folder = model_with(np.nan)
+    for options in ([], ["--sample", "--seed=1"]):
+        status, out, err = run("translate", folder, *options, stdin=b"yes\n")
+        assert (status, out, err.count("\n")) == (1, "", 1)
+        assert "weights of the model must be finite" in err
+        assert "feed_forward/output/bias" in err
+
+
+@pytest.mark.parametrize(
+    ("value", "options", "message"),
+    [
+        (1e5, "saved_model --dtype=float16", "output/bias.*magnitude of 1000"),
+        (1e5, "model --dtype=float16", "output/bias.*magnitude of 100000"),
+        (np.nan, "saved_model", "output/bias.*nan or inf"),
+        (np.inf, "model", "output/bias.*nan or inf"),
+        (1e5, "ctranslate2 --quantization=float16", "ffn/linear_1/bias"),
+        (np.nan, "ctranslate2", "ffn/linear_1/bias"),
+    ],
+    ids=str,
+)
+def test_export_refuses_before_it_writes(
+    value, options, message, run, model_with, tmp_path
+):
+    if "ctranslate2" in options:
+        pytest.importorskip("ctranslate2")
+    output = tmp_path / "out"
+    words = options.split()
+    status, out, err = run(
+        "export", model_with(value), output, "--format", *words
+    )
+    assert (status, out, err.count("\n")) == (1, "", 1)
+    assert re.search(message, err), err
+    assert not output.exists()
+
+
+def test_adapted_model_is_saved_as_a_plain_one(trained, tmp_path):
+    translator = ra.load_translator(trained)
+    layer = translator.model.decoder_blocks[0].feed_forward.output_dense
+    layer.enable_lora(2)
+    layer.lora_kernel_b.assign(np.ones(layer.lora_kernel_b.shape))
+    ra.save_translator(translator, tmp_path / "saved")
+    loaded = ra.load_translator(tmp_path / "saved")
+    pair = ["two cats and six dogs"], ["zwei"]
+    (score,) = ra.score_translations(loaded, *pair)
+    (expected,) = ra.score_translations(translator, *pair)
+    assert score.log_probability == pytest.approx(
+        expected.log_probability, abs=1e-5
+    )

@@ -1,0 +1,380 @@
+"""`relative-attention train`, `study`, `distill` and `demo`."""
+
+import contextlib
+import io
+import json
+import pathlib
+import shutil
+
+import pytest
+import yaml
+
+import relative_attention as ra
+from relative_attention.cli import main
+from relative_attention.cli import parse
+
+# === train ===
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """What `train` is called with, instead of training."""
+    calls = []
+
+    def stand_in(recipe, output, **arguments):
+        calls.append((recipe, str(output), arguments))
+        return {"scores": {"test": {"bleu": 12.5, "bleu_signature": "sig"}}}
+
+    monkeypatch.setattr("relative_attention.runs.train", stand_in)
+    return calls
+
+
+def test_train_passes_on_what_the_command_line_says(run, asked):
+    words = ["small_relative", "training.steps=4", "--data", "texts"]
+    status, out, err = run("train", *words)
+    assert status == 0, err
+    assert out == "test: BLEU 12.5 (sig)\nmodel: runs/small_relative\n"
+    run("train", "small_relative", "--output", "other", "--overwrite")
+    first, second = asked
+    assert first[0].training.steps == 4
+    assert first[1:] == (
+        "runs/small_relative",
+        {"data_directory": "texts", "resume": False, "overwrite": False},
+    )
+    assert second[1:] == (
+        "other",
+        {"data_directory": None, "resume": False, "overwrite": True},
+    )
+
+
+@pytest.mark.large
+def test_train_then_translate_then_evaluate(run, recipe_file, corpus, tmp_path):
+    output = tmp_path / "run"
+    words = ["--output", output, "--data", corpus, "training.steps=4"]
+    status, out, err = run("train", recipe_file, *words)
+    assert status == 0
+    assert "tokens/s" in err
+    assert "test: BLEU" in out
+    status, out, err = run(
+        "translate", output, stdin=b"he paid ten euros.\n\nyes\n"
+    )
+    assert status == 0
+    assert out.count("\n") == 3
+    assert out.split("\n")[1] == ""
+    source, reference = corpus / "test.en", corpus / "test.de"
+    words = ["--source", source, "--reference", reference]
+    status, out, err = run("evaluate", output, *words)
+    assert status == 0
+    assert out.startswith("BLEU ") and "tok:13a" in out
+
+
+@pytest.mark.large
+def test_empty_and_long_lines_are_left_out_and_counted(
+    run, recipe_file, corpus, tmp_path
+):
+    for side in ("en", "de"):
+        lines = (corpus / f"train.{side}").read_text().split("\n")[:-1]
+        lines[3] = "" if side == "en" else lines[3]
+        lines[5] = "x " * 50_000
+        (tmp_path / side).write_text("\n".join(lines) + "\n")
+    status, _, err = run(
+        *("train", recipe_file, "--data", corpus),
+        *("--output", tmp_path / "run", "training.steps=4"),
+        *(f"data.source={tmp_path / 'en'}", f"data.target={tmp_path / 'de'}"),
+    )
+    assert status == 0, err
+    assert "298 pairs; left out 1 with an empty line, 1 of over 256" in err
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [("", "with 0"), ("\n" * 300, "no pair is left")],
+    ids=["empty", "blank"],
+)
+def test_text_without_a_pair_is_named(
+    content, message, run, recipe_file, corpus, tmp_path
+):
+    text = tmp_path / "text"
+    text.write_text(content)
+    words = ["--output", tmp_path / "run", "--data", corpus]
+    status, _, err = run("train", recipe_file, *words, f"data.target={text}")
+    assert status == 1
+    assert str(text) in err and message in err
+
+
+# === train --resume: the run is its own recipe and knows its data ===
+
+
+@pytest.fixture
+def copy(trained, tmp_path):
+    return shutil.copytree(trained, tmp_path / "runs" / "mine")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "--resume runs/mine training.steps=16",
+        "--resume=runs/mine training.steps=16",
+        "training.steps=16 --resume runs/mine",
+        "runs/mine --resume training.steps=16",
+        "runs/mine training.steps=16 --resume",
+        "runs/mine --resume --output runs/mine training.steps=16",
+        "--resume runs/mine --output runs/mine training.steps=16",
+        "runs/mine training.steps=16 --resume=auto",
+    ],
+)
+def test_run_is_resumed(words, run, copy, asked, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    status, _, err = run("train", *words.split())
+    assert status == 0, err
+    ((recipe, output, arguments),) = asked
+    assert output == "runs/mine"
+    assert recipe.name == "small"
+    assert recipe.training.steps == 16
+    assert arguments["resume"] and not arguments["overwrite"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "--resume runs/other",
+        "--resume small_relative",
+        "runs/other --resume",
+        "small_relative --resume",
+        "small_relative --output runs/other --resume",
+        "--resume runs",
+    ],
+)
+def test_folder_without_a_run_is_refused(
+    words, run, copy, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    status, _, err = run("train", *words.split())
+    assert status == 1
+    assert "holds no run to go on with" in err or "Unknown recipe" in err
+    assert [p.name for p in (tmp_path / "runs").iterdir()] == ["mine"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("train", "a RECIPE is needed"),
+        ("train training.steps=1", "a RECIPE is needed"),
+        ("train --resume=auto", "a RECIPE is needed"),
+        ("train x --resume a --output b", "two folders: a and b"),
+        ("train x --resume a --overwrite", "not allowed with"),
+        ("distill small", "arguments are required: --teachers"),
+        ("distill --teachers a b", "a RECIPE is needed, before --teachers"),
+        (
+            "distill small --teachers training.steps=3",
+            "at least one trained MODEL",
+        ),
+        ("study table1 table2", "one STUDY is needed"),
+        ("study table1 --seeds=x", "--seeds must be whole numbers"),
+        ("study table1 --jobs=many", "invalid int value: 'many'"),
+    ],
+)
+def test_words_that_make_no_command_are_named(words, message, capsys):
+    with pytest.raises(SystemExit):
+        parse(words.split())
+    assert message in capsys.readouterr().err
+
+
+PARTS = (("", "train"), ("validation_", "validation"), ("test_", "test"))
+
+
+@pytest.mark.large
+def test_resuming_takes_recipe_and_data_from_the_run(
+    run, corpus, recipe, tmp_path, monkeypatch
+):
+    """Relative names, another working directory, and no `--data`."""
+    monkeypatch.delenv("RELATIVE_ATTENTION_DATA", raising=False)
+    home = tmp_path / "home"
+    shutil.copytree(corpus, home / "texts")
+    named = recipe.override(
+        [
+            *(f"data.{part}source=texts/{name}.en" for part, name in PARTS),
+            *(f"data.{part}target=texts/{name}.de" for part, name in PARTS),
+            "training.steps=4",
+            "training.bleu_every=0",
+        ]
+    )
+    (home / "mine.yaml").write_text(yaml.safe_dump(named.to_mapping()))
+    monkeypatch.chdir(home)
+    assert run("train", "mine.yaml", "--output", "run")[0] == 0
+    monkeypatch.chdir(tmp_path)
+    status, _, err = run("train", "--resume", "home/run", "training.steps=8")
+    assert status == 0, err
+    results = json.loads((home / "run" / "results.json").read_text())
+    assert results["steps"] == 8
+    # Another file of the same name is not taken for the run's.
+    (tmp_path / "texts").mkdir()
+    (tmp_path / "texts" / "train.en").write_text("another\n")
+    status, _, err = run("train", "--resume", "home/run", "training.steps=9")
+    assert status == 0, err
+    results = json.loads((home / "run" / "results.json").read_text())
+    assert results["steps"] == 9
+    assert not (tmp_path / "runs").exists()
+
+
+def test_what_cannot_change_is_refused_and_what_may_is_said(run, copy, corpus):
+    before = (copy / "recipe.yaml").read_bytes()
+    status, _, err = run(
+        "train", "--resume", copy, "--data", corpus, "model.hidden_dim=32"
+    )
+    assert status == 1
+    assert "`model.hidden_dim` 16, now it is 32" in err
+    assert "training.steps" in err.split("What may change:")[1]
+    assert (copy / "recipe.yaml").read_bytes() == before
+
+
+# === study ===
+
+
+def test_list_says_what_is_done_what_it_cost_and_what_is_left(study_bench, run):
+    study_bench.run(rows=["relative"])
+    (study_bench.output / "plain-1").mkdir()
+    study = study_bench.output.with_name("positions.yaml")
+    words = ["study", study, "--list", "--output", study_bench.output]
+    status, out, err = run(*words)
+    assert status == 0, err
+    rows = {line.split()[0]: line.split() for line in out.splitlines() if line}
+    bleu = study_bench.records()["relative-2"]["test"]["bleu"]
+    expected = ["relative-2", "done", f"{bleu:.2f}", "1.5"]
+    assert rows["relative-2"] == expected
+    assert rows["plain-1"] == ["plain-1", "begun"]
+    assert rows["plain-2"] == ["plain-2", "left"]
+    assert "2 of 4 runs are done, in 3 minutes; 2 left." in out
+    assert len(study_bench.order()) == 2
+    # What was done by another recipe is not said to be done.
+    status, out, err = run(*words, "training.steps=13")
+    assert (status, out) == (1, "") and "`training.steps` 12" in err
+
+
+def test_command_runs_a_study_and_prints_the_table(
+    study_bench, run, draw_study
+):
+    output = study_bench.output
+    study = output.with_name("positions.yaml")
+    words = ["study", study, "--output", output, "--data", study_bench.corpus]
+    status, out, err = run(*words, "--rows=plain,relative", "--seeds", "1")
+    assert status == 0, err
+    page = output / "positions.md"
+    assert page.read_text() in out and f"\ntable: {page}\n" in out
+    assert "picture: " not in out
+    assert len(study_bench.order()) == 2
+    draw_study()
+    status, out, err = run(*words, "--seeds", "1")
+    assert out.endswith(f"\npicture: {output / 'positions.png'}\n")
+
+
+# === distill ===
+
+
+@pytest.mark.slow
+def test_student_of_two_teachers_is_trained_scored_and_used(
+    run, trained, recipe_file, corpus, tmp_path
+):
+    student = tmp_path / "student"
+    command = (
+        *("distill", recipe_file, "--data", corpus, "--output", student),
+        *("--num-beams", "1", "--teachers", trained, trained),
+        *("--backward", trained, "training.steps=8"),
+    )
+    status, out, err = run(*command)
+    assert status == 0, err
+    assert "test: BLEU" in out and f"model: {student}" in out
+    assert "translated 300 of 300 lines" in err
+    results = json.loads((student / "results.json").read_text())
+    assert results["steps"] == 8
+    origin = results["distilled_from"]
+    assert origin["num_beams"] == 1
+    assert [t["model"] for t in origin["teachers"]] == [str(trained)] * 2
+    assert [t["model"] for t in origin["backward"]] == [str(trained)]
+    # The same command goes on: here, for longer.
+    status, out, err = run(*command[:-1], "training.steps=12")
+    assert status == 0, err
+    assert "translated" not in err
+    # The student and its teacher share a vocabulary.
+    status, out, err = run("translate", student, trained, stdin=b"yes\n")
+    assert (status, out.count("\n")) == (0, 1)
+    # A run of `train` does not delete it.
+    words = ("--data", corpus, "--output", student)
+    status, out, err = run("train", recipe_file, *words)
+    assert (status, out) == (1, "") and "holds another run" in err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "small --teachers a b --backward c training.steps=3 x.y=9",
+        "small training.steps=3 --teachers a b --backward c x.y=9",
+        "--num-beams 2 small training.steps=3 x.y=9 --backward c "
+        "--teachers a b",
+    ],
+)
+def test_recipe_teachers_and_values_are_told_apart(words):
+    options = parse(["distill", *words.split(), "--closest-of", "2"])
+    assert options.recipe == "small"
+    assert (options.teachers, options.backward) == (["a", "b"], ["c"])
+    assert sorted(options.overrides) == ["training.steps=3", "x.y=9"]
+    assert options.closest_of == 2
+
+
+def test_teacher_that_is_missing_is_named(run, recipe_file, corpus, tmp_path):
+    words = ["--teachers", "absent", "--data", corpus, "--output"]
+    status, out, err = run("distill", recipe_file, *words, tmp_path / "student")
+    assert (status, out, err.count("\n")) == (1, "", 1)
+    assert "No model directory at absent" in err
+    assert not (tmp_path / "student").exists()
+
+
+# === demo ===
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory):
+    """Folder of the demo's model, and what the command printed."""
+    folder = tmp_path_factory.mktemp("demo")
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output):
+        assert main(["demo", "--output", str(folder)]) == 0
+    return folder, output.getvalue()
+
+
+@pytest.mark.slow
+def test_demo_reaches_bleu_90_on_held_out_values(demo):
+    folder, output = demo
+    score = float(output.split("held-out BLEU ")[1].split()[0])
+    assert score >= 90
+    assert "tok:13a" in output
+    assert output.count("translation  ") == 10
+    assert (folder / "attention.png").read_bytes()[:4] == b"\x89PNG"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("num_beams", [1, 4])
+def test_translations_depend_on_neither_batch_nor_order(
+    demo, tmp_path, num_beams
+):
+    ra.write_spoken_numbers(
+        tmp_path, train_pairs=50, validation_pairs=10, test_pairs=40
+    )
+    sentences = pathlib.Path(tmp_path, "test.en").read_text().splitlines()
+    assert len({len(sentence) for sentence in sentences}) > 10
+    translator = ra.load_translator(demo[0] / "model", num_beams=num_beams)
+    expected = translator.search(sentences)
+    assert len({translation.text for translation in expected}) > 30
+    # One sentence at a time, a few, and all of them from the last to the first.
+    for batch_tokens, order in ((1, 1), (100 * num_beams, 1), (8192, -1)):
+        translator.batch_tokens = batch_tokens
+        found = translator.search(sentences[::order])[::order]
+        for translation, other in zip(expected, found):
+            assert translation.token_ids == other.token_ids
+            assert translation.score == pytest.approx(other.score, abs=1e-4)
+
+
+def test_demo_of_one_language_is_refused(run, tmp_path):
+    words = ("--languages", "en", "en", "--output", tmp_path)
+    status, _, err = run("demo", *words)
+    assert status == 1 and "`languages` must be two" in err
