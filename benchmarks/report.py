@@ -5,8 +5,8 @@ From the root of a checkout, with the package installed:
     python -m benchmarks.report --write docs/science/speed.md
 
 A table stands between two marks, `<!-- NAME: by benchmarks.report -->` and
-`<!-- /NAME -->`, and is made of `benchmarks/results/NAME.json`; the table
-`bars` is made of several. `--check` only says whether the text is up to date.
+`<!-- /NAME -->`. `benchmarks.speed_tables` says which results it is made of.
+`--check` only says whether the text is up to date.
 """
 
 import argparse
@@ -15,8 +15,6 @@ import re
 import sys
 from collections.abc import Sequence
 
-from benchmarks.bars import BARS
-from benchmarks.bars import bars_table
 from benchmarks.harness.results import RESULTS
 from benchmarks.harness.results import Result
 from benchmarks.harness.results import origin_line
@@ -43,19 +41,15 @@ def fill_tables(text: str, folder: pathlib.Path = RESULTS) -> str:
             a result is missing.
     """
 
-    def read(name: str) -> Result:
-        return Result.read(folder / f"{name}.json")
-
     def fill(block: re.Match) -> str:
         name = block["name"]
-        if name == BARS:
-            table = bars_table(read)
-        elif name in TABLES:
-            result = read(name)
-            table = f"{TABLES[name](result)}\n\n{_origin_of(result)}"
-        else:
-            known = ", ".join([*TABLES, BARS])
+        if name not in TABLES:
+            known = ", ".join(TABLES)
             raise InputError(f"There is no table {name!r}. Known: {known}.")
+        make_table, names = TABLES[name]
+        results = [Result.read(folder / f"{each}.json") for each in names]
+        origins = "\n".join(dict.fromkeys(map(_origin_of, results)))
+        table = f"{make_table(*results)}\n\n{origins}"
         return f"<!-- {name}{_MARK}\n\n{table}\n\n<!-- /{name} -->"
 
     filled, count = _BLOCK.subn(fill, text)

@@ -1,6 +1,7 @@
-"""The tables of docs/science/speed.md, each from a stored result."""
+"""The tables of docs/science/speed.md, made of stored results."""
 
 from collections.abc import Callable
+from collections.abc import Sequence
 
 from benchmarks.attention.attention_speed import KERAS
 from benchmarks.attention.attention_speed import PLAIN
@@ -10,91 +11,51 @@ from benchmarks.harness.spread import median
 from benchmarks.harness.spread import spread
 from benchmarks.harness.tables import markdown_table
 
-# The clipping distance of the paper's base model.
-BASE_DISTANCE = 16
 NOT_MEASURED = "-"
-TRANSPOSE = "transpose"
 
 
-def rows_by_layer(result: Result) -> dict[tuple[int, str], Row]:
-    """Returns the rows of `attention_speed` by tokens and engine.
+def attention_table(
+    float32: Result, bfloat16: Result, no_onednn: Result, known: Result
+) -> str:
+    """Returns what relations cost the layer, by length.
 
-    Of several clipping distances, those of the paper's.
+    A row has the ratios of time over the layer without relations and over
+    Keras' layer. The last one has those of peak memory at the greatest length.
     """
-    return {
-        (row["tokens"], row["engine"]): row
-        for row in result.rows
-        if row["max_relative_position"] == BASE_DISTANCE
-    }
+    # Column, result, pass, and what it is compared with.
+    columns = (
+        ("float32", float32, "backward", PLAIN),
+        ("bfloat16", bfloat16, "backward", PLAIN),
+        ("float32, no oneDNN", no_onednn, "backward", PLAIN),
+        ("float32, known length", known, "backward", PLAIN),
+        ("float32, forward alone", float32, "forward", PLAIN),
+        ("float32, over Keras", float32, "backward", KERAS),
+        ("bfloat16, over Keras", bfloat16, "backward", KERAS),
+    )
 
-
-def attention_table(result: Result) -> str:
-    """Returns time over Keras' layer and peak memory, by length."""
-    rows = rows_by_layer(result)
-    names = {
-        PLAIN: "our layer without positions",
-        TRANSPOSE: '`"transpose"` (tensor2tensor)',
-        "blocks": '`"blocks"`',
-    }
-    memory_names = {
-        KERAS: "MB: Keras' layer",
-        PLAIN: "without",
-        TRANSPOSE: '`"transpose"`',
-        "blocks": '`"blocks"`',
-    }
-
-    def ratio(row: Row | None) -> str:
-        return spread(row["backward_over"][KERAS]) if row else NOT_MEASURED
-
-    def megabytes(row: Row | None) -> str:
-        if row is None:
+    def ratio(result: Result, tokens: int, figure: str, base: str) -> str:
+        rows = [row for row in result.rows if row["tokens"] == tokens]
+        if not rows or figure not in rows[0]:
             return NOT_MEASURED
-        return f"{row['peak_memory_bytes'] / 1e6:,.0f}"
+        return f"{median(rows[0][figure]['over'][base]):.2f}"
 
+    lengths = [row["tokens"] for row in float32.rows]
     cells = [
         [
             f"{tokens:,}",
-            *(ratio(rows.get((tokens, engine))) for engine in names),
-            *(megabytes(rows.get((tokens, engine))) for engine in memory_names),
-        ]
-        for tokens in dict.fromkeys(tokens for tokens, _ in rows)
-    ]
-    header = ["tokens", *names.values(), *memory_names.values()]
-    return markdown_table(header, cells)
-
-
-def layer_docstring_table(*results: Result) -> str:
-    """Returns time and memory over Keras' layer, result beside result.
-
-    It is the table in the docstring of `RelativeSelfAttention`.
-    """
-    columns = []
-    for result in results:
-        rows = rows_by_layer(result)
-        columns += [(rows, kind) for kind in (PLAIN, TRANSPOSE, "blocks")]
-
-    def ratios_of(row: Row | None, kind: str) -> str:
-        if row is None:
-            return NOT_MEASURED
-        time = f"{median(row['backward_over'][KERAS]):.2f}"
-        if kind == PLAIN:
-            return time
-        return f"{time}, {row['memory_over'][KERAS]:.2f}"
-
-    lengths = dict.fromkeys(tokens for rows, _ in columns for tokens, _ in rows)
-    cells = [
-        [
-            f"{tokens:,}",
-            *(
-                ratios_of(rows.get((tokens, kind)), kind)
-                for rows, kind in columns
-            ),
+            *(ratio(result, tokens, *which) for _, result, *which in columns),
         ]
         for tokens in lengths
     ]
-    header = ["T", *len(results) * ["none", "transpose", "blocks"]]
-    lines = [header, ["---"] * len(header), *cells]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    memory = [
+        ratio(result, lengths[-1], "memory", base)
+        if figure == "backward"
+        else NOT_MEASURED
+        for _, result, figure, base in columns
+    ]
+    longest = f"memory, {lengths[-1]:,}"
+    header = ["tokens", *(name for name, *_ in columns)]
+    return markdown_table(header, [*cells, [longest, *memory]])
 
 
 def translation_table(result: Result) -> str:
@@ -198,14 +159,18 @@ def memory_profile_table(result: Result) -> str:
     return markdown_table(["model", "libraries", *steps], cells)
 
 
-# By the name of the result, which is that of the mark in the page.
-TABLES: dict[str, Callable[[Result], str]] = {
-    "attention_speed": attention_table,
-    "attention_speed_avx2": attention_table,
-    "translation_speed": translation_table,
-    "translation_speed_avx2": translation_table,
-    "output_length": output_length_table,
-    "training_speed": training_table,
-    "training_profile": training_profile_table,
-    "memory_profile": memory_profile_table,
+# By the name of the mark in the page: the table, and the results it is made of.
+TABLES: dict[str, tuple[Callable[..., str], Sequence[str]]] = {
+    "attention_speed": (
+        attention_table,
+        (
+            "attention_speed",
+            "attention_speed_bfloat16",
+            "attention_speed_without_onednn",
+            "attention_speed_known",
+        ),
+    ),
+    "translation_speed": (translation_table, ["translation_speed"]),
+    "output_length": (output_length_table, ["output_length"]),
+    "training_speed": (training_table, ["training_speed"]),
 }

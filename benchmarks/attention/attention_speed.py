@@ -3,8 +3,7 @@
 `RelativeSelfAttention`, the same layer without relations, and
 `keras.layers.MultiHeadAttention`, forward alone, and forward and backward: in
 graphs for any length, as `fit` and `translate` make them, and in graphs for
-one. From the root of a checkout, with the package installed (and its extra
-`plot` for `--plot`):
+one. From the root of a checkout, with the package installed:
 
     python -m benchmarks.attention.attention_speed
 
@@ -20,7 +19,6 @@ import argparse
 import functools
 import itertools
 import os
-import pathlib
 from collections.abc import Callable
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -114,12 +112,6 @@ def parse_arguments(
         metavar="T",
         help="peak memory is measured there, if it is one of --lengths "
         "(default: %(default)s)",
-    )
-    add(
-        "--plot",
-        metavar="FILE.png",
-        type=pathlib.Path,
-        help="also draw the ratios by length",
     )
     return parser, parser.parse_args(arguments)
 
@@ -370,39 +362,10 @@ def describe(result: Result) -> str:
     )
 
 
-def draw_ratios(rows: Sequence[Row], path: pathlib.Path) -> None:
-    """Draws time over that of Keras' layer by length, a panel a precision."""
-    import matplotlib.figure
-
-    panels = list(dict.fromkeys(row["precision"] for row in rows))
-    size = (4 * len(panels), 3.5)
-    figure = matplotlib.figure.Figure(figsize=size, layout="constrained")
-    axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
-    lengths = sorted({row["tokens"] for row in rows})
-    for panel, precision in zip(axes, panels):
-        for graph, kind in itertools.product(GRAPHS, (RELATIVE, PLAIN)):
-            times = {
-                row["tokens"]: row["backward"]["median"]
-                for row in rows
-                if (row["precision"], row["graph"]) == (precision, graph)
-                and row["onednn"] == rows[0]["onednn"]
-            }
-            over = [median(t[kind]) / median(t[KERAS]) for t in times.values()]
-            label = f"{kind}, {graph} length"
-            panel.plot(list(times), over, marker="o", label=label)
-        panel.set(xlabel="tokens", xscale="log", title=precision)
-        panel.set_xticks(lengths, map(str, lengths))
-        panel.minorticks_off()
-        panel.grid(alpha=0.3)
-    axes[0].set_ylabel("time, forward and backward,\nover Keras' layer")
-    axes[0].legend(fontsize=7)
-    figure.savefig(path, dpi=100)
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs the benchmark that the module describes."""
     parser, options = parse_arguments(arguments)
-    result = run_benchmark(
+    run_benchmark(
         parser,
         options,
         arguments,
@@ -410,8 +373,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         describe,
         precision=" and ".join(options.precision),
     )
-    if options.plot:
-        draw_ratios(result.rows, options.plot)
 
 
 if __name__ == "__main__":

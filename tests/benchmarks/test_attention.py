@@ -5,7 +5,6 @@ import pytest
 
 from benchmarks.attention.attention_speed import KINDS
 from benchmarks.attention.attention_speed import describe
-from benchmarks.attention.attention_speed import draw_ratios
 from benchmarks.attention.attention_speed import make_inputs
 from benchmarks.attention.attention_speed import make_passes
 from benchmarks.attention.attention_speed import parse_arguments
@@ -87,13 +86,6 @@ def test_the_table_counts_the_bars_that_are_met():
     assert "1.00 (0.90 to 9.00), 1.14 met" in printed
     assert "1.50 (0.90 to 9.00), 1.14 **missed**" in printed
     assert "3 of 6 bars are met." in printed
-
-
-def test_a_picture_is_drawn(tmp_path):
-    pytest.importorskip("matplotlib", reason="the extra plot is missing")
-    rows = [made_up_row(graph) for graph in ("unknown", "known")]
-    draw_ratios(rows, tmp_path / "one.png")
-    assert (tmp_path / "one.png").read_bytes().startswith(b"\x89PNG")
 
 
 @pytest.mark.large

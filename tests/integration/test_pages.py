@@ -2,8 +2,10 @@
 
 import re
 
+from benchmarks.decoding.prepared_engines import OURS
 from benchmarks.harness.results import RESULTS
 from benchmarks.harness.results import Result
+from benchmarks.harness.spread import median
 from tests.integration.readme_blocks import OTHER_GUIDES
 from tests.integration.readme_blocks import PAGES
 from tests.integration.readme_blocks import README
@@ -40,26 +42,28 @@ def test_readme_is_short():
 
 def test_speeds_of_the_readme_are_those_that_were_stored():
     text = " ".join(README.read_text("utf-8").split())
-    tables = (ROOT / "docs" / "science" / "speed.md").read_text("utf-8")
-    result = Result.read(RESULTS / "position_encodings.json")
+    attention, training, translation = (
+        Result.read(RESULTS / f"{name}_speed.json").rows
+        for name in ("attention", "training", "translation")
+    )
     over_keras = {
-        row["tokens"]: f"{row['backward']['over']['keras'][0]:.2f}"
-        for row in result.rows
-        if row["encoding"] == "relative"
+        row["tokens"]: f"{median(row['backward']['over']['keras']):.2f}"
+        for row in attention
     }
     assert (
         f"**{over_keras[32]}** times the time of "
         "`keras.layers.MultiHeadAttention`, which knows no positions, at 32 "
         f"tokens, {over_keras[128]} at 128, {over_keras[512]} at 512."
     ) in text
-    # Training has two tables with such a row: its speed, then its memory.
-    translation, on_avx2, training, _ = (
-        [cell.strip() for cell in line.split("|")[1:-1]]
-        for start in ("beam 4, batch 32 ", "relative, mixed_bfloat16")
-        for line in tables.splitlines()
-        if line.startswith(f"| {start}")
+    (tokens,) = (
+        row["ratio_to_peer"]
+        for row in training
+        if row["engine"] == "relative, mixed_bfloat16"
     )
-    assert f"**{training[3].split()[0]}** times the tokens" in text
-    ratio, without = (cells[1].split()[1] for cells in (translation, on_avx2))
-    assert f"**{ratio}** times the sentences" in text
-    assert f"with AVX-512, {without} without" in text
+    assert f"**{median(tokens):.2f}** times the tokens" in text
+    (sentences,) = (
+        row["ratio_to_base"]
+        for row in translation
+        if (row["engine"], row["num_beams"], row["batch_size"]) == (OURS, 4, 32)
+    )
+    assert f"**{median(sentences):.2f}** times the sentences" in text
