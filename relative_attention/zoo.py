@@ -165,7 +165,7 @@ def find_file_or_model(
 
 
 # What the curve of a run is drawn from; the first of them that there is.
-CURVE_FILES = ("training.csv", "history.json", "results.json")
+CURVE_FILES = ("training.csv", "results.json")
 
 
 def find_curve(name: pathlib.Path | str) -> pathlib.Path:

@@ -89,7 +89,7 @@ def find_origin(packages: Sequence[str] = ()) -> dict[str, Any]:
     """
     import keras
 
-    from relative_attention.runs.provenance import provenance
+    from relative_attention.runs.report import provenance
 
     backend = keras.backend.backend()
     if backend != "tensorflow":

@@ -50,8 +50,8 @@ from benchmarks.training.made_up_batches import ShapedBatch
 from benchmarks.training.made_up_batches import make_batches
 from relative_attention.cli.benchmark import known_peak
 from relative_attention.models import training_flops
-from relative_attention.runs.device_errors import is_out_of_memory
-from relative_attention.runs.provenance import provenance
+from relative_attention.runs.cluster import is_out_of_memory
+from relative_attention.runs.report import provenance
 
 _RELATIVE = "{}_relative"
 _LONGEST_REASON = 80

@@ -13,7 +13,7 @@ import keras
 import relative_attention as ra
 from benchmarks.training.made_up_batches import ShapedBatch
 from relative_attention.models.steps import State
-from relative_attention.runs.build_model import compile_model
+from relative_attention.runs.run import compile_model
 
 
 def make_model(

@@ -61,8 +61,8 @@ def add_benchmark(subparsers: command.Subparsers) -> None:
 
 def _benchmark(options: argparse.Namespace) -> None:
     """Runs the command."""
-    from relative_attention.runs.provenance import provenance
-    from relative_attention.runs.provenance import provenance_sentence
+    from relative_attention.runs.report import provenance
+    from relative_attention.runs.report import provenance_sentence
     from relative_attention.runs.step_benchmark import step_benchmark
 
     origin = provenance()

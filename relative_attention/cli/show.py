@@ -138,7 +138,7 @@ def _plot(options: argparse.Namespace) -> None:
         return
     from relative_attention.plot import model_picture
     from relative_attention.plot import training_curve
-    from relative_attention.runs.run_curve import load_curve
+    from relative_attention.runs.report import load_curve
     from relative_attention.saving import load_translator
 
     output = pathlib.Path(options.output or options.model_directory)

@@ -140,9 +140,7 @@ class Progress:
     """
 
     def __init__(self, total: int | None, num_before: int = 0) -> None:
-        from relative_attention.runs.translation_progress import (
-            TranslationProgress,
-        )
+        from relative_attention.runs.translate_text import TranslationProgress
 
         self._progress = None
         if total is not None:

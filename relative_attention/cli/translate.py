@@ -334,7 +334,7 @@ def _opened(
     from relative_attention.files import atomic_file
     from relative_attention.files import is_stream
     from relative_attention.files import resumable_file
-    from relative_attention.runs.translation_origin import translation_origin
+    from relative_attention.runs.translate_text import translation_origin
 
     if options.output is None:
         yield streams.StreamOutput(streams.standard_output().buffer)

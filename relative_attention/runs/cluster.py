@@ -1,13 +1,23 @@
 """The machines and devices that train one model together."""
 
 import contextlib
+import dataclasses
 import functools
+import json
+import os
 from collections.abc import Callable
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
 from typing import Any
+
+import keras
+import numpy as np
+
+from relative_attention.errors import InputError
+from relative_attention.runs.recipe import Recipe
+from relative_attention.runs.report import Report
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -53,9 +63,6 @@ class Cluster:
 
         All machines must ask, whatever their flag is. Machines that decided
         alone, by their clocks, would wait for one another for ever.
-
-        Args:
-            flag: A boolean, the vote of this machine.
         """
         if self._resolver is None or self.num_replicas == 1:
             return flag
@@ -96,3 +103,261 @@ class Cluster:
             return strategy.reduce("SUM", votes, axis=None)
 
         return total
+
+
+def choose_strategy(devices: int | str) -> "tf.distribute.Strategy | None":
+    """Returns the `tf.distribute` strategy for `training.devices`.
+
+    It must be called before TensorFlow has done anything else: devices are
+    divided, and machines meet, when TensorFlow starts.
+    """
+    if not trains_on_tensorflow():
+        return None
+    import tensorflow as tf
+
+    if os.environ.get("TF_CONFIG"):
+        return _many_machines()
+    gpus = tf.config.list_physical_devices("GPU")
+    number = max(len(gpus), 1) if devices == "all" else int(devices)
+    if number == 1:
+        return tf.distribute.get_strategy()
+    if gpus and number > len(gpus):
+        raise InputError(
+            f"`training.devices` must be at most {len(gpus)}, the GPUs of "
+            f"this machine. Received: {devices}."
+        )
+    kind = "GPU" if gpus else "CPU"
+    if not gpus:
+        _divide_cpu(number)
+    return tf.distribute.MirroredStrategy(
+        [f"{kind}:{index}" for index in range(number)]
+    )
+
+
+def _many_machines() -> "tf.distribute.Strategy":
+    import tensorflow as tf
+
+    check_tf_config(os.environ["TF_CONFIG"])
+    try:
+        return tf.distribute.MultiWorkerMirroredStrategy()
+    except (ValueError, KeyError, RuntimeError, tf.errors.OpError) as error:
+        raise InputError(
+            "The machines could not meet as TF_CONFIG has it "
+            f"({os.environ['TF_CONFIG']}): {error}"
+        ) from error
+
+
+def _divide_cpu(number: int) -> None:
+    import tensorflow as tf
+
+    (cpu,) = tf.config.list_physical_devices("CPU")
+    parts = [tf.config.LogicalDeviceConfiguration()] * number
+    before = tf.config.get_logical_device_configuration(cpu)
+    if before and len(before) >= number:
+        return
+    try:
+        tf.config.set_logical_device_configuration(cpu, parts)
+    except RuntimeError as error:
+        raise InputError(
+            f"`training.devices` is {number} and there is no GPU: the CPU can "
+            "only be divided before TensorFlow has started. Start another "
+            "process for it."
+        ) from error
+
+
+_EXAMPLE = (
+    '{"cluster": {"worker": ["first:2222", "second:2222"]}, '
+    '"task": {"type": "worker", "index": 0}}'
+)
+
+
+def check_tf_config(text: str) -> None:
+    """Refuses a `TF_CONFIG` that TensorFlow would wait with, or crash on."""
+    try:
+        config = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise _error(f"be JSON ({error})", text) from error
+    if not isinstance(config, dict):
+        raise _error("be a JSON object", text)
+    cluster, task = config.get("cluster"), config.get("task")
+    if not isinstance(cluster, dict) or not cluster:
+        raise _error("have a `cluster`, lists of addresses by job", text)
+    for job, addresses in cluster.items():
+        if not (
+            isinstance(addresses, list)
+            and addresses
+            and all(_is_address(address) for address in addresses)
+        ):
+            raise _error(f'have a list of "host:port" for `{job}`', text)
+    if not isinstance(task, dict) or task.get("type") not in cluster:
+        raise _error(
+            f"have a `task` whose `type` is one of {', '.join(cluster)}", text
+        )
+    index, last = task.get("index"), len(cluster[task["type"]]) - 1
+    if type(index) is not int or not 0 <= index <= last:
+        raise _error(f"have a `task` whose `index` is from 0 to {last}", text)
+
+
+def _is_address(address: Any) -> bool:
+    if not isinstance(address, str):
+        return False
+    host, _, port = address.rpartition(":")
+    return bool(host) and port.isdecimal() and int(port) < 2**16
+
+
+def _error(wanted: str, text: str) -> InputError:
+    return InputError(
+        f"The environment variable TF_CONFIG must {wanted}, for example "
+        f"{_EXAMPLE}. Received: {text[:500]}."
+    )
+
+
+# Shapes of batches, each of which JAX compiles a step for: of the text to
+# learn from, and of the short text to validate on.
+TRAIN_SHAPES = 12
+VALIDATION_SHAPES = 4
+
+
+def trains_on_tensorflow() -> bool:
+    """Returns whether a run uses `tf.distribute` and `tf.data`."""
+    return keras.backend.backend() == "tensorflow"
+
+
+def check_backend(recipe: Recipe) -> None:
+    """Checks that the backend of Keras can train a recipe."""
+    backend = keras.backend.backend()
+    if backend == "tensorflow":
+        return
+    if backend != "jax":
+        raise InputError(
+            "`train` needs Keras' backend to be tensorflow or jax. Received: "
+            f"KERAS_BACKEND={backend}."
+        )
+    if os.environ.get("TF_CONFIG"):
+        raise InputError(
+            "TF_CONFIG sets up several machines, which train with TensorFlow "
+            "alone. Take it out of the environment, or set "
+            "KERAS_BACKEND=tensorflow."
+        )
+    training = recipe.training
+    if training.devices not in (1, "all"):
+        raise InputError(
+            "`training.devices` must be 1 on JAX, which trains on the first "
+            f"device; more need TensorFlow. Received: {training.devices}."
+        )
+    if training.batch_tokens == "auto":
+        raise InputError(
+            "`training.batch_tokens` must be a number on JAX: each that was "
+            "tried would be compiled for a minute. Received: 'auto'."
+        )
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """Returns whether the memory of a device was too small."""
+    if keras.backend.backend() == "tensorflow":
+        import tensorflow as tf
+
+        return isinstance(error, tf.errors.ResourceExhaustedError)
+    # JAX has one type for all that goes wrong on a device.
+    return "RESOURCE_EXHAUSTED" in str(error)
+
+
+def is_lost_machine(error: Exception) -> bool:
+    """Returns whether another machine that trained too cannot be reached."""
+    if keras.backend.backend() != "tensorflow":
+        return False
+    import tensorflow as tf
+
+    return isinstance(
+        error, tf.errors.UnavailableError | tf.errors.AbortedError
+    )
+
+
+# Where there is no GPU whose memory could be filled.
+_CPU_TOKENS = 4096
+_FIRST_TOKENS = 1024
+_MOST_TOKENS = 2**20
+# Batches differ in shape, and memory becomes fragmented.
+_SAFE_SHARE = 0.9
+# Many short sentences need other memory than few long ones.
+_SHORT_LENGTH = 32
+
+
+@dataclasses.dataclass(frozen=True)
+class UpdateSize:
+    """How many tokens an update takes, and how many at a time.
+
+    Attributes:
+        batch_tokens: The most that a device takes at a time.
+        update_tokens: Those of an update, on all devices together.
+        num_replicas: The number of devices.
+    """
+
+    batch_tokens: int
+    update_tokens: int
+    num_replicas: int
+
+    @property
+    def tokens_at_a_time(self) -> int:
+        """The tokens that all devices together take at a time."""
+        return self.batch_tokens * self.num_replicas
+
+    @property
+    def num_parts(self) -> int:
+        """The number of parts that the gradient of an update is the sum of."""
+        # Rounded up: a device never takes more than its `batch_tokens`.
+        return -(-self.update_tokens // self.tokens_at_a_time)
+
+
+def choose_batch_tokens(
+    recipe: Recipe, make_model: Callable[[], keras.Model], report: Report
+) -> int:
+    """Returns `training.batch_tokens` of a recipe, found out if `auto`."""
+    tokens = recipe.training.batch_tokens
+    if isinstance(tokens, int):
+        return tokens
+    if not keras.distribution.list_devices("gpu"):
+        report(f"batch_tokens: {_CPU_TOKENS:,}, as there is no GPU to fill")
+        return _CPU_TOKENS
+    model = make_model()
+    lengths = (recipe.data.max_length, _SHORT_LENGTH)
+    tokens = largest_budget(
+        lambda tokens: all(
+            _step_fits(model, tokens, length) for length in lengths
+        )
+    )
+    report(f"batch_tokens: {tokens:,}, the most that fit")
+    return tokens
+
+
+def largest_budget(fits: Callable[[int], bool]) -> int:
+    """Returns the greatest number of tokens that fits, less a tenth."""
+    low = _FIRST_TOKENS
+    if not fits(low):
+        raise InputError(
+            f"Not even {low:,} tokens fit on the device. Choose a smaller "
+            "model, or `training.batch_tokens` yourself."
+        )
+    # Doubled until it no longer fits: then `low` fits and `high` does not.
+    high = 2 * low
+    while high < _MOST_TOKENS and fits(high):
+        low, high = high, 2 * high
+    # Bisection, to within a sixteenth.
+    while high - low > low // 16:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return int(low * _SAFE_SHARE)
+
+
+def _step_fits(model: keras.Model, tokens: int, length: int) -> bool:
+    """Returns whether a training step with sentences of this length fits."""
+    rows = max(tokens // length, 1)
+    labels = np.full((rows, length), 2, np.int32)
+    inputs = {"source_token_ids": labels, "target_token_ids": labels}
+    try:
+        model.train_on_batch(inputs, labels)
+    except Exception as error:
+        if is_out_of_memory(error):
+            return False
+        raise
+    return True

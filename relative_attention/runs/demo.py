@@ -7,9 +7,9 @@ from relative_attention.corpora.spoken_numbers import write_spoken_numbers
 from relative_attention.evaluation import CorpusScore
 from relative_attention.evaluation import corpus_bleu
 from relative_attention.plot import model_picture
-from relative_attention.runs.find_recipe import find_recipe
+from relative_attention.runs.recipe import find_recipe
 from relative_attention.runs.report import Report
-from relative_attention.runs.train import train
+from relative_attention.runs.run import train
 from relative_attention.saving.model_directory import load_translator
 
 _RECIPE = "spoken_numbers_tiny_relative"

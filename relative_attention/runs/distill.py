@@ -14,31 +14,33 @@ from relative_attention.corpora.recipe_text import named_files
 from relative_attention.data import ParallelCorpus
 from relative_attention.errors import InputError
 from relative_attention.files import lock_run
-from relative_attention.runs import distilled_text
-from relative_attention.runs.closest_translations import check_closest_of
-from relative_attention.runs.devices import choose_strategy
-from relative_attention.runs.distilled_pairs import write_distilled_pairs
+from relative_attention.runs.cluster import check_backend
+from relative_attention.runs.cluster import choose_strategy
+from relative_attention.runs.distilled_text import SOURCE
+from relative_attention.runs.distilled_text import TARGET
+from relative_attention.runs.distilled_text import VALIDATION_SOURCE
+from relative_attention.runs.distilled_text import VALIDATION_TARGET
 from relative_attention.runs.distilled_text import Distillation
-from relative_attention.runs.distilled_text import file_sha256
-from relative_attention.runs.initial_weights import find_initial_weights
-from relative_attention.runs.one_device import check_backend
-from relative_attention.runs.prepared_data import check_joining
-from relative_attention.runs.prepared_data import check_texts
+from relative_attention.runs.distilled_text import distilled_paths
+from relative_attention.runs.distilled_text import write_distilled_pairs
+from relative_attention.runs.prepare import check_joining
+from relative_attention.runs.prepare import check_language
+from relative_attention.runs.prepare import check_texts
 from relative_attention.runs.recipe import Recipe
 from relative_attention.runs.recipe_sections import DataSection
 from relative_attention.runs.report import Report
 from relative_attention.runs.report import print_error
+from relative_attention.runs.run import train
 from relative_attention.runs.run_directory import claim_run_directory
-from relative_attention.runs.run_files import is_run
-from relative_attention.runs.run_files import recorded_files
-from relative_attention.runs.run_files import write_record
-from relative_attention.runs.run_inputs import check_language
-from relative_attention.runs.teacher_names import TeacherName
-from relative_attention.runs.teacher_names import read_teacher_names
+from relative_attention.runs.run_directory import is_run
+from relative_attention.runs.run_directory import recorded_files
+from relative_attention.runs.run_directory import write_record
+from relative_attention.runs.start_from import find_initial_weights
+from relative_attention.runs.teachers import TeacherName
 from relative_attention.runs.teachers import Teachers
 from relative_attention.runs.teachers import load_teachers
-from relative_attention.runs.teachers import origins_of
-from relative_attention.runs.train import train
+from relative_attention.runs.teachers import read_teacher_names
+from relative_attention.runs.translate_text import file_sha256
 from relative_attention.saving.model_directory import find_vocabulary
 from relative_attention.saving.model_directory import save_vocabularies
 
@@ -62,30 +64,28 @@ def distill(
     source of the recipe's training text by beam search; those of the other
     direction, if any, its target, likewise together. The student, which has
     the vocabulary of the first teacher, is then trained by `train` on the
-    pairs of the recipe and on those of the same lines with their
-    translations. What it is validated and tested on stays as the recipe has
-    it; lines that are held out for want of a validation text are not
-    translated.
+    pairs of the recipe and on the same lines with their translations. Its
+    validation and test text are the recipe's. Lines that are held out, where
+    there is no validation text, are not translated.
 
     With `separately` each teacher translates all lines alone, so that the
     student learns from as many more pairs: with teachers of both directions,
     the data diversification of Nguyen et al. (2020).
 
-    With `closest_of` the student learns not what is most probable of what the
-    teachers find, but what is closest to the target of the corpus by sentence
-    BLEU: sequence-level interpolation. Words are told apart as by sacreBLEU's
-    `13a`, or are the tokens of text that is tokenised; where all candidates
-    score alike, as in scripts without blanks they may, the most probable is
-    taken. Translations of the other direction are the most probable ones as
-    ever.
+    With `closest_of` the student learns not the most probable translation but
+    the one that is closest to the target of the corpus by sentence BLEU:
+    sequence-level interpolation. BLEU tokenizes as sacreBLEU's `13a`, but for
+    pre-tokenized text. Where all candidates have the same score, as they may
+    in scripts without blanks, the most probable one is taken. Translations of
+    the other direction are always the most probable ones.
 
-    Where the text is there in a third language, line by line, a teacher may
-    read that: `MODEL@TEXT` among the teachers is a model from that language
-    to the recipe's target, among those backward one to its source. It
-    translates together with those alone that read the same text.
+    A teacher may read the text in a third language, line by line:
+    `MODEL@TEXT` among the teachers is a model from that language to the
+    recipe's target, among those backward one to its source. Only teachers
+    that read the same text translate together.
 
-    Both can be interrupted at any time; the same call goes on. Once all is
-    translated, `train` with `resume` does too, without the teachers.
+    An interrupted call is resumed by the same call. Once all is translated,
+    `train` with `resume` resumes it, too, without the teachers.
 
     Args:
         recipe: A `Recipe`, the student's.
@@ -140,8 +140,8 @@ def distill(
     # TensorFlow wants its devices before it does anything else.
     choose_strategy(recipe.training.devices)
     check_language(recipe)
-    goes_on = is_run(output) and not overwrite
-    known = recorded_files(output) if goes_on else {}
+    resume = is_run(output) and not overwrite
+    known = recorded_files(output) if resume else {}
     texts = find_corpus(recipe.data, data_directory, known)
     check_texts(texts)
     others = _other_texts(
@@ -154,35 +154,47 @@ def distill(
         num_beams=num_beams,
         batch_tokens=batch_tokens,
     )
-    check_closest_of(closest_of, loaded[0].translator.num_beams)
+    search = loaded[0].translator
+    _check_closest_of(closest_of, search.num_beams)
     vocabularies = loaded[0].vocabularies()
     student = _student_recipe(recipe, loaded)
-    find_initial_weights(student, output, goes_on, known)
+    find_initial_weights(student, output, resume, known)
     check_joining(student, *vocabularies)
     origin = Distillation(
-        teachers=origins_of(names, others),
-        backward=origins_of(backward_names, others),
+        teachers=[name.origin(others) for name in names],
+        backward=[name.origin(others) for name in backward_names],
         separately=separately,
-        num_beams=loaded[0].translator.num_beams,
-        length_penalty=loaded[0].translator.length_penalty,
+        num_beams=search.num_beams,
+        length_penalty=search.length_penalty,
         closest_of=closest_of,
-        **_text_origin(recipe, texts),
+        text_sha256={
+            # `find_corpus` has refused a recipe without them.
+            "source": file_sha256(cast(str, texts.source)),
+            "target": file_sha256(cast(str, texts.target)),
+        },
+        held_out=(
+            [texts.held_out, recipe.training.seed]
+            if texts.validation_source is None
+            else None
+        ),
     )
-    theirs = {**named_files(recipe.data, texts), **others}
+    read = {**named_files(recipe.data, texts), **others}
     with lock_run(output, report=report):
         if not overwrite:
             origin.check_same(output)
-        claim_run_directory(output, student, goes_on, overwrite, theirs)
-        write_record(output, {**theirs, **distilled_text.paths(output)})
+        claim_run_directory(output, student, resume, overwrite, read)
+        write_record(output, {**read, **distilled_paths(output)})
         # Before anything that is made of it.
         origin.save(output)
-        if find_vocabulary(output, _last_vocabulary(student)) is None:
+        # The one that is written last.
+        last = "vocabulary" if student.vocabulary.joint else "target_vocabulary"
+        if find_vocabulary(output, last) is None:
             save_vocabularies(*vocabularies, output)
         write_distilled_pairs(
             recipe, texts, others, loaded, output, origin, report
         )
     # The student needs the memory, and graphs lead back to their model.
-    del loaded
+    del loaded, search
     gc.collect()
     return train(student, output, data_directory, resume=True, report=report)
 
@@ -196,6 +208,17 @@ def _check_machine(recipe: Recipe) -> None:
             "`train --resume`."
         )
     check_backend(recipe)
+
+
+def _check_closest_of(closest_of: int | None, num_beams: int) -> None:
+    if closest_of is None:
+        return
+    is_int = isinstance(closest_of, int) and not isinstance(closest_of, bool)
+    if not is_int or not 1 <= closest_of <= num_beams:
+        raise InputError(
+            "`closest_of` must be an int from 1 to the number of beams, "
+            f"{num_beams}, which `num_beams` raises. Received: {closest_of!r}."
+        )
 
 
 def _other_texts(
@@ -218,11 +241,7 @@ def _other_texts(
 
 
 def _student_recipe(recipe: Recipe, teachers: Sequence[Teachers]) -> Recipe:
-    """Returns the recipe with the texts and the vocabulary of the teachers.
-
-    Raises:
-        InputError: if no model of the recipe can have that vocabulary.
-    """
+    """Returns the recipe with the texts and the vocabulary of the teachers."""
     for some in teachers:
         if some.take_tokens() != recipe.data.tokenized:
             raise InputError(
@@ -233,8 +252,8 @@ def _student_recipe(recipe: Recipe, teachers: Sequence[Teachers]) -> Recipe:
             )
     source, target = teachers[0].vocabularies()
     values = {
-        "data.source": distilled_text.SOURCE,
-        "data.target": distilled_text.TARGET,
+        "data.source": SOURCE,
+        "data.target": TARGET,
         "vocabulary.joint": str(source is target).lower(),
         "vocabulary.size": len(target),
         "vocabulary.model": "null",
@@ -242,31 +261,11 @@ def _student_recipe(recipe: Recipe, teachers: Sequence[Teachers]) -> Recipe:
         "vocabulary.target_model": "null",
     }
     if recipe.data.validation_source is None:
-        values["data.validation_source"] = distilled_text.VALIDATION_SOURCE
-        values["data.validation_target"] = distilled_text.VALIDATION_TARGET
+        values["data.validation_source"] = VALIDATION_SOURCE
+        values["data.validation_target"] = VALIDATION_TARGET
     if recipe.training.start_from is not None:
         # Rows of the pieces that both have; if they have all, all rows.
         values["vocabulary.from_start"] = "false"
     student = recipe.override(f"{key}={value}" for key, value in values.items())
     student.model_config(len(target), None if source is target else len(source))
     return student
-
-
-def _last_vocabulary(student: Recipe) -> str:
-    """Returns the name of the vocabulary that is written last."""
-    return "vocabulary" if student.vocabulary.joint else "target_vocabulary"
-
-
-def _text_origin(recipe: Recipe, texts: DataSection) -> dict[str, Any]:
-    """Returns what `Distillation` says of the text that is translated."""
-    held_out = None
-    if texts.validation_source is None:
-        held_out = [texts.held_out, recipe.training.seed]
-    # `find_corpus` has refused a recipe without them.
-    return {
-        "text_sha256": {
-            "source": file_sha256(cast(str, texts.source)),
-            "target": file_sha256(cast(str, texts.target)),
-        },
-        "held_out": held_out,
-    }

@@ -23,7 +23,7 @@ from relative_attention.plot import attention_figure
 from relative_attention.plot import figure_png
 from relative_attention.plot import relation_figure
 from relative_attention.plot import training_curve
-from relative_attention.runs.prepared_data import PreparedData
+from relative_attention.runs.prepare import PreparedData
 from relative_attention.runs.report import Report
 from relative_attention.runs.report import print_error
 from relative_attention.training import ChartLog

@@ -2,6 +2,8 @@
 
 import dataclasses
 import pathlib
+import reprlib
+import types
 from collections.abc import Iterable
 from typing import Any
 
@@ -9,24 +11,26 @@ import yaml
 
 from relative_attention.decoding.translator import DecodingSection
 from relative_attention.errors import InputError
+from relative_attention.errors import did_you_mean
 from relative_attention.files import atomic_file
 from relative_attention.models import TransformerConfig
 from relative_attention.models import preset_config
 from relative_attention.models import preset_training
 from relative_attention.models import presets
-from relative_attention.runs.recipe_checks import check_values
 from relative_attention.runs.recipe_sections import GONE
 from relative_attention.runs.recipe_sections import DataSection
 from relative_attention.runs.recipe_sections import TrainingSection
 from relative_attention.runs.recipe_sections import VocabularySection
 from relative_attention.runs.recipe_sections import check_gone
-from relative_attention.runs.recipe_values import read_assignment
-from relative_attention.runs.recipe_values import read_yaml
 from relative_attention.settings import check_mapping
+from relative_attention.settings import check_section
 from relative_attention.settings import field_value
 from relative_attention.settings import keys_of
 from relative_attention.settings import read_section
+from relative_attention.settings import types_of
 from relative_attention.settings import unknown
+from relative_attention.zoo import zoo_directory
+from relative_attention.zoo import zoo_recipes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,9 +112,9 @@ class Recipe:
         return cls(**fields)._checked(derived)
 
     def __post_init__(self) -> None:
-        # Names (`section.key`) of the values that nobody wrote: they follow
-        # from the preset, and no longer when there is another. Not a field:
-        # a recipe that is made of values alone has been told all of them.
+        # Names (`section.key`) of the values that follow from the preset, as
+        # nobody wrote them. Not a field: a recipe made from values alone has
+        # been told all of them.
         self._derived: set[str]
         object.__setattr__(self, "_derived", set())
 
@@ -125,7 +129,7 @@ class Recipe:
                 "`model.preset` must name a preset. See `relative-attention "
                 "list`."
             )
-        check_values(self)
+        _check_values(self)
         self.model_config(self.vocabulary.size)
         self._derived.update(derived)
         return self
@@ -226,8 +230,8 @@ _ALL_SECTIONS = [*SECTIONS, "model"]
 # Fields of `TransformerConfig` that no recipe has.
 FOLLOWS_FROM_DATA = ("vocabulary_size", "source_vocabulary_size")
 
-# What may change when a run goes on: how long it goes, what it keeps, and on
-# what devices; the run sees to it that updates have as many tokens.
+# What may change when a run is resumed: how long it trains, what it keeps, and
+# on what devices. The run checks that updates have as many tokens.
 CHANGEABLE_KEYS = tuple(
     f"{section}.{name}"
     for section, cls in SECTIONS.items()
@@ -243,11 +247,7 @@ _DERIVED = "derived"
 def _with_preset_training(
     mapping: dict[str, Any],
 ) -> tuple[dict[str, Any], set[str]]:
-    """Adds its preset's training where a recipe says nothing else.
-
-    Returns:
-        A pair of the mapping and the set of names of what was added.
-    """
+    """Adds its preset's training where a recipe says nothing else."""
     model, training = mapping.get("model"), mapping.get("training")
     preset = model.get("preset") if isinstance(model, dict) else None
     # What is wrong here is an error later, with the rest of the recipe.
@@ -314,11 +314,7 @@ class _Preset:
 
 
 def _model_class(key: str) -> type:
-    """Returns the dataclass that a key of `model` is a field of.
-
-    Raises:
-        InputError: if there is no such key.
-    """
+    """Returns the dataclass that a key of `model` is a field of."""
     fields = (field.name for field in dataclasses.fields(TransformerConfig))
     known = ["preset", *(f for f in fields if f not in FOLLOWS_FROM_DATA)]
     if key not in known:
@@ -326,3 +322,189 @@ def _model_class(key: str) -> type:
             unknown("key", f"model.{key}", [f"model.{k}" for k in known])
         )
     return _Preset if key == "preset" else TransformerConfig
+
+
+def find_recipe(name: pathlib.Path | str) -> Recipe:
+    """Returns a recipe by its path, or by its name in the zoo.
+
+    Args:
+        name: A string, the path of a YAML file, or of a folder with a
+            `recipe.yaml`, such as a trained model; or a name of
+            `zoo_recipes()`, before which these go.
+
+    Raises:
+        InputError: if there is no such recipe, or it is wrong.
+    """
+    path, name = pathlib.Path(name), str(name)
+    if path.is_dir() and (path / "recipe.yaml").is_file():
+        return Recipe.load(path / "recipe.yaml")
+    if path.is_file():
+        return Recipe.load(path)
+    if name in zoo_recipes():
+        return Recipe.load(zoo_directory() / name / "recipe.yaml")
+    known = zoo_recipes()
+    raise InputError(
+        f"Unknown recipe {name!r}: neither a file nor one of the zoo."
+        f"{did_you_mean(name, known)} Known: {', '.join(known)}."
+    )
+
+
+def _check_values(recipe: Recipe) -> None:
+    """Checks the values of a recipe, each alone and all together."""
+    _check_name(recipe.name)
+    for section in ("data", "vocabulary", "training", "decoding"):
+        check_section(getattr(recipe, section), section)
+    _check_vocabulary(recipe)
+    if recipe.data.tokenized and recipe.data.target_language is not None:
+        raise InputError(
+            "`data.target_language` is for BLEU by Moses' tokeniser, which "
+            "texts that are tokenised already (`data.tokenized`) cannot take. "
+            f"Received: {recipe.data.target_language!r}. Add "
+            "data.target_language=null."
+        )
+    training = recipe.training
+    if training.steps is None and training.epochs is None:
+        raise InputError(
+            "`training.steps` or `training.epochs` must say how long to "
+            "train. Received: neither."
+        )
+    if training.average_last > training.keep_checkpoints:
+        raise InputError(
+            "`training.average_last` must not exceed "
+            "`training.keep_checkpoints`: older checkpoints are deleted. "
+            f"Received: {training.average_last} and "
+            f"{training.keep_checkpoints}."
+        )
+    _check_averages(training)
+    if training.best_by == "bleu" and training.bleu_every != 1:
+        raise InputError(
+            "`training.best_by: bleu` needs BLEU at every validation, "
+            "`training.bleu_every: 1`. Received: "
+            f"{training.bleu_every}."
+        )
+
+
+def _check_name(name: str) -> None:
+    # The folder in `runs` is called so.
+    if not name.strip(". ") or any(c in name for c in "/\\\0"):
+        raise InputError(
+            "`name` must be the name of a folder, without slashes. "
+            f"Received: {name!r}."
+        )
+
+
+def _check_averages(training: TrainingSection) -> None:
+    chosen = {
+        f"`training.{name}`": value
+        for name, value in (
+            ("average_last", training.average_last or None),
+            ("average_epochs", training.average_epochs or None),
+            ("ema_momentum", training.ema_momentum),
+        )
+        if value is not None
+    }
+    if len(chosen) > 1:
+        raise InputError(
+            f"{' and '.join(chosen)} are {len(chosen)} ways to average "
+            "weights: choose one. Received: "
+            f"{' and '.join(map(str, chosen.values()))}."
+        )
+
+
+def _check_vocabulary(recipe: Recipe) -> None:
+    section = recipe.vocabulary
+    sides = [section.source_model, section.target_model]
+    if section.joint and sides != [None, None]:
+        raise InputError(
+            "`vocabulary.source_model` and `vocabulary.target_model` are for "
+            "`vocabulary.joint: false`; a joint one is `vocabulary.model`."
+        )
+    if not section.joint and (
+        section.model is not None or sides.count(None) == 1
+    ):
+        raise InputError(
+            "With `vocabulary.joint: false` give both "
+            "`vocabulary.source_model` and `vocabulary.target_model`, or "
+            "neither, and no `vocabulary.model`."
+        )
+    is_given = section.model is not None or None not in sides
+    if is_given and recipe.training.start_from and section.from_start:
+        raise InputError(
+            "A vocabulary of one's own and `training.start_from` need "
+            "`vocabulary.from_start: false`: else that model's vocabulary is "
+            "taken."
+        )
+
+
+# What YAML says for nothing.
+_NULLS = ("", "~", "null", "Null", "NULL")
+
+_short = reprlib.Repr()
+_short.maxstring = _short.maxother = 200
+
+
+def read_yaml(text: str, what: str) -> Any:
+    """Returns what a text in YAML holds."""
+    try:
+        return yaml.load(text, _Loader)
+    except RecursionError as error:
+        raise InputError(f"{what} is not YAML: nested too deeply.") from error
+    except (
+        yaml.YAMLError,
+        # Impossible dates and numbers, and tags on values of other kinds.
+        ValueError,
+        LookupError,
+        TypeError,
+        AttributeError,
+        ArithmeticError,
+    ) as error:
+        raise InputError(f"{what} is not YAML: {_one_line(error)}.") from error
+
+
+def _one_line(error: Exception) -> str:
+    """Says what is wrong and where, without the lines that YAML adds."""
+    problem, mark = (
+        getattr(error, name, None) for name in ("problem", "problem_mark")
+    )
+    if problem and mark:
+        return f"{problem} (line {mark.line + 1}, column {mark.column + 1})"
+    return " ".join(str(error).split())
+
+
+class _Loader(yaml.SafeLoader):
+    """Refuses equal keys, of which PyYAML takes the last without a word."""
+
+    def construct_mapping(
+        self, node: yaml.MappingNode, deep: bool = False
+    ) -> dict[Any, Any]:
+        names = set()
+        if isinstance(node, yaml.MappingNode):
+            for key, _ in node.value:
+                if not isinstance(key, yaml.ScalarNode) or key.value == "<<":
+                    continue
+                if key.value in names:
+                    raise yaml.constructor.ConstructorError(
+                        None,
+                        None,
+                        f"{key.value!r} is there twice",
+                        key.start_mark,
+                    )
+                names.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
+def read_assignment(cls: type, prefix: str, key: str, text: str) -> Any:
+    """Returns the value that a command line gives to a field.
+
+    It is written as in YAML; but what can only be a string, such as the name
+    of a file, is taken as it stands, unless it is in quotes or null.
+    """
+    allowed = types_of(cls, prefix, key)
+    if set(allowed) <= {str, types.NoneType}:
+        if text in _NULLS:
+            return None
+        if text[0] not in "'\"":
+            return text
+    return read_yaml(
+        text, f"The value of `{prefix}{key}`, {_short.repr(text)},"
+    )

@@ -3,7 +3,7 @@
 The section `decoding` is `DecodingSection` of `relative_attention.decoding`,
 since a saved model has it too; `model` has a preset and the fields of
 `TransformerConfig`. What several keys must be together is in
-`recipe_checks.py`.
+`recipe.py`.
 """
 
 import dataclasses

@@ -1,8 +1,32 @@
-"""Lines of a run's log."""
+"""What a run says: lines of its log, where it was made, scores and curve."""
 
+import datetime
+import importlib.metadata
+import json
+import os
+import pathlib
+import platform
+import subprocess
 import sys
 from collections.abc import Callable
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
 from typing import TypeAlias
+
+import keras
+
+import relative_attention
+from relative_attention.data import ParallelCorpus
+from relative_attention.decoding import Translator
+from relative_attention.errors import InputError
+from relative_attention.files import atomic_file
+from relative_attention.runs.recipe import Recipe
+from relative_attention.saving.model_directory import load_results
+from relative_attention.training import TRAINING_TABLE
+from relative_attention.training import read_training_table
+from relative_attention.training.logs import CURVE_COLUMNS
+from relative_attention.zoo import find_curve
 
 # What is called with each line for the log.
 Report: TypeAlias = Callable[[str], object]
@@ -15,3 +39,252 @@ def print_error(line: str) -> None:
 
 def say_nothing(line: str) -> None:
     """Drops a line: of several machines the chief alone speaks."""
+
+
+_PACKAGES = ("keras", "tensorflow", "numpy", "sentencepiece", "sacrebleu")
+
+# Instructions that make matrix products fast, in bfloat16 above all.
+_NOTABLE_FLAGS = (
+    "avx2",
+    "avx512f",
+    "avx512_bf16",
+    "amx_bf16",
+    "asimd",
+    "bf16",
+    "sve",
+)
+
+
+def provenance() -> dict[str, Any]:
+    """Returns hardware, versions, commit and date, as a dict for JSON."""
+    return {
+        "date": datetime.date.today().isoformat(),
+        "relative_attention": relative_attention.__version__,
+        "commit": _commit(),
+        "hardware": _hardware(),
+        "python": platform.python_version(),
+        **{name: _version(name) for name in _packages()},
+    }
+
+
+def provenance_sentence(origin: dict[str, Any]) -> str:
+    """Returns `provenance()` in one line, to stand under a table."""
+    versions = [
+        f"{name} {origin[name]}"
+        for name in ("python", *_PACKAGES, "jax")
+        if origin.get(name)
+    ]
+    return "; ".join(
+        [
+            origin["hardware"],
+            ", ".join(versions),
+            f"commit {origin['commit'] or 'unknown'}",
+            origin["date"],
+        ]
+    )
+
+
+def _packages() -> list[str]:
+    """Returns the packages that computed."""
+    backend = keras.backend.backend()
+    if backend == "tensorflow":
+        return list(_PACKAGES)
+    others = [name for name in _PACKAGES if name != "tensorflow"]
+    return [*others, backend]
+
+
+def _commit() -> str | None:
+    """Returns the checkout's commit, `None` outside of one.
+
+    It ends with `+` where the package or the zoo had been changed since.
+    """
+    root = pathlib.Path(relative_attention.__file__).parents[1]
+    if not (root / ".git").exists():
+        return None
+    commit = _git(root, "rev-parse", "HEAD")
+    changed = _git(root, "diff", "HEAD", "--stat", "--", "relative_attention")
+    return f"{commit}+" if changed else commit
+
+
+def _git(root: pathlib.Path, *arguments: str) -> str | None:
+    try:
+        return subprocess.run(
+            ["git", "-C", str(root), *arguments],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return None
+
+
+def _hardware() -> str:
+    name, flags = _processor()
+    notable = " ".join(flag for flag in _NOTABLE_FLAGS if flag in flags)
+    cpu = f"{name}, {_cores()} cores ({notable or 'no notable instructions'})"
+    return ", ".join([cpu, *_gpus()])
+
+
+def _gpus() -> list[str]:
+    """Returns the names of the GPUs that the backend of Keras sees."""
+    if keras.backend.backend() == "jax":
+        import jax
+
+        return [d.device_kind for d in jax.devices() if d.platform == "gpu"]
+    if keras.backend.backend() == "torch":
+        import torch
+
+        numbers = range(torch.cuda.device_count())
+        return [torch.cuda.get_device_name(number) for number in numbers]
+    import tensorflow as tf
+
+    return [
+        tf.config.experimental.get_device_details(device).get(
+            "device_name", "GPU"
+        )
+        for device in tf.config.list_physical_devices("GPU")
+    ]
+
+
+def _processor() -> tuple[str, set[str]]:
+    """Returns the name of the processor and the set of its flags."""
+    fields: dict[str, str] = {}
+    try:
+        for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
+            key, _, value = line.partition(":")
+            fields.setdefault(key.strip(), value.strip())
+    except OSError:
+        pass
+    name = fields.get("model name") or platform.processor() or "unknown"
+    flags = fields.get("flags") or fields.get("Features") or ""
+    return name, set(flags.split())
+
+
+def _cores() -> int | None:
+    """Returns the number of cores that this process may use."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # Not on macOS.
+        return os.cpu_count()
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def write_results(
+    directory: pathlib.Path,
+    recipe: Recipe,
+    origin: dict[str, Any],
+    history: Sequence[Mapping[str, float]],
+    translator: Translator,
+    corpora: Mapping[str, ParallelCorpus | None],
+) -> dict[str, Any]:
+    """Scores the finished model and writes `results.json`."""
+    last = history[-1]
+    # A resumed epoch that only ran validation has no training speed.
+    speeds = [
+        epoch["tokens_per_second"]
+        for epoch in history
+        if epoch.get("tokens_per_second")
+    ]
+    results = {
+        "recipe": recipe.name,
+        **origin,
+        "seed": recipe.training.seed,
+        "parameters": translator.model.count_params(),
+        "steps": last["step"],
+        "minutes": round(last["seconds"] / 60, 1),
+        "tokens_per_second": round(sum(speeds) / max(len(speeds), 1)),
+        "scores": {
+            name: score_corpus(translator, corpus, recipe.data.target_language)
+            for name, corpus in corpora.items()
+            if corpus is not None
+        },
+        "curve": [
+            {
+                "step": epoch["step"],
+                "seconds": round(epoch["seconds"]),
+                **{
+                    name: _rounded(epoch[name])
+                    for name in CURVE_COLUMNS
+                    if name in epoch
+                },
+            }
+            for epoch in history
+        ],
+    }
+    with atomic_file(directory / "results.json", "w") as file:
+        json.dump(results, file, indent=1)
+    return results
+
+
+def _rounded(value: float) -> float:
+    """Rounds to four digits after the point, or five in all if more."""
+    return round(value, 4) if abs(value) >= 1 else float(f"{value:.5g}")
+
+
+def score_corpus(
+    translator: Translator,
+    corpus: ParallelCorpus,
+    target_language: str | None = None,
+) -> dict[str, Any]:
+    """Returns BLEU, cased and not, with sacreBLEU's signatures."""
+    from relative_attention.evaluation import corpus_bleu
+
+    sources, references = (list(side) for side in zip(*corpus))
+    hypotheses = translator.translate(sources)
+    scores: dict[str, Any] = {}
+    kinds = [("bleu", False, "13a"), ("bleu_lowercased", True, "13a")]
+    if target_language is not None:
+        kinds.append(
+            ("bleu_moses_lowercased", True, f"moses-{target_language}")
+        )
+    for name, lowercase, tokenize in kinds:
+        bleu = corpus_bleu(hypotheses, references, lowercase, tokenize)
+        scores[name] = round(bleu.score, 2)
+        scores[f"{name}_signature"] = bleu.signature
+    return scores
+
+
+def load_curve(directory: pathlib.Path | str) -> list[dict[str, float]]:
+    """Returns how training went so far, as a run's folder has it.
+
+    That is `training.csv`, which is there from the first validation on, or
+    the `curve` in `results.json`, all that the zoo's folders have.
+    """
+    folder = find_curve(directory)
+    table = folder / TRAINING_TABLE
+    curve: Any
+    if table.is_file():
+        curve = read_training_table(table)
+    elif (folder / "results.json").is_file():
+        curve = load_results(folder).get("curve")
+        if not isinstance(curve, list) or not all(map(_is_record, curve)):
+            raise InputError(
+                f"{folder / 'results.json'} is damaged: the curve of a run "
+                "must be a list of numbers by name, a `step` among them."
+            )
+    else:
+        raise InputError(
+            f"Nothing to draw in {folder}: it must hold {TRAINING_TABLE} or "
+            f"results.json. A run has {TRAINING_TABLE} from its first "
+            "validation on."
+        )
+    if not curve:
+        raise InputError(
+            f"Nothing to draw in {folder} yet: the run has not come to its "
+            "first validation."
+        )
+    return curve
+
+
+def _is_record(record: Any) -> bool:
+    return (
+        isinstance(record, dict)
+        and "step" in record
+        and all(isinstance(value, int | float) for value in record.values())
+    )

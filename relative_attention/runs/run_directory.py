@@ -1,26 +1,28 @@
-"""Claims the folder that a training run fills."""
+"""The folder of a run: who may use it, and what `--overwrite` may delete."""
 
+import fnmatch
+import json
+import os
 import pathlib
+import re
+from collections.abc import Iterable
 from collections.abc import Mapping
 from typing import Any
 
 from relative_attention.errors import InputError
+from relative_attention.files import RUN_LOCK
+from relative_attention.files import atomic_file
+from relative_attention.files import read_json_object
 from relative_attention.runs.recipe import CHANGEABLE_KEYS
 from relative_attention.runs.recipe import Recipe
-from relative_attention.runs.run_files import clear_run
-from relative_attention.runs.run_files import has_trained
-from relative_attention.runs.run_files import is_free
-from relative_attention.runs.run_files import is_run
-from relative_attention.runs.run_files import write_record
 
 
 def check_resume(path: pathlib.Path | str, resume: bool | str) -> bool:
-    """Returns whether to go on with the run in a folder.
+    """Returns whether to resume the run in a folder.
 
     Args:
         path: The path of the folder.
-        resume: A boolean, or `"auto"` for going on with the run if there is
-            one.
+        resume: A boolean, or `"auto"` to resume the run if there is one.
 
     Raises:
         InputError: if `resume` is `True` and there is no run.
@@ -48,28 +50,10 @@ def claim_run_directory(
 ) -> pathlib.Path:
     """Makes sure that a folder may be used for a run, and writes the recipe.
 
-    Nothing of a run that has trained is lost unless `overwrite`, and never
-    what no run wrote. What a run left that came to no update, as its data
-    could not be prepared, is no hindrance: it is replaced.
-
-    Args:
-        path: The path of the folder.
-        recipe: The `Recipe` of the run.
-        resume: A boolean to indicate whether to go on with the run in the
-            folder.
-        overwrite: A boolean to indicate whether to delete the run in the
-            folder first.
-        files: A dict of strings, the names that the recipe has for what it
-            reads, and the paths; noted for resuming. Defaults to `None`.
-
-    Returns:
-        The path of the folder.
-
-    Raises:
-        InputError: if the folder holds something, unless it is a run and one
-            of `resume` and `overwrite` is given; if `overwrite` is given and
-            it holds what no run writes, or one of `files`; or if `resume` is
-            given and the run there was made by another recipe.
+    A run that has trained is deleted only with `overwrite`; what no run wrote
+    is never deleted. A run that made no update, as its data could not be
+    prepared, is replaced. `files` are the names that the recipe has for what
+    it reads, and their paths, noted for resuming.
     """
     path = pathlib.Path(path)
     files = files or {}
@@ -130,3 +114,149 @@ def _differences(
         for key in sorted(value.keys() | before[section].keys())
         if before[section].get(key) != value.get(key)
     ]
+
+
+# Written by runs alone; says where they were started and what they read.
+RECORD = "run.json"
+_FORMAT = 1
+# What a run writes. `*` stands for slashes, too.
+_WRITTEN = (
+    RUN_LOCK,
+    RECORD,
+    "recipe.yaml",
+    "config.json",
+    "training.csv",
+    "history.json",
+    "results.json",
+    "curve.png",
+    "attention.png",
+    "best.safetensors",
+    "model.safetensors",
+    *(
+        f"{side}vocabulary.{kind}"
+        for side in ("", "source_", "target_")
+        for kind in ("model", "subwords", "tokens", "tokens.sentencepiece")
+    ),
+    "cache/*/*.npy",
+    "cache/*/*.json",
+    "cache/held_out/*",
+    "checkpoints/*/*.safetensors",
+    "checkpoints/*/state.json",
+    "distilled/origin.json",
+    "distilled/translated-*",
+    "distilled/*.source",
+    "distilled/*.target",
+    "epochs/step-*.safetensors",
+    "logs/*/events.out.tfevents.*",
+)
+# These know what they were made of, and may have taken long.
+_TEXTS = ("cache/train/", "cache/validation/", "distilled/")
+
+
+def is_run(directory: pathlib.Path | str) -> bool:
+    """Returns whether a folder holds a run, finished or not."""
+    return bool(_read_record(directory))
+
+
+def has_trained(directory: pathlib.Path | str) -> bool:
+    """Returns whether a run has something to lose: an update, or a model."""
+    directory = pathlib.Path(directory)
+    return any(
+        (directory / name).exists()
+        for name in ("training.csv", "results.json", "model.safetensors")
+    ) or any(directory.glob("checkpoints/st[eo]p-*"))
+
+
+def is_free(directory: pathlib.Path | str) -> bool:
+    """Returns whether there is nothing at this path, or an empty folder."""
+    directory = pathlib.Path(directory)
+    return not directory.exists() or (
+        directory.is_dir()
+        and all(path.name == RUN_LOCK for path in directory.iterdir())
+    )
+
+
+def clear_run(
+    directory: pathlib.Path | str,
+    data: Iterable[str] = (),
+    keep_texts: bool = False,
+) -> None:
+    """Deletes what a run wrote, unless something else would be lost.
+
+    That is a file of `data`, which is read, or one that no run writes. With
+    `keep_texts` files of others stay, and so do texts and translations.
+    """
+    directory = pathlib.Path(directory).resolve()
+    for file in data:
+        if directory in pathlib.Path(file).resolve().parents:
+            raise InputError(
+                f"{file}, which the recipe reads, is in {directory}, the "
+                "folder whose run would be deleted. Choose another "
+                "`--output`, or move the file."
+            )
+    # Links are not followed, and no run makes any.
+    content = list(directory.rglob("*"))
+    files = [p for p in content if p.is_symlink() or not p.is_dir()]
+    own = {p for p in files if _is_written(p, directory)}
+    if not keep_texts and len(own) < len(files):
+        foreign = min(set(files) - own)
+        raise InputError(
+            f"{directory} holds {foreign.relative_to(directory)}, which no "
+            "run writes: it is not deleted. Move it away, or choose another "
+            "`--output`."
+        )
+    for path in own:
+        name = path.relative_to(directory).as_posix()
+        if name != RUN_LOCK and not (keep_texts and name.startswith(_TEXTS)):
+            path.unlink()
+    # The deepest first, as each must be empty.
+    for folder in sorted(set(content) - set(files), reverse=True):
+        if not any(folder.iterdir()):
+            folder.rmdir()
+
+
+def _is_written(path: pathlib.Path, directory: pathlib.Path) -> bool:
+    """Returns whether a run writes a file of this name."""
+    # What a kill leaves of a file that was being written has a dot before its
+    # name, and letters drawn at random after it.
+    parts = (
+        re.sub(r"^\.(.+)-\w+$", r"\1", part)
+        for part in path.relative_to(directory).parts
+    )
+    name = "/".join(parts)
+    return not path.is_symlink() and any(
+        fnmatch.fnmatchcase(name, pattern) for pattern in _WRITTEN
+    )
+
+
+def write_record(
+    directory: pathlib.Path | str, files: Mapping[str, str]
+) -> None:
+    """Notes where a run was started and what it reads."""
+    record = {
+        "format": _FORMAT,
+        "started_in": os.getcwd(),
+        "files": {name: os.path.abspath(path) for name, path in files.items()},
+    }
+    with atomic_file(pathlib.Path(directory) / RECORD, "w") as file:
+        json.dump(record, file, indent=1)
+
+
+def recorded_files(directory: pathlib.Path | str) -> dict[str, str]:
+    """Returns the `files` of `write_record`, those that are still there."""
+    files = _read_record(directory).get("files", {})
+    return {
+        name: path
+        for name, path in files.items()
+        if isinstance(path, str) and os.path.exists(path)
+    }
+
+
+def _read_record(directory: pathlib.Path | str) -> dict[str, Any]:
+    try:
+        record = read_json_object(pathlib.Path(directory) / RECORD)
+    except (OSError, ValueError):
+        return {}
+    if record.get("format") != _FORMAT:
+        return {}
+    return record if isinstance(record.get("files"), dict) else {}

@@ -1,7 +1,7 @@
-"""Trained models that translate a training text for a student."""
+"""The trained models that translate a text for a student."""
 
 import dataclasses
-from collections.abc import Iterable
+import pathlib
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
@@ -11,12 +11,69 @@ from relative_attention.data import TokenVocabulary
 from relative_attention.data.vocabulary_kinds import AnyVocabulary
 from relative_attention.decoding import Translator
 from relative_attention.errors import InputError
-from relative_attention.runs.distilled_text import file_sha256
-from relative_attention.runs.teacher_names import TeacherName
+from relative_attention.runs.translate_text import file_sha256
 from relative_attention.saving.model_directory import load_translator
 from relative_attention.zoo import find_model
 
-Names = Sequence[TeacherName]
+
+@dataclasses.dataclass(frozen=True)
+class TeacherName:
+    """A trained model, and what it reads: `MODEL`, or `MODEL@TEXT`.
+
+    Attributes:
+        model: The folder of a trained model, or a name of the zoo.
+        text: The name of a text that is the recipe's in another language, line
+            by line; `None` for the recipe's own.
+    """
+
+    model: pathlib.Path | str
+    text: str | None = None
+
+    def origin(self, texts: Mapping[str, str]) -> dict[str, str]:
+        """Returns what `Distillation` says of it; `texts` are paths by name."""
+        weights = find_model(self.model) / "model.safetensors"
+        origin = {
+            "model": str(self.model),
+            "weights_sha256": file_sha256(weights),
+        }
+        if self.text is not None:
+            origin["text"] = self.text
+            origin["text_sha256"] = file_sha256(texts[self.text])
+        return origin
+
+
+def read_teacher_names(
+    argument: str,
+    names: Sequence[pathlib.Path | str],
+    output: pathlib.Path,
+) -> list[TeacherName]:
+    """Reads the names of teachers, and makes sure that they are there."""
+    if isinstance(names, str | pathlib.Path):
+        raise InputError(
+            f"`{argument}` must be a list of trained models. Received: "
+            f"{names!r}."
+        )
+    found = [_read(argument, name) for name in names]
+    for teacher in found:
+        if find_model(teacher.model).resolve() == output.resolve():
+            raise InputError(
+                f"The teacher {teacher.model} is the folder of the student. "
+                "Choose another `--output`."
+            )
+    return found
+
+
+def _read(argument: str, name: pathlib.Path | str) -> TeacherName:
+    model, mark, text = str(name).rpartition("@")
+    # A folder may have an `@` in its name.
+    if not mark or pathlib.Path(name).is_dir():
+        return TeacherName(name)
+    if not model or not text:
+        raise InputError(
+            f"`{argument}` must name a trained model, alone or as MODEL@TEXT "
+            f"with the text that it reads. Received: {str(name)!r}."
+        )
+    return TeacherName(model, text)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,10 +82,9 @@ class Teachers:
 
     Attributes:
         translator: A `Translator`.
-        backward: A boolean, whether the recipe's source is what they write;
-            else it is the target.
-        text: A string, the name of the text that they read, if it is neither
-            the source nor the target of the recipe.
+        backward: Whether they write the recipe's source, not its target.
+        text: The name of the text that they read, if it is neither the source
+            nor the target of the recipe.
     """
 
     translator: Translator
@@ -50,82 +106,46 @@ class Teachers:
 
 
 def load_teachers(
-    names: Names, backward: Names, separately: bool, **settings: int | None
+    names: Sequence[TeacherName],
+    backward: Sequence[TeacherName],
+    separately: bool,
+    **settings: int | None,
 ) -> list[Teachers]:
     """Loads teachers, those first that translate from source to target.
 
-    Args:
-        names: A list of `TeacherName`, of those that write the student's
-            target.
-        backward: Likewise, of those that write its source; it may be empty.
-        separately: A boolean to indicate whether each translates alone. If
-            not, those of a direction that read one text translate together.
-        **settings: Arguments of `Translator`, or `None` for those of the
-            first teacher.
-
-    Returns:
-        A list of `Teachers`, all of which search like the first.
-
-    Raises:
-        InputError: if there are none of the student's direction, or they
-            cannot be loaded, or not together.
+    Teachers of one direction that read the same text translate together,
+    unless `separately`. All search like the first, but for `settings` that are
+    not `None`.
     """
     if not names:
         raise InputError(
             "`teachers` must be a list of at least one trained model. "
             f"Received: {names!r}."
         )
-    first, *rest = _in_groups(names, separately)
-    given = {name: n for name, n in settings.items() if n is not None}
-    loaded = [Teachers(_load(first, given), text=first[0].text)]
-    search = {
-        "num_beams": loaded[0].translator.num_beams,
-        "length_penalty": loaded[0].translator.length_penalty,
-        **given,
+    search: dict[str, Any] = {
+        name: n for name, n in settings.items() if n is not None
     }
-    groups = [(False, group) for group in rest]
-    groups += [(True, group) for group in _in_groups(backward, separately)]
-    return loaded + [
-        Teachers(_load(group, search), is_backward, group[0].text)
-        for is_backward, group in groups
-    ]
+    loaded: list[Teachers] = []
+    for is_backward, some in ((False, names), (True, backward)):
+        groups: dict[Any, list[TeacherName]] = {}
+        for number, name in enumerate(some):
+            groups.setdefault(number if separately else name.text, []).append(
+                name
+            )
+        for group in groups.values():
+            translator = _load(group, search)
+            search = {
+                "num_beams": translator.num_beams,
+                "length_penalty": translator.length_penalty,
+                **search,
+            }
+            loaded.append(Teachers(translator, is_backward, group[0].text))
+    return loaded
 
 
-def origins_of(
-    names: Iterable[TeacherName], texts: Mapping[str, str]
-) -> list[dict[str, str]]:
-    """Returns what `Distillation` says of teachers, a dict for each.
-
-    Args:
-        names: A list of `TeacherName`.
-        texts: A dict of the texts they name to their paths.
-    """
-    return [_origin_of(name, texts) for name in names]
-
-
-def _origin_of(name: TeacherName, texts: Mapping[str, str]) -> dict[str, str]:
-    weights = find_model(name.model) / "model.safetensors"
-    origin = {
-        "model": str(name.model),
-        "weights_sha256": file_sha256(weights),
-    }
-    if name.text is not None:
-        origin["text"] = name.text
-        origin["text_sha256"] = file_sha256(texts[name.text])
-    return origin
-
-
-def _in_groups(names: Names, separately: bool) -> list[list[TeacherName]]:
-    """Returns those who translate together: unless alone, who read one text."""
-    if separately:
-        return [[name] for name in names]
-    groups: dict[str | None, list[TeacherName]] = {}
-    for name in names:
-        groups.setdefault(name.text, []).append(name)
-    return list(groups.values())
-
-
-def _load(names: Names, settings: dict[str, Any]) -> Translator:
+def _load(
+    names: Sequence[TeacherName], settings: Mapping[str, Any]
+) -> Translator:
     try:
         return load_translator([name.model for name in names], **settings)
     except ValueError as error:

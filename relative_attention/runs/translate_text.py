@@ -1,24 +1,30 @@
-"""Translates a text of any length, and goes on where it was interrupted."""
+"""Translates a text of any length, and resumes where it was interrupted."""
 
+import dataclasses
+import hashlib
 import itertools
+import json
 import pathlib
+import time
 from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 from typing import Protocol
 
 from relative_attention.data.lines import batched
 from relative_attention.data.lines import count_lines
 from relative_attention.data.lines import read_lines
+from relative_attention.decoding import Ensemble
 from relative_attention.decoding import Translation
 from relative_attention.decoding import Translator
+from relative_attention.errors import InputError
+from relative_attention.evaluation import sentence_scores
 from relative_attention.files import resumable_file
-from relative_attention.runs.closest_translations import ClosestTo
-from relative_attention.runs.closest_translations import closest_translations
 from relative_attention.runs.report import Report
-from relative_attention.runs.translation_progress import TranslationProgress
+from relative_attention.zoo import find_model
 
 # So many lines are translated before any is written: enough to sort by length.
 # They are in memory, and lost at most.
@@ -48,6 +54,51 @@ class LineOutput(Protocol):
         """Lets nothing that was written be lost, as far as it can."""
 
 
+@dataclasses.dataclass(frozen=True)
+class ClosestTo:
+    """Keeps of several translations the one that is closest to a reference.
+
+    A student then learns what a model would write, and yet what is near to the
+    corpus.
+
+    Attributes:
+        references: The text that the translations shall be close to.
+        num_candidates: How many of a line there are to choose from.
+        tokenize: sacreBLEU's name of the tokenizer.
+
+    Reference:
+     - [Kim and Rush, 2016](https://arxiv.org/abs/1606.07947), section 3.3
+    """
+
+    references: pathlib.Path | str
+    num_candidates: int
+    tokenize: str
+
+
+def closest_translations(
+    candidates: Sequence[Sequence[Translation]],
+    references: Sequence[str],
+    tokenize: str,
+) -> list[Translation]:
+    """Returns for each line the translation with the greatest sentence BLEU.
+
+    Of equal ones it is the first.
+    """
+    scores = iter(
+        sentence_scores(
+            [one.text for some in candidates for one in some],
+            [line for some, line in zip(candidates, references) for _ in some],
+            ["bleu"],
+            tokenize=tokenize,
+        )["bleu"]
+    )
+    chosen = []
+    for some in candidates:
+        own = list(itertools.islice(scores, len(some)))
+        chosen.append(some[own.index(max(own))])
+    return chosen
+
+
 def translate_text(
     translator: Translator,
     source: pathlib.Path | str,
@@ -58,22 +109,7 @@ def translate_text(
 ) -> None:
     """Translates a text into a file, unless that is there already.
 
-    A process that was killed is gone on with, but for the chunk it was at.
-
-    Args:
-        translator: A `Translator`.
-        source: The path of the text.
-        path: The path of the file; what is there must be of the same
-            translator and text.
-        origin: A dict of what the translations depend on, see
-            `resumable_file`.
-        report: A function that is called with a line for the log after each
-            chunk.
-        closest_to: A `ClosestTo`. Defaults to `None`: the best translations.
-
-    Raises:
-        InputError: if the text is unusable, or the model's logits are not
-            finite, or as `resumable_file`.
+    A process that was killed is resumed, but for the chunk it was at.
     """
     if path.is_file():
         return
@@ -113,14 +149,7 @@ def _searching(
 def translate_chunks(
     chunks: Iterable[list[str]], translate: TranslateChunk, output: LineOutput
 ) -> None:
-    """Translates chunks of lines one after another.
-
-    Args:
-        chunks: iterable of lists of lines, the first after those that
-            `output` counts.
-        translate: see `TranslateChunk`.
-        output: see `LineOutput`.
-    """
+    """Translates chunks of lines one after another."""
     for chunk in chunks:
         num_lines, num_cut = output.counts["lines"], output.counts["cut"]
         text, num_cut_now = translate(num_lines, chunk)
@@ -129,15 +158,7 @@ def translate_chunks(
 
 
 def read_chunks(path: pathlib.Path | str, lines: range) -> Iterator[list[str]]:
-    """Yields some lines of a text in the chunks that they are translated in.
-
-    Args:
-        path: path of the text.
-        lines: range of numbers of lines, from 0.
-
-    Raises:
-        InputError: if the text is unusable.
-    """
+    """Yields some lines of a text in the chunks that they are translated in."""
     some = itertools.islice(read_lines(path), lines.start, lines.stop)
     yield from batched(some, CHUNK_LINES)
 
@@ -145,17 +166,8 @@ def read_chunks(path: pathlib.Path | str, lines: range) -> Iterator[list[str]]:
 def shard_lines(num_lines: int, number: int, num_shards: int) -> range:
     """Returns the lines of one of several parts of a text.
 
-    Parts follow one another, and begin where a chunk does: what a line is
-    translated with is then the same as without parts, and so is its
-    translation to the last digit of its score.
-
-    Args:
-        num_lines: int. Of the text.
-        number: int, from 1. Which part.
-        num_shards: int. How many parts there are.
-
-    Returns:
-        Range of numbers of lines, from 0; it may be empty.
+    Parts begin where a chunk does: a line is then translated with the same
+    others as without parts, to the last digit of its score.
     """
     num_chunks = -(-num_lines // CHUNK_LINES)
     first, end = (
@@ -163,3 +175,101 @@ def shard_lines(num_lines: int, number: int, num_shards: int) -> range:
         for n in (number - 1, number)
     )
     return range(first, end)
+
+
+# Attributes of a `Translator` that decide what it writes, and what a user
+# calls them. `batch_tokens` is none: it may be lowered for want of memory.
+_SETTINGS = {
+    "num_beams": "--num-beams",
+    "length_penalty": "--length-penalty",
+    "min_length": "--min-length",
+    "max_length": "--max-length",
+    "max_extra_length": "`decoding.max_extra_length`",
+    "max_source_length": "`decoding.max_source_length`",
+}
+
+
+def translation_origin(
+    translator: Translator,
+    models: Sequence[pathlib.Path | str],
+    texts: dict[str, pathlib.Path | str | None],
+    options: dict[str, Any],
+) -> dict[str, Any]:
+    """Returns what decides over translations, by the names that users know.
+
+    `models` are what the translator was loaded from, `texts` the path of each
+    text by its name. The same models and texts are the same by another path.
+    """
+    model = translator.model
+    parts = model.models if isinstance(model, Ensemble) else [model]
+    return {
+        "model": [
+            _model_sha256(find_model(name), part.config)
+            for name, part in zip(models, parts, strict=True)
+        ],
+        **{
+            name: None if path is None else file_sha256(path)
+            for name, path in texts.items()
+        },
+        **{word: getattr(translator, name) for name, word in _SETTINGS.items()},
+        **options,
+    }
+
+
+def _model_sha256(folder: pathlib.Path, config: Any) -> str:
+    """Returns a checksum of all that a model is loaded from."""
+    files = [folder / "model.safetensors", *folder.glob("*vocabulary.*")]
+    described = [
+        dataclasses.asdict(config),
+        *sorted((path.name, file_sha256(path)) for path in files),
+    ]
+    text = json.dumps(described, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def file_sha256(path: pathlib.Path | str) -> str:
+    """Returns the SHA-256 of a file's bytes, in hexadecimal."""
+    try:
+        with open(path, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error}.") from error
+
+
+class TranslationProgress:
+    """Tells the lines done of all, how many a second, and the time left.
+
+    Args:
+        total: int. The number of lines.
+        num_before: int. Those that an earlier process translated, which say
+            nothing of the speed of this one.
+        clock: function that returns seconds.
+    """
+
+    def __init__(
+        self,
+        total: int,
+        num_before: int,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.total = total
+        self._num_before = num_before
+        self._clock = clock
+        self._begin = clock()
+
+    def line(self, num_done: int) -> str:
+        """Returns what there is to say after so many lines, of all."""
+        text = f"{num_done:,} of {self.total:,} lines"
+        num_new = num_done - self._num_before
+        if num_new <= 0:
+            return text
+        speed = num_new / max(self._clock() - self._begin, 1e-3)
+        left = _clock_time((self.total - num_done) / speed)
+        digits = 1 if speed < 10 else 0
+        return f"{text}, {speed:,.{digits}f} a second, {left} left"
+
+
+def _clock_time(seconds: float) -> str:
+    minutes, seconds = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{seconds:02}"

@@ -40,7 +40,7 @@ from relative_attention.runs import Recipe
 from relative_attention.runs import train
 from relative_attention.runs.report import Report
 from relative_attention.runs.report import print_error
-from relative_attention.runs.run_files import recorded_files
+from relative_attention.runs.run_directory import recorded_files
 from relative_attention.saving.model_directory import load_results
 from relative_attention.saving.model_directory import load_translator
 from relative_attention.settings import unknown

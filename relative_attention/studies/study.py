@@ -17,7 +17,7 @@ from relative_attention.runs import Recipe
 from relative_attention.runs import find_recipe
 from relative_attention.runs.recipe import FOLLOWS_FROM_DATA
 from relative_attention.runs.recipe import SECTIONS
-from relative_attention.runs.recipe_values import read_yaml
+from relative_attention.runs.recipe import read_yaml
 from relative_attention.settings import check_mapping
 from relative_attention.settings import field_value
 from relative_attention.settings import unknown

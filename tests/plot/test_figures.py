@@ -12,7 +12,7 @@ import pytest
 
 import relative_attention as ra
 from relative_attention.plot.score_figures import _PANELS
-from relative_attention.runs.results import _rounded
+from relative_attention.runs.report import _rounded
 from relative_attention.training.logs import CURVE_COLUMNS
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 import relative_attention as ra
-from relative_attention.runs import training_run
+from relative_attention.runs import run as training_run
 from tests.small_run import RECIPE
 
 # A validation after every two updates, of which a run makes four.

@@ -5,7 +5,7 @@ import numpy as np
 import relative_attention as ra
 from relative_attention.decoding.translator import DecodingSection
 from relative_attention.models.weights import save_weights
-from relative_attention.runs.initial_weights import find_initial_weights
+from relative_attention.runs.start_from import find_initial_weights
 from relative_attention.saving.model_directory import save_config
 from relative_attention.saving.model_directory import save_vocabularies
 

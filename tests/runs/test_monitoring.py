@@ -16,11 +16,11 @@ from tensorboard.util import tensor_util
 import relative_attention as ra
 from relative_attention.cli import main
 from relative_attention.corpora.recipe_text import find_corpus
-from relative_attention.runs.build_model import build_model
 from relative_attention.runs.monitoring import PictureLog
 from relative_attention.runs.monitoring import draw_curves
 from relative_attention.runs.monitoring import monitoring_callbacks
-from relative_attention.runs.prepared_data import prepare_data
+from relative_attention.runs.prepare import prepare_data
+from relative_attention.runs.run import build_model
 from relative_attention.training import EventLog
 from relative_attention.training import write_training_table
 
@@ -306,9 +306,7 @@ def test_curves_are_drawn_at_the_end(monitored, tmp_path):
     assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.parametrize(
-    "name", ["training.csv", "history.json", "results.json"]
-)
+@pytest.mark.parametrize("name", ["training.csv", "results.json"])
 def test_plot_draws_curves_of_a_run_that_has_no_model_yet(
     name, monitored, tmp_path, capsys
 ):
@@ -317,9 +315,7 @@ def test_plot_draws_curves_of_a_run_that_has_no_model_yet(
         write_training_table(monitored.progress.history, path)
     else:
         history = monitored.progress.history
-        path.write_text(
-            json.dumps(history if "history" in name else {"curve": history})
-        )
+        path.write_text(json.dumps({"curve": history}))
     assert main(["plot", str(tmp_path)]) == 0
     curve = tmp_path / "curve.png"
     assert capsys.readouterr().out == f"{curve}\n"
@@ -329,12 +325,11 @@ def test_plot_draws_curves_of_a_run_that_has_no_model_yet(
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        ({}, "must hold training.csv, history.json or results.json"),
+        ({}, "must hold training.csv or results.json"),
         ({"training.csv": "step,loss\n"}, "not come to its first validation"),
         ({"training.csv": "step\n1,2\n"}, "line 2: must have a value"),
-        ({"history.json": "[{"}, "history.json is damaged"),
     ],
-    ids=["empty", "too_early", "damaged_table", "damaged_history"],
+    ids=["empty", "too_early", "damaged_table"],
 )
 def test_plot_says_why_there_is_nothing_to_draw(
     files, message, tmp_path, capsys

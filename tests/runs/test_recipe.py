@@ -1,12 +1,16 @@
 """Recipes: what is read, what is refused, and with what words."""
 
 import dataclasses
+import pathlib
+import random
+import runpy
 
 import pytest
 import yaml
 
 import relative_attention as ra
-from relative_attention.corpora.recipe_text import find_corpus
+from relative_attention.models import TransformerConfig
+from relative_attention.runs.recipe import SECTIONS
 from relative_attention.zoo import zoo_recipes
 
 
@@ -109,45 +113,6 @@ def test_scientific_notation_is_a_number(recipe):
     assert changed.training.learning_rate_scale == 0.001
 
 
-@pytest.fixture
-def multi30k(tmp_path):
-    folder = tmp_path / "data" / "multi30k"
-    folder.mkdir(parents=True)
-    for part in ("train", "val", "test_2016_flickr"):
-        (folder / f"{part}.en.gz").touch()
-        (folder / f"{part}.de").touch()
-    return folder
-
-
-@pytest.mark.parametrize("nested", [False, True])
-def test_corpus_is_found_in_the_data_directory(nested, multi30k):
-    section = ra.find_recipe("multi30k_en_de_tiny").data
-    found = find_corpus(section, multi30k.parent if nested else multi30k)
-    assert found.source == str(multi30k / "train.en.gz")
-    assert found.test_target == str(multi30k / "test_2016_flickr.de")
-
-
-def test_corpus_is_found_by_environment_variable(multi30k, monkeypatch):
-    monkeypatch.setenv("RELATIVE_ATTENTION_DATA", str(multi30k.parent))
-    section = ra.find_recipe("multi30k_en_de_tiny").data
-    assert find_corpus(section).target == str(multi30k / "train.de")
-
-
-def test_missing_corpus_says_where_to_get_it(tmp_path, monkeypatch):
-    monkeypatch.delenv("RELATIVE_ATTENTION_DATA", raising=False)
-    section = ra.find_recipe("multi30k_en_de_tiny").data
-    with pytest.raises(ra.InputError) as raised:
-        find_corpus(section, tmp_path)
-    for words in ("train.en", str(tmp_path), "multi30k", "--data", "GitHub"):
-        assert words in str(raised.value)
-
-
-def test_half_a_pair_is_refused(recipe):
-    section = dataclasses.replace(recipe.data, target=None)
-    with pytest.raises(ra.InputError, match="`data.target` must both name"):
-        find_corpus(section)
-
-
 def test_training_is_the_presets_where_the_recipe_is_silent():
     recipe = ra.Recipe.from_mapping(
         {
@@ -193,3 +158,282 @@ def test_key_that_is_gone_is_ignored_where_it_said_nothing(
         with pytest.raises(ra.InputError, match="51ab9de") as error:
             ra.Recipe.load(path)
         assert "\n" not in str(error.value)
+
+
+SEED = 1803
+# As YAML: of every type, out of every range, and no YAML at all.
+VALUES = (
+    "",
+    "null",
+    "true",
+    '"false"',
+    "high",
+    "-1",
+    "0",
+    "2024",
+    "0.5",
+    "1e400",
+    ".nan",
+    "-.inf",
+    "1" + "0" * 40,
+    "9" * 5000,
+    "2024-13-41",
+    "[",
+    "[1, 2]",
+    "{a: 1}",
+    "{[a]: 1}",
+    "*.en",
+    "&a [*a]",
+    "my #1.en",
+    "!!python/object:os.system x",
+    "!!int x",
+    "!!bool x",
+    "!!binary x",
+    "'a\0b'",
+    '"\\0"',
+    "\udcff",
+    "'",
+    "%",
+    "@",
+    "[" * 500,
+)
+MINIMAL = {
+    "name": "mine",
+    "model": {"preset": "transformer_tiny"},
+    "training": {"steps": 1},
+}
+REST = "model: {preset: transformer_tiny}\ntraining: {steps: 1}"
+KEYS = [
+    *(
+        f"{section}.{field.name}"
+        for section, cls in SECTIONS.items()
+        for field in dataclasses.fields(cls)
+    ),
+    *(f"model.{field.name}" for field in dataclasses.fields(TransformerConfig)),
+    "model.preset",
+    "model.nothing",
+    "nothing.at_all",
+]
+
+
+def check(make, argument):
+    """It gives a recipe, or the error that is for users."""
+    try:
+        recipe = make(argument)
+    except ra.InputError as error:
+        assert str(error)
+        return
+    # What is taken can be written and read again.
+    text = yaml.safe_dump(recipe.to_mapping(), allow_unicode=True)
+    assert ra.Recipe.from_mapping(yaml.safe_load(text)) == recipe
+
+
+def test_any_override_is_taken_or_refused():
+    recipe = ra.Recipe.from_mapping(MINIMAL)
+    chosen = random.Random(SEED)
+    for key in KEYS:
+        for value in chosen.sample(VALUES, 5):
+            check(recipe.override, [f"{key}={value}"])
+
+
+def test_any_file_is_read_or_refused(tmp_path):
+    chosen = random.Random(SEED)
+    path = tmp_path / "mine.yaml"
+    texts = [*VALUES, "1: 2", "model: {1: 2}", "training: {null: 1}", "? [a]"]
+    for key in chosen.sample(KEYS, 30):
+        section, _, name = key.partition(".")
+        for value in chosen.sample(VALUES, 3):
+            texts.append(f"{section}:\n  {name}: {value}\n")
+    for key in ("name", "description", "model", "data"):
+        texts += [f"{key}: {value}" for value in VALUES]
+    for text in texts:
+        path.write_text(text, encoding="utf-8", errors="surrogateescape")
+        check(ra.Recipe.load, path)
+
+
+@pytest.mark.parametrize(
+    ("assignment", "message"),
+    [
+        ("model.dropout=high", "`model.dropout` must be float"),
+        ("model.dropout=[", "value of `model.dropout`, '\\[', is not YAML"),
+        (
+            "model.normalize_first='false'",
+            "`model.normalize_first` must be bool",
+        ),
+        ("model.num_heads=2.5", "`model.num_heads` must be int"),
+        ("training.minutes=.nan", "must be a finite number"),
+        ("training.seed=-1", "`training.seed` must be at least 0"),
+        ("training.steps=1" + "0" * 30, "must be at most 2,147,483,647"),
+        (f"training.steps={'[' * 1000}", "nested too deeply"),
+    ],
+    ids=lambda value: value[:30],
+)
+def test_override_of_the_wrong_kind_is_named(assignment, message):
+    recipe = ra.Recipe.from_mapping(MINIMAL)
+    with pytest.raises(ra.InputError, match=message):
+        recipe.override([assignment])
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["2024", "my #1.en", "*.en", "[draft].en", "a: b", "1e5", "2024-01-02"],
+)
+def test_name_of_a_file_is_taken_as_it_stands(name, tmp_path):
+    recipe = ra.Recipe.from_mapping(MINIMAL).override([f"data.source={name}"])
+    assert recipe.data.source == name
+    recipe.save(tmp_path / "recipe.yaml")
+    assert ra.Recipe.load(tmp_path / "recipe.yaml") == recipe
+
+
+def test_name_of_a_file_may_be_in_quotes_or_null():
+    recipe = ra.Recipe.from_mapping(MINIMAL)
+    for text, value in (("'a b'", "a b"), ('"null"', "null"), ("null", None)):
+        changed = recipe.override([f"data.source={text}"])
+        assert changed.data.source == value
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("1: 2", "Unknown key '1'\\."),
+        ("[" * 1000, "nested too deeply"),
+        ("data: {source: 2024}", "`data.source` must be str.* in quotes"),
+        ("model: {preset: a}\nmodel: {preset: b}", "'model' is there twice"),
+        (
+            f"name: ../../elsewhere\n{REST}",
+            "`name` must be the name of a folder",
+        ),
+        (f"name: ''\n{REST}", "`name` must be the name of a folder"),
+        (
+            "model: {preset: transformer_tiny, normalize_first: 'false'}",
+            "`model.normalize_first` must be bool. Received: 'false'",
+        ),
+    ],
+    ids=["key", "nested", "source", "twice", "path", "empty", "bool"],
+)
+def test_file_of_the_wrong_kind_is_named(text, message, tmp_path):
+    path = tmp_path / "mine.yaml"
+    path.write_text(text)
+    with pytest.raises(ra.InputError, match=message):
+        ra.find_recipe(str(path))
+
+
+def values(recipe, keys):
+    return {key: getattr(recipe.training, key) for key in keys}
+
+
+def test_other_preset_brings_its_training():
+    recipe = ra.Recipe.from_mapping(MINIMAL)
+    expected = ra.preset_training("t2t_transformer_relative")
+    changed = recipe.override(["model.preset=t2t_transformer_relative"])
+    assert values(changed, expected) == expected
+    # In whatever order, and over several overrides.
+    for assignments in (
+        ["training.warmup_steps=7", "model.preset=t2t_transformer_relative"],
+        ["model.preset=t2t_transformer_relative", "training.warmup_steps=7"],
+    ):
+        for changed in (
+            recipe.override(assignments),
+            recipe.override(assignments[:1]).override(assignments[1:]),
+        ):
+            assert values(changed, expected) == {**expected, "warmup_steps": 7}
+
+
+def test_other_preset_keeps_what_the_recipe_says():
+    recipe = ra.Recipe.from_mapping(
+        {**MINIMAL, "training": {"steps": 1, "adam_beta_2": 0.98}}
+    )
+    changed = recipe.override(["model.preset=t2t_transformer_relative"])
+    assert changed.training.adam_beta_2 == 0.98
+    assert changed.training.warmup_steps == 8000
+
+
+def test_other_preset_brings_its_training_to_a_saved_recipe(tmp_path):
+    recipe = ra.Recipe.from_mapping(MINIMAL).override(["training.steps=9"])
+    recipe.save(tmp_path / "recipe.yaml")
+    saved = ra.Recipe.load(tmp_path / "recipe.yaml")
+    expected = ra.preset_training("t2t_transformer_relative")
+    changed = saved.override(["model.preset=t2t_transformer_relative"])
+    assert values(changed, expected) == expected
+    assert changed.training.steps == 9
+
+
+DOCS = pathlib.Path(__file__).parents[2] / "docs"
+
+
+def test_committed_page_is_what_the_command_prints():
+    reference = runpy.run_path(str(DOCS / "recipe_reference.py"))["reference"]
+    page = reference()
+    assert (DOCS / "guides" / "recipes.md").read_text("utf-8") == page, (
+        "run `python docs/recipe_reference.py` and commit "
+        "docs/guides/recipes.md"
+    )
+    for name, cls in SECTIONS.items():
+        _, _, section = page.partition(f"## `{name}`\n")
+        section = section.partition("\n## ")[0]
+        for field in dataclasses.fields(cls):
+            assert section.count(f"\n| `{field.name}` | ") == 1
+    assert "| `hidden_dim` | int | `512` | " in page
+    assert "| `num_beams` | int | `4` | " in page
+
+
+MODELS = pathlib.Path(__file__).parents[2] / "models"
+# Table 1, newstest2014.
+BLEU = {
+    "wmt14_en_de_base": 26.5,
+    "wmt14_en_de_base_relative": 26.8,
+    "wmt14_en_de_big": 27.9,
+    "wmt14_en_de_big_relative": 29.2,
+    "wmt14_en_fr_base": 38.2,
+    "wmt14_en_fr_base_relative": 38.7,
+    "wmt14_en_fr_big": 41.2,
+    "wmt14_en_fr_big_relative": 41.5,
+}
+
+
+@pytest.mark.parametrize("name", BLEU)
+def test_model_is_the_papers(name):
+    recipe = ra.find_recipe(name)
+    config = recipe.model_config(recipe.vocabulary.size)
+    big, french = "big" in name, "_fr_" in name
+    assert (config.num_encoder_layers, config.num_decoder_layers) == (6, 6)
+    assert (config.hidden_dim, config.intermediate_dim, config.num_heads) == (
+        (1024, 4096, 16) if big else (512, 1024, 8)
+    )
+    assert config.dropout == (0.3 if big and not french else 0.1)
+    is_relative = config.position_encoding == "relative"
+    assert is_relative == name.endswith("_relative")
+    if is_relative:
+        assert config.max_relative_position == (8 if big else 16)
+        assert config.share_relations_across_heads == big
+    assert (recipe.vocabulary.size, recipe.vocabulary.joint) == (32768, True)
+
+
+@pytest.mark.parametrize("name", BLEU)
+def test_training_and_decoding_are_the_papers(name):
+    recipe = ra.find_recipe(name)
+    training = recipe.training
+    big = "big" in name
+    assert training.steps == (300_000 if big else 100_000)
+    assert training.batch_tokens == 4096
+    assert training.effective_batch_tokens == 25_000
+    assert (training.warmup_steps, training.learning_rate_scale) == (4000, 1)
+    assert (training.adam_beta_2, training.label_smoothing) == (0.98, 0.1)
+    # One is the last checkpoint alone, which is no average.
+    assert training.average_last == (20 if big else 1)
+    assert training.save_minutes == 10
+    assert training.early_stopping == 0
+    assert (recipe.decoding.num_beams, recipe.decoding.length_penalty) == (
+        4,
+        0.6,
+    )
+
+
+@pytest.mark.parametrize("name", BLEU)
+def test_card_says_the_papers_result_and_the_commands(name):
+    card = (MODELS / name / "README.md").read_text("utf-8")
+    corpus = ra.find_recipe(name).data.corpus
+    assert f"| {BLEU[name]} BLEU on newstest2014 (Table 1) |" in card
+    assert "| here | not trained yet |" in card
+    assert f"relative-attention data {corpus}\n" in card
+    assert f"relative-attention train {name} --data data\n" in card

@@ -6,8 +6,8 @@ import types
 import pytest
 
 import relative_attention as ra
-from relative_attention.runs.initial_weights import find_initial_weights
-from relative_attention.runs.run_curve import load_curve
+from relative_attention.runs.report import load_curve
+from relative_attention.runs.start_from import find_initial_weights
 from relative_attention.zoo import find_file_or_model
 from relative_attention.zoo import zoo_directory
 
@@ -34,7 +34,7 @@ def test_curve_of_ones_own_goes_before_the_zoo(elsewhere):
     zoo = load_curve(NAME)
     (elsewhere / NAME).mkdir()
     assert load_curve(NAME) == zoo
-    (elsewhere / NAME / "history.json").write_text('[{"step": 1}]')
+    (elsewhere / NAME / "training.csv").write_text("step\n1\n")
     assert load_curve(NAME) == [{"step": 1}]
 
 

@@ -10,6 +10,7 @@ from relative_attention.files import lock_run
 from relative_attention.models.weights import load_arrays
 from relative_attention.models.weights import save_arrays
 from relative_attention.runs.run_directory import claim_run_directory
+from relative_attention.runs.run_directory import write_record
 from relative_attention.saving.model_directory import save_config
 
 
@@ -30,7 +31,7 @@ def test_second_process_changes_nothing(arguments, recipe, corpus, tmp_path):
     output = tmp_path / "run"
     output.mkdir()
     recipe.save(output / "recipe.yaml")
-    (output / "history.json").write_text("[]")
+    write_record(output, {})
     with lock_run(output):
         before = content(output)
         with pytest.raises(ra.InputError) as raised:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import relative_attention as ra
-from relative_attention.runs import training_run
+from relative_attention.runs import run as training_run
 from relative_attention.runs import translate_text
 from tests.export.tiny_models import make_model
 from tests.runs.conftest import QUICK

@@ -1,14 +1,18 @@
-"""Prepares the data of a recipe: vocabularies, ids and batches."""
+"""Finds and prepares what a run reads: texts, vocabularies, ids, batches."""
 
 import dataclasses
 import itertools
 import pathlib
 from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import Any
 from typing import cast
 
+from relative_attention.corpora.recipe_text import find_corpus
+from relative_attention.corpora.recipe_text import find_file
 from relative_attention.corpora.recipe_text import hold_out
 from relative_attention.corpora.recipe_text import line_numbers
+from relative_attention.corpora.recipe_text import named_files
 from relative_attention.data import FixedShapeBatches
 from relative_attention.data import ParallelCorpus
 from relative_attention.data import TokenBatches
@@ -17,14 +21,111 @@ from relative_attention.data import TokenVocabulary
 from relative_attention.data import Vocabulary
 from relative_attention.data.vocabulary_kinds import AnyVocabulary
 from relative_attention.errors import InputError
-from relative_attention.runs.initial_weights import InitialWeights
-from relative_attention.runs.one_device import TRAIN_SHAPES
-from relative_attention.runs.one_device import VALIDATION_SHAPES
+from relative_attention.runs.cluster import TRAIN_SHAPES
+from relative_attention.runs.cluster import VALIDATION_SHAPES
 from relative_attention.runs.recipe import Recipe
 from relative_attention.runs.recipe_sections import DataSection
 from relative_attention.runs.report import Report
+from relative_attention.runs.run_directory import recorded_files
+from relative_attention.runs.start_from import InitialWeights
+from relative_attention.runs.start_from import find_initial_weights
 from relative_attention.saving.model_directory import find_vocabulary
 from relative_attention.saving.model_directory import save_vocabularies
+
+
+@dataclasses.dataclass(frozen=True)
+class RunInputs:
+    """The texts, vocabularies and weights that a run begins with.
+
+    Attributes:
+        texts: A `DataSection` with paths that exist.
+        vocabularies: A pair of one's own vocabularies, or `None`.
+        initial_weights: The model to start from, or `None`.
+        paths: A dict of the names that the recipe has for what is read, and
+            the paths; noted for resuming.
+    """
+
+    texts: DataSection
+    vocabularies: tuple[AnyVocabulary, AnyVocabulary] | None
+    initial_weights: InitialWeights | None
+    paths: dict[str, str]
+
+
+def find_inputs(
+    recipe: Recipe,
+    output: pathlib.Path | str,
+    data_directory: pathlib.Path | str | None = None,
+    resume: bool = False,
+    overwrite: bool = False,
+) -> RunInputs:
+    """Returns what a run reads, checked before any work is done.
+
+    A run that is resumed finds its files where they were when it was started.
+    With `overwrite` all texts are read again.
+    """
+    check_language(recipe)
+    known = recorded_files(output) if resume else {}
+    texts = find_corpus(recipe.data, data_directory, known)
+    check_texts(texts, None if overwrite else output)
+    initial_weights = find_initial_weights(recipe, output, resume, known)
+    own = named_vocabularies(recipe, data_directory, known)
+    paths = {**known, **named_files(recipe.data, texts), **own}
+    if initial_weights is not None and recipe.training.start_from is not None:
+        directory = str(initial_weights.directory)
+        paths[recipe.training.start_from] = directory
+    vocabularies = load_given(recipe, own, output, resume)
+    if initial_weights is not None and initial_weights.keeps_vocabularies:
+        check_joining(recipe, *initial_weights.vocabularies)
+    if vocabularies is not None:
+        check_joining(recipe, *vocabularies)
+    return RunInputs(texts, vocabularies, initial_weights, paths)
+
+
+def check_language(recipe: Recipe) -> None:
+    """Refuses a `data.target_language` that Moses' tokenizer lacks."""
+    if recipe.data.target_language is not None:
+        from relative_attention.evaluation import check_moses
+
+        check_moses(recipe.data.target_language)
+
+
+def named_vocabularies(
+    recipe: Recipe,
+    data_directory: pathlib.Path | str | None = None,
+    known: Mapping[str, str] | None = None,
+) -> dict[str, str]:
+    """Finds the files that a recipe's `vocabulary` names."""
+    section = recipe.vocabulary
+    return {
+        name: (known or {}).get(name)
+        or find_file(name, recipe.data, data_directory)
+        for name in (section.model, section.source_model, section.target_model)
+        if name is not None
+    }
+
+
+def load_given(
+    recipe: Recipe,
+    paths: Mapping[str, str],
+    output: pathlib.Path | str,
+    resume: bool = False,
+) -> tuple[AnyVocabulary, AnyVocabulary] | None:
+    """Loads what `named_vocabularies` found."""
+    if not paths:
+        return None
+    name = "vocabulary" if recipe.vocabulary.joint else "target_vocabulary"
+    if resume and find_vocabulary(pathlib.Path(output), name) is not None:
+        return None
+    load = (
+        TokenVocabulary.from_opennmt_tf
+        if recipe.data.tokenized
+        else Vocabulary.from_sentencepiece
+    )
+    vocabularies = [load(path) for path in paths.values()]
+    if not recipe.vocabulary.joint and len(vocabularies) == 1:
+        # The same file for both, as two vocabularies.
+        vocabularies += [load(path) for path in paths.values()]
+    return vocabularies[0], vocabularies[-1]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,45 +185,30 @@ class PreparedData:
         start_token_id: int = 0,
         fixed_shapes: bool = False,
     ) -> Batches:
-        """Divides the ids into batches of these numbers of tokens.
-
-        Args:
-            train_tokens: An integer, see `TokenBatches`.
-            validation_tokens: An integer, likewise.
-            seed: An integer, of the order of the training batches.
-            start_token_id: An integer, the id that the decoder's inputs start
-                with. Defaults to `0`.
-            fixed_shapes: A boolean to indicate whether they are to have one
-                of few shapes. Defaults to `False`.
-        """
+        """Divides the ids into batches of these numbers of tokens."""
         own = seed, start_token_id
-        train: TokenBatches
-        validation: TokenBatches
-        if fixed_shapes:
-            train = FixedShapeBatches(
+        if not fixed_shapes:
+            return Batches(
+                TokenBatches(
+                    self.train_corpus, train_tokens, *own, **self.joining
+                ),
+                TokenBatches(self.validation_corpus, validation_tokens, *own),
+            )
+        return Batches(
+            FixedShapeBatches(
                 self.train_corpus,
                 train_tokens,
                 *own,
                 num_shapes=TRAIN_SHAPES,
                 **self.joining,
-            )
-            validation = FixedShapeBatches(
+            ),
+            FixedShapeBatches(
                 self.validation_corpus,
                 validation_tokens,
                 *own,
                 num_shapes=VALIDATION_SHAPES,
-            )
-        else:
-            train = TokenBatches(
-                self.train_corpus,
-                train_tokens,
-                *own,
-                **self.joining,
-            )
-            validation = TokenBatches(
-                self.validation_corpus, validation_tokens, *own
-            )
-        return Batches(train, validation)
+            ),
+        )
 
     @property
     def is_joint(self) -> bool:
@@ -140,22 +226,8 @@ def prepare_data(
 ) -> PreparedData:
     """Holds lines out if need be, learns the vocabulary, and encodes.
 
-    Args:
-        recipe: A `Recipe`.
-        files: A `DataSection` with paths that exist; see `find_corpus`.
-        directory: The path of the run. Vocabularies are written to it, ids to
-            its folder `cache`; what is there already is used.
-        report: A function that is called with each line for the log.
-        initial_weights: The model to start from. Defaults to `None`.
-        given: A pair of vocabularies for source and target, the same object
-            where it is joint. Defaults to `None`: they are learnt.
-
-    Returns:
-        `PreparedData`.
-
-    Raises:
-        InputError: if a file is unusable, or the vocabulary of a resumed run
-            does not allow sampling or joined lines.
+    What `directory` holds of this already is used. Vocabularies that are
+    `given`, or that of the model to start from, are not learned.
     """
     train, validation, test = _texts(files)
     numbers = {}
@@ -211,16 +283,7 @@ def joining(recipe: Recipe) -> dict[str, Any]:
 
 
 def check_joining(recipe: Recipe, *vocabularies: AnyVocabulary) -> None:
-    """Checks that the ids of lines can be joined, if a recipe asks for it.
-
-    Args:
-        recipe: A `Recipe`.
-        *vocabularies: A `Vocabulary` for each side.
-
-    Raises:
-        InputError: if the ids of two lines, one after another, are not those
-            of both lines with a blank between.
-    """
+    """Checks that the ids of lines can be joined, if a recipe asks for it."""
     if not joining(recipe):
         return
     for vocabulary in vocabularies:
@@ -241,14 +304,8 @@ def check_texts(
 ) -> None:
     """Reads every text once, to see that all are usable.
 
-    Args:
-        files: A `DataSection` with paths that exist.
-        directory: The path of the run. Texts of which it holds the ids
-            already are not read again: of millions of pairs that takes a
-            while. Defaults to `None`.
-
-    Raises:
-        InputError: if one is not; see `ParallelCorpus.check`.
+    Texts whose ids the run in `directory` holds are not read again: millions
+    of pairs take a while.
     """
     for name, corpus in zip(("train", "validation", "test"), _texts(files)):
         if corpus is None:

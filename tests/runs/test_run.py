@@ -1,9 +1,11 @@
-"""Training runs: what they leave, and how they go on."""
+"""Training runs: what they leave, and how they are resumed."""
 
 import json
 import os
 import shutil
 import signal
+import types
+import zlib
 
 import keras
 import numpy as np
@@ -12,11 +14,13 @@ import tensorflow as tf
 
 import relative_attention as ra
 from relative_attention.corpora.recipe_text import find_corpus
+from relative_attention.models import Transformer
 from relative_attention.models.weights import load_arrays
-from relative_attention.runs import training_run
+from relative_attention.runs import run as training_run
 from relative_attention.runs.cluster import Cluster
-from relative_attention.runs.prepared_data import prepare_data
-from relative_attention.runs.results import score_corpus
+from relative_attention.runs.prepare import prepare_data
+from relative_attention.runs.report import score_corpus
+from relative_attention.runs.run import build_model
 from relative_attention.runs.run_directory import claim_run_directory
 from relative_attention.training import read_training_table
 from tests.runs.conftest import train_quickly
@@ -125,13 +129,6 @@ def test_finished_model_is_the_one_with_the_best_validation_loss(trained):
         np.testing.assert_array_equal(array, expected[name])
 
 
-def test_optimizer_counts_the_steps_of_training(trained):
-    arrays = load_arrays(
-        trained / "checkpoints" / "step-00000012" / "training.safetensors"
-    )
-    assert arrays["optimizer/0"] == 12
-
-
 def test_overwriting_knows_every_file_of_a_finished_run(
     trained, recipe, tmp_path
 ):
@@ -182,12 +179,6 @@ def test_time_limit_is_kept_to_when_a_run_goes_on(quickly, quick_run, tmp_path):
     overrides = ("training.steps=40", "training.minutes=1e-6")
     assert quickly(output, *overrides, resume=True)["steps"] == 4
     assert_same_weights(output, quick_run, 4)
-
-
-@pytest.mark.large
-def test_time_limit_ends_a_run_after_a_validation(quickly, tmp_path):
-    results = quickly(tmp_path / "run", "training.minutes=1e-6")
-    assert results["steps"] == 2
 
 
 def test_finished_model_is_the_average_when_asked(quickly, quick_run, tmp_path):
@@ -290,7 +281,8 @@ def change_state(checkpoint, change):
     path = checkpoint / "state.json"
     content = json.loads(path.read_text())
     change(content["state"])
-    del content["state_checksum"]
+    state = json.dumps(content["state"]).encode()
+    content["state_checksum"] = zlib.crc32(state)
     path.write_text(json.dumps(content))
 
 
@@ -498,3 +490,70 @@ def test_separate_vocabularies_make_a_model_that_translates(quickly, tmp_path):
     translator = ra.load_translator(output)
     assert translator.vocabulary is not translator.source_vocabulary
     assert isinstance(translator.translate(["he paid ten euros."])[0], str)
+
+
+VOCABULARY = ["<pad>", "</s>", "a", "b", "c"]
+RATE = 0.5
+
+
+def optimizer_of(recipe, *overrides):
+    """The optimizer that a recipe trains with, at a fixed learning rate."""
+    data = types.SimpleNamespace(
+        is_joint=True,
+        source_vocabulary=VOCABULARY,
+        target_vocabulary=VOCABULARY,
+    )
+    model = build_model(recipe.override(overrides), data, "float32")
+    assert isinstance(model, Transformer)
+    config = model.optimizer.get_config()
+    config["learning_rate"] = RATE
+    return ra.AveragingAdam.from_config(config)
+
+
+def updated(weights, gradients, clip, epsilon, beta_2=0.98):
+    """Plain formulas in float64: fairseq's clipping, then Kingma and Ba's Adam.
+
+    The epsilon is that of the end of their section 2.
+    """
+    beta_1 = 0.9
+    means = [np.zeros_like(weight) for weight in weights]
+    squares = [np.zeros_like(weight) for weight in weights]
+    for step, gradient in enumerate(gradients, 1):
+        norm = np.sqrt(sum((part**2).sum() for part in gradient))
+        factor = min(1.0, clip / norm)
+        rate = RATE * np.sqrt(1 - beta_2**step) / (1 - beta_1**step)
+        for number, part in enumerate(gradient):
+            part = part * factor
+            means[number] = beta_1 * means[number] + (1 - beta_1) * part
+            squares[number] = beta_2 * squares[number] + (1 - beta_2) * part**2
+            weights[number] = weights[number] - rate * means[number] / (
+                np.sqrt(squares[number]) + epsilon
+            )
+    return weights
+
+
+@pytest.mark.parametrize("epsilon", [1e-9, 1e-2], ids=str)
+def test_clip_and_epsilon_are_those_of_the_formulas(epsilon, recipe):
+    random = np.random.default_rng(1)
+    weights = [random.normal(size=shape) for shape in ((2, 3), (5,))]
+    # The first is shorter than the limit, the second longer.
+    gradients = [
+        [scale * random.normal(size=weight.shape) for weight in weights]
+        for scale in (0.01, 1.0)
+    ]
+    optimizer = optimizer_of(
+        recipe, "training.gradient_clip=0.5", f"training.adam_epsilon={epsilon}"
+    )
+    variables = [keras.Variable(weight) for weight in weights]
+    for gradient in gradients:
+        optimizer.apply(
+            [keras.ops.array(g, "float32") for g in gradient], variables
+        )
+    expected = updated(weights, gradients, 0.5, epsilon)
+    for variable, weight in zip(variables, expected):
+        np.testing.assert_allclose(variable.numpy(), weight, atol=1e-5)
+
+
+def test_without_a_limit_no_gradient_is_clipped(recipe):
+    assert optimizer_of(recipe).global_clipnorm is None
+    assert optimizer_of(recipe).epsilon == 1e-9

@@ -1,45 +1,140 @@
-"""One training run: its model, its data and its devices."""
+"""Trains the model of a recipe, from its texts to its scores."""
 
 import functools
 import pathlib
+import shutil
 from typing import Any
 
 import keras
 
 from relative_attention.errors import InputError
+from relative_attention.files import lock_run
 from relative_attention.models import Transformer
 from relative_attention.models.trainable import evaluation_data
 from relative_attention.models.trainable import train_data
-from relative_attention.runs.batch_budget import UpdateSize
-from relative_attention.runs.batch_budget import choose_batch_tokens
-from relative_attention.runs.build_model import build_model
 from relative_attention.runs.checkpoints import TRAIN_IDS
 from relative_attention.runs.checkpoints import VALIDATION_IDS
 from relative_attention.runs.checkpoints import EpochWeights
+from relative_attention.runs.cluster import TRAIN_SHAPES
 from relative_attention.runs.cluster import Cluster
-from relative_attention.runs.device_errors import is_lost_machine
-from relative_attention.runs.device_errors import is_out_of_memory
-from relative_attention.runs.disk_space import check_disk_space
-from relative_attention.runs.initial_weights import InitialWeights
+from relative_attention.runs.cluster import UpdateSize
+from relative_attention.runs.cluster import check_backend
+from relative_attention.runs.cluster import choose_batch_tokens
+from relative_attention.runs.cluster import choose_strategy
+from relative_attention.runs.cluster import is_lost_machine
+from relative_attention.runs.cluster import is_out_of_memory
+from relative_attention.runs.cluster import trains_on_tensorflow
+from relative_attention.runs.distilled_text import distilled_from
 from relative_attention.runs.monitoring import ValidationBleu
 from relative_attention.runs.monitoring import draw_curves
 from relative_attention.runs.monitoring import monitoring_callbacks
-from relative_attention.runs.one_device import TRAIN_SHAPES
-from relative_attention.runs.one_device import trains_on_tensorflow
-from relative_attention.runs.prepared_data import PreparedData
+from relative_attention.runs.prepare import PreparedData
+from relative_attention.runs.prepare import find_inputs
+from relative_attention.runs.prepare import prepare_data
 from relative_attention.runs.progress import RunProgress
 from relative_attention.runs.recipe import Recipe
+from relative_attention.runs.recipe_sections import TrainingSection
 from relative_attention.runs.report import Report
-from relative_attention.runs.results import write_results
-from relative_attention.runs.training_length import training_length
+from relative_attention.runs.report import print_error
+from relative_attention.runs.report import provenance
+from relative_attention.runs.report import say_nothing
+from relative_attention.runs.report import write_results
+from relative_attention.runs.run_directory import check_resume
+from relative_attention.runs.run_directory import claim_run_directory
+from relative_attention.runs.start_from import InitialWeights
+from relative_attention.saving.model_directory import load_results
 from relative_attention.saving.model_directory import load_translator
 from relative_attention.saving.model_directory import save_config
 from relative_attention.training import AveragedValidation
+from relative_attention.training import AveragingAdam
 from relative_attention.training import FiniteGuard
+from relative_attention.training import MaskedCrossEntropy
+from relative_attention.training import Perplexity
 from relative_attention.training import Record
 from relative_attention.training import StopSignals
+from relative_attention.training import TokenAccuracy
+from relative_attention.training import TransformerSchedule
 from relative_attention.training import average_checkpoints
 from relative_attention.training import checkpoint_bytes
+from relative_attention.training import choose_precision
+
+
+def train(
+    recipe: Recipe,
+    output: pathlib.Path | str,
+    data_directory: pathlib.Path | str | None = None,
+    resume: bool | str = False,
+    overwrite: bool = False,
+    report: Report | None = None,
+) -> dict[str, Any]:
+    """Trains the model of a recipe and scores it.
+
+    It uses the devices of the recipe; on Keras' JAX backend, the first one.
+    With TensorFlow and `TF_CONFIG` in the environment it is one of several
+    machines, which all see the same `output`. The first of them writes it.
+
+    Args:
+        recipe: A `Recipe`.
+        output: The path of the folder to fill; afterwards `load_translator`
+            reads it.
+        data_directory: The path of a folder in which to look for the texts;
+            see `find_corpus`. Defaults to `None`.
+        resume: A boolean to indicate whether to resume the run in `output`;
+            its texts are found where they were when it was started. With
+            `"auto"`, resume if there is a run, else start one.
+        overwrite: A boolean to indicate whether to delete the run in `output`
+            first.
+        report: A function that is called with each line for the log.
+            Defaults to printing to standard error.
+
+    Returns:
+        A dict, what was written to `results.json`.
+
+    Raises:
+        InputError: if a text is missing or unusable, there is no run to
+            resume, the backend cannot train it, there are too few devices,
+            `output` holds something that must not be lost or is written by
+            another process, all before any work is done; if the disk has too
+            little space, before the first update; or if an update is not
+            finite, or does not fit into the memory.
+        KeyboardInterrupt, SystemExit: on SIGINT or SIGTERM, after a
+            checkpoint was saved.
+    """
+    resume = check_resume(output, resume)
+    check_backend(recipe)
+    # TensorFlow wants its devices before it does anything else.
+    cluster = Cluster(choose_strategy(recipe.training.devices))
+    report = (report or print_error) if cluster.is_chief else say_nothing
+    inputs = find_inputs(recipe, output, data_directory, resume, overwrite)
+    # Noted now: the code may change during a long run.
+    origin = provenance()
+    precision, reason = choose_precision(recipe.training.precision)
+    output = pathlib.Path(output)
+    # Before anything of a run that is there is changed.
+    with lock_run(output, cluster.is_chief, report):
+        with cluster.chief_first():
+            if cluster.is_chief:
+                claim_run_directory(
+                    output, recipe, resume, overwrite, inputs.paths
+                )
+            data = prepare_data(
+                recipe,
+                inputs.texts,
+                output,
+                report,
+                inputs.initial_weights,
+                inputs.vocabularies,
+            )
+        report(f"precision: {precision} ({reason})")
+        run = TrainingRun(recipe, data, cluster, precision, output, report)
+        run.prepare(inputs.initial_weights)
+        with StopSignals() as signals:
+            run.fit(signals)
+        with cluster.chief_first():
+            if cluster.is_chief:
+                origin.update(distilled_from(recipe, output))
+                return run.finish({**origin, "precision": precision})
+        return load_results(output)
 
 
 class TrainingRun:
@@ -73,16 +168,7 @@ class TrainingRun:
         self._has_fixed_shapes = not trains_on_tensorflow()
 
     def prepare(self, initial_weights: InitialWeights | None = None) -> None:
-        """Makes the batches and the model, and checks that the run fits.
-
-        Args:
-            initial_weights: The model to start from. Defaults to `None`:
-                weights are drawn at random.
-
-        Raises:
-            InputError: if the device or the disk is too small, or the weights
-                to start from do not fit.
-        """
+        """Makes the batches and the model, and checks that the run fits."""
         training = self.recipe.training
         self.size = self._update_size()
         self.batches = self.data.batches(
@@ -121,15 +207,7 @@ class TrainingRun:
                 self.report(line)
 
     def fit(self, signals: StopSignals) -> None:
-        """Trains to the end, from the last checkpoint if there is one.
-
-        Args:
-            signals: A `StopSignals`, entered.
-
-        Raises:
-            InputError: if the memory is too small, an update is not finite,
-                or another machine was lost.
-        """
+        """Trains to the end, from the last checkpoint if there is one."""
         self.progress = self._progress(signals)
         self.progress.restore(self.model)
         try:
@@ -154,17 +232,7 @@ class TrainingRun:
             raise
 
     def finish(self, origin: dict[str, Any]) -> dict[str, Any]:
-        """Scores the finished model, and writes `results.json`.
-
-        Args:
-            origin: A dict, `provenance()` and the precision.
-
-        Returns:
-            A dict, what was written.
-
-        Raises:
-            InputError: if no validation had a finite loss.
-        """
+        """Scores the finished model, and writes `results.json`."""
         history = self.progress.history.records
         draw_curves(self.output, history, self.report)
         best = self.output / "best.safetensors"
@@ -187,7 +255,7 @@ class TrainingRun:
             origin,
             history,
             load_translator(self.output),
-            self.data,
+            {"validation": self.data.validation, "test": self.data.test},
         )
 
     def _averaged_weights(self) -> list[pathlib.Path]:
@@ -253,9 +321,8 @@ class TrainingRun:
         if progress.unvalidated is not None:
             self._validate(progress.unvalidated, callbacks)
         while progress.step < self.total_steps and not progress.is_over():
-            # All but the first and the last of what `fit` calls an epoch end
-            # with the validation that is due; a run may stop, and go on,
-            # between two of them.
+            # An epoch of `fit` ends with a validation. The first is shorter
+            # where the run was stopped between two, and so may be the last.
             due, done = self._steps_between_validations, progress.step
             left = self.total_steps - done
             steps = min(due - done % due, left)
@@ -276,12 +343,7 @@ class TrainingRun:
     def _validate(
         self, logs: Record, callbacks: list[keras.callbacks.Callback]
     ) -> None:
-        """Ends an epoch as `fit` does, where its training was done before.
-
-        Args:
-            logs: The logs of that training.
-            callbacks: Those that `fit` gets.
-        """
+        """Ends an epoch as `fit` does, where its training was done before."""
         epoch = len(self.progress.history.records)
         together = keras.callbacks.CallbackList(callbacks, model=self.model)
         together.on_train_begin()
@@ -369,3 +431,96 @@ class TrainingRun:
                 report=self.report,
             )
         return [*callbacks, self.progress]
+
+
+def training_length(
+    section: TrainingSection, num_batches: int, report: Report
+) -> int:
+    """Returns the updates that a recipe allows: its steps or its epochs."""
+    if section.epochs is None:
+        # `check_values` has seen that one of the two is there.
+        return section.steps or 0
+    steps = section.epochs * num_batches
+    if section.steps is not None and section.steps > steps:
+        report(
+            f"training ends after {steps:,} updates, not the "
+            f"{section.steps:,} of `training.steps`: `training.epochs` is "
+            f"{section.epochs:,} (`training.epochs=null` for no such limit)"
+        )
+    return min(steps, section.steps or steps)
+
+
+def build_model(
+    recipe: Recipe,
+    data: PreparedData,
+    precision: str,
+    accumulation_steps: int = 1,
+) -> Transformer:
+    """Returns the compiled `Transformer` of a recipe, with initial weights."""
+    source_size = None if data.is_joint else len(data.source_vocabulary)
+    config = recipe.model_config(len(data.target_vocabulary), source_size)
+    model = Transformer(config, dtype=precision)
+    compile_model(model, recipe.training, accumulation_steps)
+    return model
+
+
+def compile_model(
+    model: Transformer,
+    training: TrainingSection,
+    accumulation_steps: int = 1,
+) -> None:
+    """Gives a model the optimizer, the loss and the metrics of a recipe."""
+    model.compile(
+        # Beta 1: Shaw et al. (2018), section 4.1; tensor2tensor has the same.
+        optimizer=AveragingAdam(
+            TransformerSchedule(
+                model.config.hidden_dim,
+                warmup_steps=training.warmup_steps,
+                scale=training.learning_rate_scale,
+                zero_first_step=training.zero_first_step,
+            ),
+            ema_momentum=training.ema_momentum,
+            beta_1=0.9,
+            beta_2=training.adam_beta_2,
+            epsilon=training.adam_epsilon,
+            global_clipnorm=training.gradient_clip,
+        ),
+        loss=MaskedCrossEntropy(training.label_smoothing),
+        metrics=[Perplexity(), TokenAccuracy()],
+        accumulation_steps=accumulation_steps,
+    )
+    # Here, as its variables belong to the strategy whose scope this is.
+    model.optimizer.build(model.trainable_variables)
+
+
+def check_disk_space(
+    directory: pathlib.Path,
+    checkpoint_bytes: int,
+    num_checkpoints: int,
+    other_bytes: int = 0,
+) -> None:
+    """Refuses a run whose checkpoints would fill the disk.
+
+    Counted are the checkpoints that are kept, one more that is being written,
+    and the best and the finished model; what `directory` holds of them
+    already is not asked for again.
+    """
+    needed = (num_checkpoints + 2) * checkpoint_bytes + other_bytes
+    there = sum(
+        file.stat().st_size
+        for file in directory.rglob("*.safetensors")
+        if file.is_file()
+    )
+    free = shutil.disk_usage(directory).free
+    if free + there < needed:
+        others = f", and {_size(other_bytes)} of epochs" if other_bytes else ""
+        raise InputError(
+            f"The disk of {directory} has {_size(free)} free; the run needs "
+            f"{_size(needed - there)}: {num_checkpoints + 2} checkpoints of "
+            f"{_size(checkpoint_bytes)}{others}. Free some, choose another "
+            "`--output`, or lower `training.keep_checkpoints`."
+        )
+
+
+def _size(num_bytes: int) -> str:
+    return f"{num_bytes / 1e6:,.0f} MB"

@@ -1,5 +1,6 @@
-"""Runs whose model is the mean of what the last passes ended with."""
+"""Runs whose model is a mean: of passes, or of moving weights."""
 
+import json
 import shutil
 
 import numpy as np
@@ -7,7 +8,6 @@ import pytest
 
 import relative_attention as ra
 from relative_attention.models.weights import load_arrays
-from relative_attention.runs.run_files import clear_run
 from tests.runs.conftest import train_quickly
 from tests.small_run import RECIPE
 
@@ -150,17 +150,78 @@ def test_run_of_no_whole_pass_keeps_the_best_and_says_so(quickly, tmp_path):
     assert line.startswith("only 0 of the 2") and "best" in line
 
 
-def test_overwriting_deletes_what_passes_left(quick_run, tmp_path):
-    output = shutil.copytree(quick_run, tmp_path / "run")
-    (output / "epochs").mkdir()
-    (output / "epochs" / "step-00000002.safetensors").write_bytes(b"1")
-    clear_run(output)
-    assert not (output / "epochs").exists()
-
-
 @pytest.mark.parametrize(
     "other", ["training.average_last=3", "training.ema_momentum=0.9"]
 )
 def test_two_ways_to_average_are_refused(other, recipe):
     with pytest.raises(ra.InputError, match="are 2 ways to average"):
         recipe.override(["training.average_epochs=2", other])
+
+
+MOMENTUM = "training.ema_momentum=0.5"
+LAST = "checkpoints/step-00000004"
+
+
+def test_moving_average_is_what_is_kept_and_not_what_is_trained(
+    quickly, quick_run, tmp_path
+):
+    output = tmp_path / "run"
+    # Stopped on the way: neither the weights nor their average see it.
+    quickly(output, MOMENTUM, "training.steps=3")
+    quickly(output, MOMENTUM, resume=True)
+    raw = load_arrays(output / LAST / "model.safetensors")
+    expected = load_arrays(quick_run / LAST / "model.safetensors")
+    for name, array in expected.items():
+        np.testing.assert_array_equal(raw[name], array)
+    history = json.loads((output / "history.json").read_text())
+    best = min(history, key=lambda epoch: epoch["val_loss"])["step"]
+    checkpoint = output / "checkpoints" / f"step-{best:08}"
+    averages = {
+        array.tobytes()
+        for array in load_arrays(checkpoint / "training.safetensors").values()
+    }
+    raw = load_arrays(checkpoint / "model.safetensors")
+    kept = load_arrays(output / "model.safetensors")
+    for name, array in kept.items():
+        assert array.tobytes() in averages, name
+    assert any((kept[name] != raw[name]).any() for name in kept)
+
+
+# Four updates are a pass: the run ends after two of them.
+ALL = (
+    "data.join=3",
+    "training.average_epochs=2",
+    "training.steps=null",
+    "training.epochs=2",
+    "training.batch_tokens=2048",
+    "training.effective_batch_tokens=4096",
+    "training.validate_every=3",
+)
+
+
+@pytest.mark.large
+def test_resumed_run_equals_uninterrupted_run(quickly, tmp_path):
+    whole, resumed = tmp_path / "whole", tmp_path / "resumed"
+    quickly(whole, *ALL)
+    # In the first pass, and in the second.
+    for steps in (1, 6):
+        quickly(
+            resumed,
+            *ALL,
+            f"training.steps={steps}",
+            resume="auto",
+        )
+    quickly(resumed, *ALL, resume=True)
+    ends = [f"epochs/step-{step:08}.safetensors" for step in (4, 8)]
+    last = [
+        f"checkpoints/step-00000008/{name}.safetensors"
+        for name in ("model", "training")
+    ]
+    for name in ("model.safetensors", *ends, *last):
+        expected = load_arrays(whole / name)
+        for key, array in load_arrays(resumed / name).items():
+            np.testing.assert_array_equal(array, expected[key], err_msg=key)
+    first, second = (load_arrays(whole / name) for name in ends)
+    for key, array in load_arrays(whole / "model.safetensors").items():
+        mean = (first[key].astype("float64") + second[key]) / 2
+        np.testing.assert_array_equal(array, mean.astype("float32"))
