@@ -18,7 +18,7 @@ from typing import Any
 from typing import TypeVar
 
 from relative_attention.errors import InputError
-from relative_attention.errors import did_you_mean
+from relative_attention.errors import nearest_name
 
 Section = TypeVar("Section")
 
@@ -97,8 +97,7 @@ def types_of(cls: type, prefix: str, name: str) -> tuple[type, ...]:
     """
     hints = typing.get_type_hints(cls)
     if name not in hints:
-        known = [prefix + hint for hint in hints]
-        raise InputError(unknown("key", f"{prefix}{name}", known))
+        raise InputError(unknown("key", str(name), list(hints), prefix))
     hint = hints[name]
     is_union = isinstance(hint, types.UnionType)
     return typing.get_args(hint) if is_union else (hint,)
@@ -202,9 +201,15 @@ def check_mapping(value: Any, where: object) -> dict[str, Any]:
     return value
 
 
-def unknown(what: str, name: object, known: Sequence[str]) -> str:
-    """Returns the text of an error about a name that is not among `known`."""
-    return (
-        f"Unknown {what} {_short.repr(name)}.{did_you_mean(name, known)} "
-        f"Known: {', '.join(known)}."
-    )
+def unknown(
+    what: str, name: object, known: Sequence[str], prefix: str = ""
+) -> str:
+    """Returns the text of an error about a name that is not among `known`.
+
+    All of them are shown with `prefix`, and compared without.
+    """
+    nearest = nearest_name(name, known)
+    hint = "" if nearest is None else f" Did you mean {prefix + nearest!r}?"
+    shown = _short.repr(f"{prefix}{name}" if prefix else name)
+    names = ", ".join(prefix + one for one in known)
+    return f"Unknown {what} {shown}.{hint} Known: {names}."

@@ -2,6 +2,7 @@
 
 import dataclasses
 import pathlib
+import re
 import reprlib
 import types
 from collections.abc import Iterable
@@ -318,9 +319,7 @@ def _model_class(key: str) -> type:
     fields = (field.name for field in dataclasses.fields(TransformerConfig))
     known = ["preset", *(f for f in fields if f not in FOLLOWS_FROM_DATA)]
     if key not in known:
-        raise InputError(
-            unknown("key", f"model.{key}", [f"model.{k}" for k in known])
-        )
+        raise InputError(unknown("key", key, known, "model."))
     return _Preset if key == "preset" else TransformerConfig
 
 
@@ -472,7 +471,30 @@ def _one_line(error: Exception) -> str:
 
 
 class _Loader(yaml.SafeLoader):
-    """Refuses equal keys, of which PyYAML takes the last without a word."""
+    """Refuses equal keys, and reads no number other than as it looks.
+
+    Of equal keys PyYAML takes the last without a word.
+    """
+
+    def flatten_mapping(self, node: yaml.MappingNode) -> None:
+        # Each of a list of mappings may be a list again: a few lines would
+        # fill the memory.
+        merged = [value for key, value in node.value if key.value == "<<"]
+        if len(merged) > 1 or any(
+            isinstance(value, yaml.SequenceNode) for value in merged
+        ):
+            raise yaml.constructor.ConstructorError(
+                None, None, "`<<` takes one mapping", node.start_mark
+            )
+        super().flatten_mapping(node)
+
+    def construct_number(self, node: yaml.ScalarNode) -> Any:
+        # In YAML 1.1, 010 is 8 and 1:30 is 90.
+        if re.fullmatch(r"[-+]?0[0-9_]+|.*:.*", node.value):
+            return node.value
+        if node.tag.endswith("int"):
+            return self.construct_yaml_int(node)
+        return self.construct_yaml_float(node)
 
     def construct_mapping(
         self, node: yaml.MappingNode, deep: bool = False
@@ -491,6 +513,12 @@ class _Loader(yaml.SafeLoader):
                     )
                 names.add(key.value)
         return super().construct_mapping(node, deep)
+
+
+for _kind in ("int", "float"):
+    _Loader.add_constructor(
+        f"tag:yaml.org,2002:{_kind}", _Loader.construct_number
+    )
 
 
 def read_assignment(cls: type, prefix: str, key: str, text: str) -> Any:

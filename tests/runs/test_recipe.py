@@ -265,6 +265,9 @@ def test_any_file_is_read_or_refused(tmp_path):
         ("training.seed=-1", "`training.seed` must be at least 0"),
         ("training.steps=1" + "0" * 30, "must be at most 2,147,483,647"),
         (f"training.steps={'[' * 1000}", "nested too deeply"),
+        ("training.steps=010", "must be int or null. Received: '010'"),
+        ("training.steps=1:30", "must be int or null. Received: '1:30'"),
+        ("training.nothing=1", "Unknown key 'training.nothing'. Known:"),
     ],
     ids=lambda value: value[:30],
 )
@@ -304,12 +307,22 @@ def test_name_of_a_file_may_be_in_quotes_or_null():
             "`name` must be the name of a folder",
         ),
         (f"name: ''\n{REST}", "`name` must be the name of a folder"),
+        # Each line is twice as long as the one before.
+        (
+            "".join(
+                f"a{n}: &a{n} {{<<: [*a{n - 1}, *a{n - 1}]}}\n"
+                if n
+                else "a0: &a0 {x: 1}\n"
+                for n in range(40)
+            ),
+            "`<<` takes one mapping",
+        ),
         (
             "model: {preset: transformer_tiny, normalize_first: 'false'}",
             "`model.normalize_first` must be bool. Received: 'false'",
         ),
     ],
-    ids=["key", "nested", "source", "twice", "path", "empty", "bool"],
+    ids=["key", "nested", "source", "twice", "path", "empty", "merged", "bool"],
 )
 def test_file_of_the_wrong_kind_is_named(text, message, tmp_path):
     path = tmp_path / "mine.yaml"
