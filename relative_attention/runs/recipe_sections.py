@@ -13,8 +13,8 @@ from relative_attention.errors import InputError
 from relative_attention.settings import key
 from relative_attention.training.precision import PRECISIONS
 
-# The keys that recipes had until commit 51ab9de, and the values at which they
-# are ignored: every run of then has saved all of them.
+# Keys that recipes had until commit 51ab9de, and the values at which they are
+# ignored, as the runs of that time saved all keys.
 GONE = {
     "vocabulary.sampling": (0, None),
     "training.bidirectional_steps": (0, None),
@@ -72,22 +72,21 @@ class DataSection:
     )
     tokenized: bool = key(
         False,
-        """Whether the texts are tokenised already, with blanks between the
-        tokens. The vocabulary is then that of their most frequent tokens; what
-        is translated must be tokenised alike, what comes out is tokenised, and
-        BLEU is that of the tokens.""",
+        """Whether the texts are pre-tokenized, with blanks between the tokens.
+        The vocabulary is then that of their most frequent tokens. What is
+        translated must be tokenized in the same way, the output is tokenized,
+        and BLEU is that of the tokens.""",
     )
     target_language: str | None = key(
         None,
-        """Code of the language of `target`, such as `de`, with which the
-        results have BLEU of lowercased text by Moses' tokeniser too, beside
-        sacreBLEU's.""",
+        """Code of the language of `target`, such as `de`. With it, the results
+        also have BLEU of lowercased text by Moses' tokenizer.""",
         may_change=True,
     )
     held_out: int = key(
         1000,
         """Lines held out where there is no validation text; at most a tenth of
-        all.""",
+        all lines.""",
         at_least=1,
     )
     max_length: int = key(
@@ -98,12 +97,12 @@ class DataSection:
     )
     join: int | None = key(
         None,
-        """The most lines of the training text that are joined to one, source
-        and target likewise, with a blank between; others in every epoch. A
-        model that learns from single sentences alone translates longer text
-        badly. Lines that would exceed `max_length` or the tokens of a batch
-        together stay single. `null` or 1: none are joined. What a model is
-        validated and scored on is never joined.""",
+        """The most lines of the training text that are joined to one, with a
+        blank between, on both sides; other lines in every epoch. A model that
+        learns from single sentences alone translates longer text badly. Lines
+        stay single where they would exceed `max_length` or the tokens of a
+        batch together. `null` or 1: none are joined. Text to validate and test
+        on is never joined.""",
         at_least=1,
     )
     join_share: float = key(
@@ -131,9 +130,9 @@ class VocabularySection:
     )
     model: str | None = key(
         None,
-        """Path of a SentencePiece model of one's own, in place of one that is
-        learnt; where the texts are tokenised already, of a list of tokens, a
-        token a line, as OpenNMT-tf writes it. `size` is then not used.""",
+        """Path of a SentencePiece model to use instead of learning one. For
+        pre-tokenized texts, path of a list of tokens, a token a line, as
+        OpenNMT-tf writes it. `size` is then not used.""",
     )
     source_model: str | None = key(
         None,
@@ -144,15 +143,14 @@ class VocabularySection:
     )
     from_start: bool = key(
         True,
-        """With `training.start_from`, whether to take that model's vocabulary;
-        else a new one is learnt, and the rows of the pieces that both have are
-        kept.""",
+        """With `training.start_from`, whether to take that model's vocabulary.
+        Else a new one is learned; pieces that both have keep their rows.""",
     )
 
 
 @dataclasses.dataclass(frozen=True)
 class TrainingSection:
-    """Says how the weights are learnt, and what of them is kept.
+    """Says how the weights are learned, and what of them is kept.
 
     What a recipe leaves out of `learning_rate_scale`, `warmup_steps`,
     `zero_first_step`, `adam_beta_2` and `label_smoothing` is that of its
@@ -178,16 +176,16 @@ class TrainingSection:
     )
     minutes: float | None = key(
         None,
-        """Stop after the validation that ends beyond this time; `null` for no
-        limit.""",
+        """Stop after the first validation that ends beyond this time; `null`
+        for no limit.""",
         is_positive=True,
         may_change=True,
     )
     devices: int | str = key(
         "all",
-        """How many GPUs of this machine to train on, or `all` of them; where
-        there is none, how many parts to divide the CPU into, for trying it
-        out. Several machines are set up by `TF_CONFIG`.""",
+        """How many GPUs of this machine to train on, or `all` of them. Without
+        a GPU, how many parts to divide the CPU into, to try it out. Several
+        machines are set up by `TF_CONFIG`.""",
         at_least=1,
         choices=("all",),
         may_change=True,
@@ -212,17 +210,17 @@ class TrainingSection:
     )
     batch_tokens: int | str = key(
         4096,
-        """Padded positions, on the longer side, that a device takes at a time;
-        or `auto`, the most that fit on a GPU.""",
+        """Padded positions, on the longer side, that a device takes at a time,
+        or `auto` for the most that fit on a GPU.""",
         at_least=1,
         choices=("auto",),
         may_change=True,
     )
     effective_batch_tokens: int | None = key(
         None,
-        """Padded positions of an update. Each device takes its share in as
-        many parts as `batch_tokens` asks for. `null`: what all devices take at
-        a time.""",
+        """Padded positions of an update. Each device takes its share in parts
+        of `batch_tokens` at most (gradient accumulation). `null`: what all
+        devices take at a time.""",
         at_least=1,
         may_change=True,
     )
@@ -243,16 +241,16 @@ class TrainingSection:
     adam_epsilon: float = key(
         1e-9,
         """What Adam adds to the root of its mean of squared gradients, before
-        the correction of their beginning, as in tensor2tensor. fairseq adds it
-        after, and 1e-8: the same once `adam_beta_2` to the power of the update
-        is next to nothing.""",
+        the bias correction, as in tensor2tensor. fairseq adds 1e-8 after it:
+        the same once `adam_beta_2` to the power of the update is close to
+        0.""",
         is_positive=True,
     )
     gradient_clip: float | None = key(
         None,
-        """Greatest length of the gradient of the mean loss of a token, all
-        weights together; `null` for no limit. fairseq's `--clip-norm` is the
-        same, which divides by the number of tokens before.""",
+        """Greatest gradient norm, over all weights, of the mean loss of a
+        token; `null` for no limit. fairseq's `--clip-norm` is the same: it
+        divides by the number of tokens first.""",
         is_positive=True,
     )
     label_smoothing: float = key(
@@ -260,7 +258,7 @@ class TrainingSection:
     )
     ema_momentum: float | None = key(
         None,
-        """Decay of a moving average of the weights, which is then what is
+        """Decay of a moving average of the weights. The average is then what is
         validated and kept; `null` for none.""",
         is_fraction=True,
     )
@@ -271,8 +269,8 @@ class TrainingSection:
     )
     on_nonfinite: str = key(
         "stop",
-        """What to do about an update whose loss or gradient is not finite,
-        which is never made: `stop`, or `skip` it and go on.""",
+        """What to do where the loss or gradient of an update is not finite:
+        `stop`, or `skip` the update. It is never made.""",
         choices=("stop", "skip"),
         may_change=True,
     )
@@ -304,21 +302,20 @@ class TrainingSection:
     average_epochs: int = key(
         0,
         """How many of the last passes over the corpus the finished model is
-        the mean of, each as it was at its end, whenever checkpoints are saved;
-        `0`: see `average_last`.
-        What the last passes left is kept as weights alone.""",
+        the mean of, each with the weights at its end, whenever checkpoints are
+        saved; `0`: see `average_last`.""",
         at_least=0,
     )
     best_by: str = key(
         "loss",
-        """What the best model has: the lowest validation `loss` or the highest
-        `bleu`.""",
+        """What makes a model the best: the lowest validation `loss` or the
+        highest `bleu`.""",
         choices=("loss", "bleu"),
     )
     early_stopping: int = key(
         0,
-        """Validations without a better one after which training ends; `0` for
-        never.""",
+        """Training ends after this many validations without a better one; `0`
+        for never.""",
         at_least=0,
         may_change=True,
     )
