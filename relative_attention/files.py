@@ -5,7 +5,7 @@ complete. After a `kill -9` at any moment its name still leads to the old
 content or to the new one. A folder takes two renames; `recover_directory`
 finishes them where a process died in between. What a killed process was
 writing stays behind under a hidden name. A `resumable_file` is for hours of
-work, which the next process continues.
+work, which the next process continues; that one deletes what was left behind.
 """
 
 import contextlib
@@ -428,6 +428,10 @@ def resumable_file(
             "or end it, and try again; or choose another output."
         )
     with file:
+        # What a process left that was killed while it wrote the journal.
+        beside = f".{glob.escape(journal.name)}-????????"
+        for left in path.parent.glob(beside):
+            left.unlink(missing_ok=True)
         record = None if overwrite else _read_record(partial, journal)
         if record is not None:
             _check_same(record["origin"], origin, partial)

@@ -646,12 +646,8 @@ class KilledResumableFile:
     def look(path):
         between = path.read_text()
         first = write(path)
-        # What a killed process was writing stays behind under a hidden name.
-        files = {
-            file.name: file.read_text()
-            for file in path.parent.iterdir()
-            if not file.name.startswith(".")
-        }
+        # Nothing that a killed process was writing stays behind.
+        files = {file.name: file.read_text() for file in path.parent.iterdir()}
         return between, first, files
 
 
