@@ -10,7 +10,7 @@ It needs no TensorFlow, and the package need not be installed. All that is
 imported comes with
 
     pip install "jax[cuda12]" keras pyyaml sacrebleu safetensors sentencepiece \
-        tabulate
+        tabulate wrapt
 
 Sentences are made up, as long as those of text, and padded to a few lengths.
 Batches lie on the device already, and nothing is read between two steps.

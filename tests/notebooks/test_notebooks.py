@@ -53,7 +53,7 @@ def test_notebook_begins_with_a_title_and_what_colab_needs(name):
     assert install.cell_type == "code"
     assert re.fullmatch(
         r'import sys\n\nif "google\.colab" in sys\.modules:\n'
-        r'    %pip install --quiet "\.\.\[[a-z0-9,]+\]"',
+        r'    %pip install --quiet "relative-attention\[[a-z0-9,]+\]"',
         install.source,
     )
 
