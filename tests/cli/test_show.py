@@ -106,14 +106,14 @@ def cells(line):
 @pytest.mark.slow
 def test_table_has_a_row_for_each_preset_and_length(run, monkeypatch):
     shapes = []
-    call = ra.RelativeSelfAttention.call
+    call = ra.SelfAttention.call
 
     @functools.wraps(call)
     def noted(self, inputs, *args, **kwargs):
         shapes.append(tuple(inputs.shape))
         return call(self, inputs, *args, **kwargs)
 
-    monkeypatch.setattr(ra.RelativeSelfAttention, "call", noted)
+    monkeypatch.setattr(ra.SelfAttention, "call", noted)
     words = [*SMALL, "--rounds", "1", "--peak-tflops", "0.5"]
     status, out, err = run("benchmark", "--presets", *TINY, *words)
     assert status == 0
