@@ -48,17 +48,10 @@ class Perplexity(keras.metrics.Metric):
         y_pred: Tensor | TokenScores,
         sample_weight: Tensor | None = None,
     ) -> None:
-        if not isinstance(y_pred, TokenScores):
-            check_label_shapes(y_true, y_pred, sample_weight)
-            check_known_labels(y_true, y_pred.shape[-1])
-            y_pred = score_logits(y_pred, y_true)
-        # As rows of one token: of a matrix, Keras takes the mean of each row
-        # first, and long batches would count for less.
+        scores, weights = _scores_and_weights(y_true, y_pred, sample_weight)
         self.negative_log_likelihood.update_state(
-            ops.reshape(y_pred.negative_log_likelihoods, (-1,)),
-            sample_weight=ops.reshape(
-                token_weights(y_true, sample_weight), (-1,)
-            ),
+            ops.reshape(scores.negative_log_likelihoods, (-1,)),
+            sample_weight=weights,
         )
 
     def result(self) -> Tensor:
@@ -102,14 +95,23 @@ class TokenAccuracy(keras.metrics.Mean):
         y_pred: Tensor | TokenScores,
         sample_weight: Tensor | None = None,
     ) -> None:
-        if not isinstance(y_pred, TokenScores):
-            check_label_shapes(y_true, y_pred, sample_weight)
-            check_known_labels(y_true, y_pred.shape[-1])
-            y_pred = score_logits(y_pred, y_true)
-        # As rows of one token, see `Perplexity`.
+        scores, weights = _scores_and_weights(y_true, y_pred, sample_weight)
         super().update_state(
-            ops.reshape(y_pred.matches, (-1,)),
-            sample_weight=ops.reshape(
-                token_weights(y_true, sample_weight), (-1,)
-            ),
+            ops.reshape(scores.matches, (-1,)), sample_weight=weights
         )
+
+
+def _scores_and_weights(
+    y_true: Tensor,
+    y_pred: Tensor | TokenScores,
+    sample_weight: Tensor | None,
+) -> tuple[TokenScores, Tensor]:
+    """Returns the scores of tokens, and their weights as rows of one token."""
+    if not isinstance(y_pred, TokenScores):
+        check_label_shapes(y_true, y_pred, sample_weight)
+        check_known_labels(y_true, y_pred.shape[-1])
+        y_pred = score_logits(y_pred, y_true)
+    # Of a matrix, Keras takes the mean of each row first, and long batches
+    # would count for less.
+    weights = ops.reshape(token_weights(y_true, sample_weight), (-1,))
+    return y_pred, weights
