@@ -37,6 +37,7 @@ from relative_attention.models.weights import load_weights
 from relative_attention.models.weights import save_arrays
 from relative_attention.models.weights import stored_weights
 from relative_attention.settings import check_mapping
+from relative_attention.settings import check_section
 from relative_attention.settings import check_size
 from relative_attention.settings import read_section
 from relative_attention.zoo import find_model
@@ -240,8 +241,8 @@ def save_translator(
     Raises:
         ValueError: if the dtype is another.
         InputError: if there is something at `directory`, a weight is not
-            finite or too large for float16, a layer is quantized, or the
-            model is an `Ensemble`.
+            finite or too large for float16, a layer is quantized, the model
+            is an `Ensemble`, or a setting is greater than a folder may have.
 
     Example:
     >>> save_translator(Translator(model, vocabulary), "my_model")
@@ -261,6 +262,8 @@ def save_translator(
     decoding = DecodingSection(
         **{field.name: getattr(translator, field.name) for field in fields}
     )
+    # Else it would be written, and could not be read.
+    check_section(decoding, "decoding")
     arrays = stored_weights(translator.model, dtype)
     with atomic_directory(directory) as folder:
         save_config(translator.model.config, decoding, folder)

@@ -131,3 +131,11 @@ def test_scores_of_one_member_in_half_precision_stay_finite(several):
     np.testing.assert_allclose(
         scores[0].log_probability, wanted[0].log_probability, rtol=1e-2
     )
+
+
+def test_settings_that_no_folder_may_have_are_not_saved(several, tmp_path):
+    translator = ra.load_translator(several / "a")
+    translator.max_extra_length = 200_000
+    with pytest.raises(ra.InputError, match="`decoding.max_extra_length` must"):
+        ra.save_translator(translator, tmp_path / "saved")
+    assert not (tmp_path / "saved").exists()
