@@ -165,6 +165,10 @@ def check_python(block, request):
     """Run it, with what blocks before it and its reader have."""
     if re.search("runs/|exported/|localhost|translator|batches", block):
         request.getfixturevalue("reader")
+    else:
+        # What a block writes does not stay in the checkout.
+        folder = request.getfixturevalue("tmp_path")
+        request.getfixturevalue("monkeypatch").chdir(folder)
     if "import ctranslate2" in block and not HAS_CTRANSLATE2:
         pytest.skip("ctranslate2 is not installed")
     given = {}
