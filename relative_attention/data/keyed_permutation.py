@@ -13,9 +13,9 @@ _ROUNDS = 3
 _MULTIPLIERS = np.array([0xBF58476D1CE4E5B9, 0x94D049BB133111EB], np.uint64)
 _STEP = 0x9E3779B97F4A7C15
 # The difference between the keys of neighbouring ranges: odd, so that no two
-# keys are equal, and with bits well mixed, so that no two are alike.
+# keys are equal, and with bits well mixed, so that no two are similar.
 _KEY_STEP = np.uint64(0xD1342543DE82EF95)
-# Added to the key in the two halves of each round, lest they be alike.
+# Added to the key in the two halves of each round, so that they differ.
 _ROUND_KEYS = [
     [np.uint64((2 * number + half) * _STEP % 2**64) for half in range(2)]
     for number in range(_ROUNDS)
@@ -96,7 +96,7 @@ def _encrypt(
     """Permutes the numbers of `low + high` bits, by a Feistel network.
 
     Each half round adds to one half of the bits a hash of the other half, by
-    exclusive or. Whoever knows the other half can take it away again, so no
+    exclusive or. With the other half it can be taken away again, so no
     two numbers become one.
 
     Args:

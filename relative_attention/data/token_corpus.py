@@ -22,7 +22,7 @@ from relative_attention.files import atomic_directory
 from relative_attention.files import read_json
 from relative_attention.files import recover_directory
 
-# Version of the files. Where another version made them, they are made anew.
+# Version of the files. Files of another version are made again.
 _FORMAT = 3
 # The errors that reading a file raises that was cut or holds something else.
 _DAMAGED = (OSError, EOFError, ValueError, TypeError, LookupError)
@@ -266,7 +266,7 @@ def _origin(
 
 def _content(vocabulary: AnyVocabulary) -> bytes:
     """Returns bytes that distinguish a vocabulary from all others."""
-    # Whoever brings a vocabulary of another class gives it a `model` too.
+    # A vocabulary of a user's own class must have a `model`, too.
     if hasattr(vocabulary, "model"):
         return vocabulary.model
     return "\n".join(vocabulary.tokens).encode()

@@ -308,7 +308,7 @@ def _check_content(content: Mapping[str, Any]) -> None:
     if not all(isinstance(token, str) for token in content["tokens"]):
         raise ValueError("not all of its tokens are strings")
     tokenizer = content["tokenizer"]
-    # Whoever made the model could otherwise have any file read.
+    # A stranger's model could otherwise have any file read.
     if tokenizer is not None and (
         tokenizer in ("", ".", "..") or set(tokenizer) & set("/\\:\0")
     ):

@@ -158,7 +158,7 @@ class Checkpointer:
         if damaged:
             raise InputError(
                 f"No checkpoint of {self.directory} can be used. The last: "
-                f"{next(iter(damaged.values()))} Start anew with "
+                f"{next(iter(damaged.values()))} Start again with "
                 "`--overwrite`, or elsewhere."
             )
         return None

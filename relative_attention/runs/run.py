@@ -240,8 +240,9 @@ class TrainingRun:
             raise InputError(
                 "No validation had a finite loss, so there is no model to "
                 f"keep; the checkpoints of {self.output} are as training left "
-                "them. Train anew with a lower `training.learning_rate_scale`, "
-                "or with `training.gradient_clip`."
+                "them. Train again with a lower "
+                "`training.learning_rate_scale`, or with "
+                "`training.gradient_clip`."
             )
         # The best, too, is written again: a part of the run that ended before
         # this may have left the mean of other checkpoints.

@@ -83,7 +83,7 @@ class PieceRows:
         )
         return (
             f"of {self.size:,} pieces, {copied} keep their rows, {spelt} get "
-            f"the mean of the pieces that spell them, {rest} start anew"
+            f"the mean of the pieces that spell them, {rest} start untrained"
         )
 
 

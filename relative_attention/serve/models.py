@@ -191,7 +191,7 @@ class _Inputs(NamedTuple):
 def find_alternatives(
     translator: Translator, sentence: str, prefix: str
 ) -> list[Translation]:
-    """Finds translations that begin alike and then differ at once.
+    """Finds translations that begin with the same words and then differ.
 
     Each of the tokens that are likeliest after the prefix begins a translation,
     which a beam search continues. In an n-best list most have the same token

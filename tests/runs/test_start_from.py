@@ -154,7 +154,7 @@ def test_rows_follow_their_pieces(directory, fields):
     kept, spelt, rest = (f"{count} ({count / 295:.1%})" for count in counts)
     assert lines[1] == (
         f"vocabulary: of 295 pieces, {kept} keep their rows, {spelt} get the "
-        f"mean of the pieces that spell them, {rest} start anew"
+        f"mean of the pieces that spell them, {rest} start untrained"
     )
     assert num_vocabulary_weights == {"all": 1, "target": 2}.get(
         fields["share_embeddings"], 3
