@@ -27,7 +27,6 @@ from relative_attention.runs.prepare import PreparedData
 from relative_attention.runs.report import Report
 from relative_attention.runs.report import print_error
 from relative_attention.training import ChartLog
-from relative_attention.training import EpochLogs
 from relative_attention.training import EventLog
 from relative_attention.training import ProgressLine
 from relative_attention.training import Record
@@ -76,7 +75,6 @@ def monitoring_callbacks(
     """
     event_log = EventLog(pathlib.Path(directory) / "logs")
     callbacks: list[keras.callbacks.Callback] = [
-        EpochLogs(),
         ProgressLine(
             total_steps,
             num_steps=num_steps,

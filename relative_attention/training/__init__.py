@@ -1,6 +1,5 @@
 """Provides what `model.fit` lacks for training a Transformer."""
 
-from relative_attention.training.callbacks import EpochLogs
 from relative_attention.training.callbacks import FiniteGuard
 from relative_attention.training.callbacks import ProgressLine
 from relative_attention.training.callbacks import StopSignals
@@ -32,7 +31,6 @@ __all__ = [
     "AveragingAdam",
     "TRAINING_TABLE",
     "ChartLog",
-    "EpochLogs",
     "EventLog",
     "FiniteGuard",
     "MaskedCrossEntropy",

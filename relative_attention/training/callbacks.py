@@ -29,8 +29,8 @@ class ProgressLine(keras.callbacks.Callback):
     On a terminal the line is rewritten during training; elsewhere a line is
     written every minute. At the end of an epoch the line has the results of
     its validation, too. The speed comes from the metric `tokens` of
-    `Transformer`; `tokens_per_second` is added to the logs of the epoch for
-    the callbacks that follow.
+    `Transformer`. For the callbacks that follow, the logs of the epoch get
+    `tokens_per_second`, and the `learning_rate` of the next update.
 
     The speed leaves out the first step of an epoch, which compiles. The time
     left includes the validations to come, each as long as the last one, and
@@ -38,10 +38,9 @@ class ProgressLine(keras.callbacks.Callback):
 
     Args:
         total_steps: int. Steps of the whole training.
-        file: where to write. Defaults to standard error.
         num_steps: function without arguments that returns the number of
-            steps done. Defaults to the optimizer's count, which leaves out
-            skipped updates.
+            steps done.
+        file: where to write. Defaults to standard error.
         first_tokens: float. Tokens of a resumed epoch that were counted
             before, for its speed. Defaults to `0.0`.
         seconds_left: function without arguments that returns how much of a
@@ -52,8 +51,8 @@ class ProgressLine(keras.callbacks.Callback):
     def __init__(
         self,
         total_steps: int,
+        num_steps: Callable[[], int],
         file: TextIO | None = None,
-        num_steps: Callable[[], int] | None = None,
         first_tokens: float = 0.0,
         seconds_left: Callable[[], float | None] = lambda: None,
     ) -> None:
@@ -61,7 +60,7 @@ class ProgressLine(keras.callbacks.Callback):
         self.total_steps = total_steps
         self.seconds_left = seconds_left
         self.file = file or sys.stderr
-        self.num_steps = num_steps or self._num_updates
+        self.num_steps = num_steps
         self._first_tokens = first_tokens
         self._rewrites = self.file.isatty()
         self._seconds_between = (
@@ -120,6 +119,7 @@ class ProgressLine(keras.callbacks.Callback):
         self._end_of_training()
         if self._last_batch is not None:
             logs["tokens_per_second"] = self._speeds()[1]
+        logs["learning_rate"] = float(self.model.optimizer.learning_rate)
         self._write(self._line(logs) + _validation(logs), end="\n")
 
     def _end_of_training(self) -> None:
@@ -158,11 +158,6 @@ class ProgressLine(keras.callbacks.Callback):
         )
         limit = self.seconds_left()
         return seconds if limit is None else min(seconds, limit)
-
-    def _num_updates(self) -> int:
-        iterations = self.model.optimizer.iterations
-        # `int` fails for a variable of several replicas.
-        return int(keras.ops.convert_to_numpy(iterations))
 
     def _line(self, logs: dict[str, Any]) -> str:
         step = self.num_steps()
@@ -363,25 +358,3 @@ class StopSignals:
         for number, handler in self._before.items():
             signal.signal(number, handler)
         self._before = {}
-
-
-# Metrics of updates, which validation leaves at zero.
-_OF_UPDATES = ("val_gradient_norm", "val_skipped")
-
-
-class EpochLogs(keras.callbacks.Callback):
-    """Adds `learning_rate`, of the next update, to an epoch's logs.
-
-    Metrics of updates are removed from the logs of validation, which makes
-    none. Put this callback before those that write the logs.
-    """
-
-    def on_epoch_end(
-        self, epoch: int, logs: dict[str, Any] | None = None
-    ) -> None:
-        """Changes the logs in place."""
-        if logs is None:
-            return
-        logs["learning_rate"] = float(self.model.optimizer.learning_rate)
-        for name in _OF_UPDATES:
-            logs.pop(name, None)

@@ -14,19 +14,15 @@ import json
 import pathlib
 import re
 import zlib
-from collections.abc import Callable
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
 import keras
 import numpy as np
-from safetensors import SafetensorError
-from safetensors import safe_open
 
 from relative_attention.errors import InputError
 from relative_attention.files import atomic_directory
-from relative_attention.files import atomic_file
 from relative_attention.files import delete_directory
 from relative_attention.files import read_json_object
 from relative_attention.files import recover_directory
@@ -290,9 +286,8 @@ def average_checkpoints(
     """Writes the mean of the weights of several checkpoints.
 
     Vaswani et al. (2017, section 6.1) and tensor2tensor's `avg_checkpoints`
-    evaluate the mean of the last few. Sums are taken in float64. One array of
-    one file is in memory at a time. The weights of a checkpoint are compared
-    with its checksum first.
+    evaluate the mean of the last few. Sums are taken in float64. The weights
+    of a checkpoint are compared with its checksum first.
 
     Args:
         paths: list of `.safetensors` files, or of checkpoint folders with a
@@ -301,85 +296,46 @@ def average_checkpoints(
 
     Raises:
         InputError: if there is no path, a file cannot be read or is damaged,
-            or the files do not have the same arrays; before any work.
+            or the files do not have the same arrays. Nothing is written then.
     """
     if not paths:
         raise InputError("`paths` must name at least one checkpoint.")
     files = [_weights_file(path) for path in paths]
-    _check_same_arrays(files)
-    with open(files[0], "rb") as first:
-        header_bytes = int.from_bytes(first.read(8), "little")
-        first.seek(0)
-        header = first.read(8 + header_bytes)
-    with atomic_file(output) as file:
-        # The mean has the same layout as the first file.
-        file.write(header)
-        for name in _read(files[0], lambda arrays: arrays.offset_keys()):
-            file.write(_mean(files, name).tobytes())
-
-
-def _mean(files: Sequence[pathlib.Path], name: str) -> np.ndarray:
-    total: Any = None
-    for file in files:
-        # Opened again for each array, as mapped pages count as memory.
-        array = _read(file, lambda arrays: arrays.get_tensor(name))
-        if total is None:
-            total = np.zeros(array.shape, np.float64)
-        total += array
-    total /= len(files)
-    return total.astype(array.dtype)
-
-
-def _check_same_arrays(files: Sequence[pathlib.Path]) -> None:
-    first = _read(files[0], _kinds)
+    first = load_arrays(files[0])
+    sums = {name: array.astype(np.float64) for name, array in first.items()}
     for file in files[1:]:
-        other = _read(file, _kinds)
-        if other == first:
-            continue
-        name = next(
-            name
-            for name in [*first, *other]
-            if first.get(name) != other.get(name)
-        )
-        raise InputError(
-            f"{file} and {files[0]} cannot be averaged: of {name} the one has "
-            f"{_described(other.get(name))}, the other "
-            f"{_described(first.get(name))}. Models must be of one "
-            "architecture and vocabulary, and of one type of numbers: "
-            "`relative-attention export MODEL --format model --dtype float16 "
-            "FOLDER` gives that of the models in the zoo."
-        )
-
-
-def _described(kind: tuple[list[int], str] | None) -> str:
-    if kind is None:
-        return "nothing"
-    shape, dtype = kind
-    # "F16" is float16, "BF16" bfloat16.
-    return f"{dtype.replace('F', 'float').lower()} of shape {tuple(shape)}"
-
-
-def _kinds(arrays: Any) -> dict[str, tuple[list[int], str]]:
-    """Returns shape and type of each array, as JSON has them."""
-    slices = {name: arrays.get_slice(name) for name in arrays.keys()}
-    return {
-        name: (part.get_shape(), part.get_dtype())
-        for name, part in slices.items()
+        arrays = load_arrays(file)
+        _check_same_arrays(arrays, first, f"{file} and {files[0]}")
+        for name, array in arrays.items():
+            sums[name] += array
+    means = {
+        name: (total / len(files)).astype(first[name].dtype)
+        for name, total in sums.items()
     }
+    save_arrays(means, output)
 
 
-def _read(path: pathlib.Path, what: Callable[[Any], Any]) -> Any:
-    """Returns `what(arrays)` of a `.safetensors` file."""
-    if not path.is_file():
-        raise InputError(f"No weights at {path}.")
-    try:
-        with safe_open(path, framework="np") as arrays:
-            return what(arrays)
-    except (SafetensorError, OSError) as error:
-        raise InputError(
-            f"{path} cannot be read: it is cut short, damaged or not a "
-            f".safetensors file ({error})."
-        ) from error
+def _check_same_arrays(
+    arrays: Mapping[str, np.ndarray],
+    first: Mapping[str, np.ndarray],
+    files: str,
+) -> None:
+    for name in (*first, *arrays):
+        one, other = (_described(a.get(name)) for a in (arrays, first))
+        if one != other:
+            raise InputError(
+                f"{files} cannot be averaged: of {name} the one has {one}, the "
+                f"other {other}. Models must be of one architecture and "
+                "vocabulary, and of one type of numbers: `relative-attention "
+                "export MODEL --format model --dtype float16 FOLDER` gives "
+                "that of the models in the zoo."
+            )
+
+
+def _described(array: np.ndarray | None) -> str:
+    return (
+        "nothing" if array is None else f"{array.dtype} of shape {array.shape}"
+    )
 
 
 def _weights_file(path: str | pathlib.Path) -> pathlib.Path:

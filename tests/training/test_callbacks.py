@@ -6,11 +6,9 @@ import signal
 import threading
 import types
 
-import keras
 import pytest
 
 import relative_attention as ra
-from relative_attention.training import EpochLogs
 from relative_attention.training import FiniteGuard
 from relative_attention.training import ProgressLine
 from relative_attention.training import StopSignals
@@ -36,14 +34,18 @@ def clock(monkeypatch):
     return clock
 
 
-def make_line(total_steps=20, is_terminal=False, **arguments):
+def with_rate(callback, learning_rate):
+    """A callback of a model whose optimizer has this learning rate."""
+    optimizer = types.SimpleNamespace(learning_rate=learning_rate)
+    callback.set_model(types.SimpleNamespace(optimizer=optimizer))
+    return callback
+
+
+def make_line(is_terminal=False, num_steps=10, **arguments):
     file = io.StringIO()
     file.isatty = lambda: is_terminal
-    line = ProgressLine(total_steps=total_steps, file=file, **arguments)
-    line.set_model(
-        types.SimpleNamespace(optimizer=types.SimpleNamespace(iterations=10))
-    )
-    return line, file
+    line = ProgressLine(20, lambda: num_steps, file=file, **arguments)
+    return with_rate(line, 0.25), file
 
 
 LOGS = {
@@ -70,25 +72,6 @@ def test_line_says_what_is_looked_at(clock):
     )
 
 
-def test_speed_leaves_out_tokens_of_before_a_resume(clock):
-    line, _ = make_line(first_tokens=900.0)
-    line.on_epoch_begin(0)
-    clock.now += 2.0
-    line.on_train_batch_end(0, {"tokens": 1000.0})
-    logs = {"tokens": 1000.0}
-    line.on_epoch_end(0, logs)
-    assert logs["tokens_per_second"] == 50.0
-
-
-def test_skipped_updates_are_shown_where_there_are_any(clock):
-    line, file = make_line(num_steps=lambda: 12)
-    line.on_epoch_begin(0)
-    line.on_train_batch_end(1, dict(LOGS))
-    line.on_epoch_end(0, {**LOGS, "skipped": 2.0})
-    assert "step 12/20" in file.getvalue()
-    assert "accuracy 0.5 skipped 2 " in file.getvalue()
-
-
 def test_speed_leaves_out_the_first_step_and_validation(clock):
     line, file = make_line()
     line.on_epoch_begin(0)
@@ -101,6 +84,7 @@ def test_speed_leaves_out_the_first_step_and_validation(clock):
     logs = {"tokens": 500.0}
     line.on_epoch_end(0, logs)
     assert logs["tokens_per_second"] == pytest.approx(200.0)
+    assert logs["learning_rate"] == 0.25
     # 10 steps at half a second.
     assert "0:00:05 left" in file.getvalue()
     line.on_epoch_begin(1)
@@ -112,39 +96,34 @@ def test_speed_leaves_out_the_first_step_and_validation(clock):
     assert "0:01:05 left" in file.getvalue().split("\n")[-2]
 
 
-def test_metrics_that_go_on_after_a_resume_do_not_count_as_speed(clock):
-    line, _ = make_line()
-    line.on_epoch_begin(0)
-    line.on_train_batch_end(0, {"tokens": 1_000_000.0})
-    clock.now += 1.0
-    line.on_train_batch_end(1, {"tokens": 1_000_100.0})
-    logs = {}
-    line.on_epoch_end(0, logs)
-    assert logs["tokens_per_second"] == pytest.approx(100.0)
-
-
-def test_speed_is_in_the_logs_of_the_last_step(clock):
-    line, _ = make_line()
-    line.set_params({"steps": 2})
-    line.on_epoch_begin(0)
-    clock.now += 1.0
-    for batch in range(2):
-        logs = {"tokens": 100.0 * batch}
-        line.on_train_batch_end(batch, logs)
-        clock.now += 1.0
-        assert ("tokens_per_second" in logs) == (batch == 1)
-    assert logs["tokens_per_second"] == pytest.approx(100.0)
-
-
-def test_epoch_of_validation_alone_keeps_its_speed(clock):
-    line, file = make_line()
+def test_a_line_shows_skipped_updates_and_epochs_of_validation_alone(clock):
+    line, file = make_line(num_steps=12)
     line.on_epoch_begin(0)
     line.on_test_begin()
     clock.now += 5.0
-    logs = {"loss": 2.5, "tokens_per_second": 123.0, "val_loss": 2.0}
+    logs = {**LOGS, "skipped": 2.0, "tokens_per_second": 9.0, "val_loss": 2.0}
     line.on_epoch_end(0, logs)
-    assert logs["tokens_per_second"] == 123.0
-    assert file.getvalue().endswith("step 10/20 loss 2.5 | validation loss 2\n")
+    # Of a run that was stopped in its validation and resumed.
+    assert logs["tokens_per_second"] == 9.0
+    assert file.getvalue().endswith(
+        " step 12/20 loss 2.5 perplexity 12.25 accuracy 0.5 skipped 2 "
+        "| validation loss 2\n"
+    )
+
+
+@pytest.mark.parametrize("num_steps", [1, 2])
+def test_speed_of_a_resumed_epoch_leaves_out_what_was_before(clock, num_steps):
+    line, _ = make_line(first_tokens=900.0)
+    line.set_params({"steps": num_steps})
+    line.on_epoch_begin(0)
+    logs = {}
+    for batch in range(num_steps):
+        assert "tokens_per_second" not in logs
+        clock.now += 2.0
+        logs = {"tokens": 1000.0 + 100.0 * batch}
+        line.on_train_batch_end(batch, logs)
+    # In the logs of the last step, too, with which a stopped run resumes.
+    assert logs["tokens_per_second"] == 50.0
 
 
 def test_device_is_waited_for_only_when_the_line_is_shown(clock):
@@ -212,12 +191,7 @@ def make_guard(
         file=file,
         first_skipped=first_skipped,
     )
-    guard.set_model(
-        types.SimpleNamespace(
-            optimizer=types.SimpleNamespace(learning_rate=0.5)
-        )
-    )
-    guard.on_epoch_begin(0)
+    with_rate(guard, 0.5).on_epoch_begin(0)
     return guard, file
 
 
@@ -236,18 +210,6 @@ def test_updates_left_out_are_named_with_their_lines():
         "rate 0.5; lines 4, 7 of the training text). Skipped.\n"
         for update in ("1,001", "1,003")
     )
-
-
-def test_count_begins_anew_with_each_epoch():
-    guard, file = make_guard()
-    for epoch in range(2):
-        guard.on_epoch_begin(epoch)
-        feed(guard, 1.0)
-        guard.on_epoch_end(epoch)
-    assert [line.split()[6] for line in file.getvalue().splitlines()] == [
-        "1",
-        "2",
-    ]
 
 
 def test_what_was_left_out_before_a_resume_is_not_named_again():
@@ -302,15 +264,6 @@ def test_signal_is_noted_and_then_obeyed(number, exception, code):
     assert signal.getsignal(number) == before
 
 
-def test_handlers_are_put_back_when_nothing_comes():
-    before = [signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)]
-    with StopSignals():
-        assert signal.getsignal(signal.SIGTERM) != before[1]
-    assert [
-        signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)
-    ] == before
-
-
 def test_nothing_happens_in_another_thread():
     failures = []
 
@@ -325,12 +278,3 @@ def test_nothing_happens_in_another_thread():
     thread.start()
     thread.join()
     assert not failures
-
-
-def test_epoch_logs_have_the_rate_and_nothing_of_no_updates():
-    callback = EpochLogs()
-    optimizer = keras.optimizers.SGD(0.25)
-    callback.set_model(types.SimpleNamespace(optimizer=optimizer))
-    logs = {"gradient_norm": 1.0, "val_gradient_norm": 0.0, "val_skipped": 0.0}
-    callback.on_epoch_end(0, logs)
-    assert logs == {"gradient_norm": 1.0, "learning_rate": 0.25}

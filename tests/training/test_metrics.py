@@ -1,7 +1,6 @@
 """Perplexity and accuracy of real tokens."""
 
 import keras
-import keras_hub
 import numpy as np
 import pytest
 
@@ -24,83 +23,59 @@ def batches(rng):
     return batches
 
 
-def log_likelihoods(labels, logits):
-    """Of the real tokens, in float64."""
+def scores(labels, logits):
+    """Negative log-likelihoods in float64, and matches: `(B, T)` each."""
     logits = logits.astype("float64")
     logits -= np.log(np.exp(logits).sum(-1, keepdims=True))
-    chosen = np.take_along_axis(logits, labels[..., None], axis=-1)[..., 0]
-    return chosen[labels != 0]
+    likelihoods = np.take_along_axis(logits, labels[..., None], axis=-1)
+    return -likelihoods[..., 0], logits.argmax(-1) == labels
 
 
-def test_result_is_the_exponential_of_the_mean_over_all_tokens(batches):
-    metric = Perplexity()
-    for labels, logits in batches:
-        metric.update_state(labels, logits)
-    tokens = np.concatenate([log_likelihoods(*batch) for batch in batches])
-    np.testing.assert_allclose(
-        metric.result(), np.exp(-tokens.mean()), rtol=1e-5
-    )
+def expected(metric, batches):
+    number = 0 if metric is Perplexity else 1
+    mean = np.concatenate(
+        [scores(*batch)[number][batch[0] != 0] for batch in batches]
+    ).mean()
+    return np.exp(mean) if metric is Perplexity else mean
 
 
-def test_scores_without_logits_count_by_token_in_batches_of_any_length(
-    batches,
+BOTH = pytest.mark.parametrize("metric", [Perplexity, TokenAccuracy])
+
+
+@BOTH
+@pytest.mark.parametrize("has_logits", [True, False])
+def test_result_counts_real_tokens_of_batches_of_any_length(
+    batches, metric, has_logits
 ):
-    for metric in (Perplexity(), TokenAccuracy()):
-        expected = []
-        for labels, logits in batches:
-            likelihoods = np.zeros(labels.shape)
-            likelihoods[labels != 0] = log_likelihoods(labels, logits)
-            matches = np.equal(logits.argmax(-1), labels)
-            metric.update_state(
-                labels,
-                TokenScores(
-                    keras.ops.cast(-likelihoods, "float32"),
-                    keras.ops.cast(matches, "float32"),
-                ),
-            )
-            expected += list(
-                -log_likelihoods(labels, logits)
-                if isinstance(metric, Perplexity)
-                else matches[labels != 0]
-            )
-        mean = np.mean(expected)
-        np.testing.assert_allclose(
-            metric.result(),
-            np.exp(mean) if isinstance(metric, Perplexity) else mean,
-            rtol=1e-5,
-        )
-
-
-def test_result_is_keras_hubs_for_a_batch(batches):
+    ours = metric()
     for labels, logits in batches:
-        metric = Perplexity()
-        metric.update_state(labels, logits)
-        expected = keras_hub.metrics.Perplexity(
-            from_logits=True, mask_token_id=0
-        )
-        expected.update_state(labels, logits)
-        np.testing.assert_allclose(
-            metric.result(), expected.result(), rtol=1e-5
-        )
-
-
-def test_reset_forgets(batches):
-    metric = Perplexity()
-    metric.update_state(*batches[0])
-    metric.reset_state()
-    metric.update_state(*batches[1])
+        given = logits
+        if not has_logits:
+            given = TokenScores(
+                *(
+                    keras.ops.cast(score, "float32")
+                    for score in scores(labels, logits)
+                )
+            )
+        ours.update_state(labels, given)
     np.testing.assert_allclose(
-        metric.result(),
-        np.exp(-log_likelihoods(*batches[1]).mean()),
-        rtol=1e-5,
+        ours.result(), expected(metric, batches), rtol=1e-5
+    )
+    ours.reset_state()
+    ours.update_state(*batches[1])
+    np.testing.assert_allclose(
+        ours.result(), expected(metric, batches[1:]), rtol=1e-5
     )
 
 
-def test_uniform_guess_has_the_perplexity_of_the_vocabulary(batches):
-    metric = Perplexity()
-    for labels, logits in batches:
-        metric.update_state(labels, np.zeros_like(logits))
-    np.testing.assert_allclose(metric.result(), V, rtol=1e-5)
+@BOTH
+def test_sentences_of_weight_zero_do_not_count(batches, metric):
+    labels, logits = batches[0]
+    weighted = metric()
+    weighted.update_state(labels, logits, sample_weight=np.array([1.0, 0.0]))
+    np.testing.assert_allclose(
+        weighted.result(), expected(metric, [(labels[:1], logits[:1])]), 1e-5
+    )
 
 
 def test_half_precision_logits_are_computed_in_float32(batches):
@@ -110,67 +85,26 @@ def test_half_precision_logits_are_computed_in_float32(batches):
     metric.update_state(labels, half)
     rounded = np.array(keras.ops.cast(half, "float32"))
     np.testing.assert_allclose(
-        metric.result(),
-        np.exp(-log_likelihoods(labels, rounded).mean()),
-        rtol=1e-5,
+        metric.result(), expected(Perplexity, [(labels, rounded)]), rtol=1e-5
     )
 
 
-def test_config_survives_serialization():
-    metric = Perplexity(name="valid")
-    clone = keras.metrics.deserialize(keras.metrics.serialize(metric))
-    assert isinstance(clone, Perplexity)
-    assert clone.get_config() == metric.get_config()
-    assert clone.name == "valid"
-    assert Perplexity().name == "perplexity"
-
-
-def test_perplexity_when_sentences_are_weighted(rng):
-    labels = np.array([[3, 4, 1], [2, 1, 0]])
-    logits = rng.normal(size=(2, 3, 5)).astype("float32")
-    weighted, alone = Perplexity(), Perplexity()
-    weighted.update_state(labels, logits, sample_weight=np.array([1.0, 0.0]))
-    alone.update_state(labels[:1], logits[:1])
-    np.testing.assert_allclose(weighted.result(), alone.result(), rtol=1e-6)
-
-
-# === Accuracy ===
-
-
-def test_result_is_the_share_of_real_tokens_over_all_batches(batches):
-    metric = TokenAccuracy()
-    matches = []
-    for labels, logits in batches:
-        metric.update_state(labels, logits)
-        matches.append((logits.argmax(-1) == labels)[labels != 0])
-    expected = np.concatenate(matches).mean()
-    assert 0 < expected < 1
-    np.testing.assert_allclose(metric.result(), expected, rtol=1e-6)
-    metric.reset_state()
-    metric.update_state(*batches[1])
-    np.testing.assert_allclose(metric.result(), matches[1].mean(), rtol=1e-6)
-
-
-def test_padding_counts_neither_way():
-    labels = np.array([[2, 0, 0]])
-    logits = np.zeros((1, 3, V), "float32")
-    logits[0, 0, 2] = 1
-    logits[0, 1, 0] = 1
-    logits[0, 2, 3] = 1
+def test_padding_counts_neither_way_and_a_tie_as_right():
+    labels = np.array([[2, 0, 0, 5]])
+    logits = np.zeros((1, 4, V), "float32")
+    logits[0, 0, 2] = logits[0, 1, 0] = logits[0, 2, 3] = 1
     metric = TokenAccuracy()
     metric.update_state(labels, logits)
     assert float(metric.result()) == 1
 
 
-def test_tie_counts_as_right():
-    metric = TokenAccuracy()
-    metric.update_state(np.array([[2, 3]]), np.zeros((1, 2, V), "float32"))
-    assert float(metric.result()) == 1
-
-
-def test_accuracy_survives_serialization():
-    metric = TokenAccuracy(name="valid")
-    clone = keras.metrics.deserialize(keras.metrics.serialize(metric))
-    assert isinstance(clone, TokenAccuracy)
-    assert clone.get_config() == metric.get_config()
-    assert TokenAccuracy().name == "accuracy"
+@pytest.mark.parametrize(
+    ("metric", "name"),
+    [(Perplexity, "perplexity"), (TokenAccuracy, "accuracy")],
+)
+def test_config_survives_serialization(metric, name):
+    assert metric().name == name
+    ours = metric(name="valid")
+    clone = keras.metrics.deserialize(keras.metrics.serialize(ours))
+    assert isinstance(clone, metric)
+    assert clone.get_config() == ours.get_config()

@@ -34,32 +34,47 @@ def averages(model):
     return [np.array(average) for average in optimizer_of(model).averages]
 
 
-def compiled(dtype=None, **options):
+def averages_by_path(model):
+    names = [v.path for v in model.optimizer._trainable_variables]
+    return dict(zip(names, averages(model), strict=True))
+
+
+def assert_same(arrays, others, **tolerance):
+    for array, other in zip(arrays, others, strict=True):
+        np.testing.assert_allclose(array, other, **{"rtol": 0, **tolerance})
+
+
+def compiled(dtype=None, optimizer=AveragingAdam, **options):
     keras.utils.set_random_seed(1)
-    options = {"ema_momentum": MOMENTUM, **options}
+    if optimizer is AveragingAdam:
+        options = {"ema_momentum": MOMENTUM, **options}
     model = keras.Sequential(
-        [keras.Input((3,)), keras.layers.Dense(2, dtype=dtype)]
+        [
+            keras.Input((3,)),
+            keras.layers.Dense(2, dtype=dtype, name="first"),
+            keras.layers.Dense(2, dtype=dtype, name="second"),
+        ]
     )
-    # Nothing here is about graphs, which would be made anew for each test.
-    model.compile(AveragingAdam(0.1, **options), "mse", run_eagerly=True)
+    # Nothing here is about graphs, which would be rebuilt for each test.
+    model.compile(optimizer(0.1, **options), "mse", run_eagerly=True)
     return model
 
 
 @pytest.fixture
 def data(rng):
-    return rng.normal(size=(5, 3)), rng.normal(size=(5, 2))
+    return rng.normal(size=(6, 3)), rng.normal(size=(6, 2))
 
 
-def fit(model, data, steps, **arguments):
-    # A row is a batch; five are an epoch.
+def fit(model, data, epochs=2, batch_size=1, **arguments):
     model.fit(
         *data,
-        batch_size=1,
-        epochs=steps // 5,
+        batch_size=batch_size,
+        epochs=epochs,
         shuffle=False,
         verbose=0,
         **arguments,
     )
+    return model
 
 
 def expected_averages(weights):
@@ -75,105 +90,75 @@ def expected_averages(weights):
 
 @pytest.mark.parametrize("dtype", ["float32", "mixed_float16"])
 def test_averages_are_those_of_the_formula(data, dtype):
-    # 10 steps: the momentum reaches its limit after the sixth.
+    # 12 steps: the momentum reaches its limit after the sixth.
     record = Record()
-    model = compiled(dtype)
-    fit(model, data, 10, callbacks=[record])
-    for average, expected in zip(
-        averages(model), expected_averages(record.weights)
-    ):
-        np.testing.assert_allclose(average, expected, rtol=1e-5, atol=1e-6)
-    assert len(averages(model)) == 2
+    model = fit(compiled(dtype), data, callbacks=[record])
+    assert len(averages(model)) == 4
+    expected = expected_averages(record.weights)
+    assert_same(averages(model), expected, rtol=1e-5, atol=1e-6)
 
 
 def test_training_is_that_of_adam(data):
-    model = compiled()
-    fit(model, data, 10)
-    adam = compiled()
-    adam.compile(keras.optimizers.Adam(0.1), "mse", run_eagerly=True)
-    fit(adam, data, 10)
-    for weight, expected in zip(values(model), values(adam)):
-        # PyTorch has an Adam of its own, and so has TensorFlow, to which
-        # 1 - 0.999 is what float32 makes of it: up to 3e-5 off.
-        np.testing.assert_allclose(weight, expected, rtol=1e-5, atol=1e-5)
+    model = fit(compiled(), data)
+    adam = fit(compiled(optimizer=keras.optimizers.Adam), data)
+    # PyTorch has an Adam of its own, and so has TensorFlow, to which
+    # 1 - 0.999 is what float32 makes of it: up to 3e-5 off.
+    assert_same(values(model), values(adam), rtol=1e-5, atol=1e-5)
 
 
 def test_several_fits_equal_one(data):
-    once, twice = compiled(), compiled()
-    fit(once, data, 10)
-    for _ in range(2):
-        fit(twice, data, 5)
-    for part in (values, averages):
-        for array, expected in zip(part(twice), part(once)):
-            np.testing.assert_array_equal(array, expected)
-        assert part(once)
+    once = fit(compiled(), data)
+    twice = fit(fit(compiled(), data, 1), data, 1)
+    assert_same(values(twice), values(once))
+    assert_same(averages(twice), averages(once))
 
 
 def test_weights_are_averages_within_and_the_same_after(data):
-    model = compiled()
-    fit(model, data, 10)
-    before = values(model)
-    with averaged_weights(model):
-        for weight, average in zip(values(model), averages(model)):
-            np.testing.assert_array_equal(weight, average)
-        with averaged_weights(model):
-            pass
-        inside = values(model)
-    for weight, raw, average in zip(values(model), before, inside):
-        np.testing.assert_array_equal(weight, raw)
-        assert np.abs(raw - average).max() > 1e-3
-
-
-def test_weights_are_the_same_after_an_exception(data):
-    model = compiled()
-    fit(model, data, 10)
+    model = fit(compiled(), data)
     before = values(model)
     with pytest.raises(KeyboardInterrupt):
         with averaged_weights(model):
+            assert_same(values(model), averages(model))
+            with averaged_weights(model):
+                pass
+            inside = values(model)
             raise KeyboardInterrupt
-    for weight, raw in zip(values(model), before):
-        np.testing.assert_array_equal(weight, raw)
-
-
-def test_there_is_no_average_before_the_first_step():
-    model = compiled()
-    model.optimizer.build(model.trainable_variables)
-    before = values(model)
-    with averaged_weights(model):
-        for weight, raw in zip(values(model), before):
-            np.testing.assert_array_equal(weight, raw)
+    assert_same(values(model), before)
+    for raw, average in zip(before, inside):
+        assert np.abs(raw - average).max() > 1e-3
 
 
 @pytest.mark.parametrize(
-    "optimizer",
-    [AveragingAdam(ema_momentum=None), keras.optimizers.SGD()],
-    ids=["no momentum", "SGD"],
+    ("options", "epochs"),
+    [
+        ({}, 0),
+        ({"ema_momentum": None}, 1),
+        ({"optimizer": keras.optimizers.SGD}, 1),
+    ],
+    ids=["no step", "no momentum", "SGD"],
 )
-def test_optimizer_without_averages_changes_nothing(data, optimizer):
-    model = compiled()
-    model.compile(optimizer, "mse", run_eagerly=True)
-    fit(model, data, 5)
+def test_without_averages_nothing_changes(data, options, epochs):
+    model = compiled(**options)
+    model.optimizer.build(model.trainable_variables)
+    fit(model, data, epochs)
     before = values(model)
     with averaged_weights(model):
-        for weight, raw in zip(values(model), before):
-            np.testing.assert_array_equal(weight, raw)
-    # Two counters, and two variables a weight at most.
-    assert len(model.optimizer.variables) <= 6
+        assert_same(values(model), before)
+    if epochs:
+        # Two counters, and two variables a weight at most.
+        assert len(model.optimizer.variables) <= 2 + 2 * 4
 
 
 def test_validation_has_the_averages_and_training_has_not(data):
-    model, plain = compiled(), compiled()
     history = keras.callbacks.History()
-    fit(
-        model,
+    model = fit(
+        compiled(),
         data,
-        10,
         validation_data=data,
         callbacks=[AveragedValidation(), history],
     )
-    fit(plain, data, 10)
-    for weight, expected in zip(values(model), values(plain)):
-        np.testing.assert_array_equal(weight, expected)
+    plain = fit(compiled(), data)
+    assert_same(values(model), values(plain))
     with averaged_weights(plain):
         loss = plain.evaluate(*data, verbose=0)
     assert history.history["val_loss"][-1] == pytest.approx(loss, rel=1e-6)
@@ -185,30 +170,23 @@ def test_validation_that_fails_can_be_undone(data):
         def on_test_batch_begin(self, batch, logs=None):
             raise OSError("lost")
 
-    model = compiled()
-    fit(model, data, 5)
+    model = fit(compiled(), data)
     before = values(model)
     validation = AveragedValidation()
     with pytest.raises(OSError, match="lost"):
         model.evaluate(*data, verbose=0, callbacks=[validation, Fail()])
     validation.restore()
-    for weight, raw in zip(values(model), before):
-        np.testing.assert_array_equal(weight, raw)
+    assert_same(values(model), before)
 
 
 def test_saved_optimizer_is_the_same(data, tmp_path):
-    model = compiled()
-    fit(model, data, 10)
+    model = fit(compiled(), data)
     model.save(tmp_path / "model.keras")
     loaded = keras.saving.load_model(tmp_path / "model.keras")
     loaded.run_eagerly = True
     assert optimizer_of(loaded).ema_momentum == MOMENTUM
-    for average, expected in zip(averages(loaded), averages(model)):
-        np.testing.assert_array_equal(average, expected)
-    for each in (model, loaded):
-        fit(each, data, 5)
-    for average, expected in zip(averages(loaded), averages(model)):
-        np.testing.assert_array_equal(average, expected)
+    assert_same(averages(loaded), averages(model))
+    assert_same(averages(fit(loaded, data, 1)), averages(fit(model, data, 1)))
 
 
 @pytest.mark.parametrize("momentum", [1.0, -0.1])
@@ -220,116 +198,46 @@ def test_momentum_out_of_range_is_refused(momentum):
 # === Of which updates, and of which weights ===
 
 
-def compiled_pair(**options):
-    keras.utils.set_random_seed(1)
-    model = keras.Sequential(
-        [
-            keras.Input((3,)),
-            keras.layers.Dense(2, name="first"),
-            keras.layers.Dense(2, name="second"),
-        ]
-    )
-    options = {"ema_momentum": 0.3, **options}
-    model.compile(AveragingAdam(0.1, **options), "mse", run_eagerly=True)
-    return model
-
-
-@pytest.fixture
-def six_rows(rng):
-    return rng.normal(size=(6, 3)), rng.normal(size=(6, 2))
-
-
-def fit_twice(model, data, batch_size):
-    model.fit(*data, batch_size=batch_size, epochs=2, shuffle=False, verbose=0)
-
-
-def test_parts_of_an_update_do_not_move_the_average(six_rows):
+def test_parts_of_an_update_do_not_move_the_average(data):
     # Each of three rows is as heavy as the others: one update of them all.
-    whole, parts = compiled_pair(), compiled_pair(gradient_accumulation_steps=3)
-    fit_twice(whole, six_rows, 3)
-    fit_twice(parts, six_rows, 1)
-    for average, expected in zip(
-        parts.optimizer.averages, whole.optimizer.averages
-    ):
-        np.testing.assert_allclose(average, expected, atol=1e-5)
+    whole = fit(compiled(), data, batch_size=3)
+    parts = fit(compiled(gradient_accumulation_steps=3), data)
+    assert_same(averages(parts), averages(whole), atol=1e-5)
 
 
-def test_average_waits_for_the_rest_of_an_update(six_rows):
-    inputs, outputs = six_rows
-    model = compiled_pair(gradient_accumulation_steps=2)
+def test_average_waits_for_the_rest_of_an_update(data):
+    inputs, outputs = data
+    model = compiled(gradient_accumulation_steps=2)
     rows = [(inputs[[n]], outputs[[n]]) for n in range(5)]
     model.train_on_batch(*rows[0])
     before = values(model)
     with averaged_weights(model):
         # There is none before the first update.
-        for weight, raw in zip(values(model), before):
-            np.testing.assert_array_equal(weight, raw)
+        assert_same(values(model), before)
     model.train_on_batch(*rows[1])
     first = averages(model)
-    for average, weight in zip(first, values(model)):
-        np.testing.assert_array_equal(average, weight)
+    assert_same(first, values(model))
     model.train_on_batch(*rows[2])
-    for average, expected in zip(model.optimizer.averages, first):
-        np.testing.assert_array_equal(average, expected)
+    assert_same(averages(model), first)
     model.train_on_batch(*rows[3])
     # The second update, number 1: a momentum of 1 / (1 + 9).
-    for average, expected, weight in zip(
-        model.optimizer.averages, first, model.weights
-    ):
-        np.testing.assert_allclose(
-            average, 0.1 * expected + 0.9 * np.array(weight), atol=1e-6
-        )
+    expected = [0.1 * a + 0.9 * w for a, w in zip(first, values(model))]
+    assert_same(averages(model), expected, atol=1e-6)
 
 
-def averages_by_path(model):
-    return {
-        variable.path: np.array(average)
-        for variable, average in zip(
-            model.optimizer._trainable_variables, model.optimizer.averages
-        )
-    }
-
-
-def test_averages_are_of_the_weights_that_were_trained(six_rows):
-    model = compiled_pair()
-    fit_twice(model, six_rows, 4)
-    averages = averages_by_path(model)
-    raw = values(model)
-    assert len(averages) == 4
-    # All that there are afterwards have other places in the model's list.
-    model.get_layer("first").trainable = False
-    with averaged_weights(model):
-        for weight in model.weights:
-            np.testing.assert_array_equal(weight, averages[weight.path])
-    for weight, expected in zip(values(model), raw):
-        np.testing.assert_array_equal(weight, expected)
-
-
-def test_weights_that_the_optimizer_does_not_know_stay(six_rows):
-    model = compiled_pair()
-    model.get_layer("first").trainable = False
+@pytest.mark.parametrize("is_frozen_first", [True, False])
+def test_averages_are_of_the_weights_that_were_trained(data, is_frozen_first):
+    model = compiled()
+    model.get_layer("first").trainable = not is_frozen_first
     model.compile(AveragingAdam(0.1, ema_momentum=0.3), "mse", run_eagerly=True)
-    fit_twice(model, six_rows, 4)
-    averages = averages_by_path(model)
-    raw = {weight.path: np.array(weight) for weight in model.weights}
-    assert len(averages) == 2
-    model.get_layer("first").trainable = True
+    fit(model, data)
+    by_path = averages_by_path(model)
+    assert len(by_path) == (2 if is_frozen_first else 4)
+    raw = values(model)
+    expected = {w.path: np.array(w) for w in model.weights} | by_path
+    # Other weights are trainable now, which have other places in lists.
+    model.get_layer("first").trainable = is_frozen_first
     with averaged_weights(model):
         for weight in model.weights:
-            expected = {**raw, **averages}[weight.path]
-            np.testing.assert_array_equal(weight, expected)
-
-
-@pytest.mark.only_on("tensorflow", reason="others want all gradients")
-def test_weights_that_are_frozen_later_keep_an_average(six_rows):
-    model = compiled_pair()
-    fit_twice(model, six_rows, 4)
-    model.get_layer("first").trainable = False
-    model.make_train_function(force=True)
-    frozen = values(model.get_layer("first"))
-    fit_twice(model, six_rows, 1)
-    for weight, expected in zip(model.get_layer("first").weights, frozen):
-        np.testing.assert_array_equal(weight, expected)
-        # 12 updates later the average of what does not change is that.
-        average = averages_by_path(model)[weight.path]
-        np.testing.assert_allclose(average, expected, atol=1e-6)
+            np.testing.assert_array_equal(weight, expected[weight.path])
+    assert_same(values(model), raw)

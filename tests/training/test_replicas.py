@@ -1,35 +1,27 @@
-"""More models, optimizers and dtypes than `test_two_replicas.py` has."""
+"""A step on two replicas is that of one, however the batch is taken apart."""
 
 import json
 import pathlib
 import subprocess
 import sys
 
+import keras
 import numpy as np
 import pytest
 
-pytestmark = [
-    pytest.mark.large,
-    pytest.mark.only_on("tensorflow", reason="tf.distribute is TensorFlow's"),
-]
+import relative_attention as ra
+from tests.words_model import Words
+from tests.words_model import batch_of
 
-SCRIPT = pathlib.Path(__file__).with_name("replica_steps.py")
-CASES = (
-    "pre-norm",
-    "post-norm",
-    "Adam, no smoothing",
-    "clipped float16",
-    "accumulation",
-    "clipped accumulation",
+pytestmark = pytest.mark.only_on(
+    "tensorflow", reason="tf.distribute is TensorFlow's"
 )
-OTHERS = ("poisoned float16", "overflown float16")
-IN_PARTS = ("post-norm", "accumulation", "clipped accumulation")
 
 
-def run(*parts):
-    """What `replica_steps.py` prints."""
+def run(*names):
     process = subprocess.run(
-        [sys.executable, str(SCRIPT), "2", *parts],
+        [sys.executable, "-m", "tests.training.replicas", *names],
+        cwd=pathlib.Path(__file__).parents[2],
         capture_output=True,
         text=True,
     )
@@ -39,57 +31,146 @@ def run(*parts):
 
 @pytest.fixture(scope="module")
 def results():
-    return run(*CASES, *OTHERS)
+    """All that needs two devices, at once."""
+    return run("on_token_batches", "in_parts", "poisoned", "dropped", "refused")
 
 
-def on_replicas(names):
-    """Names and numbers of replicas."""
-    return [
-        (name, number)
-        for name in names
-        # On one replica a step is another only if the batch is in parts.
-        for number in (("1", "2") if name in IN_PARTS else ("2",))
-    ]
+@pytest.fixture(scope="module")
+def more_results():
+    """More models and dtypes."""
+    return run(
+        "pre_norm",
+        "post_norm",
+        "clipped_float16",
+        "poisoned_float16",
+        "overflown_float16",
+    )
 
 
-@pytest.mark.parametrize(("name", "num_replicas"), on_replicas(CASES))
-def test_steps_are_those_of_the_whole_batch(results, name, num_replicas):
-    result = results[name]
-    assert result["change"] > 1e-2
+def largest_change(arrays, others):
+    return max(
+        np.abs(np.subtract(*pair)).max()
+        for pair in zip(arrays, others, strict=True)
+    )
+
+
+def assert_same_training(one, two):
+    assert largest_change(one["weights"], two["weights"]) < 1e-6
+    assert largest_change(one["start"], one["weights"]) > 1e-2
+    assert one["iterations"] == two["iterations"]
+    assert one["shown"].keys() == two["shown"].keys()
+    assert {"loss", "gradient_norm", "tokens"} <= two["shown"].keys()
+    for name, numbers in one["shown"].items():
+        np.testing.assert_allclose(
+            two["shown"][name], numbers, rtol=2e-6, err_msg=name
+        )
+
+
+@pytest.mark.parametrize("case", ["on_token_batches", "in_parts"])
+def test_replicas_share_each_batch(results, case):
+    assert_same_training(*results[case])
+
+
+@pytest.mark.large
+@pytest.mark.parametrize("case", ["pre_norm", "post_norm"])
+def test_replicas_share_each_batch_of_a_transformer(more_results, case):
+    one, two = more_results[case]
+    assert_same_training(one, two)
+    assert ("val_perplexity" in two["shown"]) == (case == "pre_norm")
+
+
+@pytest.mark.large
+def test_replicas_share_each_batch_in_half_precision(more_results):
+    one, two = more_results["clipped_float16"]
     # In float16 a sum depends on the order by as much.
-    tolerance = 2e-3 if "float16" in name else 1e-6
-    assert result[num_replicas]["weights"] < tolerance
-    assert result[num_replicas]["iterations"] == 0
+    assert largest_change(one["weights"], two["weights"]) < 2e-3
+    assert largest_change(one["start"], one["weights"]) > 1e-2
+    assert one["iterations"] == two["iterations"]
+
+
+def test_averages_are_those_of_one_replica(results):
+    one, two = results["on_token_batches"]
+    assert largest_change(one["averaged"], two["averaged"]) < 1e-6
+    assert largest_change(two["averaged"], two["weights"]) > 1e-3
+    # Each replica has its own weights back.
+    for number, copy in enumerate(two["copies"]):
+        assert copy == two["weights"][number // 2]
+    assert not {"val_skipped", "val_gradient_norm"} & two["shown"].keys()
+
+
+def assert_left_out(poisoned):
+    assert poisoned["is_finite"] and poisoned["is_changed"]
+    assert poisoned["iterations"] == 2
+    assert poisoned["shown"]["skipped"] == [1, 1]
+    assert np.isfinite(poisoned["shown"]["loss"]).all()
+
+
+def test_update_that_is_not_finite_is_left_out_everywhere(results):
+    assert_left_out(results["poisoned"])
+
+
+@pytest.mark.large
+def test_half_precision_update_is_left_out_everywhere(more_results):
+    assert_left_out(more_results["poisoned_float16"])
+
+
+@pytest.mark.large
+def test_scale_is_lowered_when_one_replica_overflows(more_results):
+    overflown = more_results["overflown_float16"]
+    # Once an epoch.
+    assert overflown["scale"] == 2**13
+    assert overflown["iterations"] == 2
+    assert overflown["is_finite"]
+    assert overflown["shown"]["skipped"] == [0, 0]
+
+
+def test_nothing_is_drawn_when_the_data_have_ended(results):
+    # Two epochs of two steps, the number of which nobody knew.
+    assert results["poisoned"]["draws"] == [4]
+
+
+def test_replicas_drop_different_elements(results):
+    (first, second), (first_later, _) = results["dropped"]
+    assert first != second
+    assert first != first_later
 
 
 @pytest.mark.parametrize(
-    ("name", "num_replicas"),
-    on_replicas([c for c in CASES if "float16" not in c]),
+    "argument",
+    [
+        "jit_compile",
+        "steps_per_execution",
+        "gradient_accumulation_steps",
+        "activity_regularizer",
+    ],
 )
-def test_what_is_shown_is_that_of_the_whole_batch(results, name, num_replicas):
-    shown = dict(results[name][num_replicas])
-    assert {"loss", "tokens", "gradient_norm"} <= shown.keys()
-    assert ("perplexity" in shown) == (name == "pre-norm")
-    assert shown.pop("perplexity", 0) < 1e-4
-    assert max(shown.values()) < 2e-6
+def test_what_cannot_be_exact_is_refused(results, argument):
+    assert f"`{argument}`" in results["refused"][argument]
 
 
-@pytest.mark.parametrize("num_replicas", ["1", "2"])
-def test_update_that_is_not_finite_is_left_out_everywhere(
-    results, num_replicas
-):
-    poisoned = results["poisoned float16"][num_replicas]
-    assert poisoned["is_finite"]
-    assert poisoned["change"] > 1e-2
-    assert poisoned["iterations"] == 1
-    assert poisoned["skipped"] == 1
-    assert np.isfinite(poisoned["loss"])
+@pytest.mark.parametrize(
+    "accumulation_steps", [pytest.param(1, marks=pytest.mark.large), 2]
+)
+def test_mirrored_strategy_of_one_device_trains_as_none(accumulation_steps):
+    import tensorflow as tf
 
-
-@pytest.mark.parametrize("num_replicas", ["1", "2"])
-def test_scale_is_lowered_when_one_replica_overflows(results, num_replicas):
-    overflown = results["overflown float16"][num_replicas]
-    assert overflown["scale"] == 2**14
-    assert overflown["iterations"] == 1
-    assert overflown["is_finite"]
-    assert overflown["skipped"] == 0
+    inputs, labels, weights = batch_of(4)
+    trained = []
+    for strategy in (
+        tf.distribute.get_strategy(),
+        tf.distribute.MirroredStrategy(["CPU:0"]),
+    ):
+        keras.utils.set_random_seed(1)
+        with strategy.scope():
+            model = Words()
+            model.compile(
+                keras.optimizers.SGD(0.1),
+                ra.MaskedCrossEntropy(),
+                accumulation_steps=accumulation_steps,
+                run_eagerly=not trained,
+            )
+        before = model.get_weights()
+        model.fit(inputs, labels, sample_weight=weights, epochs=2, verbose=0)
+        trained.append(model.get_weights())
+    assert largest_change(*trained) < 1e-6
+    assert largest_change(before, trained[0]) > 0

@@ -1,0 +1,281 @@
+"""Trains small models on one replica and on two; prints JSON.
+
+A process of its own, as devices are divided before TensorFlow starts. Run by
+`test_replicas.py`, with the names of cases.
+"""
+
+import json
+import sys
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+import relative_attention as ra
+from relative_attention.layers.dropout import Dropout
+from relative_attention.training import AveragedValidation
+from relative_attention.training import averaged_weights
+from tests.words_model import VOCABULARY_SIZE
+from tests.words_model import Words
+from tests.words_model import batch_of
+from tests.words_model import corpus_of
+from tests.words_model import dataset
+
+# A label that makes the loss, and all gradients, too large.
+POISON = 12
+
+
+class Poisonous(ra.MaskedCrossEntropy):
+    factor = np.inf
+
+    def call(self, y_true, y_pred, sample_weight=None):
+        loss = super().call(y_true, y_pred, sample_weight)
+        is_poisoned = keras.ops.any(keras.ops.equal(y_true, POISON))
+        return loss * keras.ops.where(is_poisoned, self.factor, 1.0)
+
+
+class Overflowing(Poisonous):
+    # Finite in float32, not in float16.
+    factor = 1e6
+
+
+def values(weights):
+    return [np.asarray(weight).ravel().tolist() for weight in weights]
+
+
+def sgd():
+    return keras.optimizers.SGD(0.5)
+
+
+def clipped_sgd():
+    return keras.optimizers.SGD(0.5, global_clipnorm=0.1)
+
+
+def trained(
+    strategy,
+    data,
+    optimizer=sgd,
+    make_model=Words,
+    loss=ra.MaskedCrossEntropy,
+    accumulation_steps=1,
+    has_metrics=False,
+    epochs=1,
+    fit=None,
+    **fields,
+):
+    keras.utils.set_random_seed(1)
+    with strategy.scope():
+        model = make_model(**fields)
+        model.compile(
+            optimizer(),
+            loss(),
+            metrics=[ra.Perplexity(), ra.TokenAccuracy()]
+            if has_metrics
+            else None,
+            accumulation_steps=accumulation_steps,
+            # A graph is made for replicas alone: it takes a while.
+            run_eagerly=strategy.num_replicas_in_sync == 1,
+        )
+    start = values(model.weights)
+    shown = model.fit(data, epochs=epochs, verbose=0, **(fit or {})).history
+    return model, {
+        "start": start,
+        "weights": values(model.weights),
+        "iterations": int(np.asarray(model.optimizer.iterations)),
+        "shown": shown,
+    }
+
+
+def on_token_batches(strategy):
+    """Clipped updates, averages of the weights, validation with these."""
+    # Batches of 4, 4 and 3 pairs.
+    batches = ra.TokenBatches(corpus_of([4] * 11), 20)
+    model, results = trained(
+        strategy,
+        batches,
+        lambda: ra.AveragingAdam(
+            0.01, ema_momentum=0.5, epsilon=1e-6, global_clipnorm=0.1
+        ),
+        epochs=2,
+        fit={
+            "validation_data": batches,
+            "callbacks": [AveragedValidation()],
+        },
+        is_regularized=True,
+    )
+    with averaged_weights(model):
+        averaged = values(model.weights)
+    copies = [
+        np.asarray(copy).ravel().tolist()
+        for weight in model.weights
+        for copy in getattr(weight.value, "values", [weight])
+    ]
+    return {**results, "averaged": averaged, "copies": copies}
+
+
+def in_parts(strategy):
+    """Clipped; the second batch has one row, so one replica has none."""
+    is_whole = strategy.num_replicas_in_sync == 1
+    return trained(
+        strategy,
+        dataset(batch_of(5), batch_of(1, seed=1)),
+        clipped_sgd,
+        accumulation_steps=1 if is_whole else 2,
+        is_regularized=True,
+    )[1]
+
+
+def transformer(**fields):
+    return ra.Transformer.from_preset(
+        "transformer_tiny_relative",
+        vocabulary_size=VOCABULARY_SIZE,
+        num_encoder_layers=1,
+        num_decoder_layers=1,
+        hidden_dim=8,
+        intermediate_dim=16,
+        num_heads=2,
+        max_relative_position=3,
+        dropout=0.0,
+        attention_dropout=0.0,
+        intermediate_dropout=0.0,
+        **fields,
+    )
+
+
+def pairs(*numbers):
+    return dataset(*(batch_of(n, seed=n)[:2] for n in numbers))
+
+
+def pre_norm(strategy):
+    data = pairs(8, 7, 5, 1)
+    return trained(
+        strategy,
+        data,
+        make_model=transformer,
+        has_metrics=True,
+        fit={"validation_data": data},
+        normalize_first=True,
+    )[1]
+
+
+def post_norm(strategy):
+    is_whole = strategy.num_replicas_in_sync == 1
+    return trained(
+        strategy,
+        pairs(8, 7, 5, 1),
+        make_model=transformer,
+        accumulation_steps=1 if is_whole else 2,
+        normalize_first=False,
+        share_embeddings="target",
+        source_vocabulary_size=VOCABULARY_SIZE,
+    )[1]
+
+
+def clipped_float16(strategy):
+    data = pairs(8, 7, 5, 1)
+    return trained(strategy, data, clipped_sgd, dtype="mixed_float16")[1]
+
+
+def poisoned(strategy, loss=Poisonous, **fields):
+    """Two epochs of two steps, of which the first's last row is poisoned."""
+    inputs, labels, _ = batch_of(4)
+    labels = np.where(labels == POISON, 2, labels)
+    wrong = labels.copy()
+    wrong[-1, 0] = POISON
+    model, results = trained(
+        strategy,
+        dataset((inputs, wrong), (inputs, labels)),
+        loss=loss,
+        epochs=2,
+        dropout=0.1,
+        **fields,
+    )
+    seeds = [v for v in model.variables if "seed" in v.path.lower()]
+    return {
+        "is_finite": all(
+            np.isfinite(np.asarray(w)).all() for w in model.weights
+        ),
+        "is_changed": results["start"] != results["weights"],
+        "iterations": results["iterations"],
+        "draws": [int(np.asarray(seed)[1]) for seed in seeds],
+        "scale": float(model.optimizer.scale_loss(1.0)),
+        "shown": results["shown"],
+    }
+
+
+def dropped(strategy):
+    """What dropout makes of the same ones on every replica, two times."""
+    keras.utils.set_random_seed(3)
+    with strategy.scope():
+        layer = Dropout(0.5)
+
+    @tf.function
+    def draw():
+        results = strategy.run(lambda: layer(tf.ones((64,)), training=True))
+        return strategy.experimental_local_results(results)
+
+    return [[result.numpy().tolist() for result in draw()] for _ in range(2)]
+
+
+def refused(strategy):
+    """What is said to what cannot be exact, or would fail."""
+
+    def message(fields=None, **options):
+        with strategy.scope():
+            model = Words(**(fields or {}))
+            try:
+                model.compile(**{"optimizer": "sgd", "loss": "mse", **options})
+                model.fit(dataset(batch_of(4)), verbose=0)
+            except ValueError as error:
+                return str(error)
+
+    return {
+        "jit_compile": message(jit_compile=True),
+        "steps_per_execution": message(steps_per_execution=4),
+        "gradient_accumulation_steps": message(
+            optimizer=ra.AveragingAdam(gradient_accumulation_steps=2)
+        ),
+        "activity_regularizer": message(
+            {"activity_regularizer": "l2"}, loss=ra.MaskedCrossEntropy()
+        ),
+    }
+
+
+HALF = {"dtype": "mixed_float16"}
+ON_BOTH = {
+    case.__name__: case
+    for case in (
+        on_token_batches,
+        in_parts,
+        pre_norm,
+        post_norm,
+        clipped_float16,
+    )
+}
+ON_TWO = {
+    "poisoned": poisoned,
+    "dropped": dropped,
+    "refused": refused,
+    "poisoned_float16": lambda two: poisoned(two, **HALF),
+    "overflown_float16": lambda two: poisoned(two, Overflowing, **HALF),
+}
+
+
+def main(*names):
+    tf.config.set_logical_device_configuration(
+        tf.config.list_physical_devices("CPU")[0],
+        [tf.config.LogicalDeviceConfiguration()] * 2,
+    )
+    one = tf.distribute.get_strategy()
+    two = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+    results = {
+        name: [ON_BOTH[name](one), ON_BOTH[name](two)]
+        if name in ON_BOTH
+        else ON_TWO[name](two)
+        for name in names
+    }
+    print(json.dumps(results))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
