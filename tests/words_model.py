@@ -86,20 +86,22 @@ def dataset(*batches):
     )
 
 
-def corpus_of(lengths, seed=0):
-    """A `TokenCorpus` of pairs whose sides have these lengths."""
-    offsets = np.concatenate([[0], np.cumsum(lengths)])
-    ids = (
-        np.random.default_rng(seed)
-        .integers(2, VOCABULARY_SIZE, offsets[-1])
-        .astype(np.uint16)
-    )
+def corpus_of(source_lengths, target_lengths=None, seed=0):
+    """A `TokenCorpus` of random ids, in sentences of these lengths."""
+    if target_lengths is None:
+        target_lengths = source_lengths
+    random = np.random.default_rng(seed)
+    sides = {}
+    for side, lengths in (
+        ("source", source_lengths),
+        ("target", target_lengths),
+    ):
+        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        ids = random.integers(2, VOCABULARY_SIZE, offsets[-1], np.uint16)
+        sides |= {f"{side}_ids": ids, f"{side}_offsets": offsets}
     return ra.TokenCorpus(
-        source_ids=ids,
-        source_offsets=offsets,
-        target_ids=ids[::-1].copy(),
-        target_offsets=offsets,
-        line_numbers=np.arange(len(lengths)) + 1,
+        **sides,
+        line_numbers=np.arange(len(source_lengths)) + 1,
         num_empty=0,
         num_too_long=0,
     )

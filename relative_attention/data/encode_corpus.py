@@ -1,25 +1,20 @@
 """Writes the token ids of a parallel corpus to disk, with bounded memory.
 
 Nobody knows how many ids a corpus has before it is encoded. So arrays grow as
-raw files, which have no header that tells their length; `np.memmap` then finds
-the length from the size of the file, and `np.save` copies it to an `.npy` file
-without reading it into memory.
+raw files, which have no header that tells their length. Afterwards
+they are copied, a part at a time, to `.npy` files of the smallest type.
 """
 
 import contextlib
-import dataclasses
 import itertools
 import json
 import pathlib
 import zlib
 from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Mapping
 from collections.abc import Sequence
-from typing import BinaryIO
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import DTypeLike
 
 from relative_attention.data.length_order import order_by_length
 from relative_attention.data.lines import ParallelCorpus
@@ -28,6 +23,12 @@ from relative_attention.data.vocabulary_kinds import AnyVocabulary
 from relative_attention.errors import InputError
 
 SIDES = ("source", "target")
+# The types of the raw files.
+_RAW = {
+    "line_numbers": np.uint32,
+    **{f"{side}_ids": np.int32 for side in SIDES},
+    **{f"{side}_offsets": np.int64 for side in SIDES},
+}
 # The arrays of a folder, in the order in which their checksum takes them.
 _ARRAYS = (
     "source_ids",
@@ -41,20 +42,10 @@ _ARRAYS = (
 
 # Lines encoded at a time: enough to keep SentencePiece's threads busy.
 _BATCH_LINES = 10_000
-# Numbers summed at a time.
+# Numbers copied or summed at a time.
 _CHUNK = 1 << 20
 # From this number of ids on, offsets take eight bytes.
 _LARGE = 2**32
-
-
-@dataclasses.dataclass(frozen=True)
-class _EncodedBatch:
-    """The pairs that are kept of some lines, and how many are not."""
-
-    line_numbers: list[int]
-    rows: tuple[list[list[int]], list[list[int]]]
-    num_empty: int
-    num_too_long: int
 
 
 def encode_corpus(
@@ -75,14 +66,7 @@ def encode_corpus(
     Raises:
         InputError: if no pair is left.
     """
-    dtypes: dict[str, np.dtype] = {"line_numbers": np.dtype(np.uint32)}
-    for side, vocabulary in zip(SIDES, vocabularies):
-        is_small = len(vocabulary) <= 2**16
-        dtypes[f"{side}_ids"] = np.dtype(np.uint16 if is_small else np.int32)
-        dtypes[f"{side}_lengths"] = np.dtype(np.int32)
-    counts = _write_raw(
-        _encode_batches(corpus, vocabularies, max_length), dtypes, folder
-    )
+    counts, num_ids = _write_raw(corpus, vocabularies, max_length, folder)
     if not (folder / "line_numbers.raw").stat().st_size:
         raise InputError(
             f"Of {corpus.source} and {corpus.target} no pair is left: "
@@ -90,11 +74,14 @@ def encode_corpus(
             f"{counts['num_too_long']:,} have a line of {max_length} tokens or "
             "more (`data.max_length`)."
         )
-    for name, dtype in dtypes.items():
-        if not name.endswith("_lengths"):
-            _raw_to_npy(folder / name, dtype)
-    for side in SIDES:
-        _write_offsets(folder, side)
+    _raw_to_npy(folder / "line_numbers", np.uint32)
+    for side, vocabulary, total in zip(SIDES, vocabularies, num_ids):
+        is_small = len(vocabulary) <= 2**16
+        _raw_to_npy(folder / f"{side}_ids", np.uint16 if is_small else np.int32)
+        is_small = total < _LARGE
+        _raw_to_npy(
+            folder / f"{side}_offsets", np.uint32 if is_small else np.int64
+        )
     _write_length_order(folder)
     counts["checksum"] = array_checksum(
         np.load(folder / f"{name}.npy", mmap_mode="r") for name in _ARRAYS
@@ -115,80 +102,79 @@ def array_checksum(arrays: Iterable[np.ndarray], checksum: int = 0) -> int:
     return checksum
 
 
-def _encode_batches(
+def _write_raw(
     corpus: ParallelCorpus,
     vocabularies: Sequence[AnyVocabulary],
     max_length: int,
-) -> Iterator[_EncodedBatch]:
-    """Yields the encoded pairs of a corpus, some lines at a time."""
-    for batch in batched(enumerate(corpus, start=1), _BATCH_LINES):
-        full = [
-            (number, pair)
-            for number, pair in batch
-            if pair[0].strip() and pair[1].strip()
-        ]
-        sources, targets = (
-            vocabulary.encode([pair[side] for _, pair in full])
-            for side, vocabulary in enumerate(vocabularies)
-        )
-        # The end of sentence, which rows lack here, takes one position.
-        fits = [
-            max(len(source), len(target)) < max_length
-            for source, target in zip(sources, targets)
-        ]
-        yield _EncodedBatch(
-            [number for number, _ in itertools.compress(full, fits)],
-            (
-                list(itertools.compress(sources, fits)),
-                list(itertools.compress(targets, fits)),
-            ),
-            num_empty=len(batch) - len(full),
-            num_too_long=len(fits) - sum(fits),
-        )
-
-
-def _write_raw(
-    batches: Iterable[_EncodedBatch],
-    dtypes: Mapping[str, np.dtype],
     folder: pathlib.Path,
-) -> dict[str, int]:
-    """Writes a raw file of each array; returns how many pairs are left out."""
+) -> tuple[dict[str, int], list[int]]:
+    """Encodes a corpus some lines at a time, and appends to raw files.
+
+    Returns:
+        The numbers of pairs that are left out, and the number of ids of each
+        side.
+    """
     counts = {"num_empty": 0, "num_too_long": 0}
+    num_ids = [0, 0]
     with contextlib.ExitStack() as stack:
         files = {
             name: stack.enter_context(open(folder / f"{name}.raw", "wb"))
-            for name in dtypes
+            for name in _RAW
         }
 
-        def append(name: str, values: ArrayLike) -> None:
-            _write_array(files[name], np.asarray(values, dtypes[name]))
+        def append(name: str, values: Iterable[int]) -> None:
+            # Not `tofile`, whose error on a full disk does not say so.
+            files[name].write(np.fromiter(values, _RAW[name]).data)
 
-        for batch in batches:
-            counts["num_empty"] += batch.num_empty
-            counts["num_too_long"] += batch.num_too_long
-            append("line_numbers", batch.line_numbers)
-            for side, rows in zip(SIDES, batch.rows):
-                append(f"{side}_lengths", [len(row) for row in rows])
-                ids = itertools.chain.from_iterable(rows)
-                append(f"{side}_ids", np.fromiter(ids, np.int32))
-    return counts
+        for side in SIDES:
+            append(f"{side}_offsets", [0])
+        for batch in batched(enumerate(corpus, start=1), _BATCH_LINES):
+            full = [
+                (number, pair)
+                for number, pair in batch
+                if pair[0].strip() and pair[1].strip()
+            ]
+            rows = [
+                vocabulary.encode([pair[side] for _, pair in full])
+                for side, vocabulary in enumerate(vocabularies)
+            ]
+            # The end of sentence, which rows lack here, takes one position.
+            fits = [
+                max(len(source), len(target)) < max_length
+                for source, target in zip(*rows)
+            ]
+            counts["num_empty"] += len(batch) - len(full)
+            counts["num_too_long"] += len(fits) - sum(fits)
+            append(
+                "line_numbers",
+                (number for number, _ in itertools.compress(full, fits)),
+            )
+            for index, side in enumerate(SIDES):
+                kept = list(itertools.compress(rows[index], fits))
+                append(f"{side}_ids", itertools.chain.from_iterable(kept))
+                ends = np.cumsum([len(row) for row in kept], dtype=np.int64)
+                append(f"{side}_offsets", num_ids[index] + ends)
+                num_ids[index] += sum(map(len, kept))
+    return counts, num_ids
 
 
-def _write_offsets(folder: pathlib.Path, side: str) -> None:
-    """Writes the offset of each sentence, the sum of the lengths before it."""
-    path = folder / f"{side}_lengths.raw"
-    lengths = np.memmap(path, np.int32, "r")
-    num_ids = len(np.load(folder / f"{side}_ids.npy", mmap_mode="r"))
-    dtype = np.dtype(np.uint32 if num_ids < _LARGE else np.int64)
-    with open(folder / f"{side}_offsets.raw", "wb") as file:
-        _write_array(file, np.zeros(1, dtype))
-        total = 0
-        for start in range(0, len(lengths), _CHUNK):
-            sums = np.cumsum(lengths[start : start + _CHUNK], dtype=np.int64)
-            _write_array(file, (sums + total).astype(dtype))
-            total += int(sums[-1])
-    path.unlink()
-    _raw_to_npy(folder / f"{side}_offsets", dtype)
+def _raw_to_npy(path: pathlib.Path, dtype: DTypeLike) -> None:
+    """Replaces the raw file of an array by its `.npy` file."""
+    raw = path.with_suffix(".raw")
+    # A file without a byte cannot be mapped.
+    is_empty = raw.stat().st_size == 0
+    stored = _RAW[path.name]
+    values = np.empty(0, stored) if is_empty else np.memmap(raw, stored, "r")
+    header = {
+        "descr": np.lib.format.dtype_to_descr(np.dtype(dtype)),
+        "fortran_order": False,
+        "shape": values.shape,
+    }
+    with open(path.with_suffix(".npy"), "wb") as file:
+        np.lib.format.write_array_header_1_0(file, header)
+        for start in range(0, len(values), _CHUNK):
+            file.write(values[start : start + _CHUNK].astype(dtype).data)
+    raw.unlink()
 
 
 def _write_length_order(folder: pathlib.Path) -> None:
@@ -213,23 +199,3 @@ def _write_length_order(folder: pathlib.Path) -> None:
             order.starts,
         ],
     )
-
-
-def _write_array(file: BinaryIO, values: np.ndarray) -> None:
-    # Not `tofile`, whose error on a full disk does not say that it is full.
-    file.write(values.data)
-
-
-def _raw_to_npy(path: pathlib.Path, dtype: np.dtype) -> None:
-    """Replaces the raw file of an array by its `.npy` file."""
-    raw = path.with_suffix(".raw")
-    # A file without a byte cannot be mapped.
-    is_empty = raw.stat().st_size == 0
-    values = np.empty(0, dtype) if is_empty else np.memmap(raw, dtype, "r")
-    try:
-        np.save(path.with_suffix(".npy"), values)
-    except OSError as error:
-        raise OSError(
-            f"{path}.npy cannot be written; the disk may be full ({error})"
-        ) from error
-    raw.unlink()

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from collections.abc import Sequence
 
 from relative_attention.argument_checks import checked_int
+from relative_attention.argument_checks import checked_number
 
 # The maximum length where no pair is left out, as in tensor2tensor.
 _NO_MAXIMUM = 10**9
@@ -106,37 +107,33 @@ def length_buckets(
      - tensor2tensor, `batching_scheme` in
        [data_reader.py](https://github.com/tensorflow/tensor2tensor/blob/master/tensor2tensor/utils/data_reader.py)
     """
-    numbers = _checked_ints(
-        batch_tokens=(batch_tokens, 1),
-        max_length=(max_length, 0),
-        min_length_bucket=(min_length_bucket, 1),
-        shard_multiplier=(shard_multiplier, 1),
-        length_multiplier=(length_multiplier, 1),
-        min_length=(min_length, 0),
+    batch_tokens = checked_int("batch_tokens", batch_tokens)
+    max_length = checked_int("max_length", max_length, 0) or batch_tokens
+    first = checked_int("min_length_bucket", min_length_bucket)
+    step = checked_number(
+        "length_bucket_step",
+        length_bucket_step,
+        lambda step: 1 < step < math.inf,
+        "a finite number above 1",
     )
-    max_length = numbers["max_length"] or numbers["batch_tokens"]
-    _check_bucket_step(length_bucket_step)
-    _check(
-        "min_length",
-        numbers["min_length"],
-        numbers["min_length"] <= max_length,
-        f"at most the maximum length, {max_length}",
-    )
-    multiplier = numbers["length_multiplier"]
+    shards = checked_int("shard_multiplier", shard_multiplier)
+    multiplier = checked_int("length_multiplier", length_multiplier)
+    min_length = checked_int("min_length", min_length, 0)
+    if min_length > max_length:
+        raise ValueError(
+            "`min_length` must be at most the maximum length, "
+            f"{max_length}. Received: min_length={min_length!r}."
+        )
     boundaries = [
         boundary * multiplier
-        for boundary in _boundaries(
-            numbers["min_length_bucket"], length_bucket_step, max_length
-        )
+        for boundary in _boundaries(first, step, max_length)
     ]
     max_length *= multiplier
-    window, sizes = _batch_sizes(
-        numbers["batch_tokens"], [*boundaries, max_length]
-    )
+    window, sizes = _batch_sizes(batch_tokens, [*boundaries, max_length])
     return LengthBuckets(
         boundaries=tuple(boundaries),
-        batch_sizes=tuple(size * numbers["shard_multiplier"] for size in sizes),
-        min_length=numbers["min_length"],
+        batch_sizes=tuple(size * shards for size in sizes),
+        min_length=min_length,
         max_length=max_length if drop_long_sequences else _NO_MAXIMUM,
         # Three windows, in the smallest batches; both grow with the shards.
         shuffle_queue_size=window // min(sizes) * 3,
@@ -171,36 +168,6 @@ def _batch_sizes(
     most = [max(1, batch_tokens // end) for end in ends]
     window = _highly_composite_number(min(3 * max(most), _LARGEST_WINDOW))
     return window, [_largest_divisor(window, size) for size in most]
-
-
-def _checked_ints(**values_and_minima: tuple[int, int]) -> dict[str, int]:
-    """Returns arguments as ints, or raises `ValueError` if one is too small.
-
-    Args:
-        **values_and_minima: a pair of the value and the least value allowed,
-            by the name of the argument.
-    """
-    return {
-        name: checked_int(name, value, minimum, f"an int of at least {minimum}")
-        for name, (value, minimum) in values_and_minima.items()
-    }
-
-
-def _check_bucket_step(length_bucket_step: float) -> None:
-    is_number = isinstance(length_bucket_step, int | float)
-    _check(
-        "length_bucket_step",
-        length_bucket_step,
-        is_number and 1 < length_bucket_step < math.inf,
-        "a finite number above 1",
-    )
-
-
-def _check(name: str, value: float, is_right: bool, allowed: str) -> None:
-    if not is_right:
-        raise ValueError(
-            f"`{name}` must be {allowed}. Received: {name}={value!r}."
-        )
 
 
 def _highly_composite_number(limit: int) -> int:

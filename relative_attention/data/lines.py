@@ -1,6 +1,5 @@
 """Reads text, line by line, from files and from streams."""
 
-import codecs
 import contextlib
 import dataclasses
 import functools
@@ -11,6 +10,7 @@ import pathlib
 import select
 import time
 import zlib
+from collections.abc import Hashable
 from collections.abc import Iterable
 from collections.abc import Iterator
 from typing import BinaryIO
@@ -18,7 +18,6 @@ from typing import TypeVar
 
 from relative_attention.errors import InputError
 
-_BLOCK = 1 << 20
 # Editors on Windows begin a file with it.
 _BYTE_ORDER_MARK = "\ufeff"
 
@@ -111,35 +110,18 @@ def count_lines(path: pathlib.Path | str) -> int:
     Raises:
         InputError: as `read_lines`.
     """
-    try:
+    stamp = None
+    # Where there is no file, the error of reading it tells what is wrong.
+    with contextlib.suppress(OSError):
         stat = os.stat(path)
-    except OSError:
-        # The error of reading it tells what is wrong.
-        return sum(1 for _ in read_lines(path))
-    return _count_lines(os.path.abspath(path), stat.st_size, stat.st_mtime_ns)
+        stamp = (stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns)
+    return _count_lines(path, stamp)
 
 
 @functools.lru_cache(maxsize=64)
-def _count_lines(path: str, size: int, time: int) -> int:
-    """Counts the lines of a file; size and time are there for the cache."""
-    decoder = codecs.getincrementaldecoder("utf-8")()
-    count = 0
-    block = last = b""
-    is_first = True
-    try:
-        with _opened(path) as file:
-            while block := file.read(_BLOCK):
-                decoder.decode(block)
-                if is_first:
-                    block = block.removeprefix(codecs.BOM_UTF8)
-                    is_first = False
-                count += block.count(b"\n")
-                last = block[-1:]
-            decoder.decode(b"", final=True)
-    except UnicodeDecodeError:
-        # Reading line by line is slow, but its error names the line.
-        return sum(1 for _ in read_lines(path))
-    return count + (last not in (b"", b"\n"))
+def _count_lines(path: pathlib.Path | str, stamp: Hashable) -> int:
+    """Counts the lines of a file; the stamp is there for the cache."""
+    return sum(1 for _ in read_lines(path))
 
 
 def find_text_file(path: pathlib.Path | str) -> str | None:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from relative_attention.data.lines import decode_lines
 from relative_attention.data.vocabulary import ids_of_text
+from relative_attention.data.vocabulary import read_bytes
 from relative_attention.errors import InputError
 from relative_attention.files import atomic_file
 
@@ -111,13 +112,7 @@ class SubwordVocabulary:
         Raises:
             InputError: if the file is missing or is not such a vocabulary.
         """
-        try:
-            model = pathlib.Path(path).read_bytes()
-        except OSError as error:
-            raise InputError(
-                f"No subword vocabulary at {path}: {error}."
-            ) from error
-        return cls(model, name=str(path))
+        return cls(read_bytes(path, "subword vocabulary"), name=str(path))
 
     def save(self, path: pathlib.Path | str) -> None:
         """Writes the vocabulary, byte for byte as it was read.

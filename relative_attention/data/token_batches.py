@@ -264,41 +264,19 @@ def _bucket_starts(order: LengthOrder, offset: int) -> np.ndarray:
 
 def _batch_bounds(order: LengthOrder, batch_tokens: int) -> np.ndarray:
     """Returns the positions at which batches start, and the end."""
-    # Each batch is as large as fits: the one that a loop over the pairs would
-    # fill. This loop is over the lengths, which are few.
     is_last = np.append(np.diff(order.longest) != 0, True)
     lengths = order.longest[is_last]
-    # Position at which the pairs of each length end, and how many of them fit.
+    # Where the pairs of each length end, and how many of them are a batch.
     ends = order.starts[1:][is_last]
     rows = np.maximum(batch_tokens // lengths, 1)
-    bounds: list[np.ndarray | list[int]] = []
-    start = 0
-    for length, end in enumerate(ends.tolist()):
-        if start >= end:
-            # A batch of shorter pairs took all of this length.
-            continue
-        # Batches of this length alone, then one of its rest and longer pairs.
-        full = np.arange(start, end + 1, rows[length])
-        bounds.append(full[:-1])
-        start = int(full[-1])
-        if start < end:
-            bounds.append([start])
-            start = _batch_end(start, length, ends, rows)
-    return np.concatenate([*bounds, order.starts[-1:]])
-
-
-def _batch_end(
-    start: int, length: int, ends: np.ndarray, rows: np.ndarray
-) -> int:
-    """Returns where a batch ends that continues into longer pairs."""
-    stop = start
-    # A longer pair makes the whole batch longer, so fewer rows fit.
-    while length < len(ends) and stop < start + rows[length]:
-        stop = min(int(ends[length]), start + int(rows[length]))
-        if stop < ends[length]:
-            break
-        length += 1
-    return stop
+    bounds = [0]
+    while (start := bounds[-1]) < ends[-1]:
+        # A longer pair makes the whole batch longer, so fewer rows fit. The
+        # batch ends within the length that leaves it the most.
+        first = np.searchsorted(ends, start, "right")
+        stops = np.minimum(ends[first:], start + rows[first:])
+        bounds.append(int(stops.max()))
+    return np.array(bounds)
 
 
 def _dataset(

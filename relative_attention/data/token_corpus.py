@@ -211,29 +211,10 @@ class TokenCorpus:
             difference=groups[1, :-1],
             starts=groups[2],
         )
-        tokens._check()
         others = (tokens.line_numbers, tokens.length_order.pairs, groups)
         if array_checksum(others, tokens.checksum) != checksum:
             raise ValueError("The arrays of a corpus were changed.")
         return tokens
-
-    def _check(self) -> None:
-        """Raises `ValueError` if the arrays do not belong together."""
-        sizes = (
-            (len(self.source_offsets), len(self) + 1),
-            (len(self.target_offsets), len(self) + 1),
-            (self.source_offsets[-1], len(self.source_ids)),
-            (self.target_offsets[-1], len(self.target_ids)),
-            (len(self.length_order.pairs), len(self)),
-            (self.length_order.starts[-1], len(self)),
-        )
-        if any(size != wanted for size, wanted in sizes):
-            raise ValueError("The arrays of a corpus differ in length.")
-        if not all(
-            isinstance(count, int)
-            for count in (self.num_empty, self.num_too_long)
-        ):
-            raise ValueError("The counts of a corpus must be numbers.")
 
 
 def _check_replaceable(directory: pathlib.Path) -> None:

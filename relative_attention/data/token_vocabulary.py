@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
-import sentencepiece
-
 from relative_attention.data.lines import read_lines
 from relative_attention.data.vocabulary import ids_of_text
+from relative_attention.data.vocabulary import load_processor
+from relative_attention.data.vocabulary import read_bytes
 from relative_attention.errors import InputError
 from relative_attention.files import atomic_file
 from relative_attention.files import read_json_object
@@ -77,7 +77,7 @@ class TokenVocabulary:
         del self._ids[_PADDING]
         self._processor = None
         if self.tokenizer is not None:
-            self._processor = _load_processor(self.tokenizer)
+            self._processor = load_processor(self.tokenizer, "tokeniser")
 
     @classmethod
     def train(cls, lines: Iterable[str], size: int) -> "TokenVocabulary":
@@ -152,12 +152,7 @@ class TokenVocabulary:
         tokens[1:3] = tokens[2:0:-1]
         model = None
         if tokenizer is not None:
-            try:
-                model = pathlib.Path(tokenizer).read_bytes()
-            except OSError as error:
-                raise InputError(
-                    f"No SentencePiece model at {tokenizer}: {error}."
-                ) from error
+            model = read_bytes(tokenizer, "SentencePiece model")
         return cls(tokens, model, start=start, end=end, name=str(path))
 
     @classmethod
@@ -340,17 +335,3 @@ def _is_number(text: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _load_processor(
-    model: bytes,
-) -> sentencepiece.SentencePieceProcessor:
-    """Loads a serialised SentencePiece model, or raises `InputError`."""
-    processor = sentencepiece.SentencePieceProcessor()
-    try:
-        processor.load_from_serialized_proto(model)
-    except RuntimeError as error:
-        raise InputError(
-            "The tokeniser is not a SentencePiece model, or is damaged."
-        ) from error
-    return processor

@@ -1,8 +1,6 @@
 """Encodes text as token ids and back, by SentencePiece."""
 
 import io
-import itertools
-import math
 import pathlib
 import random
 import re
@@ -46,13 +44,7 @@ class Vocabulary:
 
     def __init__(self, model: bytes) -> None:
         self.model = bytes(model)
-        self._processor = sentencepiece.SentencePieceProcessor()
-        try:
-            self._processor.load_from_serialized_proto(self.model)
-        except RuntimeError as error:
-            raise InputError(
-                "The vocabulary is not a SentencePiece model, or is damaged."
-            ) from error
+        self._processor = load_processor(self.model, "vocabulary")
         ids = (self._processor.pad_id(), self._processor.eos_id())
         if ids != (self.padding_id, self.end_id):
             raise InputError(
@@ -114,10 +106,7 @@ class Vocabulary:
         Raises:
             InputError: if the file is missing or is not a vocabulary.
         """
-        try:
-            return cls(pathlib.Path(path).read_bytes())
-        except OSError as error:
-            raise InputError(f"No vocabulary at {path}: {error}.") from error
+        return cls(read_bytes(path, "vocabulary"))
 
     @classmethod
     def from_sentencepiece(cls, path: pathlib.Path | str) -> "Vocabulary":
@@ -135,13 +124,7 @@ class Vocabulary:
             InputError: if the file is missing or is not a SentencePiece
                 model.
         """
-        try:
-            model = pathlib.Path(path).read_bytes()
-        except OSError as error:
-            raise InputError(
-                f"No SentencePiece model at {path}: {error}."
-            ) from error
-        return cls(with_our_ids(model, path))
+        return cls(with_our_ids(read_bytes(path, "SentencePiece model"), path))
 
     def save(self, path: pathlib.Path | str) -> None:
         """Writes the SentencePiece model.
@@ -194,6 +177,28 @@ class Vocabulary:
         return [self._processor.id_to_piece(int(i)) for i in token_ids]
 
 
+def read_bytes(path: pathlib.Path | str, kind: str) -> bytes:
+    """Reads a file, or raises `InputError` with the kind of the file."""
+    try:
+        return pathlib.Path(path).read_bytes()
+    except OSError as error:
+        raise InputError(f"No {kind} at {path}: {error}.") from error
+
+
+def load_processor(
+    model: bytes, kind: str
+) -> sentencepiece.SentencePieceProcessor:
+    """Loads a serialized SentencePiece model, or raises `InputError`."""
+    processor = sentencepiece.SentencePieceProcessor()
+    try:
+        processor.load_from_serialized_proto(model)
+    except RuntimeError as error:
+        raise InputError(
+            f"The {kind} is not a SentencePiece model, or is damaged."
+        ) from error
+    return processor
+
+
 def _learn(lines: Iterable[str], size: int, **options: Any) -> bytes:
     """Trains a SentencePiece model, and returns it serialised."""
     model = io.BytesIO()
@@ -218,32 +223,18 @@ def _learn(lines: Iterable[str], size: int, **options: Any) -> bytes:
 
 
 def _sample(lines: Iterable[str], size: int) -> list[str]:
-    """Returns up to `size` of the lines, drawn at random in one pass.
+    """Returns up to `size` of the lines, each as likely as any other.
 
-    This is algorithm L, which skips most lines without a draw for each.
     SentencePiece's own sampling has another seed in every process.
-
-    Reference:
-     - [Li, 1994](https://doi.org/10.1145/198429.198435)
     """
-    lines = iter(lines)
-    sample = list(itertools.islice(lines, size))
-    if len(sample) < size:
-        return sample
+    sample: list[str] = []
     draw = random.Random(0)
-    # As if each line had drawn a number in (0, 1], and the sample were those
-    # with the least: the greatest number in the sample.
-    weight = 1.0
-    while True:
-        # `random()` may be 0, whose logarithm is infinite; `1 - random()` is
-        # never 0.
-        weight *= math.exp(math.log(1 - draw.random()) / size)
-        # The number of lines until one draws less follows a geometric law.
-        skip = math.floor(math.log(1 - draw.random()) / math.log1p(-weight))
-        following = list(itertools.islice(lines, skip, skip + 1))
-        if not following:
-            return sample
-        sample[draw.randrange(size)] = following[0]
+    for number, line in enumerate(lines):
+        if number < size:
+            sample.append(line)
+        elif (place := draw.randrange(number + 1)) < size:
+            sample[place] = line
+    return sample
 
 
 def _reason(error: RuntimeError) -> str:

@@ -1,7 +1,5 @@
 """SentencePiece models whose pieces are given, and texts in their ids."""
 
-import numpy as np
-
 import relative_attention as ra
 
 
@@ -31,26 +29,3 @@ def model_of(pieces, model_type="BPE", **kinds):
             type=proto.SentencePiece.Type.Value(kinds.get(piece, "NORMAL")),
         )
     return ra.Vocabulary(proto.SerializeToString())
-
-
-def encoded(lines, vocabulary):
-    """A `TokenCorpus` in memory, with the lines on both sides."""
-    rows = vocabulary.encode(lines)
-    offsets = np.concatenate([[0], np.cumsum([len(row) for row in rows])])
-    ids = np.array([i for row in rows for i in row], np.uint16)
-    return ra.TokenCorpus(
-        source_ids=ids,
-        source_offsets=offsets.astype(np.uint32),
-        target_ids=ids,
-        target_offsets=offsets.astype(np.uint32),
-        line_numbers=np.arange(len(lines)) + 1,
-        num_empty=0,
-        num_too_long=0,
-    )
-
-
-def rows_of(corpus, side):
-    """Lists of the ids of each sentence of one side."""
-    ids = getattr(corpus, f"{side}_ids")
-    offsets = getattr(corpus, f"{side}_offsets")
-    return [ids[start:end].tolist() for start, end in zip(offsets, offsets[1:])]

@@ -65,17 +65,6 @@ def test_rows_are_those_of_other_batches_but_for_padding(batches, corpus):
             assert not array[rows:].any() and not array[:, length:].any()
 
 
-def test_epochs_differ_and_are_a_function_of_seed_and_epoch(batches, corpus):
-    def order(some, epoch):
-        return [pair for part in some.indices(epoch) for pair in part.tolist()]
-
-    same = ra.FixedShapeBatches(corpus, TOKENS, seed=5, num_shapes=4)
-    other = ra.FixedShapeBatches(corpus, TOKENS, seed=6, num_shapes=4)
-    assert order(batches, 1) == order(same, 1)
-    assert order(batches, 0) != order(batches, 1)
-    assert order(batches, 1) != order(other, 1)
-
-
 def test_few_rows_of_an_epoch_are_empty(batches):
     """Only where pairs of the next length would not fit, or come to an end."""
     empty = full = 0
@@ -85,21 +74,6 @@ def test_few_rows_of_an_epoch_are_empty(batches):
         empty += (~is_row).sum()
         full += is_row.sum()
     assert empty <= 0.1 * full
-
-
-def test_padding_share_is_that_of_the_arrays(batches):
-    arrays = list(
-        itertools.chain.from_iterable(
-            (inputs["source_token_ids"], labels)
-            for inputs, labels in map(
-                batches.evaluation_batch, range(len(batches))
-            )
-        )
-    )
-    share = sum((ids == 0).sum() for ids in arrays) / sum(
-        ids.size for ids in arrays
-    )
-    assert batches.padding_share == pytest.approx(share)
 
 
 def test_a_pair_longer_than_the_budget_is_a_batch():
@@ -143,8 +117,3 @@ def test_chosen_lengths_pad_least(seed, num_lengths):
     assert num_positions(lengths, counts, chosen) == least_positions(
         lengths.tolist(), counts.tolist(), num_lengths
     )
-
-
-def test_more_lengths_than_occur_are_those_that_do():
-    chosen = choose_lengths(np.array([3, 3, 5]), np.array([1, 2, 1]), 12)
-    assert chosen.tolist() == [3, 5]

@@ -1,11 +1,14 @@
 """Batches with joined pairs: what is in them, and what stays the same."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
 import relative_attention as ra
 from tests.data.batch_arrays import assert_same_batch
 from tests.data.batch_arrays import assert_same_batches
+from tests.words_model import corpus_of as random_corpus
 
 BUDGET = 120
 JOIN = {"join": 4, "join_share": 0.5}
@@ -13,18 +16,11 @@ JOIN = {"join": 4, "join_share": 0.5}
 
 def corpus_of(source_lengths, target_lengths):
     """A corpus whose pair `i` has the id `2 + i` alone, on both sides."""
-    sides = {}
-    for side, lengths in (
-        ("source", source_lengths),
-        ("target", target_lengths),
-    ):
-        sides[f"{side}_ids"] = np.repeat(np.arange(len(lengths)) + 2, lengths)
-        sides[f"{side}_offsets"] = np.concatenate([[0], np.cumsum(lengths)])
-    return ra.TokenCorpus(
-        **sides,
-        line_numbers=np.arange(len(source_lengths)) + 1,
-        num_empty=0,
-        num_too_long=0,
+    ids = np.arange(len(source_lengths)) + 2
+    return dataclasses.replace(
+        random_corpus(source_lengths, target_lengths),
+        source_ids=np.repeat(ids, source_lengths),
+        target_ids=np.repeat(ids, target_lengths),
     )
 
 
@@ -143,14 +139,6 @@ def test_line_numbers_are_those_of_all_pairs(batches):
     for step in (0, len(batches) + 2):
         pairs = sum(rows_of(batches.train_batch(step)), [])
         assert batches.line_numbers(step) == sorted(n + 1 for n in pairs)
-
-
-def test_dataset_begins_at_any_step(batches):
-    step = len(batches) - 1
-    dataset = batches.train_dataset(step).take(3).as_numpy_iterator()
-    assert_same_batches(
-        dataset, map(batches.train_batch, range(step, step + 3))
-    )
 
 
 def test_what_is_evaluated_is_not_joined(batches):

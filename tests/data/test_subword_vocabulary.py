@@ -1,18 +1,11 @@
 """tensor2tensor's subwords, id for id."""
 
-import collections
-import re
 import sys
-import tracemalloc
-import unicodedata
 
-import numpy as np
 import pytest
 
 from relative_attention import InputError
-from relative_attention import ParallelCorpus
 from relative_attention import SubwordVocabulary
-from relative_attention import TokenCorpus
 from relative_attention.data import subword_vocabulary
 
 SPECIAL = ["<pad>_", "<EOS>_"]
@@ -29,12 +22,6 @@ def file_of(subwords, quote="'"):
 @pytest.fixture
 def vocabulary():
     return SubwordVocabulary(file_of(SPECIAL + LONG + SINGLE + ESCAPES))
-
-
-@pytest.fixture
-def spell(vocabulary):
-    """The subwords of a line."""
-    return lambda line: vocabulary.pieces(vocabulary.encode([line])[0])
 
 
 @pytest.fixture
@@ -55,102 +42,11 @@ def test_ids_are_line_numbers(vocabulary):
     assert (vocabulary.padding_id, vocabulary.end_id) == (0, 1)
 
 
-@pytest.mark.parametrize(
-    "line, subwords",
-    [
-        pytest.param("", [], id="empty"),
-        pytest.param("the", ["the_"], id="whole_word"),
-        pytest.param("cats", ["cats", "_"], id="longest_not_fewest"),
-        pytest.param("thcats", ["th", "cats", "_"], id="left_to_right"),
-        pytest.param("t", ["t", "_"], id="one_character"),
-        pytest.param("the the", ["the_"] * 2, id="blank_between_words"),
-        pytest.param("the 42", ["the_", "42_"], id="number_is_a_word"),
-        pytest.param("e42e", ["e", "4", "2", "e_"], id="number_in_a_word"),
-        pytest.param("é é", ["é", "_"] * 2, id="letter_beyond_ascii"),
-        pytest.param(" the", [" ", "_", "the_"], id="blank_first"),
-        pytest.param("the ", ["the_", " ", "_"], id="blank_last"),
-        pytest.param(" ", [" ", "_"], id="blank_alone"),
-        pytest.param("the  the", ["the_", " ", " ", "_", "the_"], id="blanks"),
-        pytest.param("the, the", ["the_", ", ", "_", "the_"], id="comma"),
-        pytest.param("the , ,the", ["the_", " ", ", ", ",", "_", "the_"],
-                     id="blank_beside_commas"),
-        # "<" and ">" are no letters: the name of an id is no way to it.
-        pytest.param("<pad>", [*"<_pad_>_"], id="looks_special"),
-    ],
-)  # fmt: skip
-def test_subwords_of_a_line(line, subwords, spell):
-    assert spell(line) == subwords
-
-
-@pytest.mark.parametrize(
-    "character, escaped",
-    [
-        pytest.param("\\", r"\\_", id="backslash"),
-        pytest.param("_", r"\u_", id="underscore"),
-        pytest.param(";", ";_", id="semicolon"),
-        pytest.param("u", "u_", id="letter_u"),
-        pytest.param("\n", r"\10;_", id="line_feed"),
-        pytest.param("\r", r"\13;_", id="carriage_return"),
-        pytest.param("\0", r"\0;_", id="null"),
-        pytest.param("x", r"\120;_", id="letter_outside_the_alphabet"),
-        pytest.param("\u20ac", r"\8364;_", id="three_bytes"),
-        pytest.param("🙂", r"\128578;_", id="four_bytes"),
-        pytest.param("\ud800", r"\55296;_", id="lone_surrogate"),
-        pytest.param("\U0010ffff", r"\1114111;_", id="last_code_point"),
-    ],
-)
-def test_escape_of_a_character(character, escaped, vocabulary, spell):
-    assert spell(character) == list(escaped)
-    assert vocabulary.decode(vocabulary.encode([character])) == [character]
-
-
-def test_escapes_are_not_mistaken_for_text(vocabulary):
-    lines = [r"\u", r"\\u_", r"\120;", r"\_120;\\", "\\", "__", r"a_\u_120;"]
-    assert vocabulary.decode(vocabulary.encode(lines)) == lines
-
-
-@pytest.mark.parametrize(
-    "stop",
-    [
-        pytest.param(0x800, id="alphabets"),
-        pytest.param(sys.maxunicode + 1, id="all", marks=pytest.mark.large),
-    ],
-)
-def test_letters_and_numbers_are_those_of_unicode(stop):
-    characters = [chr(i) for i in range(stop)]
-    is_word = [unicodedata.category(c)[0] in "LN" for c in characters]
-    # What the module takes them for, twice.
-    assert [c.isalnum() for c in characters] == is_word
-    pattern = re.compile(r"[^\W_]")
-    assert [pattern.match(c) is not None for c in characters] == is_word
-
-
 def test_rows_are_the_same_when_the_cache_is_small(vocabulary, monkeypatch):
     lines = ["the cats, 42", "e_e the cat th", "  the cats \\"] * 3
     monkeypatch.setattr(subword_vocabulary, "_MAX_CACHED_SEGMENTS", 2)
     small = SubwordVocabulary(vocabulary.model)
     assert small.encode(lines) == vocabulary.encode(lines)
-
-
-def test_long_text_without_blanks_is_not_kept(vocabulary):
-    tracemalloc.start()
-    for number in range(50):
-        vocabulary.encode([f"{number}" + "cats" * 5000])
-    after, _ = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    # One of the lines alone has 20,000 characters.
-    assert after < 20_000
-
-
-def test_row_is_the_caller_s_own(vocabulary):
-    (row,) = vocabulary.encode(["cats"])
-    row.append(99)
-    assert vocabulary.encode(["cats"]) == [row[:-1]]
-
-
-def test_encode_gives_a_row_a_line_when_there_is_none(vocabulary):
-    assert vocabulary.encode([]) == []
-    assert vocabulary.encode(["", ""]) == [[], []]
 
 
 # === Round trip ===
@@ -176,40 +72,16 @@ def test_random_line_comes_back(highest, vocabulary, rng):
     assert vocabulary.decode(vocabulary.encode(lines)) == lines
 
 
-@pytest.mark.large
-def test_real_lines_come_back(multi30k):
-    lines = multi30k("train.de")
-    counts = collections.Counter(re.findall(r"\w+", "\n".join(lines)))
-    words = [f"{word}_" for word, _ in counts.most_common(2000)]
-    stems = [word[:4] for word, _ in counts.most_common(500)]
-    characters = {c for word in words for c in word} | {*" .,", *ESCAPES}
-    subwords = dict.fromkeys([*SPECIAL, *words, *stems, *characters, *"<>EOS"])
-    vocabulary = SubwordVocabulary(file_of(subwords))
-    rows = vocabulary.encode(lines)
-    assert len(rows) == 29_000
-    assert vocabulary.decode(rows) == lines
-    assert sum(map(len, rows)) < sum(map(len, lines)) / 2
-
-
 # === Decoding ===
 
 
 @pytest.mark.parametrize(
     "subwords, text",
     [
-        pytest.param(["th", "e_", "cat", "_"], "the cat", id="other_spelling"),
-        pytest.param(["the_", "cat"], "the cat", id="no_underscore_at_the_end"),
-        pytest.param(["_", "_", "the_", "_"], "the", id="empty_tokens"),
-        # How two tokens begin decides about the blank between them.
-        pytest.param(["th", ",", "_", "the_"], "th, the", id="mark_last"),
-        pytest.param([",", "th", "_", "the_"], ",ththe", id="mark_first"),
         pytest.param([*r"\1114112;_"], "\u3013", id="beyond_unicode"),
         pytest.param([*r"\99999999999999999999;_"], "\u3013", id="beyond_int"),
         pytest.param(["\\", *"9" * 5000, ";"], "\u3013", id="beyond_python"),
-        pytest.param([*r"\0000101;_"], "e", id="leading_zeros"),
         pytest.param([*r"\12_"], r"\12", id="escape_cut_short"),
-        pytest.param([*r"\;\t_"], r"\;\t", id="no_escape"),
-        pytest.param([*r"\\\u\12_;_"], "\\_\\12;", id="many_escapes"),
     ],
 )
 def test_text_of_any_subwords(subwords, text, vocabulary, ids_of):
@@ -230,14 +102,6 @@ def test_decode_stops_at_the_end_and_leaves_out_padding(vocabulary):
     assert vocabulary.decode([]) == []
 
 
-def test_decode_takes_arrays(vocabulary):
-    rows = np.zeros((2, 20), np.int32)
-    for number, row in enumerate(vocabulary.encode(["the", "cats, 42"])):
-        rows[number, : len(row) + 1] = [*row, 1]
-    assert vocabulary.decode(rows) == ["the", "cats, 42"]
-    assert vocabulary.decode(rows.astype(np.uint16)) == ["the", "cats, 42"]
-
-
 def test_ids_outside_the_vocabulary_are_nothing(vocabulary):
     size = len(vocabulary)
     assert vocabulary.decode([[2, size, 2, -1, size + 9]]) == ["the the"]
@@ -245,15 +109,6 @@ def test_ids_outside_the_vocabulary_are_nothing(vocabulary):
 
 
 # === Files ===
-
-
-@pytest.mark.parametrize("quote", ["'", '"', ""], ids=["one", "two", "none"])
-def test_quotes_are_no_part_of_a_subword(quote, vocabulary):
-    subwords = vocabulary.pieces(range(len(vocabulary)))
-    subwords.remove(", ")
-    subwords.remove(" ")
-    loaded = SubwordVocabulary(file_of(subwords, quote))
-    assert loaded.pieces(range(len(loaded))) == subwords
 
 
 ODD_LINES = [
@@ -301,11 +156,6 @@ def test_last_of_equal_subwords_is_used():
     assert vocabulary.decode([[2, 3]]) == ["the the"]
 
 
-def test_special_ids_may_lack_their_underscore():
-    vocabulary = SubwordVocabulary(file_of(["<pad>", "<EOS>", "the_"]))
-    assert vocabulary.encode(["the"]) == [[2]]
-
-
 def test_saved_file_is_the_one_that_was_loaded(tmp_path):
     content = b"<pad>_\n\"<EOS>_\"\r\n\n  the_  \n'the_'\n\n"
     path = tmp_path / "mixed.subwords"
@@ -317,22 +167,6 @@ def test_saved_file_is_the_one_that_was_loaded(tmp_path):
     loaded = SubwordVocabulary.load(saved)
     assert len(loaded) == len(vocabulary) == 6
     assert loaded.encode(["the"]) == vocabulary.encode(["the"]) == [[4]]
-
-
-def test_corpus_is_prepared_with_subwords(vocabulary, tmp_path):
-    (tmp_path / "source").write_text("the cats\n", "utf-8")
-    (tmp_path / "target").write_text("the 42 é\n", "utf-8")
-    corpus = TokenCorpus.prepare(
-        ParallelCorpus(str(tmp_path / "source"), str(tmp_path / "target")),
-        vocabulary,
-        vocabulary,
-        20,
-        tmp_path / "cache",
-    )
-    assert vocabulary.decode([corpus.source_ids, corpus.target_ids]) == [
-        "the cats",
-        "the 42 é",
-    ]
 
 
 # === Errors ===

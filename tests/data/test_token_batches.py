@@ -11,28 +11,9 @@ from relative_attention import TokenCorpus
 from relative_attention import Vocabulary
 from tests.data.batch_arrays import arrays
 from tests.data.batch_arrays import assert_same_batches
+from tests.words_model import corpus_of
 
-VOCABULARY_SIZE = 53
 BUDGET = 97
-
-
-def token_corpus(source_lengths, target_lengths, seed=0):
-    """Random ids of sentences of these lengths, ends not counted."""
-    rng = np.random.default_rng(seed)
-    sides = {}
-    for side, lengths in (
-        ("source", source_lengths),
-        ("target", target_lengths),
-    ):
-        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-        ids = rng.integers(2, VOCABULARY_SIZE, offsets[-1], dtype=np.uint16)
-        sides |= {f"{side}_ids": ids, f"{side}_offsets": offsets}
-    return TokenCorpus(
-        **sides,
-        line_numbers=np.arange(len(source_lengths)) + 1,
-        num_empty=0,
-        num_too_long=0,
-    )
 
 
 @pytest.fixture(scope="module")
@@ -40,13 +21,13 @@ def corpus():
     rng = np.random.default_rng(7)
     source = rng.integers(1, 40, 331)
     target = np.maximum(1, source + rng.integers(-5, 8, 331))
-    return token_corpus(source, target)
+    return corpus_of(source, target)
 
 
 @pytest.fixture(scope="module")
 def few(corpus):
     """Few enough to be made into tensors."""
-    return token_corpus(
+    return corpus_of(
         corpus.source_lengths[:29] - 1, corpus.target_lengths[:29] - 1
     )
 
@@ -83,44 +64,11 @@ def test_budget_is_kept_unless_a_batch_is_one_pair(budget, epoch, corpus):
 def test_batches_are_those_that_runs_began_with():
     # A run that goes on must see the batches of the version that began it.
     batches = TokenBatches(
-        token_corpus([2, 3, 2, 4, 2, 3, 2, 4], [3, 2, 2, 4, 2, 3, 3, 1]), 12, 7
+        corpus_of([2, 3, 2, 4, 2, 3, 2, 4], [3, 2, 2, 4, 2, 3, 3, 1]), 12, 7
     )
     assert epoch_of(batches, None) == [[2, 4, 0], [6, 5, 1], [3, 7]]
     assert epoch_of(batches, 0) == [[3, 7], [2, 4, 6], [0, 5, 1]]
     assert epoch_of(batches, 1) == [[3, 7], [4, 2, 5], [6, 0, 1]]
-
-
-def test_budget_is_used_when_pairs_are_alike():
-    corpus = token_corpus([9] * 35, [6] * 35)
-    sizes = [len(indices) for indices in TokenBatches(corpus, 70).indices(0)]
-    assert sizes == [7] * 5
-
-
-def test_a_batch_is_as_large_as_it_can_be(corpus):
-    batches = TokenBatches(corpus, BUDGET)
-    longest = np.maximum(corpus.source_lengths, corpus.target_lengths)
-    in_order = epoch_of(batches, None)
-    for indices, following in zip(in_order, in_order[1:]):
-        # One pair more, the next by length, would break the budget.
-        assert (len(indices) + 1) * longest[following[0]] > BUDGET
-
-
-def test_a_pair_longer_than_the_budget_is_a_batch_of_its_own():
-    corpus = token_corpus([3, 50, 3, 3, 60], [2, 2, 2, 2, 2])
-    batches = epoch_of(TokenBatches(corpus, 20), 0)
-    assert sorted(map(sorted, batches)) == [[0, 2, 3], [1], [4]]
-
-
-def test_one_pair_is_enough():
-    batches = TokenBatches(token_corpus([3], [4]), 20)
-    assert len(batches) == 1
-    assert epoch_of(batches, 0) == epoch_of(batches, None) == [[0]]
-
-
-@pytest.mark.parametrize("epoch", [0, 1, 2, 30, None])
-def test_every_epoch_has_the_same_number_of_batches(epoch, corpus):
-    batches = TokenBatches(corpus, BUDGET, seed=1)
-    assert len(epoch_of(batches, epoch)) == len(batches) > 1
 
 
 def test_epoch_is_the_same_when_seed_and_epoch_are(corpus):
@@ -155,17 +103,6 @@ def test_batches_and_their_order_change(seed, epoch, corpus):
     ]
 
 
-def test_lengths_come_in_no_order_when_training(corpus):
-    longest = np.maximum(corpus.source_lengths, corpus.target_lengths)
-    means = [longest[i].mean() for i in TokenBatches(corpus, BUDGET).indices(0)]
-    correlation = np.corrcoef(np.arange(len(means)), means)[0, 1]
-    assert abs(correlation) < 0.5
-    in_order = [
-        longest[i].mean() for i in TokenBatches(corpus, BUDGET).indices()
-    ]
-    assert in_order == sorted(in_order)
-
-
 @pytest.mark.parametrize("epoch", [0, 3, None])
 def test_a_batch_is_the_same_alone_and_in_its_epoch(epoch, corpus):
     expected = epoch_of(TokenBatches(corpus, BUDGET, seed=2), epoch)
@@ -186,7 +123,7 @@ def test_line_numbers_are_those_of_the_step(few):
 @pytest.mark.parametrize("budget", [1, 7, 40, 200, 5_000])
 def test_cuts_are_those_made_pair_by_pair(budget, rng):
     source, target = rng.choice([1, 2, 3, 9, 10, 30], (2, 100))
-    batches = TokenBatches(token_corpus(source, target), budget)
+    batches = TokenBatches(corpus_of(source, target), budget)
     sizes, rows = [], 0
     for longest in np.sort(np.maximum(source, target) + 1):
         if rows and (rows + 1) * longest > budget:
@@ -198,14 +135,14 @@ def test_cuts_are_those_made_pair_by_pair(budget, rng):
 
 def test_sides_of_a_batch_are_almost_even(corpus):
     # At random within a length they would be 7 of 12 differences apart.
-    many = token_corpus([20] * 3_000, 1 + np.arange(3_000) % 12)
+    many = corpus_of([20] * 3_000, 1 + np.arange(3_000) % 12)
     for indices in TokenBatches(many, 21 * 100).indices(4):
         lengths = many.target_lengths[indices]
         assert lengths.max() - lengths.min() <= 2
 
 
 def test_most_pairs_meet_others_in_every_epoch():
-    many = token_corpus([9] * 2_000, [9] * 2_000)
+    many = corpus_of([9] * 2_000, [9] * 2_000)
     batches = TokenBatches(many, 10 * 50)
     together = []
     for epoch in (0, 1):
@@ -240,31 +177,9 @@ def test_batch_holds_the_ids_of_its_pairs(corpus):
             ):
                 padding = [0] * (array.shape[1] - len(wanted))
                 assert array[row].tolist() == wanted + padding
-
-
-def test_batch_is_as_wide_as_its_longest_sentence(corpus):
-    batches = TokenBatches(corpus, BUDGET)
-    for indices in batches.indices(0):
-        source, inputs, labels = arrays(batches.batch(indices))
-        assert source.shape == (
-            len(indices),
-            corpus.source_lengths[indices].max(),
-        )
-        assert labels.shape == inputs.shape
+        # No wider than the longest sentence.
+        assert source.shape[1] == corpus.source_lengths[indices].max()
         assert labels.shape[1] == corpus.target_lengths[indices].max()
-        assert {array.dtype for array in (source, inputs, labels)} == {
-            np.dtype(np.int32)
-        }
-
-
-def test_targets_are_labels_shifted_right_without_the_end(corpus):
-    batches = TokenBatches(corpus, BUDGET)
-    for indices in batches.indices(0):
-        _, inputs, labels = arrays(batches.batch(indices))
-        assert not inputs[:, 0].any()
-        assert not (inputs == 1).any()
-        # There is an input where there is a label that is not the first.
-        np.testing.assert_array_equal(inputs[:, 1:] > 0, labels[:, 1:] > 0)
 
 
 # === Datasets ===
@@ -274,32 +189,23 @@ def take(dataset, count):
     return list(dataset.take(count).as_numpy_iterator())
 
 
-def test_training_goes_on_from_epoch_to_epoch(few):
-    batches = TokenBatches(few, BUDGET, seed=2)
-    expected = [
-        batches.batch(indices)
-        for epoch in range(3)
-        for indices in batches.indices(epoch)
-    ]
-    dataset = batches.train_dataset()
-    assert_same_batches(take(dataset, len(expected)), expected)
-    # And begins again when it is iterated again.
-    assert_same_batches(take(dataset, 2), expected[:2])
-
-
-@pytest.mark.parametrize("where", ["middle", "next", "later"])
-def test_training_goes_on_where_it_was_left(where, few):
+@pytest.mark.parametrize("where", [0, 0.5, 1, 2.5])
+def test_training_begins_at_any_step(where, few):
     batches = TokenBatches(few, BUDGET, seed=2)
     length = len(batches)
-    first_step = {
-        "middle": length // 2,
-        "next": length,
-        "later": 2 * length + 3,
-    }[where]
-    # As many as reach beyond the end of an epoch.
-    expected = map(batches.train_batch, range(first_step, first_step + length))
-    resumed = take(batches.train_dataset(first_step=first_step), length)
-    assert_same_batches(resumed, expected)
+    first_step = int(where * length)
+    expected = [
+        batches.batch(indices)
+        for epoch in range(4)
+        for indices in batches.indices(epoch)
+    ][first_step : first_step + length + 1]
+    assert len(expected) == length + 1
+    dataset = batches.train_dataset(first_step)
+    assert_same_batches(take(dataset, length + 1), expected)
+    steps = range(first_step, first_step + length + 1)
+    assert_same_batches(map(batches.train_batch, steps), expected)
+    # And begins again when it is iterated again.
+    assert_same_batches(take(dataset, 2), expected[:2])
 
 
 def test_evaluation_sees_every_pair_once(few):
