@@ -110,7 +110,7 @@ def training_table(result: Result) -> str:
             row["engine"],
             f"{median(row['steps_per_second']):.2f}",
             f"{median(row['tokens_per_second']):,.0f}",
-            spread(row["ratio_to_peer"]),
+            spread(row["ratio_to_peer"]) if row["ratio_to_peer"] else "not run",
             f"{row['peak_memory_bytes'] / 1e9:.2f} GB",
         ]
         for row in result.rows

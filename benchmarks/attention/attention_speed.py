@@ -10,9 +10,9 @@ one. From the root of a checkout, with the package installed:
 The layers share a process and take turns: a round calls each of them once and
 begins with another one than the round before, and a ratio is that of calls of
 the same round. The median of the rounds is taken in each of several processes.
-The table shows the middle one, the lowest and the highest, and whether the
-middle one is within .04 of the bar. Peak memory is what a process with one
-layer took for forward and backward pass, on top of what it had before.
+The table shows the middle one, the lowest and the highest. Peak memory is what
+a process with one layer took for forward and backward pass, on top of what it
+had before.
 """
 
 import argparse
@@ -25,9 +25,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from benchmarks.harness.call_times import mean_call_time
-from benchmarks.harness.command import make_parser
+from benchmarks.harness.command import benchmark
 from benchmarks.harness.command import positive_int
-from benchmarks.harness.command import run_benchmark
 from benchmarks.harness.fresh_process import in_fresh_process
 from benchmarks.harness.peak_memory import largest_resident_set
 from benchmarks.harness.progress import show_progress
@@ -50,31 +49,12 @@ _COLUMNS = {
     "forward, over no relations": ("forward", PLAIN),
     "peak memory, over Keras' layer": ("memory", KERAS),
 }
-# The greatest ratios that will do, in float32, in mixed_bfloat16, and at 2,048
-# tokens in either.
-_BARS = {
-    (UNKNOWN, "backward", PLAIN): (1.14, 1.12, 1.22),
-    (UNKNOWN, "backward", KERAS): (1.08, 1.08, 1.15),
-    (UNKNOWN, "forward", PLAIN): (1.12, 1.12, 1.12),
-    (KNOWN, "backward", PLAIN): (1.16, 1.16, 1.16),
-    (UNKNOWN, "memory", KERAS): (1.0, 1.0, 1.0),
-    (KNOWN, "memory", KERAS): (0.8, 0.8, 0.8),
-}
 _LONG = 2048
-# Of times: the median of a process differs by so much from the next one's.
-_TOLERANCE = 0.04
 _WARM_UP_ROUNDS = 2
 
 
-def parse_arguments(
-    arguments: Sequence[str] | None,
-) -> tuple[argparse.ArgumentParser, argparse.Namespace]:
-    """Returns the parser and the options that it read."""
-    parser = make_parser(
-        "attention.attention_speed",
-        __doc__,
-        "--unknown --lengths 64 512 --precision float32 --processes 1",
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of the command."""
     add = parser.add_argument
     lengths = [16, 32, 64, 128, 256, 512, 1024, _LONG]
     add("--lengths", type=positive_int, nargs="+", default=lengths)
@@ -113,7 +93,6 @@ def parse_arguments(
         help="peak memory is measured there, if it is one of --lengths "
         "(default: %(default)s)",
     )
-    return parser, parser.parse_args(arguments)
 
 
 def make_passes(
@@ -312,31 +291,11 @@ def _figures(processes: Sequence[Mapping[str, Any]]) -> Row:
     }
 
 
-def verdict(row: Row, name: str, base: str) -> tuple[float, bool] | None:
-    """Returns the bar of a ratio and whether it is met; `None` without one."""
-    bars = _BARS.get((row["graph"], name, base))
-    if bars is None or name not in row or row["encoding"] != RELATIVE:
-        return None
-    is_long = row["tokens"] >= _LONG
-    bar = bars[-1 if is_long else PRECISIONS.index(row["precision"])]
-    tolerance = 0 if name == "memory" else _TOLERANCE
-    return bar, median(row[name]["over"][base]) <= bar + tolerance
-
-
 def describe(result: Result) -> str:
     """Returns the table of all rows, and how they were measured."""
-    verdicts: list[bool] = []
 
     def cell(row: Row, name: str, base: str) -> str:
-        if name not in row:
-            return ""
-        shown = spread(row[name]["over"][base])
-        found = verdict(row, name, base)
-        if found is None:
-            return shown
-        bar, is_met = found
-        verdicts.append(is_met)
-        return f"{shown}, {bar:.2f} {'met' if is_met else '**missed**'}"
+        return spread(row[name]["over"][base]) if name in row else ""
 
     cells = [
         [
@@ -353,27 +312,24 @@ def describe(result: Result) -> str:
     options = result.options
     return (
         f"{markdown_table(header, cells)}\n\n"
-        f"{sum(verdicts)} of {len(verdicts)} bars are met. Hidden "
-        f"{options['num_heads'] * options['key_dim']}, {options['num_heads']} "
-        f"heads, K = {options['distance']}, {options['batch_tokens']:,} tokens "
+        f"Hidden {options['num_heads'] * options['key_dim']}, "
+        f"{options['num_heads']} heads, K = {options['distance']}, "
+        f"{options['batch_tokens']:,} tokens "
         f"a batch, mask: {options['mask']}, dropout {options['dropout']}; "
         f"median of {options['rounds']} rounds, the middle one of "
         f"{options['processes']} processes (least to greatest)."
     )
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Runs the benchmark that the module describes."""
-    parser, options = parse_arguments(arguments)
-    run_benchmark(
-        parser,
-        options,
-        arguments,
-        measure,
-        describe,
-        precision=" and ".join(options.precision),
-    )
-
+main = benchmark(
+    "attention.attention_speed",
+    __doc__,
+    "--unknown --lengths 64 512 --precision float32 --processes 1",
+    add_arguments,
+    measure,
+    describe,
+    precision=lambda options: " and ".join(options.precision),
+)
 
 if __name__ == "__main__":
     main()

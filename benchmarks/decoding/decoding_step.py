@@ -9,17 +9,15 @@ the root of a checkout, with the package installed:
 
 import argparse
 from collections.abc import Callable
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 import relative_attention as ra
 from benchmarks.harness.call_times import paired_times
-from benchmarks.harness.command import make_parser
+from benchmarks.harness.command import benchmark
 from benchmarks.harness.command import positive_float
 from benchmarks.harness.command import positive_int
-from benchmarks.harness.command import run_benchmark
 from benchmarks.harness.results import Result
 from benchmarks.harness.results import Row
 from benchmarks.harness.spread import median
@@ -33,13 +31,8 @@ from relative_attention.tensor_type import Tensor
 _MERGE_EVERY = 32
 
 
-def parse_arguments(
-    arguments: Sequence[str] | None,
-) -> tuple[argparse.ArgumentParser, argparse.Namespace]:
-    """Returns the parser and the options that it read."""
-    parser = make_parser(
-        "decoding.decoding_step", __doc__, "--positions 512 --beams 4"
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of the command."""
     add = parser.add_argument
     positions = [16, 128, 512, 1024]
     add("--positions", type=positive_int, nargs="+", default=positions)
@@ -50,18 +43,10 @@ def parse_arguments(
     add("--max-relative-position", type=positive_int, default=16)
     add("--rounds", type=positive_int, default=15)
     add("--seconds", type=positive_float, default=0.2)
-    return parser, parser.parse_args(arguments)
 
 
 def measure(options: argparse.Namespace) -> list[Row]:
-    """Times a step for each number of beams and of cached positions.
-
-    Args:
-        options: The options of the command.
-
-    Returns:
-        A list of a row for each.
-    """
+    """Times a step for each number of beams and of cached positions."""
     load_tensorflow_quietly()
     rows = []
     for beams in options.beams:
@@ -179,11 +164,14 @@ def describe(result: Result) -> str:
     )
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Runs the benchmark that the module describes."""
-    parser, options = parse_arguments(arguments)
-    run_benchmark(parser, options, arguments, measure, describe)
-
+main = benchmark(
+    "decoding.decoding_step",
+    __doc__,
+    "--positions 512 --beams 4",
+    add_arguments,
+    measure,
+    describe,
+)
 
 if __name__ == "__main__":
     main()

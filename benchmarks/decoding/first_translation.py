@@ -15,9 +15,8 @@ import tempfile
 import time
 from collections.abc import Sequence
 
-from benchmarks.harness.command import make_parser
+from benchmarks.harness.command import benchmark
 from benchmarks.harness.command import positive_int
-from benchmarks.harness.command import run_benchmark
 from benchmarks.harness.engine import ROOT
 from benchmarks.harness.engine import EngineError
 from benchmarks.harness.results import Result
@@ -31,27 +30,16 @@ _IMPORT = "import tensorflow, tensorflow_text"
 _TRANSLATE = "relative-attention translate"
 
 
-def parse_arguments(
-    arguments: Sequence[str] | None,
-) -> tuple[argparse.ArgumentParser, argparse.Namespace]:
-    """Returns the parser and the options that it read."""
-    parser = make_parser("decoding.first_translation", __doc__, "--rounds 7")
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of the command."""
     add = parser.add_argument
     add("--model", default="multi30k_en_de_tiny_relative")
     add("--sentence", default="A man rides a bike.")
     add("--rounds", type=positive_int, default=5)
-    return parser, parser.parse_args(arguments)
 
 
 def measure(options: argparse.Namespace) -> list[Row]:
-    """Starts both processes in turns.
-
-    Args:
-        options: The options of the command.
-
-    Returns:
-        A list of a row for each.
-    """
+    """Starts both processes in turns."""
     program = "import sys; from relative_attention.cli import main; "
     commands = {
         _IMPORT: ["-c", _IMPORT],
@@ -133,11 +121,14 @@ def describe(result: Result) -> str:
     )
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Runs the benchmark that the module describes."""
-    parser, options = parse_arguments(arguments)
-    run_benchmark(parser, options, arguments, measure, describe)
-
+main = benchmark(
+    "decoding.first_translation",
+    __doc__,
+    "--rounds 7",
+    add_arguments,
+    measure,
+    describe,
+)
 
 if __name__ == "__main__":
     main()

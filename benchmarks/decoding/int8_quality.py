@@ -13,60 +13,26 @@ the weights in memory.
 """
 
 import argparse
-from collections.abc import Sequence
 
 import keras
 
 import relative_attention as ra
-from benchmarks.harness.command import make_parser
-from benchmarks.harness.command import positive_int
-from benchmarks.harness.command import run_benchmark
+from benchmarks.harness.command import add_text_arguments
+from benchmarks.harness.command import benchmark
+from benchmarks.harness.command import read_texts
 from benchmarks.harness.progress import show_progress
 from benchmarks.harness.results import Result
 from benchmarks.harness.results import Row
 from benchmarks.harness.tables import markdown_table
-from relative_attention.data.lines import read_lines
 from relative_attention.quiet_tensorflow import load_tensorflow_quietly
 
 _MODES = ("float32", "int8 weights", "int8 weights and inputs")
 
 
-def parse_arguments(
-    arguments: Sequence[str] | None,
-) -> tuple[argparse.ArgumentParser, argparse.Namespace]:
-    """Returns the parser and the options that it read."""
-    parser = make_parser(
-        "decoding.int8_quality",
-        __doc__,
-        "runs/mine --source test.en --reference test.de",
-    )
-    add = parser.add_argument
-    add("model", help="a model directory, or a name of the zoo")
-    add("--source", required=True, metavar="FILE")
-    add("--reference", required=True, metavar="FILE")
-    add(
-        "--sentences",
-        type=positive_int,
-        metavar="NUMBER",
-        help="the first so many (default: all)",
-    )
-    return parser, parser.parse_args(arguments)
-
-
 def measure(options: argparse.Namespace) -> list[Row]:
-    """Translates with the model and with what it is in int8.
-
-    Args:
-        options: The options of the command.
-
-    Returns:
-        A list of a row for each mode.
-    """
+    """Translates with the model and with what it is in int8."""
     load_tensorflow_quietly()
-    sentences, references = (
-        list(read_lines(path))[: options.sentences]
-        for path in (options.source, options.reference)
-    )
+    sentences, references = read_texts(options)
     rows: list[Row] = []
     plain: list[str] = []
     for mode in _MODES:
@@ -118,18 +84,15 @@ def describe(result: Result) -> str:
     return markdown_table(header, cells)
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Runs the benchmark that the module describes."""
-    parser, options = parse_arguments(arguments)
-    run_benchmark(
-        parser,
-        options,
-        arguments,
-        measure,
-        describe,
-        precision="float32, int8",
-    )
-
+main = benchmark(
+    "decoding.int8_quality",
+    __doc__,
+    "runs/mine --source test.en --reference test.de",
+    add_text_arguments,
+    measure,
+    describe,
+    precision=lambda options: "float32, int8",
+)
 
 if __name__ == "__main__":
     main()

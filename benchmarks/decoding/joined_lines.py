@@ -18,55 +18,22 @@ import argparse
 from collections.abc import Sequence
 
 import relative_attention as ra
-from benchmarks.harness.command import make_parser
-from benchmarks.harness.command import positive_int
-from benchmarks.harness.command import run_benchmark
+from benchmarks.harness.command import add_text_arguments
+from benchmarks.harness.command import benchmark
+from benchmarks.harness.command import read_texts
 from benchmarks.harness.progress import show_progress
 from benchmarks.harness.results import Result
 from benchmarks.harness.results import Row
 from benchmarks.harness.tables import markdown_table
-from relative_attention.data.lines import read_lines
 from relative_attention.quiet_tensorflow import load_tensorflow_quietly
 
 _LINES = (1, 2, 3, 4)
 
 
-def parse_arguments(
-    arguments: Sequence[str] | None,
-) -> tuple[argparse.ArgumentParser, argparse.Namespace]:
-    """Returns the parser and the options that it read."""
-    parser = make_parser(
-        "decoding.joined_lines",
-        __doc__,
-        "runs/mine --source test.en --reference test.de",
-    )
-    add = parser.add_argument
-    add("model", help="a model directory, or a name of the zoo")
-    add("--source", required=True, metavar="FILE")
-    add("--reference", required=True, metavar="FILE")
-    add(
-        "--sentences",
-        type=positive_int,
-        metavar="NUMBER",
-        help="the first so many lines (default: all)",
-    )
-    return parser, parser.parse_args(arguments)
-
-
 def measure(options: argparse.Namespace) -> list[Row]:
-    """Translates single and joined lines.
-
-    Args:
-        options: The options of the command.
-
-    Returns:
-        A list of a row for each number of lines joined.
-    """
+    """Translates single and joined lines."""
     load_tensorflow_quietly()
-    sources, references = (
-        list(read_lines(path))[: options.sentences]
-        for path in (options.source, options.reference)
-    )
+    sources, references = read_texts(options)
     translator = ra.load_translator(options.model)
     rows: list[Row] = []
     apart: list[str] = []
@@ -116,11 +83,14 @@ def describe(result: Result) -> str:
     return f"{table}\n\n{row['sentences']:,} lines; {row['signature']}"
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Runs the benchmark that the module describes."""
-    parser, options = parse_arguments(arguments)
-    run_benchmark(parser, options, arguments, measure, describe)
-
+main = benchmark(
+    "decoding.joined_lines",
+    __doc__,
+    "runs/mine --source test.en --reference test.de",
+    add_text_arguments,
+    measure,
+    describe,
+)
 
 if __name__ == "__main__":
     main()

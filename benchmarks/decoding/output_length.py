@@ -10,14 +10,12 @@ installed:
 
 import argparse
 import time
-from collections.abc import Sequence
 
 import numpy as np
 
 import relative_attention as ra
-from benchmarks.harness.command import make_parser
+from benchmarks.harness.command import benchmark
 from benchmarks.harness.command import positive_int
-from benchmarks.harness.command import run_benchmark
 from benchmarks.harness.results import Result
 from benchmarks.harness.results import Row
 from benchmarks.harness.round_robin import round_robin
@@ -31,11 +29,8 @@ _SOURCE_LENGTH = 16
 _FIRST_PIECE = 3
 
 
-def parse_arguments(
-    arguments: Sequence[str] | None,
-) -> tuple[argparse.ArgumentParser, argparse.Namespace]:
-    """Returns the parser and the options that it read."""
-    parser = make_parser("decoding.output_length", __doc__, "runs/mine")
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of the command."""
     add = parser.add_argument
     add("model", help="a model directory, or a name of the zoo")
     lengths = [16, 64, 256, 1024]
@@ -43,18 +38,10 @@ def parse_arguments(
     add("--beams", type=positive_int, nargs="+", default=[1, 4])
     add("--batch-size", type=positive_int, default=8)
     add("--rounds", type=positive_int, default=5)
-    return parser, parser.parse_args(arguments)
 
 
 def measure(options: argparse.Namespace) -> list[Row]:
-    """Measures all lengths and numbers of beams, in turns.
-
-    Args:
-        options: The options of the command.
-
-    Returns:
-        A list of a row for each.
-    """
+    """Measures all lengths and numbers of beams, in turns."""
     load_tensorflow_quietly()
     model = ra.load_translator(options.model).model
     size = model.config.source_vocabulary_size or model.config.vocabulary_size
@@ -122,11 +109,14 @@ def describe(result: Result) -> str:
     )
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Runs the benchmark that the module describes."""
-    parser, options = parse_arguments(arguments)
-    run_benchmark(parser, options, arguments, measure, describe)
-
+main = benchmark(
+    "decoding.output_length",
+    __doc__,
+    "runs/mine",
+    add_arguments,
+    measure,
+    describe,
+)
 
 if __name__ == "__main__":
     main()

@@ -36,9 +36,8 @@ from benchmarks.decoding.prepared_engines import check_peer_architecture
 from benchmarks.decoding.prepared_engines import prepare_engines
 from benchmarks.decoding.prepared_engines import read_sentences
 from benchmarks.harness import opennmt_tf
-from benchmarks.harness.command import make_parser
+from benchmarks.harness.command import benchmark
 from benchmarks.harness.command import positive_int
-from benchmarks.harness.command import run_benchmark
 from benchmarks.harness.engine import running_engines
 from benchmarks.harness.fresh_process import in_fresh_process
 from benchmarks.harness.results import Result
@@ -55,15 +54,8 @@ Case = tuple[str, int, int]
 Turn = dict[str, Any]
 
 
-def parse_arguments(
-    arguments: Sequence[str] | None,
-) -> tuple[argparse.ArgumentParser, argparse.Namespace]:
-    """Returns the parser and the options that it read."""
-    parser = make_parser(
-        "decoding.translation_speed",
-        __doc__,
-        "runs/mine --source test.en --peer opennmt-tf",
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of the command."""
     add = parser.add_argument
     add("model", help="a model directory, or a name of the zoo")
     add("--source", metavar="FILE", required=True)
@@ -80,21 +72,10 @@ def parse_arguments(
     add("--rounds", type=positive_int, default=3)
     add("--threads", type=positive_int, default=os.cpu_count())
     opennmt_tf.add_peer_arguments(parser)
-    return parser, parser.parse_args(arguments)
 
 
 def measure(options: argparse.Namespace) -> list[Row]:
-    """Lets all engines translate the text, in turns.
-
-    Args:
-        options: The options of the command.
-
-    Returns:
-        A list of a row for each engine, number of beams and batch size.
-
-    Raises:
-        InputError: If model or text do not do, before any work.
-    """
+    """Lets all engines translate the text, in turns."""
     lines = read_sentences(options.source, options.sentences)
     if importlib.util.find_spec("ctranslate2") is None:
         raise InputError(
@@ -233,19 +214,16 @@ def describe(result: Result) -> str:
     )
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Runs the benchmark that the module describes."""
-    parser, options = parse_arguments(arguments)
-    run_benchmark(
-        parser,
-        options,
-        arguments,
-        measure,
-        describe,
-        ["ctranslate2"],
-        "float32, of CTranslate2 int8 too",
-    )
-
+main = benchmark(
+    "decoding.translation_speed",
+    __doc__,
+    "runs/mine --source test.en --peer opennmt-tf",
+    add_arguments,
+    measure,
+    describe,
+    ["ctranslate2"],
+    lambda options: "float32, of CTranslate2 int8 too",
+)
 
 if __name__ == "__main__":
     main()

@@ -14,6 +14,7 @@ from benchmarks.harness.results import Result
 from benchmarks.harness.results import Row
 from benchmarks.harness.results import find_origin
 from benchmarks.harness.results import origin_line
+from relative_attention.data.lines import read_lines
 from relative_attention.errors import InputError
 from relative_attention.quiet_tensorflow import load_tensorflow_quietly
 
@@ -21,38 +22,6 @@ Number = TypeVar("Number", int, float)
 
 # Git ignores this folder: results of one's own replace none of the docs.
 _OUTPUT = ROOT / "runs" / "benchmarks"
-
-
-def make_parser(
-    name: str,
-    description: str | None,
-    example: str,
-    result_name: str | None = None,
-) -> argparse.ArgumentParser:
-    """Returns a parser with the option `--output`.
-
-    Args:
-        name: A string, the module's name below `benchmarks`, such as
-            `"training.feeding"`.
-        description: The docstring of the module; its first line is shown.
-        example: A string of arguments that can be given.
-        result_name: A string, what its result is stored as. Defaults to the
-            last part of `name`.
-    """
-    program = f"python -m benchmarks.{name}"
-    parser = argparse.ArgumentParser(
-        prog=program,
-        description=(description or "").partition("\n")[0],
-        epilog=f"example: {program} {example}".rstrip(),
-    )
-    parser.add_argument(
-        "--output",
-        metavar="FILE.json",
-        type=pathlib.Path,
-        default=_OUTPUT / f"{result_name or name.rpartition('.')[2]}.json",
-        help="where to store all figures (default: %(default)s)",
-    )
-    return parser
 
 
 def positive_int(text: str) -> int:
@@ -66,58 +35,100 @@ def positive_float(text: str) -> float:
 
 
 def _positive(value: Number, text: str) -> Number:
-    """Returns a number that an option gives, if it is positive."""
     if value > 0:
         return value
     raise argparse.ArgumentTypeError(f"must be positive. Received: {text}.")
 
 
-def run_benchmark(
-    parser: argparse.ArgumentParser,
-    options: argparse.Namespace,
-    arguments: Sequence[str] | None,
+def add_text_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds a model, and texts that it is measured with."""
+    add = parser.add_argument
+    add("model", help="a model directory, or a name of the zoo")
+    add("--source", required=True, metavar="FILE")
+    add("--reference", required=True, metavar="FILE")
+    add(
+        "--sentences",
+        type=positive_int,
+        metavar="NUMBER",
+        help="the first so many lines (default: all)",
+    )
+
+
+def read_texts(options: argparse.Namespace) -> tuple[list[str], list[str]]:
+    """Returns the lines of `--source` and `--reference`."""
+    source, reference = (
+        list(read_lines(path))[: options.sentences]
+        for path in (options.source, options.reference)
+    )
+    return source, reference
+
+
+def benchmark(
+    name: str,
+    description: str | None,
+    example: str,
+    add_arguments: Callable[[argparse.ArgumentParser], None],
     measure: Callable[[argparse.Namespace], list[Row]],
     describe: Callable[[Result], str],
     packages: Sequence[str] = (),
-    precision: str = "float32",
-) -> Result:
-    """Measures, prints what was found and stores it.
+    precision: Callable[[argparse.Namespace], str] = lambda _: "float32",
+) -> Callable[..., Result]:
+    """Returns the command of a benchmark.
 
-    What the user can mend ends the program with one line.
+    It measures, prints what was found and stores it. What the user can mend
+    ends it with one line. It takes the arguments of the command line as a list
+    of strings, and returns the `Result`.
 
     Args:
-        parser: An `argparse.ArgumentParser`, from `make_parser`.
-        options: The options that it read.
-        arguments: What it read them from; `None` is the command line.
-        measure: A function of the options that returns the rows.
-        describe: A function of the result that returns what is printed.
-        packages: A sequence of strings, see `find_origin`.
-        precision: A string, what is computed in. Defaults to `"float32"`.
-
-    Returns:
-        The `Result`.
+        name: string. The module below `benchmarks`, as `"training.feeding"`.
+        description: the docstring of the module; its first line is shown.
+        example: string. Arguments that can be given.
+        add_arguments: function that adds options to a parser.
+        measure: function of the options that returns the rows.
+        describe: function of the result that returns what is printed.
+        packages: list of strings, see `find_origin`.
+        precision: function of the options that says what is computed in.
     """
-    try:
-        rows = measure(options)
-    except (InputError, EngineError) as error:
-        sys.exit(f"error: {error}")
-    # Not before all engines have ended: TensorFlow's memory would count.
-    load_tensorflow_quietly()
-    given = sys.argv[1:] if arguments is None else arguments
-    settings = {
-        name: value
-        for name, value in vars(options).items()
-        if not isinstance(value, pathlib.Path)
-    }
-    result = Result(
-        benchmark=parser.prog.rpartition(".")[2],
-        command=shlex.join([*parser.prog.split(), *given]),
-        options=settings,
-        precision=precision,
-        origin=find_origin(packages),
-        rows=rows,
-    )
-    print(f"{describe(result)}\n\n{origin_line(result.origin)}")
-    result.write(options.output)
-    print(f"Stored in {options.output}.")
-    return result
+    program = f"python -m benchmarks.{name}"
+    short_name = name.rpartition(".")[2]
+
+    def main(arguments: Sequence[str] | None = None) -> Result:
+        parser = argparse.ArgumentParser(
+            prog=program,
+            description=(description or "").partition("\n")[0],
+            epilog=f"example: {program} {example}",
+        )
+        parser.add_argument(
+            "--output",
+            metavar="FILE.json",
+            type=pathlib.Path,
+            default=_OUTPUT / f"{short_name}.json",
+            help="where to store all figures (default: %(default)s)",
+        )
+        add_arguments(parser)
+        options = parser.parse_args(arguments)
+        try:
+            rows = measure(options)
+        except (InputError, EngineError) as error:
+            sys.exit(f"error: {error}")
+        # Not before all engines have ended: TensorFlow's memory would count.
+        load_tensorflow_quietly()
+        given = sys.argv[1:] if arguments is None else arguments
+        result = Result(
+            benchmark=short_name,
+            command=shlex.join([*program.split(), *given]),
+            options={
+                name: value
+                for name, value in vars(options).items()
+                if not isinstance(value, pathlib.Path)
+            },
+            precision=precision(options),
+            origin=find_origin(packages),
+            rows=rows,
+        )
+        print(f"{describe(result)}\n\n{origin_line(result.origin)}")
+        result.write(options.output)
+        print(f"Stored in {options.output}.")
+        return result
+
+    return main

@@ -27,9 +27,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from benchmarks.decoding.prepared_engines import read_sentences
-from benchmarks.harness.command import make_parser
+from benchmarks.harness.command import benchmark
 from benchmarks.harness.command import positive_int
-from benchmarks.harness.command import run_benchmark
 from benchmarks.harness.engine import Engine
 from benchmarks.harness.engine import engine_command
 from benchmarks.harness.engine import running_engines
@@ -77,13 +76,8 @@ _MORE = (
 )
 
 
-def parse_arguments(
-    arguments: Sequence[str] | None,
-) -> tuple[argparse.ArgumentParser, argparse.Namespace]:
-    """Returns the parser and the options that it read."""
-    parser = make_parser(
-        "serving.load", __doc__, "multi30k_en_de_tiny_relative --check"
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of the command."""
     add = parser.add_argument
     add("model", help="a model directory, or a name of the zoo")
     add("--source", metavar="FILE", help="default: captions that are made up")
@@ -108,7 +102,6 @@ def parse_arguments(
         f"{MOST_MILLISECONDS:g} ms over it with one, or "
         f"{MOST_BYTES / 1e6:g} MB",
     )
-    return parser, parser.parse_args(arguments)
 
 
 def measure(options: argparse.Namespace) -> list[Row]:
@@ -323,11 +316,20 @@ def misses(rows: Sequence[Row]) -> list[str]:
     return found
 
 
+_measure_load = benchmark(
+    "serving.load",
+    __doc__,
+    "multi30k_en_de_tiny_relative --check",
+    add_arguments,
+    measure,
+    describe,
+)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs the benchmark that the module describes."""
-    parser, options = parse_arguments(arguments)
-    result = run_benchmark(parser, options, arguments, measure, describe)
-    if options.check and (found := misses(result.rows)):
+    result = _measure_load(arguments)
+    if result.options["check"] and (found := misses(result.rows)):
         sys.exit(f"error: {'; '.join(found)}")
 
 

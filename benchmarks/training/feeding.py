@@ -26,9 +26,8 @@ from typing import Any
 import numpy as np
 
 import relative_attention as ra
-from benchmarks.harness.command import make_parser
+from benchmarks.harness.command import benchmark
 from benchmarks.harness.command import positive_int
-from benchmarks.harness.command import run_benchmark
 from benchmarks.harness.progress import show_progress
 from benchmarks.harness.results import Result
 from benchmarks.harness.results import Row
@@ -52,11 +51,8 @@ _REPEATED = "one batch repeated"
 Turn = dict[str, float]
 
 
-def parse_arguments(
-    arguments: Sequence[str] | None,
-) -> tuple[argparse.ArgumentParser, argparse.Namespace]:
-    """Returns the parser and the options that it read."""
-    parser = make_parser("training.feeding", __doc__, "--data data/multi30k")
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of the command."""
     add = parser.add_argument
     add_data_argument(parser)
     add("--preset", default="transformer_tiny_relative")
@@ -65,24 +61,15 @@ def parse_arguments(
     add("--batch-tokens", type=positive_int, default=4096)
     add("--rounds", type=positive_int, default=15)
     add("--steps", type=positive_int, default=12, help="of a turn")
-    options = parser.parse_args(arguments)
-    if options.steps < 2:
-        parser.error(
-            f"--steps must be at least 2: the first is not counted. "
-            f"Received: {options.steps}."
-        )
-    return parser, options
 
 
 def measure(options: argparse.Namespace) -> list[Row]:
-    """Trains on the three sources of batches, in turns.
-
-    Args:
-        options: The options of the command.
-
-    Returns:
-        A list of a row for each source, and of one for the pipeline alone.
-    """
+    """Trains on the three sources of batches, in turns."""
+    if options.steps < 2:
+        raise ra.InputError(
+            f"--steps must be at least 2: the first is not counted. "
+            f"Received: {options.steps}."
+        )
     corpus = find_corpus(options.data)
     load_tensorflow_quietly()
     if options.preset not in ra.presets():
@@ -257,19 +244,6 @@ def _feeding_table(trained: Row, delivered: Row) -> str:
     return markdown_table(["", "pairs/s", "tokens/s"], cells)
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Runs the benchmark that the module describes."""
-    parser, options = parse_arguments(arguments)
-    run_benchmark(
-        parser,
-        options,
-        arguments,
-        measure,
-        describe,
-        precision=options.dtype,
-    )
-
-
 def _make_step_timer() -> Any:
     """Returns a callback whose `figures` say what a call of `fit` took.
 
@@ -299,6 +273,16 @@ def _make_step_timer() -> Any:
 
     return StepTimer()
 
+
+main = benchmark(
+    "training.feeding",
+    __doc__,
+    "--data data/multi30k",
+    add_arguments,
+    measure,
+    describe,
+    precision=lambda options: options.dtype,
+)
 
 if __name__ == "__main__":
     main()

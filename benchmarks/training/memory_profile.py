@@ -18,10 +18,8 @@ import sys
 import tempfile
 from collections.abc import Sequence
 
-from benchmarks.harness import opennmt_tf
-from benchmarks.harness.command import make_parser
+from benchmarks.harness.command import benchmark
 from benchmarks.harness.command import positive_int
-from benchmarks.harness.command import run_benchmark
 from benchmarks.harness.engine import running_engines
 from benchmarks.harness.results import Result
 from benchmarks.harness.results import Row
@@ -29,11 +27,12 @@ from benchmarks.speed_tables import memory_profile_table
 from benchmarks.training.training_engines import ENVIRONMENT
 from benchmarks.training.training_engines import PEER
 from benchmarks.training.training_engines import add_engine_arguments
-from benchmarks.training.training_engines import check_window
 from benchmarks.training.training_engines import our_engines
 from benchmarks.training.training_engines import peer_engine
+from benchmarks.training.training_engines import prepare_peer
 from benchmarks.training.workload import find_corpus
 from benchmarks.training.workload import prepare_corpus
+from relative_attention.errors import InputError
 
 # What the engines import, the package's modules at the first use of a name.
 _LIBRARIES = """
@@ -43,15 +42,8 @@ ra.Transformer, ra.AveragingAdam, ra.MaskedCrossEntropy, ra.TokenBatches
 _PEER_LIBRARIES = "import benchmarks.training.opennmt_tf_engine"
 
 
-def parse_arguments(
-    arguments: Sequence[str] | None,
-) -> tuple[argparse.ArgumentParser, argparse.Namespace]:
-    """Returns the parser and the options that it read."""
-    parser = make_parser(
-        "training.memory_profile",
-        __doc__,
-        "--data data/multi30k --peer opennmt-tf",
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of the command."""
     add_engine_arguments(parser, window=10)
     parser.add_argument(
         "--windows",
@@ -61,29 +53,17 @@ def parse_arguments(
         metavar="N",
         help="after so many turns the memory is looked at (default: 1 3 8)",
     )
-    options = parser.parse_args(arguments)
-    check_window(parser, options)
-    if sys.platform != "linux":
-        parser.error(
-            "Linux alone says how much memory a process had that goes on. "
-            f"This is {sys.platform}: `training_speed` shows the peak there."
-        )
-    return parser, options
 
 
 def measure(options: argparse.Namespace) -> list[Row]:
-    """Trains all engines, one after the other.
-
-    Args:
-        options: The options of the command.
-
-    Returns:
-        A list of a row for each engine.
-    """
+    """Trains all engines, one after the other."""
+    if sys.platform != "linux":
+        raise InputError(
+            "Linux alone says how much memory a process had that goes on. "
+            f"This is {sys.platform}: `training_speed` shows the peak there."
+        )
     corpus = find_corpus(options.data)
-    peer_python = None
-    if options.peer:
-        peer_python = opennmt_tf.prepare_environment(options.peer_environment)
+    peer_python = prepare_peer(options)
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         _, tokens = prepare_corpus(corpus, options.vocabulary_size, folder)
@@ -142,18 +122,15 @@ def describe(result: Result) -> str:
     )
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Runs the benchmark that the module describes."""
-    parser, options = parse_arguments(arguments)
-    run_benchmark(
-        parser,
-        options,
-        arguments,
-        measure,
-        describe,
-        precision=" and ".join(options.precisions),
-    )
-
+main = benchmark(
+    "training.memory_profile",
+    __doc__,
+    "--data data/multi30k --peer opennmt-tf",
+    add_arguments,
+    measure,
+    describe,
+    precision=lambda options: " and ".join(options.precisions),
+)
 
 if __name__ == "__main__":
     main()

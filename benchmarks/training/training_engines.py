@@ -52,20 +52,20 @@ def add_engine_arguments(parser: argparse.ArgumentParser, window: int) -> None:
     opennmt_tf.add_peer_arguments(parser)
 
 
-def check_window(
-    parser: argparse.ArgumentParser, options: argparse.Namespace
-) -> None:
-    """Ends the command if its `--window` is too short.
+def prepare_peer(options: argparse.Namespace) -> str | None:
+    """Checks the window; returns the Python of the peer, if asked for.
 
-    Args:
-        parser: The parser of the command.
-        options: The options that it read.
+    Raises:
+        InputError: If `--window` is too short, or the peer cannot be had.
     """
     if options.window < _SHORTEST_WINDOW:
-        parser.error(
+        raise ra.InputError(
             f"--window must be at least {_SHORTEST_WINDOW}. Received: "
             f"{options.window}."
         )
+    if options.peer is None:
+        return None
+    return opennmt_tf.prepare_environment(options.peer_environment)
 
 
 def our_engines(

@@ -12,12 +12,10 @@ more than the time that passes.
 
 import argparse
 import tempfile
-from collections.abc import Sequence
 
 import relative_attention as ra
-from benchmarks.harness.command import make_parser
+from benchmarks.harness.command import benchmark
 from benchmarks.harness.command import positive_int
-from benchmarks.harness.command import run_benchmark
 from benchmarks.harness.operation_times import operation_times
 from benchmarks.harness.results import Result
 from benchmarks.harness.results import Row
@@ -32,13 +30,8 @@ from relative_attention.quiet_tensorflow import load_tensorflow_quietly
 _WARM_UP_STEPS = 10
 
 
-def parse_arguments(
-    arguments: Sequence[str] | None,
-) -> tuple[argparse.ArgumentParser, argparse.Namespace]:
-    """Returns the parser and the options that it read."""
-    parser = make_parser(
-        "training.training_profile", __doc__, "--data data/multi30k"
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of the command."""
     add = parser.add_argument
     add_data_argument(parser)
     add("--preset", choices=ra.presets(), default="transformer_small_relative")
@@ -51,18 +44,10 @@ def parse_arguments(
     )
     add("--steps", type=positive_int, default=20, help="profiled steps")
     add("--rows", type=positive_int, default=12, help="of the printed table")
-    return parser, parser.parse_args(arguments)
 
 
 def measure(options: argparse.Namespace) -> list[Row]:
-    """Profiles some training steps.
-
-    Args:
-        options: The options of the command.
-
-    Returns:
-        A list of a row for each kind of operation, the dearest first.
-    """
+    """Profiles some training steps."""
     load_tensorflow_quietly()
     corpus = find_corpus(options.data)
     with tempfile.TemporaryDirectory() as folder:
@@ -102,18 +87,15 @@ def describe(result: Result) -> str:
     )
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Runs the benchmark that the module describes."""
-    parser, options = parse_arguments(arguments)
-    run_benchmark(
-        parser,
-        options,
-        arguments,
-        measure,
-        describe,
-        precision=options.dtype,
-    )
-
+main = benchmark(
+    "training.training_profile",
+    __doc__,
+    "--data data/multi30k",
+    add_arguments,
+    measure,
+    describe,
+    precision=lambda options: options.dtype,
+)
 
 if __name__ == "__main__":
     main()

@@ -31,40 +31,29 @@ from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
-from benchmarks.harness import opennmt_tf
-from benchmarks.harness.command import make_parser
+from benchmarks.harness.command import benchmark
 from benchmarks.harness.command import positive_int
-from benchmarks.harness.command import run_benchmark
 from benchmarks.harness.engine import running_engines
 from benchmarks.harness.results import Result
 from benchmarks.harness.results import Row
 from benchmarks.harness.round_robin import round_robin
-from benchmarks.harness.spread import median
 from benchmarks.harness.spread import ratios
-from benchmarks.harness.spread import spread
-from benchmarks.harness.tables import markdown_table
-from benchmarks.training.training_demands import demands_table
+from benchmarks.speed_tables import training_table
 from benchmarks.training.training_engines import ENVIRONMENT
 from benchmarks.training.training_engines import PEER
 from benchmarks.training.training_engines import add_engine_arguments
-from benchmarks.training.training_engines import check_window
 from benchmarks.training.training_engines import our_engines
 from benchmarks.training.training_engines import peer_engine
+from benchmarks.training.training_engines import prepare_peer
 from benchmarks.training.workload import find_corpus
 from benchmarks.training.workload import prepare_corpus
+from relative_attention.errors import InputError
 
 Turn = dict[str, Any]
 
 
-def parse_arguments(
-    arguments: Sequence[str] | None,
-) -> tuple[argparse.ArgumentParser, argparse.Namespace]:
-    """Returns the parser and the options that it read."""
-    parser = make_parser(
-        "training.training_speed",
-        __doc__,
-        "--data data/multi30k --peer opennmt-tf",
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of the command."""
     add = parser.add_argument
     add_engine_arguments(parser, window=20)
     add("--repeats", type=positive_int, default=3, help="starts of all engines")
@@ -75,31 +64,19 @@ def parse_arguments(
         default=100,
         help="counted steps of a repeat",
     )
-    options = parser.parse_args(arguments)
-    check_window(parser, options)
-    for name in ("warmup", "steps"):
-        value = getattr(options, name)
-        if value % options.window:
-            parser.error(
-                f"--{name} must be a multiple of --window "
-                f"({options.window}). Received: {value}."
-            )
-    return parser, options
 
 
 def measure(options: argparse.Namespace) -> list[Row]:
-    """Trains all engines, in turns.
-
-    Args:
-        options: The options of the command.
-
-    Returns:
-        A list of a row for each engine.
-    """
+    """Trains all engines, in turns."""
+    for name in ("warmup", "steps"):
+        value = getattr(options, name)
+        if value % options.window:
+            raise InputError(
+                f"--{name} must be a multiple of --window "
+                f"({options.window}). Received: {value}."
+            )
     corpus = find_corpus(options.data)
-    peer_python = None
-    if options.peer:
-        peer_python = opennmt_tf.prepare_environment(options.peer_environment)
+    peer_python = prepare_peer(options)
     turns: dict[str, list[Turn]] = collections.defaultdict(list)
     memory: dict[str, list[int]] = collections.defaultdict(list)
     with tempfile.TemporaryDirectory() as name:
@@ -176,50 +153,25 @@ def _rows(
 
 
 def describe(result: Result) -> str:
-    """Returns the table of engines, and that of what is demanded."""
-    cells = []
-    for row in result.rows:
-        ratio = "not run"
-        if row["ratio_to_peer"] is not None:
-            ratio = spread(row["ratio_to_peer"])
-        cells.append(
-            [
-                row["engine"],
-                f"{median(row['steps_per_second']):.2f}",
-                f"{median(row['tokens_per_second']):,.0f}",
-                ratio,
-                f"{row['peak_memory_bytes'] / 1e9:.2f} GB",
-            ]
-        )
-    header = [
-        "model",
-        "steps/s",
-        "tokens/s",
-        f"tokens/s, ratio to {opennmt_tf.NAME}",
-        "peak memory",
-    ]
+    """Returns the table of engines."""
     options = result.options
     return (
-        f"{markdown_table(header, cells)}\n\n"
-        f"{demands_table(result.rows, PEER)}\n\n"
+        f"{training_table(result)}\n\n"
         f"Median (least to greatest) of {options['repeats']} x "
         f"{options['steps'] // options['window']} windows of "
         f"{options['window']} steps, after {options['warmup']} steps."
     )
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Runs the benchmark that the module describes."""
-    parser, options = parse_arguments(arguments)
-    run_benchmark(
-        parser,
-        options,
-        arguments,
-        measure,
-        describe,
-        precision=" and ".join(options.precisions),
-    )
-
+main = benchmark(
+    "training.training_speed",
+    __doc__,
+    "--data data/multi30k --peer opennmt-tf",
+    add_arguments,
+    measure,
+    describe,
+    precision=lambda options: " and ".join(options.precisions),
+)
 
 if __name__ == "__main__":
     main()

@@ -148,7 +148,7 @@ class TokenEmbedding(keras.layers.Embedding):
 
         Of few rows TensorFlow multiplies by it several times as fast as by
         the matrix itself on a CPU, and making it costs no more than one to
-        four such products (`benchmarks/decoding/step_products.py`).
+        four such products.
 
         Returns:
             Float tensor `(D, V)` of the layer's compute dtype.

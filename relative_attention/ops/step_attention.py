@@ -12,7 +12,7 @@ AVX-512, each call costs some 50 microseconds before it begins, and a step of
 one sentence was half calls. So the small kernels below bypass oneDNN. For a
 thousand vectors and more than a hundred keys oneDNN is the faster, 1.2 times
 at 128 keys and 1.8 at 512, of what is then a small part of a step.
-`benchmarks/decoding/step_products.py` measures all this.
+`benchmarks/decoding/step_products.py` of commit 4be2021 measures all this.
 """
 
 import keras

@@ -26,22 +26,6 @@ def test_step(run_benchmark):
     assert "beam 2, 1 cached positions" in printed
 
 
-def test_products(run_benchmark):
-    result, printed = run_benchmark(
-        "decoding.step_products",
-        *("--rows", 1, "--keys", 2, "--vocabulary-size", 3, "--beams", 2),
-        *BRIEF,
-        *SIZES,
-    )
-    assert [row["product"] for row in result.rows] == [
-        "logits of 1 rows",
-        "attention logits, 2 keys",
-        "attention scores, 2 keys",
-        "attention context, 2 keys",
-    ]
-    assert "times as fast" in printed
-
-
 def test_output_length_is_what_was_asked_for(monkeypatch, rng):
     """Speed counts all tokens of a search that ends at no other length."""
 
@@ -70,12 +54,6 @@ def test_first_translation_is_over_the_import_of_the_same_round(
     ]
 
 
-def test_a_missing_model_is_one_line():
-    with pytest.raises(SystemExit, match="^error: .*no_such_model") as error:
-        output_length.main(["no_such_model"])
-    assert "\n" not in str(error.value)
-
-
 @pytest.mark.large
 def test_output_length(run_benchmark, model_folder):
     result, printed = run_benchmark(
@@ -85,15 +63,6 @@ def test_output_length(run_benchmark, model_folder):
     )
     assert [row["output_tokens"] for row in result.rows] == [1, 2]
     assert "ratio to 1 tokens" in printed
-
-
-@pytest.mark.large
-def test_profile(run_benchmark, model_folder, source):
-    result, printed = run_benchmark(
-        "decoding.decoding_profile", model_folder, "--source", source
-    )
-    assert result.rows[0]["steps"] > 0
-    assert "timed operations a step" in printed
 
 
 @pytest.mark.large

@@ -35,8 +35,3 @@ def test_feeding(run_benchmark, texts):
     ]
     assert alone["pairs_per_second"] > 0
     assert "the pipeline alone delivers" in printed
-
-
-def test_an_unknown_preset_is_one_line(texts):
-    with pytest.raises(SystemExit, match="^error: Unknown preset 'huge'"):
-        feeding.main(["--data", str(texts), "--preset", "huge"])

@@ -11,20 +11,6 @@ def row(who, size, **more):
     return {"who": who, "size": size, "ratio_to_translator": [1.0], **more}
 
 
-def test_captions_differ_in_length_and_are_always_the_same():
-    captions = load.made_up_captions(500)
-    assert captions == load.made_up_captions(500)
-    lengths = {len(caption.split()) for caption in captions}
-    assert min(lengths) <= 5 and max(lengths) >= 20
-
-
-def test_percentiles():
-    seconds = [n / 1000 for n in range(1, 101)]
-    assert load._percentile(seconds, 50) == pytest.approx(50)
-    assert load._percentile(seconds, 99) == pytest.approx(99)
-    assert load._percentile([0.002], 99) == pytest.approx(2)
-
-
 def test_one_client_is_held_against_the_same_sentences():
     def turn(*latencies):
         return {

@@ -20,31 +20,25 @@ def turn(speed, *translations):
     return {"speed": speed, "sentences": 2, "translations": [*translations]}
 
 
-def test_ratios_and_translations_are_compared_with_the_package():
+@pytest.mark.parametrize("has_peer", [False, True])
+def test_ratios_and_translations_are_compared_with_the_base(has_peer):
+    other = opennmt_tf.NAME if has_peer else "other"
     turns = {
         (OURS, 1, 2): [turn(2.0, "a", "b"), turn(4.0, "a", "b")],
-        ("other", 1, 2): [turn(4.0, "a", "c"), turn(4.0, "a", "c")],
+        (other, 1, 2): [turn(4.0, "a", "c"), turn(4.0, "a", "c")],
     }
-    memory = {OURS: 10, "other": 20}
+    if has_peer:
+        # It gives ids, which are not compared.
+        for each in turns[other, 1, 2]:
+            del each["translations"]
+    memory = {OURS: 10, other: 20}
     first, second = translation_speed._rows(turns, memory, mean_tokens=5.0)
-    assert first["ratio_to_base"] == [1.0, 1.0]
+    assert first["base"] == second["base"] == (other if has_peer else OURS)
+    assert first["ratio_to_base"] == ([0.5, 1.0] if has_peer else [1.0, 1.0])
+    assert second["ratio_to_base"] == ([1.0, 1.0] if has_peer else [2.0, 1.0])
     assert first["output_tokens_per_second"] == 3.0 * 5
-    assert second["ratio_to_base"] == [2.0, 1.0]
-    assert second["same_as_ours"] == 1
-    assert second["base"] == OURS
+    assert second["same_as_ours"] == (None if has_peer else 1)
     assert second["peak_memory_bytes"] == 20
-
-
-def test_the_peer_is_the_base_where_it_runs():
-    turns = {
-        (OURS, 1, 2): [turn(6.0)],
-        (opennmt_tf.NAME, 1, 2): [{"speed": 2.0, "sentences": 2}],
-    }
-    memory = {OURS: 10, opennmt_tf.NAME: 20}
-    first, second = translation_speed._rows(turns, memory, mean_tokens=1.0)
-    assert first["ratio_to_base"] == [3.0]
-    # It gives ids, which are not compared.
-    assert second["same_as_ours"] is None
 
 
 def test_a_model_of_another_size_is_refused_before_any_work(
@@ -63,13 +57,6 @@ def test_a_model_of_another_size_is_refused_before_any_work(
     assert line.startswith("error: With `--peer`, the model must have the")
     assert "hidden_dim=4 instead of 256" in line
     assert "dropout" not in line and "vocabulary_size" not in line
-
-
-def test_an_empty_text_is_refused(tmp_path):
-    (tmp_path / "empty").write_text("")
-    arguments = ["any_model", "--source", str(tmp_path / "empty")]
-    with pytest.raises(SystemExit, match="^error: There is no line in"):
-        translation_speed.main(arguments)
 
 
 @pytest.mark.large

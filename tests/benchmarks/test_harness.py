@@ -1,0 +1,150 @@
+"""What all benchmarks share: turns, engines, figures, stored results."""
+
+import json
+import re
+import sys
+
+import pytest
+
+import relative_attention as ra
+from benchmarks.harness.engine import EngineError
+from benchmarks.harness.engine import engine_command
+from benchmarks.harness.engine import running_engines
+from benchmarks.harness.results import RESULTS
+from benchmarks.harness.results import Result
+from benchmarks.harness.results import origin_line
+from benchmarks.harness.round_robin import round_robin
+from benchmarks.harness.spread import median
+from benchmarks.harness.spread import ratios
+from benchmarks.harness.spread import spread
+from benchmarks.harness.tables import markdown_table
+
+
+def test_every_second_round_goes_backwards():
+    order = []
+
+    def turn(name):
+        order.append(name)
+        return len(order)
+
+    figures = round_robin(["a", "b"], turn, rounds=2, warm_up_rounds=1)
+    assert order == ["a", "b", "b", "a", "a", "b"]
+    # What the third and later turns returned, by name and round.
+    assert figures == {"a": [4, 5], "b": [3, 6]}
+
+
+def test_engines_take_turns_and_end(tmp_path):
+    module = "tests.benchmarks.counting_engine"
+    commands = {
+        "steady": engine_command(module, {"fails_at": 0}),
+        "weak": engine_command(module, {"fails_at": 2}),
+    }
+    with running_engines(commands, tmp_path, {}) as engines:
+        steady, weak = engines.values()
+        assert steady.take_turn() == {"count": 1, "order": "go"}
+        assert weak.take_turn("one") == {"count": 1, "order": "one"}
+        assert steady.take_turn("two") == {"count": 2, "order": "two"}
+        # What it said last is in the error.
+        with pytest.raises(EngineError, match="no more turns"):
+            weak.take_turn()
+        # A process of Python has a few megabytes at least.
+        if sys.platform == "linux":
+            assert steady.peak_memory() > 1e6
+        assert steady.finish() > 1e6
+    # The context has ended what had not ended.
+    with pytest.raises((EngineError, ValueError)):
+        weak.take_turn()
+
+
+def test_another_python_starts_without_the_paths_of_this_one():
+    command = engine_command("a.b", {"c": 1}, "/there/bin/python")
+    assert command == ["/there/bin/python", "-E", "-m", "a.b", '{"c": 1}']
+
+
+# === Figures ===
+
+
+@pytest.mark.parametrize(
+    ("figure", "shown"),
+    [
+        ([3.0, 1.0, 2.0], "2.00 (1.00 to 3.00)"),
+        ([2.0, 2.001], "2.00"),
+        (
+            {"median": 1.5, "least": 1.0, "greatest": 1234.5},
+            "1.50 (1.00 to 1,234.50)",
+        ),
+        ({"median": 1.5}, "1.50"),
+        (7, "7.00"),
+    ],
+    ids=["values", "equal", "summary", "median", "number"],
+)
+def test_a_spread_is_the_median_with_least_and_greatest(figure, shown):
+    assert spread(figure) == shown
+    assert f"{median(figure):.2f}" == shown.split()[0]
+
+
+def test_ratios_are_those_of_the_same_round():
+    assert ratios([2.0, 9.0], [4.0, 3.0]) == [0.5, 3.0]
+    with pytest.raises(ValueError):
+        ratios([1.0], [1.0, 2.0])
+
+
+def test_a_table_shows_cells_as_they_are_given():
+    table = markdown_table(["name", "n"], [["a", "1.50"], ["b", 12]])
+    assert table.splitlines()[2:] == ["| a      | 1.50 |", "| b      |   12 |"]
+
+
+def test_the_line_below_a_table_says_where_it_comes_from():
+    origin = {
+        "hardware": "a machine",
+        "python": "3.11",
+        "tensorflow": None,
+        "commit": "0123456789+",
+        "date": "2026-11-22",
+    }
+    line = "a machine; Python 3.11; commit 0123456+; 2026-11-22."
+    assert origin_line(origin) == line
+    two = origin_line(origin, ["a" * 40, "b" * 40])
+    assert "; commit aaaaaaa and bbbbbbb; " in two
+
+
+# === Results ===
+
+
+def test_what_is_written_is_read_again_a_row_a_line(tmp_path):
+    result = Result(
+        benchmark="any",
+        command="python -m benchmarks.any",
+        options={"rounds": 1},
+        precision="float32",
+        origin={"commit": "abc"},
+        rows=[{"speed": [1.0, 2.0]}, {"speed": None}],
+    )
+    path = tmp_path / "new" / "any.json"
+    result.write(path)
+    assert Result.read(path) == result
+    assert '  {"speed": [1.0, 2.0]},\n' in path.read_text()
+
+
+@pytest.mark.parametrize(
+    "content", [None, "{", '{"cases": []}'], ids=["none", "cut", "other"]
+)
+def test_what_is_no_result_is_an_error(tmp_path, content):
+    path = tmp_path / "any.json"
+    if content:
+        path.write_text(content)
+    with pytest.raises(ra.InputError, match="any.json is not the result"):
+        Result.read(path)
+
+
+@pytest.mark.parametrize(
+    "path", sorted(RESULTS.glob("*.json")), ids=lambda path: path.stem
+)
+def test_stored_results_say_where_they_come_from(path):
+    result = Result.read(path)
+    assert result.rows
+    assert re.fullmatch("[0-9a-f]{40}", result.origin["commit"])
+    assert re.search(r"\((avx|amx)", result.origin["hardware"])
+    assert result.command.startswith(("python -m bench", "relative-attention"))
+    # No path of the machine that measured.
+    assert not re.search(r'"/\w', json.dumps(dict(result.options)))
