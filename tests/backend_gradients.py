@@ -1,9 +1,4 @@
-"""Gradients on whichever backend Keras runs on.
-
-Pytest imports by path, so that tests cannot import one another: the fixture
-`gradients` in `conftest.py` loads this file, and so does `backend_numbers.py`,
-which runs without pytest.
-"""
+"""Gradients on whichever backend Keras runs on; see the fixture `gradients`."""
 
 import keras
 

@@ -1,12 +1,11 @@
-"""Writes what every kind of layer and small models compute on one backend.
+"""Writes what layers, small models and training steps compute on one backend.
 
-`KERAS_BACKEND=jax python backend_numbers.py numbers.npz`, for
-`test_backends.py`, since one process knows one backend. Inputs and weights
-come from NumPy and are the same on each.
+`KERAS_BACKEND=jax python -m tests.backend_numbers layers_and_models FILE.npz`,
+for `test_backends.py`, since one process knows one backend; in place of
+`layers_and_models` also `steps`. Inputs and weights come from NumPy and are the
+same on each; there is no dropout, so the numbers must be, too.
 """
 
-import pathlib
-import runpy
 import sys
 import tempfile
 
@@ -15,6 +14,7 @@ import numpy as np
 from keras import ops
 
 import relative_attention as ra
+from tests.backend_gradients import gradients
 
 B, T, S, D, N, H, K, V = 2, 7, 5, 12, 3, 4, 2, 23
 CONFIG = {
@@ -28,9 +28,20 @@ CONFIG = {
     "dropout": 0.0,
 }
 
-gradients = runpy.run_path(
-    str(pathlib.Path(__file__).with_name("backend_gradients.py"))
-)["gradients"]
+SMALL = {
+    **CONFIG,
+    "num_encoder_layers": 1,
+    "num_decoder_layers": 1,
+    "position_encoding": "relative",
+}
+# How a step is compiled, by name.
+CASES = {
+    "plain": {},
+    "clipped": {"global_clipnorm": 0.05},
+    "parts": {"accumulation_steps": 3},
+    "other_metrics": {"metrics": ["sparse_categorical_accuracy"]},
+    "half": {"dtype": "mixed_float16"},
+}
 
 
 def normal(rng, *shape):
@@ -161,24 +172,97 @@ def of_task(rng):
         yield f"weight_{index}", weight
 
 
-def main(path):
+def layers_and_models():
     rng = np.random.default_rng(2018)
-    numbers = dict(of_layers(rng))
+    yield from of_layers(rng)
     for name, value in of_task(rng):
-        numbers[f"task/{name}"] = value
+        yield f"task/{name}", value
     for encoding in ("relative", "sinusoidal"):
         for name, value in of_model(rng, encoding):
-            numbers[f"{encoding}_transformer/{name}"] = value
+            yield f"{encoding}_transformer/{name}", value
+
+
+# === Training steps ===
+
+
+def batch(num_rows, seed):
+    """Inputs and labels, some rows of which are padding alone."""
+    rng = np.random.default_rng(seed)
+    source, labels = rng.integers(2, V, size=(2, num_rows, 6)).astype("int32")
+    source[0, 4:], labels[1, 2:] = 0, 0
+    source[-1], labels[-1] = 0, 0
+    inputs = np.pad(labels[:, :-1], ((0, 0), (1, 0)))
+    return {"source_token_ids": source, "target_token_ids": inputs}, labels
+
+
+def model_of(global_clipnorm=None, dtype="float32", **compiled):
+    rng = np.random.default_rng(7)
+    model = ra.Transformer(ra.TransformerConfig(**SMALL), dtype=dtype)
+    for weight in model.trainable_weights:
+        weight.assign(rng.normal(size=weight.shape) / 2)
+    compiled.setdefault("metrics", [ra.Perplexity(), ra.TokenAccuracy()])
+    # Adam's first step would turn gradients that are rounding errors into
+    # whole steps.
+    model.compile(
+        keras.optimizers.SGD(0.1, global_clipnorm=global_clipnorm),
+        ra.MaskedCrossEntropy(0.1),
+        **compiled,
+    )
+    return model
+
+
+def weights_of(name, model):
+    for index, weight in enumerate(model.trainable_weights):
+        yield f"{name}/weight_{index}", ops.convert_to_numpy(weight)
+
+
+def of_case(name, options):
+    """What is shown of two updates and a validation, and the weights."""
+    model = model_of(**options)
+    for seed in range(2):
+        shown = model.train_on_batch(*batch(5, seed), return_dict=True)
+        for key, value in shown.items():
+            yield f"{name}/step_{seed}/{key}", value
+    yield from weights_of(name, model)
+    shown = model.evaluate(*batch(5, 2), verbose=0, return_dict=True)
+    for key, value in shown.items():
+        yield f"{name}/validation/{key}", value
+
+
+def of_update_that_is_not_finite():
+    """It is left out, shown, and training goes on."""
+    model = model_of()
+    inputs, labels = batch(5, 0)
+    weights = np.ones(labels.shape, "float32")
+    weights[0, 0] = np.inf
+    for number, sample_weight in enumerate((None, weights, None)):
+        shown = model.train_on_batch(
+            inputs, labels, sample_weight, return_dict=True
+        )
+        for key in ("loss", "gradient_norm", "skipped"):
+            yield f"not_finite/step_{number}/{key}", shown[key]
+        yield from weights_of(f"not_finite/step_{number}", model)
+    yield "not_finite/updates", ops.convert_to_numpy(model.optimizer.iterations)
+
+
+def steps():
+    yield from of_update_that_is_not_finite()
+    for name, options in CASES.items():
+        yield from of_case(name, options)
+
+
+def main(part, path):
+    numbers = {"layers_and_models": layers_and_models, "steps": steps}[part]()
     np.savez(
         path,
         **{
             name: np.array(value)
             if isinstance(value, list | float)
             else ops.convert_to_numpy(value)
-            for name, value in numbers.items()
+            for name, value in numbers
         },
     )
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

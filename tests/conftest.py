@@ -4,7 +4,6 @@ import gc
 import json
 import os
 import pathlib
-import runpy
 import signal
 
 import keras
@@ -12,6 +11,7 @@ import numpy as np
 import pytest
 
 from relative_attention.data.lines import read_lines
+from tests import backend_gradients
 
 pytest_plugins = [
     "tests.browser",
@@ -123,8 +123,7 @@ def rng():
 @pytest.fixture
 def gradients():
     """`gradients(function, arrays, variables)`, see `backend_gradients.py`."""
-    file = pathlib.Path(__file__).with_name("backend_gradients.py")
-    return runpy.run_path(str(file))["gradients"]
+    return backend_gradients.gradients
 
 
 @pytest.fixture(autouse=True)

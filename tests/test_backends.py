@@ -2,7 +2,6 @@
 
 import importlib.util
 import os
-import pathlib
 import re
 import subprocess
 import sys
@@ -13,17 +12,16 @@ import pytest
 from tests.integration.readme_blocks import ROOT
 from tests.integration.readme_blocks import blocks
 
-NUMBERS = pathlib.Path(__file__).with_name("backend_numbers.py")
-STEPS = pathlib.Path(__file__).with_name("step_numbers.py")
 # Pages that promise three backends. test_readme.py runs them on TensorFlow.
 PAGES = ["README.md", "docs/index.md", "docs/moving_in/multi_head_attention.md"]
 
 
-def numbers_on(backend, folder, script=NUMBERS):
+def numbers_on(backend, folder, part="layers_and_models"):
     path = folder / f"{backend}.npz"
     subprocess.run(
-        [sys.executable, script, path],
+        [sys.executable, "-m", "tests.backend_numbers", part, path],
         check=True,
+        cwd=ROOT,
         env={**os.environ, "KERAS_BACKEND": backend},
     )
     with np.load(path) as numbers:
@@ -89,8 +87,8 @@ def test_numbers_are_those_of_tensorflow(backend, on_tensorflow, tmp_path):
 def test_training_steps_of_jax_are_those_of_tensorflow(tmp_path):
     if importlib.util.find_spec("jax") is None:
         pytest.skip("jax is not installed; `make test-backends` does")
-    numbers = numbers_on("jax", tmp_path, STEPS)
-    expected = numbers_on("tensorflow", tmp_path, STEPS)
+    numbers = numbers_on("jax", tmp_path, "steps")
+    expected = numbers_on("tensorflow", tmp_path, "steps")
     assert numbers.keys() == expected.keys()
     for name, value in expected.items():
         # Products in half precision are rounded in another order.

@@ -61,20 +61,6 @@ def methods():
                 yield pytest.param(cls, method, member, id=f"{name}.{method}")
 
 
-def test_sections_of_a_docstring_are_told_apart():
-    docstring = (
-        "Do it.\n\nArgs:\n    one, two: int. Or\n        three: not.\n"
-        "    **rest: all.\n\nCall arguments:\n    four:\n        int."
-    )
-    assert documented(docstring, "Args") == {"one", "two", "rest"}
-    assert documented(docstring, "Args", "Call arguments") == {
-        "one",
-        "two",
-        "rest",
-        "four",
-    }
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_public_name_has_a_docstring_with_its_arguments(name):
     public = getattr(ra, name)

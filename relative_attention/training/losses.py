@@ -103,17 +103,15 @@ class MaskedCrossEntropy(keras.losses.Loss):
         sample_weight: Tensor | None = None,
         num_tokens: Tensor | None = None,
     ) -> Tensor:
-        check_label_shapes(y_true, y_pred, sample_weight)
-        vocabulary_size = y_pred.shape[-1]
         labels, weights = self._labels_and_weights(
-            y_true, vocabulary_size, sample_weight
+            y_true, y_pred, sample_weight
         )
         if num_tokens is None:
             num_tokens = sum_over_replicas(ops.sum(weights))
         # No token at all: the sum is 0, and so is the mean.
         weights = weights / ops.where(num_tokens == 0, 1.0, num_tokens)
         return smoothed_cross_entropy(
-            ops.reshape(y_pred, (-1, vocabulary_size)),
+            ops.reshape(y_pred, (-1, y_pred.shape[-1])),
             ops.reshape(labels, (-1,)),
             ops.reshape(weights, (-1,)),
             self.label_smoothing,
@@ -146,14 +144,9 @@ class MaskedCrossEntropy(keras.losses.Loss):
         Raises:
             ValueError: as a call.
         """
-        vocabulary_size = embeddings.shape[0]
-        check_label_shapes(
-            y_true,
-            keras.KerasTensor((*hidden.shape[:2], vocabulary_size)),
-            sample_weight,
-        )
+        logits = keras.KerasTensor((*hidden.shape[:2], embeddings.shape[0]))
         labels, weights = self._labels_and_weights(
-            y_true, vocabulary_size, sample_weight
+            y_true, logits, sample_weight
         )
         loss, negative_log_likelihoods, matches = projected_cross_entropy(
             ops.reshape(hidden, (-1, hidden.shape[-1])),
@@ -175,14 +168,15 @@ class MaskedCrossEntropy(keras.losses.Loss):
     def _labels_and_weights(
         self,
         y_true: Tensor,
-        vocabulary_size: int,
+        logits: Tensor,
         sample_weight: Tensor | None,
     ) -> tuple[Tensor, Tensor]:
         """Returns ids in `[0, V)`, and weights, `nan` where they were not."""
+        is_checked = check_labels(y_true, logits, sample_weight)
         labels = ops.cast(y_true, "int32")
         weights = token_weights(y_true, sample_weight)
-        is_checked = check_known_labels(y_true, vocabulary_size)
         if self.check_labels and not is_checked:
+            vocabulary_size = logits.shape[-1]
             weights = _nan_where_wrong(weights, y_true, vocabulary_size)
             labels = ops.clip(labels, 0, vocabulary_size - 1)
         return labels, weights
@@ -196,21 +190,25 @@ class MaskedCrossEntropy(keras.losses.Loss):
         }
 
 
-def check_label_shapes(
+def check_labels(
     labels: Tensor, logits: Tensor, sample_weight: Tensor | None = None
-) -> None:
-    """Refuses labels and weights whose shapes do not fit the logits.
+) -> bool:
+    """Refuses labels and weights that do not fit the logits.
 
     Sizes that a graph of TensorFlow does not know yet are compared when it
-    runs; other backends know all sizes.
+    runs; other backends know all sizes. Ids are checked if they can be read
+    without waiting.
 
     Args:
         labels: int tensor `(B, T)`.
         logits: float tensor `(B, T, V)`.
         sample_weight: optional float tensor `(B,)` or `(B, T)`.
 
+    Returns:
+        bool: whether the ids were read, and are right.
+
     Raises:
-        ValueError: if a shape is wrong.
+        ValueError: if a shape is wrong, or an id is not in `[0, V)`.
     """
     shape, logits_shape = tuple(labels.shape), tuple(logits.shape)
     if (
@@ -225,8 +223,6 @@ def check_label_shapes(
         )
     if None in (*shape, *logits_shape[:2]):
         _check_when_run(labels, logits)
-    if sample_weight is None:
-        return
     weights = tuple(getattr(sample_weight, "shape", ()))
     rows = shape[:1]
     if not any(
@@ -237,32 +233,17 @@ def check_label_shapes(
             "`sample_weight` must have shape (B,) or (B, T), that of `y_true`. "
             f"Received: sample_weight.shape={weights}, y_true.shape={shape}."
         )
-
-
-def check_known_labels(labels: Tensor, vocabulary_size: int) -> bool:
-    """Refuses ids out of range, if they can be read without waiting.
-
-    Args:
-        labels: int tensor `(B, T)`.
-        vocabulary_size: int, `V`.
-
-    Returns:
-        bool: whether they were read, and are right.
-
-    Raises:
-        ValueError: if an id is not in `[0, V)`.
-    """
     is_array = isinstance(labels, np.ndarray)
     values = labels if is_array else known_values(labels)
     if values is None:
         return False
     # "Not in range": `nan` compares as false with everything.
     if values.size and not (
-        values.min() >= 0 and values.max() < vocabulary_size
+        values.min() >= 0 and values.max() < logits_shape[-1]
     ):
         raise ValueError(
-            f"{_message(vocabulary_size)} Received: ids from {values.min()} to "
-            f"{values.max()}."
+            f"{_message(logits_shape[-1])} Received: ids from {values.min()} "
+            f"to {values.max()}."
         )
     return True
 

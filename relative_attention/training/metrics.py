@@ -9,8 +9,7 @@ from relative_attention.ops.losses import TokenScores
 from relative_attention.ops.losses import score_logits
 from relative_attention.ops.losses import token_weights
 from relative_attention.tensor_type import Tensor
-from relative_attention.training.losses import check_known_labels
-from relative_attention.training.losses import check_label_shapes
+from relative_attention.training.losses import check_labels
 
 
 @keras.saving.register_keras_serializable(package="relative_attention")
@@ -108,8 +107,7 @@ def _scores_and_weights(
 ) -> tuple[TokenScores, Tensor]:
     """Returns the scores of tokens, and their weights as rows of one token."""
     if not isinstance(y_pred, TokenScores):
-        check_label_shapes(y_true, y_pred, sample_weight)
-        check_known_labels(y_true, y_pred.shape[-1])
+        check_labels(y_true, y_pred, sample_weight)
         y_pred = score_logits(y_pred, y_true)
     # Of a matrix, Keras takes the mean of each row first, and long batches
     # would count for less.

@@ -22,10 +22,7 @@ PARTS = ("train", "validation", "test")
 # Kind, value, and its words in English, German and French.
 SPOKEN = [
     ("count", 21, "twenty-one | einundzwanzig | vingt et un"),
-    ("count", 71, "seventy-one | einundsiebzig | soixante et onze"),
     ("count", 80, "eighty | achtzig | quatre-vingts"),
-    ("count", 99, "ninety-nine | neunundneunzig | quatre-vingt-dix-neuf"),
-    ("count", 200, "two hundred | zweihundert | deux cents"),
     (
         "count",
         1234,
@@ -34,7 +31,6 @@ SPOKEN = [
         " | mille deux cent trente-quatre",
     ),
     ("money", ("EUR", 1, 0), "one euro | ein Euro | un euro"),
-    ("money", ("EUR", 2, 0), "two euros | zwei Euro | deux euros"),
     (
         "money",
         ("EUR", 1, 1),
@@ -42,26 +38,12 @@ SPOKEN = [
     ),
     (
         "money",
-        ("EUR", 42, 7),
-        "forty-two euros and seven cents | zweiundvierzig Euro und sieben Cent"
-        " | quarante-deux euros et sept centimes",
-    ),
-    (
-        "money",
         ("CHF", 101, 0),
         "one hundred and one Swiss francs | einhundertein Schweizer Franken"
         " | cent un francs suisses",
     ),
-    (
-        "money",
-        ("USD", 21, 0),
-        "twenty-one US dollars | einundzwanzig US-Dollar"
-        " | vingt et un dollars des États-Unis",
-    ),
-    ("ordinal", 2, "second | zweite | deuxième"),
     ("ordinal", 80, "eightieth | achtzigste | quatre-vingtième"),
     ("ordinal", 200, "two hundredth | zweihundertste | deux centième"),
-    ("ordinal", 21, "twenty-first | einundzwanzigste | vingt et unième"),
     (
         "date",
         (3, 3, 2021),
@@ -77,13 +59,6 @@ SPOKEN = [
         " | premier août mille neuf cent quatre-vingts",
     ),
     (
-        "date",
-        (31, 12, 2005),
-        "the thirty-first of December two thousand and five"
-        " | einunddreißigsten Dezember zweitausendfünf"
-        " | trente et un décembre deux mille cinq",
-    ),
-    (
         "weekday",
         (2, 7, 2),
         "Wednesday the seventh of February | Mittwoch, dem siebten Februar"
@@ -97,32 +72,14 @@ SPOKEN = [
     ),
     (
         "time",
-        (12, 35),
-        "twenty-five to one in the afternoon | fünf nach halb eins mittags"
-        " | douze heures trente-cinq",
-    ),
-    (
-        "time",
         (7, 45),
         "a quarter to eight in the morning | Viertel vor acht morgens"
         " | sept heures quarante-cinq",
     ),
     (
         "time",
-        (10, 30),
-        "half past ten in the morning | halb elf vormittags"
-        " | dix heures trente",
-    ),
-    (
-        "time",
         (13, 0),
         "one o'clock in the afternoon | ein Uhr nachmittags | treize heures",
-    ),
-    (
-        "time",
-        (21, 1),
-        "nine oh-one at night | einundzwanzig Uhr eins"
-        " | vingt et une heures une",
     ),
     (
         "time",
@@ -203,15 +160,6 @@ def test_same_seed_gives_the_same_files_and_another_seed_others(tmp_path):
         texts.append([list(corpora[part]) for part in PARTS])
     assert texts[0] == texts[1]
     assert all(one != other for one, other in zip(texts[0], texts[2]))
-
-
-def test_source_is_the_same_whatever_the_target(tmp_path):
-    one, other = (
-        write_spoken_numbers(tmp_path / target, ("en", target), 60, 12, 12)
-        for target in ("de", "fr")
-    )
-    for part in PARTS:
-        assert [s for s, _ in one[part]] == [s for s, _ in other[part]]
 
 
 def test_parts_have_the_pairs_asked_for_in_words_and_once(corpora):

@@ -17,11 +17,6 @@ def test_the_table_is_that_of_the_stored_result():
     assert describe(Result.read(RESULTS / "int8_quality.json")) in PAGE
 
 
-def test_links_lead_somewhere():
-    for target in re.findall(r"\]\((\.\./[^)]+)\)", PAGE):
-        assert (ROOT / "docs" / "guides" / target).exists(), target
-
-
 @pytest.mark.int8
 @pytest.mark.large
 @pytest.mark.only_on("tensorflow", reason="a SavedModel")

@@ -4,11 +4,7 @@ import os
 import subprocess
 import sys
 
-import keras
-import numpy as np
 import pytest
-
-import relative_attention as ra
 
 SCRIPT = """
 import sys
@@ -66,34 +62,6 @@ history = model.fit(inputs, labels, verbose=0).history
 assert np.isfinite(history["loss"]).all()
 print("done")
 """
-
-
-@pytest.fixture
-def floatx(request):
-    """The default float type of the process, for as long as a test."""
-    floatx, policy = keras.config.floatx(), keras.config.dtype_policy()
-    keras.config.set_floatx(request.param)
-    # Which layers take from the first one on.
-    keras.config.set_dtype_policy(request.param)
-    yield request.param
-    keras.config.set_floatx(floatx)
-    keras.config.set_dtype_policy(policy)
-
-
-@pytest.mark.parametrize("floatx", ["float64", "float16"], indirect=True)
-@pytest.mark.parametrize("implementation", ["transpose", "blocks"])
-def test_masked_attention_works(floatx, implementation, rng):
-    layer = ra.RelativeSelfAttention(
-        2, 4, 3, dropout=0.01, implementation=implementation
-    )
-    outputs = layer(
-        rng.normal(size=(2, 5, 6)),
-        attention_mask=np.tri(5, dtype=bool)[None],
-        use_causal_mask=True,
-        training=True,
-    )
-    assert keras.backend.standardize_dtype(outputs.dtype) == floatx
-    assert np.isfinite(keras.ops.convert_to_numpy(outputs)).all()
 
 
 # A process for each, as it is one setting for all of a process.

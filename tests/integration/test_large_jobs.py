@@ -63,13 +63,6 @@ def test_job_of_an_array_translates_its_shard(tmp_path):
         assert options.shard == f"{number}/{last}"
 
 
-def test_links_lead_to_files():
-    links = re.findall(r"\]\(([^)]+)\)", PAGE)
-    assert links
-    for link in links:
-        assert (ROOT / "docs" / "guides" / link).is_file()
-
-
 @pytest.mark.large
 @pytest.mark.skipif(
     not BEAM_PYTHON,

@@ -97,14 +97,6 @@ def test_translations_depend_on_neither_batch_nor_order(rng):
                 assert abs(result.score - expected.score) < 1e-4
 
 
-@pytest.mark.large
-def test_pictures_of_a_model_of_the_zoo_are_drawn_here(run, elsewhere):
-    status, out, err = run("plot", NAME, "--sentence", "Two dogs run.")
-    assert status == 0, err
-    for name in ("curve.png", "attention.png"):
-        assert (elsewhere / name).read_bytes().startswith(b"\x89PNG")
-
-
 def test_folder_of_ones_own_goes_before_the_zoo(trained, elsewhere):
     (elsewhere / NAME).mkdir()
     (elsewhere / NAME / "notes").touch()
