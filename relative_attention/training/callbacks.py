@@ -71,41 +71,35 @@ class ProgressLine(keras.callbacks.Callback):
         self._epoch_steps = 0
         self._training_end: float | None = None
         self._validation_seconds = 0.0
-        # Steps, tokens and time after the first step of an epoch.
-        self._first: tuple[int, float, float] | None = None
-        # The last step and its logs, which are still on the device.
-        self._last_batch: tuple[int, dict[str, Any]] | None = None
 
     def on_epoch_begin(
         self, epoch: int, logs: dict[str, Any] | None = None
     ) -> None:
         """Starts the clock of the epoch."""
-        self._start = time.perf_counter()
+        now = self._last_shown = time.perf_counter()
         if self._training_end is not None:
-            self._validation_seconds = self._start - self._training_end
-        self._last_shown = self._start
+            self._validation_seconds = now - self._training_end
         self._training_end = None
-        self._first = None
-        self._begin = (0, self._first_tokens, self._start)
+        # The last step and its logs, which are still on the device.
+        self._step, self._logs = 0, dict[str, Any]()
+        # Steps, tokens and time: at first, after the first step, and now.
+        self._marks = [(0, self._first_tokens, now)]
         self._first_tokens = 0.0
-        self._last = self._begin
-        self._last_batch = None
 
     def on_train_batch_end(
         self, batch: int, logs: dict[str, Any] | None = None
     ) -> None:
         """Rewrites the line on a terminal; ends the training of the epoch."""
-        self._last_batch = (batch, logs or {})
-        if self._first is None:
-            self._first = self._last = self._measure()
+        self._step, self._logs = batch + 1, {} if logs is None else logs
+        if len(self._marks) == 1:
+            self._measure()
         elif time.perf_counter() - self._last_shown > self._seconds_between:
-            self._last = self._measure()
-            self._last_shown = self._last[2]
-            self._write(self._line(logs or {}), "" if self._rewrites else "\n")
-        if logs is not None and batch + 1 == (self.params or {}).get("steps"):
+            self._last_shown = self._measure()
+            self._write(self._line(self._logs), "" if self._rewrites else "\n")
+        if self._step == (self.params or {}).get("steps"):
             # A run that is stopped in its validation resumes with these logs.
             self._end_of_training()
-            logs["tokens_per_second"] = self._speeds()[1]
+            self._logs["tokens_per_second"] = self._speeds()[1]
 
     def on_test_begin(self, logs: dict[str, Any] | None = None) -> None:
         """Stops the clock of the epoch."""
@@ -117,33 +111,31 @@ class ProgressLine(keras.callbacks.Callback):
         """Writes the line of the epoch."""
         logs = {} if logs is None else logs
         self._end_of_training()
-        if self._last_batch is not None:
+        if self._step:
             logs["tokens_per_second"] = self._speeds()[1]
         logs["learning_rate"] = float(self.model.optimizer.learning_rate)
         self._write(self._line(logs) + _validation(logs), end="\n")
 
     def _end_of_training(self) -> None:
         """Stops the clock of the epoch before validation."""
-        if self._last_batch is not None and self._training_end is None:
-            self._last = self._measure()
-            self._training_end = self._last[2]
-            self._epoch_steps = self._last[0]
+        if self._step and self._training_end is None:
+            if self._step > self._marks[-1][0]:
+                self._measure()
+            self._training_end = self._marks[-1][2]
+            self._epoch_steps = self._step
 
-    def _measure(self) -> tuple[int, float, float]:
-        """Returns steps and tokens of the epoch, and the time."""
-        batch, logs = self._last_batch or (0, {})
+    def _measure(self) -> float:
+        """Notes steps, tokens and time; returns the time."""
         # Reading a number waits for the device, so the time is read after it.
-        tokens = float(logs.get("tokens", 0.0))
-        return batch + 1, tokens, time.perf_counter()
+        tokens = float(self._logs.get("tokens", 0.0))
+        now = time.perf_counter()
+        self._marks[2:] = [(self._step, tokens, now)]
+        return now
 
     def _speeds(self) -> tuple[float, float]:
         """Returns steps and tokens a second."""
-        start = self._first
-        if start is None or start[0] >= self._last[0]:
-            # There is only the first step.
-            start = self._begin
         steps, tokens, seconds = (
-            last - first for first, last in zip(start, self._last)
+            last - first for first, last in zip(*self._marks[-2:])
         )
         return steps / max(seconds, 1e-9), tokens / max(seconds, 1e-9)
 
@@ -164,10 +156,10 @@ class ProgressLine(keras.callbacks.Callback):
         num_done = min(_BAR_LENGTH * step // self.total_steps, _BAR_LENGTH)
         parts = [f"[{'#' * num_done:<{_BAR_LENGTH}}]"]
         # First, as what stands last is cut on a narrow terminal.
-        if self._last_batch is not None:
+        if self._step:
             parts.append(f"{_clock(self._seconds_left(step))} left")
         parts += [f"step {step:,}/{self.total_steps:,}", *_metrics(logs)]
-        if self._last_batch is not None:
+        if self._step:
             parts.append(f"{self._speeds()[1]:,.0f} tokens/s")
         return " ".join(parts)
 
