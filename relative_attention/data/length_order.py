@@ -8,8 +8,9 @@ import numpy as np
 
 # Pairs sorted at a time: bounds what is in memory.
 _CHUNK = 1 << 18
-# The two keys that pairs are sorted by, the first one first.
-_LENGTHS = np.dtype([("longest", np.int64), ("difference", np.int64)])
+# A sort key has the longer length in its upper 32 bits. In the lower ones is
+# the difference, which may be negative, more than this.
+_ZERO = 1 << 31
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,59 +71,37 @@ def order_by_length(
     Returns:
         `LengthOrder` that holds `pairs`.
     """
-    sizes: collections.Counter[tuple[int, int]] = collections.Counter()
-    for _, lengths in _chunks(source_offsets, target_offsets, len(pairs)):
-        _, groups, counts = _sorted_groups(lengths)
-        sizes.update(dict(zip(groups, counts.tolist())))
-    # Tuples of (longest, difference) sort as the two keys do.
-    groups = sorted(sizes)
-    starts = np.cumsum([0, *(sizes[group] for group in groups)])
+    offsets = (source_offsets, target_offsets)
+    sizes: collections.Counter[int] = collections.Counter()
+    for _, keys in _sort_keys(offsets, len(pairs)):
+        present, counts = np.unique(keys, return_counts=True)
+        sizes.update(dict(zip(present.tolist(), counts.tolist())))
+    groups = np.array(sorted(sizes), np.int64)
+    starts = np.cumsum([0, *(sizes[group] for group in groups.tolist())])
     # Position of the next pair of each length group.
-    free = dict(zip(groups, starts.tolist()))
-    for first, lengths in _chunks(source_offsets, target_offsets, len(pairs)):
-        order, present, counts = _sorted_groups(lengths)
+    free = starts[:-1].copy()
+    for first, keys in _sort_keys(offsets, len(pairs)):
+        order = np.argsort(keys, kind="stable")
+        present, counts = np.unique(keys, return_counts=True)
+        places = np.searchsorted(groups, present)
         # The pairs of a group stand side by side in the sorted chunk and in
         # the corpus' order, but further on: each group is shifted as one.
-        shift = np.array([free[group] for group in present])
-        shift -= np.cumsum(counts) - counts
+        shift = free[places] - (np.cumsum(counts) - counts)
         pairs[np.repeat(shift, counts) + np.arange(len(order))] = order + first
-        for group, count in zip(present, counts.tolist()):
-            free[group] += count
-    longest, difference = np.array(groups, np.int64).reshape(-1, 2).T
-    return LengthOrder(pairs, longest, difference, starts)
+        free[places] += counts
+    difference = (groups & (2 * _ZERO - 1)) - _ZERO
+    return LengthOrder(pairs, groups >> 32, difference, starts)
 
 
-def _chunks(
-    source_offsets: np.ndarray, target_offsets: np.ndarray, num_pairs: int
+def _sort_keys(
+    offsets: tuple[np.ndarray, np.ndarray], num_pairs: int
 ) -> Iterator[tuple[int, np.ndarray]]:
-    """Yields the index of the first pair of a chunk, and all its lengths."""
+    """Yields the index of the first pair of a chunk, and the keys of all."""
     for first in range(0, num_pairs, _CHUNK):
         # Each pair needs the offset at which the next one starts.
         chunk = slice(first, first + _CHUNK + 1)
         source, target = (
-            np.diff(offsets[chunk].astype(np.int64)) + 1
-            for offsets in (source_offsets, target_offsets)
+            np.diff(each[chunk].astype(np.int64)) + 1 for each in offsets
         )
-        lengths = np.empty(len(source), _LENGTHS)
-        lengths["longest"] = np.maximum(source, target)
-        lengths["difference"] = source - target
-        yield first, lengths
-
-
-def _sorted_groups(
-    lengths: np.ndarray,
-) -> tuple[np.ndarray, list[tuple[int, int]], np.ndarray]:
-    """Sorts a chunk of pairs by their lengths, and finds its length groups.
-
-    Returns:
-        The indices that sort the chunk, the lengths of its groups in that
-        order, and the number of pairs of each group.
-    """
-    # `lexsort` is stable and takes its first key last. It is many times as
-    # fast as sorting a structured array.
-    order = np.lexsort((lengths["difference"], lengths["longest"]))
-    lengths = lengths[order]
-    is_first = np.append(True, lengths[1:] != lengths[:-1])
-    starts = np.flatnonzero(is_first)
-    counts = np.diff(starts, append=len(lengths))
-    return order, lengths[starts].tolist(), counts
+        longest = np.maximum(source, target)
+        yield first, (longest << 32) + (source - target + _ZERO)

@@ -3,7 +3,6 @@
 import pytest
 
 from benchmarks.decoding import first_translation
-from benchmarks.decoding import output_length
 
 pytestmark = pytest.mark.only_on("tensorflow", reason="graphs of TensorFlow")
 BRIEF = ["--rounds", 1, "--seconds", 0.001]
@@ -24,20 +23,6 @@ def test_step(run_benchmark):
     (row,) = result.rows
     assert row["ratio"] == [row["relative_ms"] / row["plain_ms"]]
     assert "beam 2, 1 cached positions" in printed
-
-
-def test_output_length_is_what_was_asked_for(monkeypatch, rng):
-    """Speed counts all tokens of a search that ends at no other length."""
-
-    def search(model, source, num_beams, min_length, max_length, **_):
-        assert (min_length, max_length) == (4, 3)
-        return {"token_ids": rng.integers(2, 9, (len(source), 1, max_length))}
-
-    monkeypatch.setattr(output_length.ra, "beam_search", search)
-    clock = iter([1.0, 3.0])
-    monkeypatch.setattr(output_length.time, "perf_counter", clock.__next__)
-    speed = output_length._tokens_per_second(None, [[5]] * 2, 1, 3)
-    assert speed == 2 * 3 / 2.0
 
 
 def test_first_translation_is_over_the_import_of_the_same_round(

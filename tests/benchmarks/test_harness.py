@@ -15,9 +15,7 @@ from benchmarks.harness.results import Result
 from benchmarks.harness.results import origin_line
 from benchmarks.harness.round_robin import round_robin
 from benchmarks.harness.spread import median
-from benchmarks.harness.spread import ratios
 from benchmarks.harness.spread import spread
-from benchmarks.harness.tables import markdown_table
 
 
 def test_every_second_round_goes_backwards():
@@ -56,11 +54,6 @@ def test_engines_take_turns_and_end(tmp_path):
         weak.take_turn()
 
 
-def test_another_python_starts_without_the_paths_of_this_one():
-    command = engine_command("a.b", {"c": 1}, "/there/bin/python")
-    assert command == ["/there/bin/python", "-E", "-m", "a.b", '{"c": 1}']
-
-
 # === Figures ===
 
 
@@ -81,17 +74,6 @@ def test_another_python_starts_without_the_paths_of_this_one():
 def test_a_spread_is_the_median_with_least_and_greatest(figure, shown):
     assert spread(figure) == shown
     assert f"{median(figure):.2f}" == shown.split()[0]
-
-
-def test_ratios_are_those_of_the_same_round():
-    assert ratios([2.0, 9.0], [4.0, 3.0]) == [0.5, 3.0]
-    with pytest.raises(ValueError):
-        ratios([1.0], [1.0, 2.0])
-
-
-def test_a_table_shows_cells_as_they_are_given():
-    table = markdown_table(["name", "n"], [["a", "1.50"], ["b", 12]])
-    assert table.splitlines()[2:] == ["| a      | 1.50 |", "| b      |   12 |"]
 
 
 def test_the_line_below_a_table_says_where_it_comes_from():

@@ -61,26 +61,6 @@ def test_loss_is_the_formula(labels, logits, smoothing):
     )
 
 
-@pytest.mark.parametrize(
-    "smoothing, num_rows, vocabulary_size",
-    # A large vocabulary is gone through in blocks of rows, some of them empty
-    # when there are few.
-    [(0.1, 1, 1003), (0.0, 7, 1003), (0.35, 31, 1003), (0.1, 64, V)],
-)
-def test_loss_is_the_formula_for_any_number_of_rows(
-    rng, smoothing, num_rows, vocabulary_size
-):
-    shape = (1, num_rows)
-    logits = rng.normal(size=(*shape, vocabulary_size)).astype("float32")
-    labels = rng.integers(0, vocabulary_size, size=shape)
-    labels[0, 0] = 3
-    np.testing.assert_allclose(
-        MaskedCrossEntropy(smoothing)(labels, logits),
-        reference(labels, logits, smoothing),
-        rtol=1e-5,
-    )
-
-
 @SMOOTHINGS
 def test_gradient_is_that_of_the_smoothed_distribution(
     labels, logits, gradients, smoothing
@@ -123,6 +103,19 @@ def test_loss_is_tensor2tensors(golden, name, mode, smoothing):
     )
 
 
+@pytest.mark.parametrize("num_rows", [1, 7, 64])
+def test_loss_is_the_formula_for_any_number_of_rows(rng, num_rows):
+    # A large vocabulary is gone through in blocks of rows, some of them empty
+    # when there are few.
+    logits = rng.normal(size=(1, num_rows, 1003)).astype("float32")
+    labels = rng.integers(1, 1003, size=(1, num_rows))
+    np.testing.assert_allclose(
+        MaskedCrossEntropy()(labels, logits),
+        reference(labels, logits, 0.1),
+        rtol=1e-5,
+    )
+
+
 def test_padding_has_no_loss_and_no_gradient(rng, labels, logits, gradients):
     loss = MaskedCrossEntropy()
     changed = np.where(
@@ -132,17 +125,13 @@ def test_padding_has_no_loss_and_no_gradient(rng, labels, logits, gradients):
     (gradient,) = gradients(lambda logits: loss(labels, logits), [changed])
     assert not gradient[labels == 0].any()
     assert gradient[labels != 0].all()
-
-
-def test_loss_of_nothing_but_padding_is_zero(logits, gradients):
-    labels = np.zeros((B, T), "int32")
-    loss = MaskedCrossEntropy()
-    assert float(loss(labels, logits)) == 0
-    (gradient,) = gradients(lambda logits: loss(labels, logits), [logits])
+    # Nor is anything divided by 0 where there is nothing else.
+    assert float(loss(0 * labels, changed)) == 0
+    (gradient,) = gradients(lambda logits: loss(0 * labels, logits), [changed])
     assert not gradient.any()
 
 
-@pytest.mark.parametrize("shape", [(B,), (B, T)], ids=str)
+@pytest.mark.parametrize("shape", [(B,), (B, 1), (B, T)], ids=str)
 def test_sample_weights_weigh_and_divide(rng, labels, logits, gradients, shape):
     weights = (0.5 + rng.random(shape)).astype("float32")
     broadcast = weights if len(shape) == 2 else weights[:, None]
@@ -274,16 +263,6 @@ def test_weights_of_another_shape_are_refused(function, labels, logits, shape):
         "`sample_weight` must have shape (B,) or (B, T), that of `y_true`. "
         f"Received: sample_weight.shape={shape}, y_true.shape={(B, T)}."
     )
-
-
-@EACH
-def test_weights_of_every_right_shape_are_taken(function, labels, logits):
-    weights = np.array([0.5, 2.0, 1.0], "float32")
-    expected = function(labels, logits, weights)
-    for same in (weights[:, None], np.repeat(weights[:, None], T, axis=1)):
-        np.testing.assert_allclose(
-            function(labels, logits, same), expected, rtol=1e-6
-        )
 
 
 @EACH

@@ -48,22 +48,6 @@ def test_rates_are_tensor2tensors(golden, hparams, hidden_dim):
     )
 
 
-def test_first_rate_is_zero_only_when_asked():
-    assert float(TransformerSchedule(7, zero_first_step=True)(0)) == 0
-    assert float(TransformerSchedule(7)(0)) > 0
-
-
-def test_optimizer_takes_the_first_rate_first():
-    schedule = TransformerSchedule(4, warmup_steps=3)
-    optimizer = keras.optimizers.SGD(schedule)
-    variable = keras.Variable([0.0])
-    total = 0.0
-    for iteration in range(5):
-        optimizer.apply([keras.ops.ones(1)], [variable])
-        total -= float(schedule(iteration))
-        np.testing.assert_allclose(variable, [total], rtol=1e-6)
-
-
 def test_config_survives_serialization():
     schedule = TransformerSchedule(
         7, warmup_steps=11, scale=3.0, zero_first_step=True
