@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from benchmarks.harness.engine import ROOT
 from benchmarks.harness.engine import EngineError
+from benchmarks.harness.peak_memory import anonymous_memory
 
 _MAIN = "import sys; from relative_attention.cli import main; sys.exit(main())"
 # The name of the model there.
@@ -36,11 +37,7 @@ class ServerProcess(NamedTuple):
 
     def memory(self) -> int:
         """Returns the bytes that belong to it alone."""
-        path = pathlib.Path(f"/proc/{self.process_id}/status")
-        found = re.search(r"RssAnon:\s+(\d+)", path.read_text())
-        if found is None:
-            raise EngineError(f"{path} does not say RssAnon.")
-        return int(found[1]) * 1024
+        return anonymous_memory(self.process_id)
 
 
 @contextlib.contextmanager

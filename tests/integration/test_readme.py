@@ -24,7 +24,6 @@ from relative_attention.cli import main
 from tests.integration.readme_blocks import BLOCKS
 from tests.integration.readme_blocks import PAGE_OF
 from tests.integration.readme_blocks import PROSE
-from tests.integration.readme_blocks import README
 from tests.integration.readme_blocks import ROOT
 from tests.integration.readme_blocks import TEXT
 from tests.integration.readme_blocks import all_shell_lines
@@ -324,10 +323,6 @@ def test_block_is_right(block, request):
     CHECKS[language](text, request)
 
 
-def test_no_equation_is_read_as_markdown():
-    assert "$$" not in README.read_text("utf-8")
-
-
 def test_no_block_is_left_out():
     assert {language for language, _ in BLOCKS} <= set(CHECKS)
     fences = re.findall(r"^```", TEXT, re.MULTILINE)
@@ -340,16 +335,6 @@ def test_no_block_is_left_out():
     for line in re.findall(commands, TEXT, re.MULTILINE):
         in_text = re.findall(r"`relative-attention ", line)
         assert in_text or line.strip() in shown, line
-
-
-def test_blocks_are_told_apart():
-    text = (
-        "Do:\n\n    a \\\n      b\n\n```python\nc\n\n    d\n```\n- e\n    f\n"
-    )
-    assert blocks(text) == [
-        ("shell", "a \\\n  b\n"),
-        ("python", "c\n\n    d\n"),
-    ]
 
 
 @pytest.mark.parametrize("words", commands(), ids=shlex.join)
