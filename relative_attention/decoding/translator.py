@@ -37,29 +37,16 @@ class DecodingSection:
     It is the section `decoding` of a recipe, and of a model's config.json.
     """
 
-    num_beams: int = key(
-        4,
-        "Active hypotheses a sentence.",
-        at_least=1,
-        at_most=1000,
-        may_change=True,
-    )
-    length_penalty: float = key(
-        0.6, "GNMT's exponent alpha.", at_least=0, may_change=True
-    )
+    num_beams: int = key(4, at_least=1, at_most=1000, may_change=True)
+    """Active hypotheses a sentence."""
+    length_penalty: float = key(0.6, at_least=0, may_change=True)
+    """GNMT's exponent alpha."""
     max_extra_length: int = key(
-        50,
-        "Tokens that a translation may be longer than its source.",
-        at_least=0,
-        at_most=100_000,
-        may_change=True,
+        50, at_least=0, at_most=100_000, may_change=True
     )
-    max_source_length: int = key(
-        512,
-        "Tokens at which longer sentences are cut.",
-        at_least=2,
-        may_change=True,
-    )
+    """Tokens that a translation may be longer than its source."""
+    max_source_length: int = key(512, at_least=2, may_change=True)
+    """Tokens at which longer sentences are cut."""
 
 
 class Translator:
