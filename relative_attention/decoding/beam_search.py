@@ -336,6 +336,7 @@ class _BeamSearch:
             continuations.token_ids,
             position,
         )  # (B, C, p + 1)
+        length = position + 1
         # Of the continuations those that do not end become the beams ...
         is_end = ops.equal(continuations.token_ids, END_ID)
         beam_log_probs, chosen = ops.top_k(
@@ -359,7 +360,7 @@ class _BeamSearch:
             # A sentence whose logits are not finite is given up.
             | is_broken
             | self._nothing_can_overtake(beam_log_probs, finished_scores)
-            | (position + 1 >= self.constraints.limits)
+            | (length >= self.constraints.limits)
         )
         # Dropped rows would change the shape of the cache.
         if not columns.is_fixed:
@@ -367,7 +368,7 @@ class _BeamSearch:
         # A sentence that was done before the step keeps its results.
         was_done = state.is_done[:, None]
         return BeamState(
-            position=position + 1,
+            position=length,
             active=active,
             is_done=is_done,
             is_broken=is_broken,
