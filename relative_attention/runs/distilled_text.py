@@ -194,10 +194,14 @@ def write_distilled_pairs(
             references = None
             if origin["closest_of"] is not None and not some.backward:
                 references = corpus.target
-            tokenize = "none" if recipe.data.tokenized else "13a"
             _translate(
-                *(some.translator, source, path, origin),
-                *(references, tokenize, report),
+                some.translator,
+                source,
+                path,
+                origin,
+                references,
+                "none" if recipe.data.tokenized else "13a",
+                report,
             )
             sources.append(path if some.backward else corpus.source)
             targets.append(corpus.target if some.backward else path)

@@ -1,14 +1,13 @@
 """Trains the model of a recipe, from its texts to its scores.
 
-train                     one call, `relative-attention train RECIPE`
-  find_inputs             what can be wrong is found  (prepare.py)
-  claim_run_directory     whose folder it is    (run_directory.py)
-  prepare_data            vocabularies and ids        (prepare.py)
-  TrainingRun.prepare     batches and the model
-  TrainingRun.fit         `model.fit`, from the last checkpoint
-                          (progress.py saves, resumes and ends it)
-  TrainingRun.finish      the finished model and its scores
-                                                       (report.py)
+train                    what `relative-attention train RECIPE` calls
+  find_inputs            what can be wrong is found (`prepare.py`)
+  claim_run_directory    whose folder it is (`run_directory.py`)
+  prepare_data           vocabularies and ids (`prepare.py`)
+  TrainingRun.prepare    batches and the model
+  TrainingRun.fit        `model.fit` from the last checkpoint; `progress.py`
+                         saves, resumes and ends it
+  TrainingRun.finish     the finished model and its scores (`report.py`)
 """
 
 import dataclasses

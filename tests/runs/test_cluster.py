@@ -134,6 +134,20 @@ def test_device_too_small_for_anything_is_reported():
         largest_budget(lambda tokens: False)
 
 
+def test_budget_is_for_short_sentences_and_for_long_ones(recipe, monkeypatch):
+    recipe = recipe.override(["training.batch_tokens=auto"])
+    most = {32: 2000, recipe.data.max_length: 50_000}
+    monkeypatch.setattr("keras.distribution.list_devices", lambda kind: [kind])
+    monkeypatch.setattr(
+        "relative_attention.runs.cluster._step_fits",
+        lambda model, tokens, length: tokens <= most[length],
+    )
+    lines = []
+    tokens = choose_batch_tokens(recipe, lambda: None, lines.append)
+    assert 1600 <= tokens <= 1800
+    assert lines == [f"batch_tokens: {tokens:,}, the most that fit"]
+
+
 def test_number_of_the_recipe_is_taken_without_trying(recipe):
     assert choose_batch_tokens(recipe, None, None) == 512
 

@@ -251,7 +251,9 @@ def test_run_starts_from_the_weights(quickly, quick_run, tmp_path):
         "training.learning_rate_scale=1e-30",
         report=lines.append,
     )
-    assert f"started from {quick_run}" in "\n".join(lines)
+    text = "\n".join(lines)
+    assert f"started from {quick_run}" in text
+    assert "precision: float32 (the recipe says so)" in text
     name = "model.safetensors"
     assert_same_arrays(output / name, quick_run / name, atol=1e-9)
 
