@@ -28,9 +28,9 @@ Two functions do all of it, and never make an embedding for each pair:
     sums(a, y, w)     sum_j a_ij (y_j + w_c)      O and dq
 
 Only `2K + 1` vectors `w` are distinct. All keys farther back than `K` share
-one of them, and all keys farther ahead another. So every pair gets `w_-K`, and
-`r_d = w_d - w_-K` is added where it is not zero: near the main diagonal, and to
-keys farther ahead. There are two ways to do that. With TensorFlow on CPUs a
+one of them, and all keys farther ahead another. So `w_-K` is added to every
+value, and `r_d = w_d - w_-K` where it is not zero: near the main diagonal, and
+to keys farther ahead. There are two ways to do that. With TensorFlow on CPUs a
 pass over `(B, N, T, T)` costs as much as a matrix product: `_Diagonals` avoids
 such passes, and the gradient is written out. Everywhere else rows are shifted
 into place, and the backend differentiates.
@@ -295,8 +295,9 @@ def _attend_on_diagonals(
     def attend(
         query: Tensor, key: Tensor, value: Tensor, *tables: Tensor
     ) -> tuple[Tensor, Callable]:
+        # A row of logits may lose what all its keys have: `q_i w^K_-K`.
         keys = of_keys.operand(key, *tables[:1])
-        values = of_values.operand(value, *tables[-1:])
+        values = of_values.operand(value, *tables[-1:], add_farthest=True)
         # Eq. 4: S_ij = q_i (k_j + w^K_c)
         logits = of_keys.product(query, keys)
         scores = softmax_over_keys(logits, mask)  # P
@@ -310,32 +311,30 @@ def _attend_on_diagonals(
             row_term = tf.reduce_sum(d_context * context, -1)  # D
             if keep is not None:
                 d_context = d_context * scale
-            if keep is None and not is_half(query):
-                d_logits = scores * of_values.product(
-                    d_context, values, less=row_term
-                )
-            else:
-                d_scores = widened(of_values.product(d_context, values))
-                if keep is not None:
-                    d_scores = _where(keep, d_scores)
-                weights = widened(scores)
-                if is_half(query):
-                    # A row of `dS` must sum to 0, or `dq` gets what all keys
-                    # have in common. With `D = dO O` it does not, because each
-                    # number was rounded.
-                    total = tf.reduce_sum(weights, -1)
-                    row_term = tf.reduce_sum(weights * d_scores, -1) / total
-                d_logits = weights * (d_scores - row_term[..., None])
-                d_logits = tf.cast(d_logits, query.dtype)  # dS
+            d_scores = widened(of_values.product(d_context, values))
+            if keep is not None:
+                d_scores = _where(keep, d_scores)
+            weights = widened(scores)
+            if is_half(query):
+                # A row of `dS` must sum to 0, or `dq` gets what all keys
+                # have in common. With `D = dO O` it does not, because each
+                # number was rounded.
+                total = tf.reduce_sum(weights, -1)
+                row_term = tf.reduce_sum(weights * d_scores, -1) / total
+            d_logits = weights * (d_scores - row_term[..., None])
+            d_logits = tf.cast(d_logits, query.dtype)  # dS
             d_query, d_logits_by_row = of_keys.sums(d_logits, keys)
+            d_value = tf.matmul(kept, d_context, transpose_a=True)
             d_tables = (
                 of_keys.table_gradient(d_logits_by_row, query, keys),
-                of_values.table_gradient(kept_by_row, d_context, values),
+                of_values.table_gradient(
+                    kept_by_row, d_context, values, d_value
+                ),
             )
             return (
                 d_query,
                 tf.matmul(d_logits, query, transpose_a=True),
-                tf.matmul(kept, d_context, transpose_a=True),
+                d_value,
                 *(d_table for d_table in d_tables if d_table is not None),
             )
 
@@ -351,19 +350,18 @@ def _where(keep: Tensor, scores: Tensor) -> Tensor:
 class _Plain:
     """`product` and `sums` without relations."""
 
-    def operand(self, y: Tensor, *tables: Tensor) -> Tensor:
+    def operand(
+        self, y: Tensor, *tables: Tensor, add_farthest: bool = False
+    ) -> Tensor:
         return y
 
-    def product(
-        self, x: Tensor, y: Tensor, less: Tensor | None = None
-    ) -> Tensor:
-        product = ops.matmul(x, ops.swapaxes(y, -1, -2))
-        return product if less is None else product - less[..., None]
+    def product(self, x: Tensor, y: Tensor) -> Tensor:
+        return ops.matmul(x, ops.swapaxes(y, -1, -2))
 
     def sums(self, scores: Tensor, y: Tensor) -> tuple[Tensor, None]:
         return ops.matmul(scores, y), None
 
-    def table_gradient(self, by_row: None, x: Tensor, operand: Tensor) -> None:
+    def table_gradient(self, *arguments: Any) -> None:
         return None
 
 
@@ -371,10 +369,10 @@ class _Operand(NamedTuple):
     """Keys or values, and the relations that are added to them.
 
     Attributes:
-        y: tensor `(B, N, T, H + 1 + blocks)`. After the `H` numbers of a key
-            there is a one, for `w_-K`, and the one-hot number of its block.
-        rows: tensor `(R, H)` or `(N, R, H)`: `w_-K`, without a causal mask
-            `r_K`, and `r` of each diagonal.
+        y: tensor `(B, N, T, H + blocks)`. After the `H` numbers of a key there
+            is, without a causal mask, the one-hot number of its block.
+        rows: tensor `(R, H)` or `(N, R, H)`: without a causal mask `r_K`, and
+            `r` of each diagonal.
         table: tensor `(2K + 1, H)` or `(N, 2K + 1, H)`, of which they are made.
     """
 
@@ -427,7 +425,7 @@ class _Diagonals:
         self.batch_and_heads = sizes(query)[:2]
         self.length = length = tf.convert_to_tensor(sizes(query)[2])
         positions = tf.range(length)
-        highest, numbers, columns = 0, [[0]], [tf.ones((length, 1), self.dtype)]
+        highest, numbers = 0, []
         if not is_causal:
             block = tf.maximum(2 * farthest, -(-length // self._MOST_BLOCKS))
             highest = tf.maximum(farthest, block - farthest - 1)
@@ -435,7 +433,10 @@ class _Diagonals:
             has_ahead = tf.cast(length > farthest + 1, tf.int32)
             blocks = tf.range(-(-length // block) * has_ahead)
             is_in = positions[:, None] // block == blocks
-            columns.append(tf.cast(is_in, self.dtype))
+            columns = tf.cast(is_in, self.dtype)
+            self.columns = tf.broadcast_to(
+                columns, [*self.batch_and_heads, *tf.unstack(tf.shape(columns))]
+            )
             numbers.append([2 * farthest])
             is_ahead = blocks * block > positions[:, None] - farthest
             self.is_ahead = tf.cast(is_ahead, self.dtype)  # (T, blocks)
@@ -451,9 +452,6 @@ class _Diagonals:
         # TensorFlow orders diagonals from the highest.
         distances = tf.range(highest, lowest - 1, -1)
         self.num_diagonals = tf.size(distances)
-        self.num_blocks = [] if is_causal else [tf.size(blocks)]
-        self.row_sizes = [1] if is_causal else [1, 1]
-        self.row_sizes.append(self.num_diagonals)
         self.row_shape = [*self.batch_and_heads, 1, length]
         self.column_shape = [*self.batch_and_heads, length, 1]
         numbers.append(tf.minimum(distances, farthest) + farthest)
@@ -463,41 +461,33 @@ class _Diagonals:
             is_both = keys // block * block > positions - farthest
             is_both &= has_ahead > 0
             self.is_both = tf.cast(is_both, self.dtype)
-        columns = tf.concat(columns, axis=-1)
-        self.columns = tf.broadcast_to(
-            columns, [*self.batch_and_heads, *tf.unstack(tf.shape(columns))]
-        )
         # `select @ w` makes the rows of an operand from a table `w`.
         numbers = tf.concat(numbers, axis=0)
-        num_distances = 2 * farthest + 1
-        self.select = tf.one_hot(numbers, num_distances) - tf.one_hot(
-            tf.where(numbers > 0, 0, -1), num_distances
-        )
+        self.select = tf.one_hot(numbers, 2 * farthest + 1)
 
-    def operand(self, y: Tensor, table: Tensor) -> _Operand:
+    def operand(
+        self, y: Tensor, table: Tensor, add_farthest: bool = False
+    ) -> _Operand:
         rows = ops.matmul(ops.cast(self.select, table.dtype), table)
-        return _Operand(
-            ops.concatenate([y, self.columns], axis=-1),
-            ops.cast(rows, y.dtype),
-            table,
-        )
+        farthest = table[..., :1, :]  # w_-K
+        rows = ops.cast(rows - farthest, y.dtype)
+        if add_farthest:
+            y = ops.cast(widened(y) + widened(farthest), y.dtype)
+        if not self.is_causal:
+            y = ops.concatenate([y, self.columns], axis=-1)
+        return _Operand(y, rows, table)
 
-    def product(
-        self, x: Tensor, operand: _Operand, less: Tensor | None = None
-    ) -> Tensor:
-        """Computes `x_i (y_j + w_c)`, less a number for each row `i`."""
+    def product(self, x: Tensor, operand: _Operand) -> Tensor:
+        """Computes `x_i (y_j + w_c)`, if `w_-K` is in the operand's `y`."""
         import tensorflow as tf
 
-        by_row = tf.matmul(operand.rows, x, transpose_b=True)  # (B, N, R, T)
-        for_all, *ahead, near = tf.split(by_row, self.row_sizes, axis=2)
-        for_all = tf.reshape(for_all, self.column_shape)
-        if less is not None:
-            for_all -= less[..., None]
-        x = [x, for_all]
+        near = tf.matmul(operand.rows, x, transpose_b=True)  # (B, N, R, T)
         if not self.is_causal:
-            near -= ahead[0] * self.is_both
-            x.append(tf.reshape(ahead[0], self.column_shape) * self.is_ahead)
-        product = tf.matmul(tf.concat(x, axis=-1), operand.y, transpose_b=True)
+            ahead, near = near[:, :, :1], near[:, :, 1:]
+            near -= ahead * self.is_both
+            ahead = tf.reshape(ahead, self.column_shape) * self.is_ahead
+            x = tf.concat([x, ahead], axis=-1)
+        product = tf.matmul(x, operand.y, transpose_b=True)
         diagonals = self._read(product)
         result = tf.raw_ops.MatrixSetDiagV3(
             input=product,
@@ -509,38 +499,50 @@ class _Diagonals:
         return result
 
     def sums(self, scores: Tensor, operand: _Operand) -> tuple[Tensor, Tensor]:
-        """Computes `sum_j a_ij (y_j + w_c)`, and `a` summed by row of `w`."""
+        """Computes `sum_j a_ij (y_j + w_c)`, and `a` summed by row of `r`."""
         import tensorflow as tf
 
-        size = operand.rows.shape[-1]
         sums = tf.matmul(scores, operand.y)
-        near = tf.reshape(
+        by_row = tf.reshape(
             self._read(scores),
             [*self.batch_and_heads, self.num_diagonals, self.length],
         )
-        content, for_all, *blocks = tf.split(
-            sums, [size, 1, *self.num_blocks], axis=-1
-        )
-        by_row = [tf.reshape(for_all, self.row_shape), near]
         if not self.is_causal:
-            ahead = tf.reduce_sum(blocks[0] * self.is_ahead, -1)
+            size = operand.rows.shape[-1]
+            sums, blocks = sums[..., :size], sums[..., size:]
+            ahead = tf.reduce_sum(blocks * self.is_ahead, -1)
             ahead = tf.reshape(ahead, self.row_shape)
-            ahead -= tf.reduce_sum(near * self.is_both, axis=2, keepdims=True)
-            by_row.insert(1, ahead)
-        by_row = tf.concat(by_row, axis=2)  # (B, N, R, T)
-        relations = tf.matmul(by_row, operand.rows, transpose_a=True)
-        return content + relations, by_row
+            ahead -= tf.reduce_sum(by_row * self.is_both, axis=2, keepdims=True)
+            by_row = tf.concat([ahead, by_row], axis=2)  # (B, N, R, T)
+        return sums + tf.matmul(by_row, operand.rows, transpose_a=True), by_row
 
     def table_gradient(
-        self, by_row: Tensor, x: Tensor, operand: _Operand
+        self,
+        by_row: Tensor,
+        x: Tensor,
+        operand: _Operand,
+        d_y: Tensor | None = None,
     ) -> Tensor:
-        """Sums `a_ij x_i` by distance: `dw`."""
+        """Sums `a_ij x_i` by distance: `dw`.
+
+        `w_-K` was added to all of `y`, and taken from each of the rows. Where
+        it was not added, `d_y` is `None`.
+        """
         # In float32, as it sums over all sentences and positions.
         by_head = ops.matmul(widened(by_row), widened(x))  # (B, N, R, H)
-        is_shared = len(operand.table.shape) == 2
-        d_rows = ops.sum(by_head, axis=(0, 1) if is_shared else 0)
+        axes = (0, 1) if len(operand.table.shape) == 2 else 0
+        d_rows = ops.sum(by_head, axis=axes)
+        d_farthest = -ops.sum(d_rows, axis=-2, keepdims=True)
+        if d_y is not None:
+            d_farthest += ops.sum(
+                ops.sum(widened(d_y), axis=-2, keepdims=True), axis=axes
+            )
         select = ops.cast(ops.swapaxes(self.select, 0, 1), d_rows.dtype)
-        return ops.cast(ops.matmul(select, d_rows), operand.table.dtype)
+        d_table = ops.matmul(select, d_rows)
+        d_table = ops.concatenate(
+            [d_table[..., :1, :] + d_farthest, d_table[..., 1:, :]], axis=-2
+        )
+        return ops.cast(d_table, operand.table.dtype)
 
     def _read(self, scores: Tensor) -> Tensor:
         """Reads diagonals: `(B, N, diagonals, T)`, or `(B, N, T)` of one."""

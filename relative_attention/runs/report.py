@@ -41,9 +41,8 @@ def say_nothing(line: str) -> None:
     """Drops a line: of several machines the chief alone speaks."""
 
 
-# === Where it was made ===
-
 _PACKAGES = ("keras", "tensorflow", "numpy", "sentencepiece", "sacrebleu")
+
 # Instructions that make matrix products fast, in bfloat16 above all.
 _NOTABLE_FLAGS = (
     "avx2",
@@ -58,17 +57,13 @@ _NOTABLE_FLAGS = (
 
 def provenance() -> dict[str, Any]:
     """Returns hardware, versions, commit and date, as a dict for JSON."""
-    backend = keras.backend.backend()
-    packages = [p for p in _PACKAGES if p != "tensorflow" or p == backend]
-    if backend not in packages:
-        packages.append(backend)
     return {
         "date": datetime.date.today().isoformat(),
         "relative_attention": relative_attention.__version__,
         "commit": _commit(),
-        "hardware": ", ".join([_processor(), *_gpus()]),
+        "hardware": _hardware(),
         "python": platform.python_version(),
-        **{name: _version(name) for name in packages},
+        **{name: _version(name) for name in _packages()},
     }
 
 
@@ -79,10 +74,23 @@ def provenance_sentence(origin: dict[str, Any]) -> str:
         for name in ("python", *_PACKAGES, "jax")
         if origin.get(name)
     ]
-    return (
-        f"{origin['hardware']}; {', '.join(versions)}; commit "
-        f"{origin['commit'] or 'unknown'}; {origin['date']}"
+    return "; ".join(
+        [
+            origin["hardware"],
+            ", ".join(versions),
+            f"commit {origin['commit'] or 'unknown'}",
+            origin["date"],
+        ]
     )
+
+
+def _packages() -> list[str]:
+    """Returns the packages that computed."""
+    backend = keras.backend.backend()
+    if backend == "tensorflow":
+        return list(_PACKAGES)
+    others = [name for name in _PACKAGES if name != "tensorflow"]
+    return [*others, backend]
 
 
 def _commit() -> str | None:
@@ -110,23 +118,11 @@ def _git(root: pathlib.Path, *arguments: str) -> str | None:
         return None
 
 
-def _processor() -> str:
-    """Describes the processor: name, cores that we may use, instructions."""
-    fields: dict[str, str] = {}
-    try:
-        for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
-            key, _, value = line.partition(":")
-            fields.setdefault(key.strip(), value.strip())
-    except OSError:
-        pass
-    name = fields.get("model name") or platform.processor() or "unknown"
-    flags = (fields.get("flags") or fields.get("Features") or "").split()
+def _hardware() -> str:
+    name, flags = _processor()
     notable = " ".join(flag for flag in _NOTABLE_FLAGS if flag in flags)
-    try:
-        cores: int | None = len(os.sched_getaffinity(0))
-    except AttributeError:  # Not on macOS.
-        cores = os.cpu_count()
-    return f"{name}, {cores} cores ({notable or 'no notable instructions'})"
+    cpu = f"{name}, {_cores()} cores ({notable or 'no notable instructions'})"
+    return ", ".join([cpu, *_gpus()])
 
 
 def _gpus() -> list[str]:
@@ -142,11 +138,34 @@ def _gpus() -> list[str]:
         return [torch.cuda.get_device_name(number) for number in numbers]
     import tensorflow as tf
 
-    details = tf.config.experimental.get_device_details
     return [
-        details(device).get("device_name", "GPU")
+        tf.config.experimental.get_device_details(device).get(
+            "device_name", "GPU"
+        )
         for device in tf.config.list_physical_devices("GPU")
     ]
+
+
+def _processor() -> tuple[str, set[str]]:
+    """Returns the name of the processor and the set of its flags."""
+    fields: dict[str, str] = {}
+    try:
+        for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
+            key, _, value = line.partition(":")
+            fields.setdefault(key.strip(), value.strip())
+    except OSError:
+        pass
+    name = fields.get("model name") or platform.processor() or "unknown"
+    flags = fields.get("flags") or fields.get("Features") or ""
+    return name, set(flags.split())
+
+
+def _cores() -> int | None:
+    """Returns the number of cores that this process may use."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # Not on macOS.
+        return os.cpu_count()
 
 
 def _version(package: str) -> str | None:
@@ -154,9 +173,6 @@ def _version(package: str) -> str | None:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
         return None
-
-
-# === Scores and curve ===
 
 
 def write_results(

@@ -15,10 +15,15 @@ from typing import Any
 from typing import Protocol
 
 from relative_attention.data.lines import batched
+from relative_attention.data.lines import count_lines
 from relative_attention.data.lines import read_lines
 from relative_attention.decoding import Ensemble
+from relative_attention.decoding import Translation
 from relative_attention.decoding import Translator
 from relative_attention.errors import InputError
+from relative_attention.evaluation import sentence_scores
+from relative_attention.files import resumable_file
+from relative_attention.runs.report import Report
 from relative_attention.zoo import find_model
 
 # So many lines are translated before any is written: enough to sort by length.
@@ -47,6 +52,98 @@ class LineOutput(Protocol):
 
     def keep(self, **counts: int) -> None:
         """Lets nothing that was written be lost, as far as it can."""
+
+
+@dataclasses.dataclass(frozen=True)
+class ClosestTo:
+    """Keeps of several translations the one that is closest to a reference.
+
+    A student then learns what a model would write, and yet what is near to the
+    corpus.
+
+    Attributes:
+        references: The text that the translations shall be close to.
+        num_candidates: How many of a line there are to choose from.
+        tokenize: sacreBLEU's name of the tokenizer.
+
+    Reference:
+     - [Kim and Rush, 2016](https://arxiv.org/abs/1606.07947), section 3.3
+    """
+
+    references: pathlib.Path | str
+    num_candidates: int
+    tokenize: str
+
+
+def closest_translations(
+    candidates: Sequence[Sequence[Translation]],
+    references: Sequence[str],
+    tokenize: str,
+) -> list[Translation]:
+    """Returns for each line the translation with the greatest sentence BLEU.
+
+    Of equal ones it is the first.
+    """
+    scores = iter(
+        sentence_scores(
+            [one.text for some in candidates for one in some],
+            [line for some, line in zip(candidates, references) for _ in some],
+            ["bleu"],
+            tokenize=tokenize,
+        )["bleu"]
+    )
+    chosen = []
+    for some in candidates:
+        own = list(itertools.islice(scores, len(some)))
+        chosen.append(some[own.index(max(own))])
+    return chosen
+
+
+def translate_text(
+    translator: Translator,
+    source: pathlib.Path | str,
+    path: pathlib.Path,
+    origin: Mapping[str, Any],
+    report: Report,
+    closest_to: ClosestTo | None = None,
+) -> None:
+    """Translates a text into a file, unless that is there already.
+
+    A process that was killed is resumed, but for the chunk it was at.
+    """
+    if path.is_file():
+        return
+    lines = shard_lines(count_lines(source), 1, 1)
+    with resumable_file(path, origin, {"lines": 0, "cut": 0}) as output:
+        num_before = output.counts["lines"]
+        progress = TranslationProgress(len(lines), num_before)
+        search = _searching(translator, closest_to, lines[num_before:])
+
+        def translate(num_done: int, chunk: list[str]) -> tuple[str, int]:
+            if num_done > num_before:
+                report(f"translated {progress.line(num_done)}")
+            found = search(chunk)
+            text = "".join(f"{result.text}\n" for result in found)
+            return text, sum(result.was_cut for result in found)
+
+        translate_chunks(
+            read_chunks(source, lines[num_before:]), translate, output
+        )
+        report(f"translated {progress.line(output.counts['lines'])}")
+
+
+def _searching(
+    translator: Translator, closest_to: ClosestTo | None, lines: range
+) -> Callable[[list[str]], list[Translation]]:
+    """Returns what translates the next chunk of some lines."""
+    if closest_to is None:
+        return translator.search
+    references = read_chunks(closest_to.references, lines)
+    return lambda chunk: closest_translations(
+        translator.search(chunk, num_results=closest_to.num_candidates),
+        next(references),
+        closest_to.tokenize,
+    )
 
 
 def translate_chunks(
