@@ -8,12 +8,12 @@ row of logits and the entropy `H(q)`, the row's loss and gradient are
     d loss / d logits = p - q
 
 (Szegedy et al. 2016, section 7). Neither needs a matrix of `q`. Both are
-computed in float32, for a block of rows at a time that stays in the
-processor's cache.
+computed in float32.
 
-- `smoothed_cross_entropy` takes logits.
+- `smoothed_cross_entropy` takes logits, for models and metrics of users' own.
 - `projected_cross_entropy` takes hidden states and the matrix that makes
-  logits of them, and never holds more logits than those of a block.
+  logits of them. `fit` runs it: a block of rows at a time stays in the
+  processor's cache, and no more logits are held than those of a block.
 - `score_logits` computes what the metrics need.
 """
 
@@ -137,12 +137,20 @@ def _row_blocks(num_rows: int | Tensor, vocabulary_size: int) -> list[slice]:
     ]
 
 
-def log_normalizer(logits: Tensor) -> Tensor:
-    """Computes the logarithm of the sum of exponentials: `(r, V)` -> `(r,)`."""
-    return _log_normalizer(logits, ops.softmax(logits, axis=-1))
+def log_normalizer(
+    logits: Tensor, probabilities: Tensor | None = None
+) -> Tensor:
+    """Computes the logarithm of the sum of exponentials: `(r, V)` -> `(r,)`.
 
+    Args:
+        logits: float tensor `(r, V)`.
+        probabilities: their softmax, where it is at hand.
 
-def _log_normalizer(logits: Tensor, probabilities: Tensor) -> Tensor:
+    Returns:
+        Float tensor `(r,)`.
+    """
+    if probabilities is None:
+        probabilities = ops.softmax(logits, axis=-1)
     # Softmax is one kernel where the textbook way takes four passes. The
     # largest probability is `exp(largest logit - log_normalizer)`.
     largest_probability = ops.max(probabilities, axis=-1, initial=0.0)
@@ -219,46 +227,18 @@ def smoothed_cross_entropy(
     Returns:
         float32 scalar.
     """
-    dtype = logits.dtype
-    vocabulary_size = logits.shape[-1]
-    low, peak, entropy = smoothed_distribution(label_smoothing, vocabulary_size)
-
-    def row_losses(logits: Tensor, labels: Tensor) -> Tensor:
-        # `q` adds up to 1, so the normalizer stands alone.
-        return (
-            log_normalizer(logits)
-            - peak * label_logit(logits, labels)
-            - low * ops.sum(logits, axis=-1)
-            - entropy
-        )
-
-    def row_gradients(
-        logits: Tensor, labels: Tensor, weights: Tensor
-    ) -> Tensor:
-        # `p - low` everywhere, and the rest of `q` at the label.
-        probabilities = ops.softmax(logits, axis=-1)
-        gradients = _add_at_labels(
-            (probabilities - low) * weights[:, None], labels, -peak * weights
-        )
-        return ops.cast(gradients, dtype)
-
-    @custom_gradient
-    def weighted_sum(
-        logits: Tensor,
-    ) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
-        losses = map_row_blocks(row_losses, logits, labels)
-
-        def gradient(upstream: Tensor) -> Tensor:
-            return map_row_blocks(
-                row_gradients,
-                logits,
-                labels,
-                weights * ops.cast(upstream, "float32"),
-            )
-
-        return ops.sum(weights * losses), gradient
-
-    return weighted_sum(logits)
+    low, peak, entropy = smoothed_distribution(
+        label_smoothing, logits.shape[-1]
+    )
+    logits = ops.cast(logits, "float32")
+    # `q` adds up to 1, so the normalizer stands alone.
+    losses = (
+        ops.logsumexp(logits, axis=-1)
+        - peak * label_logit(logits, labels)
+        - low * ops.sum(logits, axis=-1)
+        - entropy
+    )
+    return ops.sum(weights * losses)
 
 
 def projected_cross_entropy(
@@ -393,7 +373,7 @@ def _score_projected_rows(
             logits = logits + ops.cast(bias, logits.dtype)
         logits = ops.cast(logits, "float32")
         probabilities = ops.softmax(logits, axis=-1)
-        row_normalizers = _log_normalizer(logits, probabilities)
+        row_normalizers = log_normalizer(logits, probabilities)
         of_label = label_logit(logits, row_labels)
         normalizers.append(ops.sum(row_weights * row_normalizers))
         likelihoods.append(row_normalizers - of_label)

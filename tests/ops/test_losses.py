@@ -7,7 +7,6 @@ from keras import ops
 from relative_attention.ops.losses import largest_logit
 from relative_attention.ops.losses import map_row_blocks
 from relative_attention.ops.losses import projected_cross_entropy
-from relative_attention.ops.losses import smoothed_distribution
 from relative_attention.ops.losses import token_weights
 
 SMOOTHING = 0.1
@@ -181,15 +180,6 @@ def test_learned_labels_have_gradients_and_no_noise(rng, dtype):
     p = slopes + q
     bound = (8 * p * (1 - p) + np.abs(slopes)).T @ np.abs(hidden)
     assert (error < 2 * unit * bound + 1e-3).all()
-
-
-def test_smoothed_distribution_adds_up_to_one():
-    low, peak, entropy = smoothed_distribution(0.1, 7)
-    q = np.full(7, low)
-    q[3] += peak
-    np.testing.assert_allclose(q.sum(), 1)
-    np.testing.assert_allclose(entropy, -(q * np.log(q)).sum())
-    assert smoothed_distribution(0.0, 5) == (0.0, 1.0, 0.0)
 
 
 @pytest.mark.only_on(
