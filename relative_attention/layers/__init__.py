@@ -2,6 +2,7 @@
 
 - `attention.py`: the attention layers. How to add a position encoding is in
   `positions/__init__.py`.
+- `graph_attention.py`: attention between the nodes of a labelled graph.
 - `cache.py`: keys and values of decoded positions, and attention to them.
 - `attention_parts.py`: attention with the terms of its sums kept apart.
 - `dense.py`: projections to heads, feed-forward. `dropout.py`: dropout.
@@ -10,11 +11,9 @@
 """
 
 from relative_attention.layers.attention import CrossAttention
-from relative_attention.layers.attention import RelationAwareSelfAttention
 from relative_attention.layers.attention import RelativeGlobalAttention
 from relative_attention.layers.attention import RelativeSelfAttention
 from relative_attention.layers.attention import SelfAttention
-from relative_attention.layers.blocks import LayerNormalization
 from relative_attention.layers.blocks import TransformerDecoderBlock
 from relative_attention.layers.blocks import TransformerEncoderBlock
 from relative_attention.layers.dense import FeedForward
@@ -23,12 +22,12 @@ from relative_attention.layers.embeddings import LearnedPositions
 from relative_attention.layers.embeddings import SinusoidalPositions
 from relative_attention.layers.embeddings import TargetSpaceEmbedding
 from relative_attention.layers.embeddings import TokenEmbedding
+from relative_attention.layers.graph_attention import RelationAwareSelfAttention
 
 __all__ = [
     "CrossAttention",
     "Dropout",
     "FeedForward",
-    "LayerNormalization",
     "LearnedPositions",
     "RelationAwareSelfAttention",
     "RelativeGlobalAttention",

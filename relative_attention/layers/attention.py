@@ -1,12 +1,14 @@
 """The attention layers.
 
-`SelfAttention.call` has the equations. Without scores to return, the same is
-computed by `ops/relative_attention.py`, in less time and memory.
+`MultiHeadLayer._attend` has the equations. Without scores to return,
+self-attention computes the same by `ops/relative_attention.py`, in less time
+and memory. Attention between the nodes of a graph is in `graph_attention.py`.
 """
 
+import functools
 from collections.abc import Callable
-from collections.abc import Sequence
 from typing import Any
+from typing import NamedTuple
 from typing import TypeAlias
 
 import keras
@@ -21,20 +23,15 @@ from relative_attention.argument_checks import checked_rate
 from relative_attention.layers.cache import KeyValueCache
 from relative_attention.layers.cache import cached_attention
 from relative_attention.layers.dense import HeadProjection
-from relative_attention.layers.dense import MatrixInitializer
-from relative_attention.layers.dense import project_to_heads
+from relative_attention.layers.dense import draw_as_matrix
 from relative_attention.layers.dense import width_spec
 from relative_attention.layers.dropout import Dropout
 from relative_attention.ops.attention import attention_context
 from relative_attention.ops.attention import attention_logits
-from relative_attention.ops.attention import label_context
-from relative_attention.ops.attention import label_logits
 from relative_attention.ops.attention import masked_softmax
-from relative_attention.ops.backend import known_values
 from relative_attention.ops.backend import sizes
 from relative_attention.ops.masks import check_mask
 from relative_attention.ops.masks import check_padding_mask
-from relative_attention.ops.masks import given_mask
 from relative_attention.ops.masks import merge_masks
 from relative_attention.ops.masks import same_size
 from relative_attention.ops.relative_attention import relative_attention
@@ -50,30 +47,37 @@ from relative_attention.tensor_type import Tensor
 
 # What `keras.initializers.get` and its siblings turn into an object: a name,
 # a config, or the object itself.
-InitializerLike: TypeAlias = (
-    str
-    | dict[str, Any]
-    | Callable[..., Tensor]
-    | keras.initializers.Initializer
-)
-RegularizerLike: TypeAlias = (
-    str
-    | dict[str, Any]
-    | Callable[..., Tensor]
-    | keras.regularizers.Regularizer
-    | None
-)
-ConstraintLike: TypeAlias = (
-    str
-    | dict[str, Any]
-    | Callable[..., Tensor]
-    | keras.constraints.Constraint
-    | None
-)
+InitializerLike: TypeAlias = str | dict[str, Any] | Callable[..., Tensor]
+RegularizerLike: TypeAlias = str | dict[str, Any] | Callable[..., Tensor] | None
+ConstraintLike: TypeAlias = RegularizerLike
+
+
+class AttentionTerms(NamedTuple):
+    """The terms of eqs. 3 and 4 of Shaw et al. (2018), and the scores.
+
+    Attributes:
+        content_logits: float tensor `(B, N, T, S)`, `q_i k_j / sqrt(d_z)`.
+        position_logits: what positions add to them, or `None`.
+        scores: float tensor `(B, N, T, S)`, the softmax of the sum.
+        value_context: float tensor `(B, N, T, H_v)`, `sum_j alpha_ij v_j`.
+        position_context: what positions add to it, or `None`.
+    """
+
+    content_logits: Tensor
+    position_logits: Tensor | None
+    scores: Tensor
+    value_context: Tensor
+    position_context: Tensor | None
+
+    def context(self) -> Tensor:
+        """Returns the context vectors `z_i`."""
+        if self.position_context is None:
+            return self.value_context
+        return self.value_context + self.position_context
 
 
 class MultiHeadLayer(keras.layers.Layer):
-    """Projections into heads and back, and the arguments that shape them.
+    """Projections into heads and back, and attention in between.
 
     Sub-layers and weights are named and shaped as in
     `keras.layers.MultiHeadAttention`: `query_dense`, `key_dense` and
@@ -82,6 +86,9 @@ class MultiHeadLayer(keras.layers.Layer):
     `(D, N * H)`, as in tensor2tensor. Keras draws them for the 3-D kernel as
     if it were a convolution's, six times too small at base size.
     """
+
+    # By default positions add nothing.
+    position_encoding = PositionEncoding()
 
     def __init__(
         self,
@@ -100,21 +107,17 @@ class MultiHeadLayer(keras.layers.Layer):
         seed: int | None = None,
         **kwargs: Any,
     ) -> None:
-        value_dim = key_dim if value_dim is None else value_dim
-        num_heads = checked_int("num_heads", num_heads)
-        key_dim = checked_int("key_dim", key_dim)
-        value_dim = checked_int("value_dim", value_dim)
-        if output_shape is not None:
-            output_shape = checked_int("output_shape", output_shape)
-        dropout = checked_rate("dropout", dropout)
-        use_bias = checked_bool("use_bias", use_bias)
         super().__init__(**kwargs)
-        self.num_heads = num_heads
-        self.key_dim = key_dim
-        self.value_dim = value_dim
-        self.dropout = dropout
-        self.use_bias = use_bias
+        self.num_heads = checked_int("num_heads", num_heads)
+        self.key_dim = checked_int("key_dim", key_dim)
+        self.value_dim = self.key_dim
+        if value_dim is not None:
+            self.value_dim = checked_int("value_dim", value_dim)
+        self.dropout = checked_rate("dropout", dropout)
+        self.use_bias = checked_bool("use_bias", use_bias)
         self.output_dim = output_shape
+        if output_shape is not None:
+            self.output_dim = checked_int("output_shape", output_shape)
         self.kernel_initializer = initializers.get(kernel_initializer)
         self.bias_initializer = initializers.get(bias_initializer)
         self.kernel_regularizer = regularizers.get(kernel_regularizer)
@@ -125,8 +128,16 @@ class MultiHeadLayer(keras.layers.Layer):
         self.supports_masking = True
         self.input_spec = keras.layers.InputSpec(ndim=3)
         self.dropout_layer = Dropout(
-            dropout, seed=seed, dtype=self.dtype_policy
+            self.dropout, seed=seed, dtype=self.dtype_policy
         )
+
+    def compute_output_shape(self, inputs_shape: Shape, **_: Shape) -> Shape:
+        return (*inputs_shape[:-1], self.output_dim or inputs_shape[-1])
+
+    def compute_output_spec(self, *args: Any, **kwargs: Any) -> Any:
+        # From a trace of the call: the method above is not told whether scores
+        # are returned.
+        return keras.Operation.compute_output_spec(self, *args, **kwargs)
 
     def get_config(self) -> dict[str, Any]:
         return {
@@ -155,54 +166,94 @@ class MultiHeadLayer(keras.layers.Layer):
     ) -> None:
         """Builds W^Q for `inputs`, W^K and W^V for the source, and W^O."""
         self.input_spec = width_spec(inputs_shape, ndim=3)
-        query_dim, source_dim = inputs_shape[-1], source_shape[-1]
-        self.query_dense = self._head_dense("query", query_dim, self.key_dim)
-        self.key_dense = self._head_dense("key", source_dim, self.key_dim)
-        self.value_dense = self._head_dense("value", source_dim, self.value_dim)
-        self.output_dense = HeadProjection(
+        for name, shape, size in (
+            ("query", inputs_shape, self.key_dim),
+            ("key", source_shape, self.key_dim),
+            ("value", source_shape, self.value_dim),
+        ):
+            dense = self._make_dense(
+                name, "btd,dnh->btnh", (None, self.num_heads, size), "nh"
+            )
+            dense.build((None, None, shape[-1]))
+            setattr(self, f"{name}_dense", dense)
+        self.output_dense = self._make_dense(
+            "output",
             "btnh,nhd->btd",
-            output_shape=(None, self.output_dim or query_dim),
-            bias_axes="d" if self.use_bias else None,
-            name="output",
-            **self._dense_arguments(num_input_axes=2),
+            (None, self.output_dim or inputs_shape[-1]),
+            "d",
         )
         self.output_dense.build((None, None, self.num_heads, self.value_dim))
 
-    def _head_dense(
-        self, name: str, input_dim: int | None, head_dim: int
+    def _make_dense(
+        self, name: str, equation: str, output_shape: Shape, bias_axes: str
     ) -> HeadProjection:
-        dense = HeadProjection(
-            "btd,dnh->btnh",
-            output_shape=(None, self.num_heads, head_dim),
-            bias_axes="nh" if self.use_bias else None,
-            name=name,
-            **self._dense_arguments(num_input_axes=1),
-        )
-        dense.build((None, None, input_dim))
-        return dense
-
-    def _dense_arguments(self, num_input_axes: int) -> dict[str, Any]:
         # Initializers are cloned: one object used thrice would make query,
         # key and value start equal.
-        return {
-            "kernel_initializer": MatrixInitializer(
-                self.kernel_initializer.clone(), num_input_axes
+        return HeadProjection(
+            equation,
+            output_shape,
+            bias_axes=bias_axes if self.use_bias else None,
+            kernel_initializer=draw_as_matrix(
+                self.kernel_initializer.clone(),
+                num_input_axes=2 if name == "output" else 1,
             ),
-            "bias_initializer": self.bias_initializer.clone(),
-            "kernel_regularizer": self.kernel_regularizer,
-            "bias_regularizer": self.bias_regularizer,
-            "kernel_constraint": self.kernel_constraint,
-            "bias_constraint": self.bias_constraint,
-            "dtype": self.dtype_policy,
-        }
+            bias_initializer=self.bias_initializer.clone(),
+            kernel_regularizer=self.kernel_regularizer,
+            bias_regularizer=self.bias_regularizer,
+            kernel_constraint=self.kernel_constraint,
+            bias_constraint=self.bias_constraint,
+            dtype=self.dtype_policy,
+            name=name,
+        )
+
+    def _queries(self, inputs: Tensor) -> Tensor:
+        """Projects inputs to queries, scaled: `(B, N, T, H)`."""
+        # 1 / sqrt(d_z): scaling the query scales both terms of eq. 5.
+        return _to_heads(self.query_dense, inputs) * self.key_dim**-0.5
+
+    def _attend(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Tensor | None,
+        positions: Tensor | None = None,
+        training: bool | None = None,
+    ) -> AttentionTerms:
+        """Computes attention of scaled queries, term by term."""
+        encoding = self.position_encoding
+        # Eq. 5: e_ij = (x_i W^Q (x_j W^K)^T + x_i W^Q (a_ij^K)^T) / sqrt(d_z)
+        logits = content_logits = attention_logits(query, key)
+        by_position = encoding.logits(self, query, positions, positions)
+        if by_position is not None:
+            logits = content_logits + by_position
+        # Eq. 2: alpha_ij = softmax_j(e_ij)
+        scores = masked_softmax(logits, mask)  # (B, N, T, S)
+        # Eq. 3: z_i = sum_j alpha_ij (x_j W^V + a_ij^V). Both terms see the
+        # same scores dropped; those that are returned are whole.
+        kept = self.dropout_layer(scores, training=training)
+        return AttentionTerms(
+            content_logits,
+            by_position,
+            scores,
+            attention_context(kept, value),
+            encoding.context(self, kept, positions, positions),
+        )
+
+    def _outputs(
+        self, terms: AttentionTerms, return_attention_scores: bool
+    ) -> Tensor | tuple[Tensor, Tensor]:
+        outputs = self._merge_heads(terms.context())
+        return (outputs, terms.scores) if return_attention_scores else outputs
 
     def _merge_heads(self, context: Tensor) -> Tensor:
         """Projects context vectors `(B, N, T, H_v)` to outputs `(B, T, D)`."""
         # Concat(head_1, ..., head_N) W^O, as one sum over heads and columns.
         return self.output_dense(ops.transpose(context, (0, 2, 1, 3)))
 
-    def _outputs_shape(self, inputs_shape: Shape) -> Shape:
-        return (*inputs_shape[:-1], self.output_dim or inputs_shape[-1])
+
+def _to_heads(dense: HeadProjection, inputs: Tensor) -> Tensor:
+    return ops.transpose(dense(inputs), (0, 2, 1, 3))
 
 
 @keras.saving.register_keras_serializable(package="relative_attention")
@@ -231,23 +282,12 @@ class SelfAttention(MultiHeadLayer):
             queries see later keys. Some encodings have other weights in a
             decoder. It hides no keys: see `use_causal_mask`. Defaults to
             `True`.
-        dropout: float. Rate in `[0, 1)` on attention scores. Defaults to
-            `0.0`.
-        use_bias: bool. Whether projections have biases. Defaults to `False`,
-            as in tensor2tensor.
         implementation: string. How relative positions are computed; see
             `RelativeSelfAttention`. Defaults to `"auto"`.
-        output_shape: int. Size of the outputs. Defaults to `D`, that of
-            `inputs`.
-        kernel_initializer: initializer of the projections, drawn as matrices
-            `(D, N * H)`. Defaults to `"glorot_uniform"`, tensor2tensor's.
-        bias_initializer: initializer of the biases. Defaults to `"zeros"`.
-        kernel_regularizer: regularizer of the projections.
-        bias_regularizer: regularizer of the biases.
-        kernel_constraint: constraint on the projections.
-        bias_constraint: constraint on the biases.
-        seed: int. Seed of the dropout.
-        **kwargs: arguments of `keras.layers.Layer`, such as `name`, `dtype`.
+        **kwargs: `dropout`, `use_bias`, `output_shape`, initializers,
+            regularizers and constraints of the projections and `seed`, as of
+            `RelativeSelfAttention`; and the arguments of
+            `keras.layers.Layer`, such as `name`, `dtype`.
 
     Call arguments:
         inputs: float tensor `(B, T, D)`.
@@ -285,17 +325,7 @@ class SelfAttention(MultiHeadLayer):
         position_encoding: str | PositionEncoding | None = None,
         value_dim: int | None = None,
         bidirectional: bool = True,
-        dropout: float = 0.0,
-        use_bias: bool = False,
         implementation: str = "auto",
-        output_shape: int | None = None,
-        kernel_initializer: InitializerLike = "glorot_uniform",
-        bias_initializer: InitializerLike = "zeros",
-        kernel_regularizer: RegularizerLike = None,
-        bias_regularizer: RegularizerLike = None,
-        kernel_constraint: ConstraintLike = None,
-        bias_constraint: ConstraintLike = None,
-        seed: int | None = None,
         **kwargs: Any,
     ) -> None:
         # "blocks" is what "auto" took in older versions.
@@ -306,26 +336,9 @@ class SelfAttention(MultiHeadLayer):
                 "`implementation` must be one of ('auto', 'transpose'). "
                 f"Received: implementation={implementation!r}."
             )
-        encoding: PositionEncoding = find_position_encoding(position_encoding)
-        bidirectional = checked_bool("bidirectional", bidirectional)
-        super().__init__(
-            num_heads,
-            key_dim,
-            value_dim=value_dim,
-            dropout=dropout,
-            use_bias=use_bias,
-            output_shape=output_shape,
-            kernel_initializer=kernel_initializer,
-            bias_initializer=bias_initializer,
-            kernel_regularizer=kernel_regularizer,
-            bias_regularizer=bias_regularizer,
-            kernel_constraint=kernel_constraint,
-            bias_constraint=bias_constraint,
-            seed=seed,
-            **kwargs,
-        )
-        self.position_encoding = encoding
-        self.bidirectional = bidirectional
+        super().__init__(num_heads, key_dim, value_dim, **kwargs)
+        self.position_encoding = find_position_encoding(position_encoding)
+        self.bidirectional = checked_bool("bidirectional", bidirectional)
         self.implementation = implementation
 
     def build(self, inputs_shape: Shape) -> None:
@@ -358,6 +371,12 @@ class SelfAttention(MultiHeadLayer):
             and self.implementation == "auto"
             and not return_attention_scores
         ):
+            keep, rate = None, self.dropout_layer.rate
+            if training and rate > 0:
+                batch_size, num_heads, length, _ = sizes(query)
+                keep = self.dropout_layer.draw_keep_mask(
+                    (batch_size, num_heads, length, length)
+                )
             # Eqs. 2 to 4 in one function, without an embedding for each edge.
             context = relative_attention(
                 query,
@@ -366,29 +385,12 @@ class SelfAttention(MultiHeadLayer):
                 *tables,
                 mask=merged,
                 is_causal=is_causal,
-                keep=self._draw_kept_scores(inputs) if training else None,
-                rate=self.dropout_layer.rate,
+                keep=keep,
+                rate=rate,
             )
             return self._merge_heads(context)
-        # Eq. 5: e_ij = (x_i W^Q (x_j W^K)^T + x_i W^Q (a_ij^K)^T) / sqrt(d_z)
-        logits = attention_logits(query, key)
-        by_position = self.position_encoding.logits(
-            self, query, positions, positions
-        )
-        if by_position is not None:
-            logits = logits + by_position
-        # Eq. 2: alpha_ij = softmax_j(e_ij)
-        scores = masked_softmax(logits, merged)  # (B, N, T, T)
-        # Eq. 3: z_i = sum_j alpha_ij (x_j W^V + a_ij^V)
-        kept = self.dropout_layer(scores, training=training)
-        context = attention_context(kept, value)
-        of_positions = self.position_encoding.context(
-            self, kept, positions, positions
-        )
-        if of_positions is not None:
-            context = context + of_positions
-        outputs = self._merge_heads(context)
-        return (outputs, scores) if return_attention_scores else outputs
+        terms = self._attend(query, key, value, merged, positions, training)
+        return self._outputs(terms, return_attention_scores)
 
     def start_cache(self, batch_size: int | Tensor) -> KeyValueCache:
         """Returns the empty cache, for `decode_step`.
@@ -463,24 +465,6 @@ class SelfAttention(MultiHeadLayer):
         context = cached_attention(self, query, cache, position, ancestors)
         return self.output_dense(context), cache
 
-    def compute_output_shape(self, inputs_shape: Shape) -> Shape:
-        return self._outputs_shape(inputs_shape)
-
-    def compute_output_spec(
-        self,
-        inputs: Tensor,
-        attention_mask: Tensor | None = None,
-        use_causal_mask: bool = False,
-        return_attention_scores: bool = False,
-        training: bool | None = None,
-        mask: Tensor | None = None,
-        inputs_mask: Tensor | None = None,
-    ) -> keras.KerasTensor | tuple[keras.KerasTensor, ...]:
-        padding_mask = mask if mask is not None else inputs_mask
-        return self._output_spec(
-            inputs, return_attention_scores, attention_mask, padding_mask
-        )
-
     def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
@@ -496,99 +480,73 @@ class SelfAttention(MultiHeadLayer):
         inputs: Tensor,
         attention_mask: Tensor | None,
         padding_mask: Tensor | None,
-        use_causal_mask: bool,
+        is_causal: bool,
     ) -> Tensor | None:
-        """Merges all masks to one; `None` when every pair may attend."""
-        self._check_masks(inputs.shape, attention_mask, padding_mask)
-        if attention_mask is not None:
-            attention_mask = given_mask("attention_mask", attention_mask)
-        return merge_masks(
-            sizes(inputs)[1], padding_mask, attention_mask, use_causal_mask
-        )
-
-    def _check_masks(
-        self,
-        inputs_shape: Shape,
-        attention_mask: Tensor | None,
-        padding_mask: Tensor | None,
-    ) -> None:
-        """Raises `ValueError` if a mask has another dtype or another shape."""
-        batch_size, length, _ = inputs_shape
+        """Checks masks and merges them; `None` when every pair may attend."""
+        batch_size, length, _ = inputs.shape
         if padding_mask is not None:
             check_padding_mask("mask", padding_mask, batch_size, length)
-        if attention_mask is None:
-            return
-        mask_shape = check_mask("attention_mask", attention_mask)
-        heads = (self.num_heads,) if len(mask_shape) == 4 else ()
-        expected = (batch_size, *heads, length, length)
-        # As NumPy broadcasts: aligned at the last axis, 1 fits any size.
-        fits = len(mask_shape) <= 4 and all(
-            size == 1 or same_size(size, wanted)
-            for size, wanted in zip(mask_shape[::-1], expected[::-1])
-        )
-        if not fits:
-            raise ValueError(
-                f"`attention_mask` must broadcast to {expected}. Received "
-                f"shape: {mask_shape}. To hide padded keys, pass "
-                "`padding_mask[:, None, :]`."
+        if attention_mask is not None:
+            shape = check_mask("attention_mask", attention_mask)
+            heads = (self.num_heads,) if len(shape) == 4 else ()
+            expected = (batch_size, *heads, length, length)
+            # As NumPy broadcasts: aligned at the last axis, 1 fits any size.
+            fits = len(shape) <= 4 and all(
+                size == 1 or same_size(size, wanted)
+                for size, wanted in zip(shape[::-1], expected[::-1])
             )
+            if not fits:
+                raise ValueError(
+                    f"`attention_mask` must broadcast to {expected}. Received "
+                    f"shape: {shape}. To hide padded keys, pass "
+                    "`padding_mask[:, None, :]`."
+                )
+        return merge_masks(
+            sizes(inputs)[1], padding_mask, attention_mask, is_causal
+        )
 
     def _project(self, inputs: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Projects inputs to queries, scaled, keys and values; positions."""
-        query, key, value = project_to_heads(
-            inputs, [self.query_dense, self.key_dense, self.value_dense]
-        )
         positions = ops.arange(sizes(inputs)[1], dtype="int32")
-        # 1 / sqrt(d_z): scaling the query scales both terms of eq. 5.
-        query = self.position_encoding.rotate(
-            query * self.key_dim**-0.5, positions
-        )
-        key = self.position_encoding.rotate(key, positions)
-        return query, key, value, positions
-
-    def _draw_kept_scores(self, inputs: Tensor) -> Tensor | None:
-        """Draws which scores dropout keeps, `(B, N, T, T)`; `None` for all."""
-        if self.dropout_layer.rate == 0:
-            return None
-        batch_size, length, _ = sizes(inputs)
-        return self.dropout_layer.draw_keep_mask(
-            (batch_size, self.num_heads, length, length)
-        )
-
-    def _output_spec(
-        self,
-        inputs: Tensor,
-        return_attention_scores: bool,
-        attention_mask: Tensor | None,
-        padding_mask: Tensor | None,
-    ) -> keras.KerasTensor | tuple[keras.KerasTensor, ...]:
-        self._check_masks(inputs.shape, attention_mask, padding_mask)
-        b, t, _ = inputs.shape
-        return attention_output_spec(
-            self._outputs_shape(inputs.shape),
-            self.compute_dtype,
-            [(b, self.num_heads, t, t)],
-            return_attention_scores,
+        rotate = self.position_encoding.rotate
+        return (
+            rotate(self._queries(inputs), positions),
+            rotate(_to_heads(self.key_dense, inputs), positions),
+            _to_heads(self.value_dense, inputs),
+            positions,
         )
 
 
-class _OneEncoding(SelfAttention):
+class OneEncodingAttention(SelfAttention):
     """A `SelfAttention` whose class decides on the position encoding.
 
-    The arguments of the encoding are attributes of the layer, and part of its
-    config.
+    The arguments of the encoding are arguments and attributes of the layer,
+    and part of its config.
+
+    Args:
+        num_heads, key_dim: see `SelfAttention`.
+        make_encoding: class of the position encoding.
+        encoding_argument: its first argument.
+        **kwargs: its others, and those of `SelfAttention`.
     """
 
     def __init__(
         self,
         num_heads: int,
         key_dim: int,
-        position_encoding: PositionEncoding,
+        make_encoding: Callable[..., PositionEncoding],
+        encoding_argument: int,
         **kwargs: Any,
     ) -> None:
-        super().__init__(num_heads, key_dim, position_encoding, **kwargs)
-        for name in position_encoding.get_config():
-            setattr(self, name, getattr(position_encoding, name))
+        of_tables = {
+            name: kwargs.pop(name)
+            for name in RelationTables().get_config()
+            if name in kwargs
+        }
+        encoding = make_encoding(encoding_argument, **of_tables)
+        super().__init__(num_heads, key_dim, encoding, **kwargs)
+        for name in encoding.get_config():
+            setattr(self, name, getattr(encoding, name))
 
     def get_config(self) -> dict[str, Any]:
         config = super().get_config()
@@ -597,7 +555,7 @@ class _OneEncoding(SelfAttention):
 
 
 @keras.saving.register_keras_serializable(package="relative_attention")
-class RelativeSelfAttention(_OneEncoding):
+class RelativeSelfAttention(OneEncodingAttention):
     """Multi-head self-attention that knows how far apart two tokens are.
 
     Position `i` attends to position `j` through an edge representation chosen
@@ -702,48 +660,27 @@ class RelativeSelfAttention(_OneEncoding):
         use_bias: bool = False,
         implementation: str = "auto",
         output_shape: int | None = None,
-        kernel_initializer: InitializerLike = "glorot_uniform",
-        bias_initializer: InitializerLike = "zeros",
-        relation_initializer: InitializerLike = "glorot_uniform",
-        kernel_regularizer: RegularizerLike = None,
-        bias_regularizer: RegularizerLike = None,
-        relation_regularizer: RegularizerLike = None,
-        kernel_constraint: ConstraintLike = None,
-        bias_constraint: ConstraintLike = None,
-        relation_constraint: ConstraintLike = None,
-        seed: int | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(
             num_heads,
             key_dim,
-            Relative(
-                max_relative_position,
-                use_key_relations=use_key_relations,
-                use_value_relations=use_value_relations,
-                share_relations_across_heads=share_relations_across_heads,
-                relation_initializer=relation_initializer,
-                relation_regularizer=relation_regularizer,
-                relation_constraint=relation_constraint,
-            ),
+            Relative,
+            max_relative_position,
             value_dim=value_dim,
+            use_key_relations=use_key_relations,
+            use_value_relations=use_value_relations,
+            share_relations_across_heads=share_relations_across_heads,
             dropout=dropout,
             use_bias=use_bias,
             implementation=implementation,
             output_shape=output_shape,
-            kernel_initializer=kernel_initializer,
-            bias_initializer=bias_initializer,
-            kernel_regularizer=kernel_regularizer,
-            bias_regularizer=bias_regularizer,
-            kernel_constraint=kernel_constraint,
-            bias_constraint=bias_constraint,
-            seed=seed,
             **kwargs,
         )
 
 
 @keras.saving.register_keras_serializable(package="relative_attention")
-class RelativeGlobalAttention(_OneEncoding):
+class RelativeGlobalAttention(OneEncodingAttention):
     """Relative self-attention that does not clip: far tokens have no edge.
 
     The Music Transformer's (Huang et al. 2018), tensor2tensor's
@@ -816,27 +753,14 @@ class RelativeGlobalAttention(_OneEncoding):
         key_dim: int,
         max_relative_position: int,
         causal: bool = False,
-        use_key_relations: bool = True,
-        use_value_relations: bool = False,
-        share_relations_across_heads: bool = False,
-        relation_initializer: InitializerLike | None = None,
-        relation_regularizer: RegularizerLike = None,
-        relation_constraint: ConstraintLike = None,
         **kwargs: Any,
     ) -> None:
         causal = checked_bool("causal", causal)
         super().__init__(
             num_heads,
             key_dim,
-            RelativeGlobal(
-                max_relative_position,
-                use_key_relations=use_key_relations,
-                use_value_relations=use_value_relations,
-                share_relations_across_heads=share_relations_across_heads,
-                relation_initializer=relation_initializer,
-                relation_regularizer=relation_regularizer,
-                relation_constraint=relation_constraint,
-            ),
+            RelativeGlobal,
+            max_relative_position,
             bidirectional=not causal,
             **kwargs,
         )
@@ -847,251 +771,13 @@ class RelativeGlobalAttention(_OneEncoding):
 
 
 @keras.saving.register_keras_serializable(package="relative_attention")
-class RelationAwareSelfAttention(_OneEncoding):
-    """Multi-head self-attention between the nodes of a labelled graph.
-
-    Node `i` attends to node `j` through an edge representation chosen by the
-    label of the edge from `i` to `j` (Shaw et al. 2018, section 3.1). It is
-    added to the key (eq. 4) and to the value (eq. 3). The labels may be
-    anything: syntactic relations, links of a database schema, clipped
-    distances; with those it equals `RelativeSelfAttention`. Nodes that may
-    not attend to one another at all are hidden by `attention_mask`.
-
-    Weights are those of `RelativeSelfAttention`, with relation tables
-    `(R, H)` and `(R, H_v)`, or `(N, R, H)` and `(N, R, H_v)`, a row for each
-    label. Masks work as there.
-
-    Args:
-        num_heads: int. Number of attention heads `N`.
-        key_dim: int. Size `H` of each head's queries and keys (d_z in the
-            paper).
-        num_relations: int. Number of labels `R`.
-        no_relation: int. A label for pairs without an edge: nothing is added
-            to their key and value. It may lie outside the `R` labels, `-1`
-            say; then every row of the tables is used. Defaults to `None`,
-            when every pair has an edge.
-        use_key_relations: bool. Whether keys have a table (eq. 4). Defaults
-            to `True`.
-        use_value_relations: bool. Whether values have one (eq. 3). Defaults
-            to `True`.
-        share_relations_across_heads: bool. One table for all heads, or one
-            for each. Defaults to `True`.
-        relation_initializer: initializer of one table. Defaults to
-            `"glorot_uniform"`.
-        relation_regularizer: regularizer of the tables.
-        relation_constraint: constraint on the tables.
-        **kwargs: the other arguments of `SelfAttention`: `value_dim`,
-            `dropout`, `use_bias`, `output_shape`, initializers, regularizers
-            and constraints of projections, `seed`, and the arguments of
-            `keras.layers.Layer`.
-
-    Call arguments:
-        inputs: float tensor `(B, T, D)`, the nodes.
-        relations: int tensor `(T, T)`, or `(B, T, T)` for a graph each: the
-            label, in `[0, R)` or `no_relation`, of the edge from each query
-            (row) to each key (column). With padded nodes, any label will do
-            for theirs.
-        attention_mask: bool tensor, or int tensor of zeros and ones, broadcast
-            to `(B, T, T)`, or with an axis of heads to `(B, N, T, T)`. `True`
-            and `1` = may attend.
-        use_causal_mask: bool. Whether a node attends only to itself and those
-            before it. Defaults to `False`.
-        return_attention_scores: bool. Also return the scores, before dropout.
-            Defaults to `False`.
-        training: bool. Whether dropout is active.
-        inputs_mask: bool tensor `(B, T)`. The Keras padding mask of
-            `inputs`, which Keras fills in.
-
-    Returns:
-        Float tensor `(B, T, D)`, or the pair of it and scores `(B, N, T, T)`.
-
-    Raises:
-        ValueError: if a size is not positive, a mask does not broadcast, or
-            `relations` has another shape or another label (checked where its
-            values are known, so not inside a compiled function).
-
-    Example:
-    >>> layer = RelationAwareSelfAttention(2, key_dim=8, num_relations=3)
-    >>> nodes = keras.ops.zeros((1, 3, 16))
-    >>> relations = np.array([[0, 1, 2], [1, 0, 1], [2, 2, 0]])
-    >>> keras.ops.shape(layer(nodes, relations))
-    (1, 3, 16)
-
-    Reference:
-     - [Shaw et al., 2018](https://arxiv.org/abs/1803.02155), section 3.1
-    """
-
-    def __init__(
-        self,
-        num_heads: int,
-        key_dim: int,
-        num_relations: int,
-        no_relation: int | None = None,
-        use_key_relations: bool = True,
-        use_value_relations: bool = True,
-        share_relations_across_heads: bool = True,
-        relation_initializer: InitializerLike = "glorot_uniform",
-        relation_regularizer: RegularizerLike = None,
-        relation_constraint: ConstraintLike = None,
-        **kwargs: Any,
-    ) -> None:
-        num_relations = checked_int("num_relations", num_relations)
-        if no_relation is not None:
-            no_relation = checked_int(
-                "no_relation",
-                no_relation,
-                minimum=None,
-                allowed="an int, the label of pairs without an edge, or None",
-            )
-        super().__init__(
-            num_heads,
-            key_dim,
-            _Labels(
-                num_relations,
-                use_key_relations=use_key_relations,
-                use_value_relations=use_value_relations,
-                share_relations_across_heads=share_relations_across_heads,
-                relation_initializer=relation_initializer,
-                relation_regularizer=relation_regularizer,
-                relation_constraint=relation_constraint,
-            ),
-            **kwargs,
-        )
-        self.no_relation = no_relation
-
-    def build(
-        self, inputs_shape: Shape, relations_shape: Shape | None = None
-    ) -> None:
-        super().build(inputs_shape)
-
-    # Keras calls a layer with arguments of its own; no caller relies on those
-    # of the base class, which are what mypy compares with.
-    def call(  # type: ignore[override]
-        self,
-        inputs: Tensor,
-        relations: Tensor,
-        attention_mask: Tensor | None = None,
-        use_causal_mask: bool = False,
-        return_attention_scores: bool = False,
-        training: bool | None = None,
-        inputs_mask: Tensor | None = None,
-    ) -> Tensor | tuple[Tensor, Tensor]:
-        self._check_relations(inputs.shape, relations)
-        edges = self._one_hot(relations)
-        mask = self._merge_masks(
-            inputs, attention_mask, inputs_mask, use_causal_mask
-        )
-        query, key, value, _ = self._project(inputs)
-        # Eq. 5: e_ij = (x_i W^Q (x_j W^K)^T + x_i W^Q (a_ij^K)^T) / sqrt(d_z)
-        logits = attention_logits(query, key)
-        if self.key_relation_embeddings is not None:
-            # A query meets R rows, not T * T edges: the one-hot vector of
-            # an edge picks among the R products.
-            logits = logits + label_logits(
-                query, self.key_relation_embeddings, edges
-            )
-        scores = masked_softmax(logits, mask)
-        # Both terms of eq. 3 must see the same scores dropped.
-        weights = self.dropout_layer(scores, training=training)
-        # Eq. 3: z_i = sum_j alpha_ij x_j W^V + sum_j alpha_ij a_ij^V
-        context = attention_context(weights, value)
-        if self.value_relation_embeddings is not None:
-            context = context + label_context(
-                weights, self.value_relation_embeddings, edges
-            )
-        outputs = self._merge_heads(context)
-        return (outputs, scores) if return_attention_scores else outputs
-
-    def compute_output_shape(
-        self, inputs_shape: Shape, relations_shape: Shape | None = None
-    ) -> Shape:
-        return self._outputs_shape(inputs_shape)
-
-    def compute_output_spec(  # type: ignore[override]  # As of `call`.
-        self,
-        inputs: Tensor,
-        relations: Tensor,
-        attention_mask: Tensor | None = None,
-        use_causal_mask: bool = False,
-        return_attention_scores: bool = False,
-        training: bool | None = None,
-        inputs_mask: Tensor | None = None,
-    ) -> keras.KerasTensor | tuple[keras.KerasTensor, ...]:
-        self._check_relations(inputs.shape, relations)
-        return self._output_spec(
-            inputs, return_attention_scores, attention_mask, inputs_mask
-        )
-
-    def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "no_relation": self.no_relation}
-
-    def _one_hot(self, relations: Tensor) -> Tensor:
-        """Returns labels as one-hot vectors, `(..., T, T, R)`."""
-        relations = ops.cast(relations, "int32")
-        if self.no_relation is not None:
-            # The one-hot vector of -1 is zero, so it takes no row of a table.
-            relations = ops.where(
-                ops.equal(relations, self.no_relation), -1, relations
-            )
-        return ops.one_hot(
-            relations, self.num_relations, dtype=self.compute_dtype
-        )
-
-    def _check_relations(self, inputs_shape: Shape, relations: Tensor) -> None:
-        """Raises `ValueError` for another dtype, shape or label."""
-        batch_size, length, _ = inputs_shape
-        dtype = keras.backend.standardize_dtype(relations.dtype)
-        if "int" not in dtype and dtype != "bool":
-            raise ValueError(
-                "`relations` must be integers, the labels of the edges. "
-                f"Received: {dtype} of shape {tuple(relations.shape)}. Cast "
-                'them, or pass `dtype="int32"` to `keras.Input`.'
-            )
-        shape = tuple(relations.shape)
-        allowed = (batch_size, length, length)[-len(shape) :]
-        if len(shape) not in (2, 3) or not all(map(same_size, shape, allowed)):
-            raise ValueError(
-                f"`relations` must have shape {(length, length)}, the same "
-                f"graph for all, or {(batch_size, length, length)}. Received "
-                f"shape: {shape}."
-            )
-        labels = known_values(relations)
-        if labels is None:
-            return
-        wrong = (labels < 0) | (labels >= self.num_relations)
-        if self.no_relation is not None:
-            wrong &= labels != self.no_relation
-        if wrong.any():
-            raise ValueError(
-                f"`relations` must hold labels from 0 to "
-                f"{self.num_relations - 1}, or `no_relation` "
-                f"({self.no_relation}). Received: {labels[wrong][0]}. Raise "
-                "`num_relations`, or name a `no_relation`."
-            )
-
-
-class _Labels(RelationTables):
-    """Tables of one row for each label."""
-
-    def __init__(self, num_relations: int, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.num_relations = num_relations
-
-    def num_rows(self, bidirectional: bool) -> int:
-        return self.num_relations
-
-    def get_config(self) -> dict[str, Any]:
-        return {"num_relations": self.num_relations, **super().get_config()}
-
-
-@keras.saving.register_keras_serializable(package="relative_attention")
 class CrossAttention(MultiHeadLayer):
     """Multi-head attention from target positions to source positions.
 
     It has no relations: source and target positions have no distance from
     one another, and neither the paper nor tensor2tensor gives them one. Keys
     and values depend on the source alone, so that decoding computes them once
-    (`project_source`) and attends from any number of queries (`attend`).
+    (`project_source`).
 
     Masking: `padding_mask` and the Keras mask of `encoder_outputs` hide padded
     source positions; with both, a position must be real in both. The Keras
@@ -1152,23 +838,13 @@ class CrossAttention(MultiHeadLayer):
         training: bool | None = None,
         encoder_outputs_mask: Tensor | None = None,
     ) -> Tensor | tuple[Tensor, Tensor]:
-        self._check_source(
+        mask = self._merge_masks(
             inputs, encoder_outputs, padding_mask, encoder_outputs_mask
         )
-        if padding_mask is None:
-            padding_mask = encoder_outputs_mask
-        elif encoder_outputs_mask is not None:
-            padding_mask = ops.logical_and(
-                given_mask("padding_mask", padding_mask),
-                given_mask("encoder_outputs_mask", encoder_outputs_mask),
-            )
-        outputs, scores = self.attend(
-            inputs,
-            self.project_source(encoder_outputs),
-            padding_mask=padding_mask,
-            training=training,
-        )
-        return (outputs, scores) if return_attention_scores else outputs
+        # Vaswani et al., eq. 1: softmax(Q K^T / sqrt(d_k)) V
+        query, key, value = self._project(inputs, encoder_outputs)
+        terms = self._attend(query, key, value, mask, training=training)
+        return self._outputs(terms, return_attention_scores)
 
     def project_source(self, encoder_outputs: Tensor) -> dict[str, Tensor]:
         """Computes keys and values of the source, once for all queries.
@@ -1179,39 +855,10 @@ class CrossAttention(MultiHeadLayer):
         Returns:
             Dict of `"key"` `(B, N, S, H)` and `"value"` `(B, N, S, H_v)`.
         """
-        key, value = project_to_heads(
-            encoder_outputs, [self.key_dense, self.value_dense]
-        )
-        return {"key": key, "value": value}
-
-    def attend(
-        self,
-        inputs: Tensor,
-        source: dict[str, Tensor],
-        padding_mask: Tensor | None = None,
-        training: bool | None = None,
-    ) -> tuple[Tensor, Tensor]:
-        """Attends to the keys and values that `project_source` returned.
-
-        Args:
-            inputs: float tensor `(B, T, D)`, the target side.
-            source: what `project_source` returned.
-            padding_mask: bool tensor `(B, S)`. `True` = real token.
-            training: bool. Whether dropout is active.
-
-        Returns:
-            Pair of outputs `(B, T, D)` and scores `(B, N, T, S)`.
-        """
-        (query,) = project_to_heads(inputs, [self.query_dense])
-        # Vaswani et al., eq. 1: softmax(Q K^T / sqrt(d_k)) V
-        logits = attention_logits(query * self.key_dim**-0.5, source["key"])
-        scores = masked_softmax(logits, _key_mask(padding_mask))  # (B, N, T, S)
-        # As in tensor2tensor, scores are dropped, and those that are
-        # returned are whole.
-        context = attention_context(
-            self.dropout_layer(scores, training=training), source["value"]
-        )
-        return self._merge_heads(context), scores
+        return {
+            "key": _to_heads(self.key_dense, encoder_outputs),
+            "value": _to_heads(self.value_dense, encoder_outputs),
+        }
 
     def decode_step(
         self,
@@ -1219,7 +866,7 @@ class CrossAttention(MultiHeadLayer):
         source: dict[str, Tensor],
         padding_mask: Tensor | None = None,
     ) -> Tensor:
-        """Attends as `attend` does, from one position of every beam.
+        """Attends from one position of every beam.
 
         Args:
             inputs: float tensor `(B, M, D)`, a token of each of `M` beams a
@@ -1233,92 +880,39 @@ class CrossAttention(MultiHeadLayer):
         # The same equations by other kernels: see `ops/step_attention.py`.
         query = self.query_dense(inputs) * self.key_dim**-0.5
         logits = step_product(query, source["key"], transpose=True)
-        scores = step_scores(logits, _key_mask(padding_mask))  # (B, M, N, S)
+        mask = None if padding_mask is None else padding_mask[:, None, None]
+        scores = step_scores(logits, mask)  # (B, M, N, S)
         return self.output_dense(step_product(scores, source["value"]))
 
-    def compute_output_shape(
-        self, inputs_shape: Shape, encoder_outputs_shape: Shape
-    ) -> Shape:
-        return self._outputs_shape(inputs_shape)
-
-    def compute_output_spec(
-        self,
-        inputs: Tensor,
-        encoder_outputs: Tensor,
-        padding_mask: Tensor | None = None,
-        return_attention_scores: bool = False,
-        training: bool | None = None,
-        encoder_outputs_mask: Tensor | None = None,
-    ) -> keras.KerasTensor | tuple[keras.KerasTensor, ...]:
-        self._check_source(
-            inputs, encoder_outputs, padding_mask, encoder_outputs_mask
-        )
-        b, t, _ = inputs.shape
-        return attention_output_spec(
-            self._outputs_shape(inputs.shape),
-            self.compute_dtype,
-            [(b, self.num_heads, t, encoder_outputs.shape[1])],
-            return_attention_scores,
-        )
-
-    def _check_source(
+    def _merge_masks(
         self,
         inputs: Tensor,
         encoder_outputs: Tensor,
         padding_mask: Tensor | None,
         encoder_outputs_mask: Tensor | None = None,
-    ) -> None:
-        """Raises `ValueError` if the source does not fit `inputs`."""
+    ) -> Tensor | None:
+        """Checks source and masks; returns the mask `(B, 1, 1, S)`."""
         shape = tuple(encoder_outputs.shape)
         # Its width is that of the kernel, once the layer is built for it.
-        expected: tuple[Any, ...] = (
-            inputs.shape[0],
-            "S",
-            self.key_dense.kernel.shape[0],
-        )
+        expected = (inputs.shape[0], "S", self.key_dense.kernel.shape[0])
         if len(shape) != 3 or not all(map(same_size, shape, expected)):
             raise ValueError(
                 "`encoder_outputs` must have shape "
                 f"({expected[0]}, S, {expected[2]}), a source for each row of "
                 f"`inputs`. Received shape: {shape}."
             )
+        masks = []
         for name, mask in (
             ("padding_mask", padding_mask),
             ("encoder_outputs_mask", encoder_outputs_mask),
         ):
             if mask is not None:
                 check_padding_mask(name, mask, *shape[:2])
+                masks.append(ops.cast(mask, "bool")[:, None, None, :])
+        return functools.reduce(ops.logical_and, masks) if masks else None
 
-
-def _key_mask(padding_mask: Tensor | None) -> Tensor | None:
-    """Returns the mask `(B, 1, 1, S)`, the same for every head and query."""
-    if padding_mask is None:
-        return None
-    return given_mask("padding_mask", padding_mask)[:, None, None, :]
-
-
-def attention_output_spec(
-    shape: Shape,
-    dtype: str,
-    score_shapes: Sequence[Shape],
-    return_scores: bool,
-) -> keras.KerasTensor | tuple[keras.KerasTensor, ...]:
-    """Returns symbolic outputs, followed by scores if they are asked for.
-
-    Keras would make them from `compute_output_shape`, which is not told
-    whether scores are to be returned.
-
-    Args:
-        shape: shape of the outputs `(B, T, D)`.
-        dtype: string. The dtype of outputs and scores.
-        score_shapes: list of shapes, one for each tensor of scores.
-        return_scores: A boolean to indicate whether scores are returned.
-
-    Returns:
-        `keras.KerasTensor`, or a tuple of it and one for each shape.
-    """
-    outputs = keras.KerasTensor(shape, dtype=dtype)
-    if not return_scores:
-        return outputs
-    scores = [keras.KerasTensor(shape, dtype=dtype) for shape in score_shapes]
-    return outputs, *scores
+    def _project(
+        self, inputs: Tensor, encoder_outputs: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        source = self.project_source(encoder_outputs)
+        return self._queries(inputs), source["key"], source["value"]

@@ -1,23 +1,19 @@
 """What of a layer's attention is content and what is position.
 
-These compute what the layers' calls do, with the terms of eqs. 3 and 4 of
-Shaw et al. (2018) kept apart, which costs memory for every edge. They are for
+These compute what the layers' calls do, and keep the terms of eqs. 3 and 4 of
+Shaw et al. (2018) apart, which costs memory for every edge. They are for
 looking at a sentence; dropout is off.
 """
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 from keras import ops
 
 from relative_attention.layers.attention import CrossAttention
+from relative_attention.layers.attention import MultiHeadLayer
 from relative_attention.layers.attention import SelfAttention
-from relative_attention.layers.dense import project_to_heads
-from relative_attention.ops.attention import attention_context
 from relative_attention.ops.attention import attention_logits
-from relative_attention.ops.attention import masked_softmax
 from relative_attention.ops.backend import widened
-from relative_attention.ops.masks import given_mask
 from relative_attention.tensor_type import Tensor
 
 
@@ -90,23 +86,14 @@ def self_attention_parts(
     """
     mask = layer._merge_masks(inputs, attention_mask, None, use_causal_mask)
     query, key, value, positions = layer._project(inputs)
-    encoding = layer.position_encoding
-    parts = _parts(
-        query,
-        key,
-        value,
-        mask,
-        encoding.logits(layer, query, positions, positions),
-        lambda scores: encoding.context(layer, scores, positions, positions),
-        lambda x: encoding.value_logits(layer, x, positions, positions),
-    )
+    outputs, parts = _parts(layer, query, key, value, mask, positions)
     table = layer.key_relation_embeddings
-    if encoding.has_distance_tables and table is not None:
+    if layer.position_encoding.has_distance_tables and table is not None:
         # q_i w^K_r of every row r: (R, H) or (N, R, H), transposed.
         rows = ops.cast(table, query.dtype)
         by_distance = ops.matmul(query, ops.swapaxes(rows, -1, -2))
         parts = parts._replace(distance_logits=by_distance)
-    return _merged(layer, parts), parts
+    return outputs, parts
 
 
 def cross_attention_parts(
@@ -131,78 +118,48 @@ def cross_attention_parts(
     Raises:
         ValueError: if the source does not fit `inputs`.
     """
-    layer._check_source(inputs, encoder_outputs, padding_mask)
-    (query,) = project_to_heads(inputs, [layer.query_dense])
-    source = layer.project_source(encoder_outputs)
-    mask = None
-    if padding_mask is not None:
-        mask = given_mask("padding_mask", padding_mask)[:, None, None, :]
-    query = query * layer.key_dim**-0.5
-    parts = _parts(query, source["key"], source["value"], mask)
-    return _merged(layer, parts), parts
+    mask = layer._merge_masks(inputs, encoder_outputs, padding_mask)
+    query, key, value = layer._project(inputs, encoder_outputs)
+    return _parts(layer, query, key, value, mask)
 
 
 def _parts(
+    layer: MultiHeadLayer,
     query: Tensor,
     key: Tensor,
     value: Tensor,
     mask: Tensor | None,
-    position_logits: Tensor | None = None,
-    position_context: Callable[[Tensor], Tensor | None] = lambda scores: None,
-    value_logits: Callable[[Tensor], Tensor | None] = lambda x: None,
-) -> AttentionParts:
-    """Computes attention with the terms of its sums kept apart.
-
-    Args:
-        query, key: float tensors `(B, N, T, H)` and `(B, N, S, H)`, scaled.
-        value: float tensor `(B, N, S, H_v)`.
-        mask: bool tensor that broadcasts to `(B, N, T, S)`, or `None`.
-        position_logits: what positions add to the logits, or `None`.
-        position_context: from scores, what they add to context vectors.
-        value_logits: from vectors `(B, N, T, H_v)`, their products with what
-            positions add to values.
-    """
-    # Eq. 4, term by term: e_ij = q_i k_j + q_i a_ij^K
-    content_logits = attention_logits(query, key)
-    zeros = ops.zeros_like(content_logits)
-    if position_logits is None:
-        position_logits = zeros
+    positions: Tensor | None = None,
+) -> tuple[Tensor, AttentionParts]:
+    """Computes outputs, and attention of scaled queries term by term."""
+    terms = layer._attend(query, key, value, mask, positions)
+    context = terms.context()
+    outputs = layer._merge_heads(context)
+    by_position, of_positions = terms.position_logits, terms.position_context
     # What is the same for all sentences may have an axis of one.
-    position_logits = position_logits + zeros
-    scores = masked_softmax(content_logits + position_logits, mask)
-    # Eq. 3, term by term: z_i = sum_j alpha_ij v_j + sum_j alpha_ij a_ij^V
-    value_context = attention_context(scores, value)
-    relation_context = position_context(scores)
-    if relation_context is None:
-        relation_context = ops.zeros_like(value_context)
+    zeros = ops.zeros_like(terms.content_logits)
+    by_position = zeros if by_position is None else by_position + zeros
+    if of_positions is None:
+        of_positions = ops.zeros_like(terms.value_context)
     # z_i (sum of its terms) = z_i z_i, so these shares of it sum to one. In
     # half precision the square of a short output would be lost.
-    along = _over_square(widened(value_context + relation_context))
-    weights = widened(scores)
-    value_shares = weights * attention_logits(along, widened(value))
-    relation_shares = value_logits(along)
-    if relation_shares is None:
-        relation_shares = ops.zeros_like(value_shares)
-    return AttentionParts(
-        content_logits,
-        position_logits,
-        scores,
-        value_context,
-        relation_context,
-        value_shares,
-        weights * relation_shares,
-    )
-
-
-def _over_square(context: Tensor) -> Tensor:
-    """Divides vectors by their squared length; what is zero stays zero."""
+    context = widened(context)
     square = ops.sum(ops.square(context), axis=-1, keepdims=True)
-    is_zero = ops.equal(square, 0)
-    divisor = ops.where(is_zero, ops.ones_like(square), square)
-    return context / divisor
-
-
-def _merged(
-    layer: CrossAttention | SelfAttention, parts: AttentionParts
-) -> Tensor:
-    return layer._merge_heads(parts.value_context + parts.relation_context)
+    # Of a query that attends to nothing all shares are zero.
+    along = context / ops.where(square > 0, square, ops.ones_like(square))
+    of_values = attention_logits(along, widened(value))
+    of_relations = layer.position_encoding.value_logits(
+        layer, along, positions, positions
+    )
+    if of_relations is None:
+        of_relations = ops.zeros_like(of_values)
+    scores = widened(terms.scores)
+    return outputs, AttentionParts(
+        terms.content_logits,
+        by_position,
+        terms.scores,
+        terms.value_context,
+        of_positions,
+        value_shares=scores * of_values,
+        relation_shares=scores * of_relations,
+    )

@@ -9,46 +9,15 @@ import keras
 from relative_attention.argument_checks import checked_bool
 from relative_attention.argument_checks import checked_positive
 from relative_attention.argument_checks import checked_rate
-from relative_attention.layers.attention import attention_output_spec
 from relative_attention.layers.attention_parts import AttentionParts
 from relative_attention.layers.attention_parts import cross_attention_parts
 from relative_attention.layers.attention_parts import self_attention_parts
-from relative_attention.layers.dense import known_width
 from relative_attention.layers.dense import width_spec
 from relative_attention.layers.dropout import Dropout
 from relative_attention.ops.backend import sizes
-from relative_attention.ops.cpu_kernels import layer_normalization
 from relative_attention.ops.masks import check_padding_mask
 from relative_attention.tensor_type import Shape
 from relative_attention.tensor_type import Tensor
-
-
-@keras.saving.register_keras_serializable(package="relative_attention")
-class LayerNormalization(keras.layers.LayerNormalization):
-    """`keras.layers.LayerNormalization` with a faster gradient on CPUs.
-
-    On PyTorch and on GPUs it computes as Keras' own does.
-
-    Takes the arguments of `keras.layers.LayerNormalization`, of which it
-    supports the default axis with scale and center. `epsilon` defaults to
-    `1e-6`, tensor2tensor's, where Keras has `1e-3`.
-    """
-
-    def __init__(self, epsilon: float = 1e-6, **kwargs: Any) -> None:
-        super().__init__(epsilon=epsilon, **kwargs)
-        if self.axis not in (-1, [-1]) or not (self.scale and self.center):
-            raise ValueError(
-                "`axis` must be -1 and `scale` and `center` must be True; "
-                "use `keras.layers.LayerNormalization` for anything else. "
-                f"Received: axis={self.axis}, scale={self.scale}, "
-                f"center={self.center}."
-            )
-
-    def call(self, inputs: Tensor) -> Tensor:
-        outputs = layer_normalization(
-            inputs, self.gamma, self.beta, self.epsilon
-        )
-        return keras.ops.cast(outputs, self.compute_dtype)
 
 
 class TransformerBlock(keras.layers.Layer):
@@ -99,6 +68,13 @@ class TransformerBlock(keras.layers.Layer):
         for name, layer in sublayers.items():
             setattr(self, name, layer)
 
+    def compute_output_shape(self, inputs_shape: Shape, **_: Shape) -> Shape:
+        return inputs_shape
+
+    def compute_output_spec(self, *args: Any, **kwargs: Any) -> Any:
+        # From a trace of the call, as of an attention layer.
+        return keras.Operation.compute_output_spec(self, *args, **kwargs)
+
     def get_config(self) -> dict[str, Any]:
         serialize = keras.saving.serialize_keras_object
         return {
@@ -122,51 +98,62 @@ class TransformerBlock(keras.layers.Layer):
         }
         return cls(**{**config, **layers})
 
-    def _build_sublayer(self, name: str, *shapes: Shape) -> None:
-        """Builds a sublayer, and its layer normalization `{name}_norm`."""
-        layer = getattr(self, name)
-        if not layer.built:
-            layer.build(*shapes)
-        layer_norm = LayerNormalization(
-            epsilon=self.layer_norm_epsilon,
-            dtype=self.dtype_policy,
-            name=f"{name}_norm",
-        )
-        layer_norm.build((None, None, known_width(shapes[0])))
-        setattr(self, f"{name}_norm", layer_norm)
+    def _build_sublayers(
+        self, inputs_shape: Shape, **other_shapes: list[Shape]
+    ) -> None:
+        """Builds each sublayer, and its layer normalization `{name}_norm`.
 
-    def _residual(
+        Args:
+            inputs_shape: shape of the inputs of all sublayers.
+            **other_shapes: by name of a sublayer, the shapes of its others.
+        """
+        self.input_spec = width_spec(inputs_shape, ndim=3)
+        for name in self._sublayer_names:
+            layer = getattr(self, name)
+            if not layer.built:
+                layer.build(inputs_shape, *other_shapes.get(name, []))
+            layer_norm = keras.layers.LayerNormalization(
+                epsilon=self.layer_norm_epsilon,
+                dtype=self.dtype_policy,
+                name=f"{name}_norm",
+            )
+            layer_norm.build((None, None, inputs_shape[-1]))
+            setattr(self, f"{name}_norm", layer_norm)
+
+    def _sublayers(
         self,
         inputs: Tensor,
-        layer_norm: LayerNormalization,
-        sublayer: Callable[[Tensor], tuple[Tensor, Any]],
         training: bool | None = None,
-    ) -> tuple[Tensor, Any]:
-        """Adds the outputs of a sublayer to its inputs.
+        **attend: Callable[[Tensor], tuple[Tensor, Any]],
+    ) -> tuple[Any, ...]:
+        """Computes the sublayers, each in its residual connection.
 
-        A sublayer returns a pair. What it returns beside its outputs is
-        returned beside the sum.
+        Args:
+            inputs: float tensor `(B, T, D)`.
+            training: bool.
+            **attend: by name, what computes a sublayer of attention. It
+                returns a pair: what it returns beside outputs is passed on.
+
+        Returns:
+            Tuple of outputs and of what each of `attend` returned beside its.
         """
-        if self.normalize_first:
-            # x + Sublayer(LayerNorm(x))
-            outputs, extra = sublayer(layer_norm(inputs))
-            outputs = self.dropout_layer(outputs, training=training)
-            return inputs + outputs, extra
-        # Vaswani et al., section 3.1: LayerNorm(x + Sublayer(x)).
-        outputs, extra = sublayer(inputs)
-        outputs = self.dropout_layer(outputs, training=training)
-        return layer_norm(inputs + outputs), extra
 
-    def _feed_forward(
-        self, inputs: Tensor, training: bool | None = None
-    ) -> Tensor:
-        outputs, _ = self._residual(
-            inputs,
-            self.feed_forward_norm,
-            lambda x: (self.feed_forward(x, training=training), None),
-            training=training,
-        )
-        return outputs
+        def feed_forward(x: Tensor) -> tuple[Tensor, None]:
+            return self.feed_forward(x, training=training), None
+
+        extras = []
+        sublayers = {**attend, "feed_forward": feed_forward}
+        for name, sublayer in sublayers.items():
+            layer_norm = getattr(self, f"{name}_norm")
+            x = layer_norm(inputs) if self.normalize_first else inputs
+            outputs, extra = sublayer(x)
+            # x + Sublayer(LayerNorm(x)), or as in Vaswani et al., section 3.1,
+            # LayerNorm(x + Sublayer(x)).
+            inputs = inputs + self.dropout_layer(outputs, training=training)
+            if not self.normalize_first:
+                inputs = layer_norm(inputs)
+            extras.append(extra)
+        return inputs, *extras[:-1]
 
 
 @keras.saving.register_keras_serializable(package="relative_attention")
@@ -207,9 +194,7 @@ class TransformerEncoderBlock(TransformerBlock):
         )
 
     def build(self, inputs_shape: Shape) -> None:
-        self.input_spec = width_spec(inputs_shape, ndim=3)
-        self._build_sublayer("self_attention", inputs_shape)
-        self._build_sublayer("feed_forward", inputs_shape)
+        self._build_sublayers(inputs_shape)
 
     def call(
         self,
@@ -227,10 +212,9 @@ class TransformerEncoderBlock(TransformerBlock):
             )
             return result if return_attention_scores else (result, None)
 
-        hidden, scores = self._residual(
-            inputs, self.self_attention_norm, attend, training=training
+        outputs, scores = self._sublayers(
+            inputs, training, self_attention=attend
         )
-        outputs = self._feed_forward(hidden, training)
         return (outputs, scores) if return_attention_scores else outputs
 
     def attention_parts(
@@ -245,32 +229,13 @@ class TransformerEncoderBlock(TransformerBlock):
         Returns:
             Pair of outputs `(B, T, D)` and `AttentionParts`.
         """
-        hidden, parts = self._residual(
+        outputs, parts = self._sublayers(
             inputs,
-            self.self_attention_norm,
-            lambda x: self_attention_parts(
+            self_attention=lambda x: self_attention_parts(
                 self.self_attention, x, attention_mask=attention_mask
             ),
         )
-        return self._feed_forward(hidden), parts
-
-    def compute_output_shape(self, inputs_shape: Shape) -> Shape:
-        return inputs_shape
-
-    def compute_output_spec(
-        self,
-        inputs: Tensor,
-        attention_mask: Tensor | None = None,
-        return_attention_scores: bool = False,
-        training: bool | None = None,
-    ) -> keras.KerasTensor | tuple[keras.KerasTensor, ...]:
-        b, t, _ = inputs.shape
-        return attention_output_spec(
-            inputs.shape,
-            self.compute_dtype,
-            [(b, self.self_attention.num_heads, t, t)],
-            return_attention_scores,
-        )
+        return outputs, parts
 
 
 @keras.saving.register_keras_serializable(package="relative_attention")
@@ -324,12 +289,9 @@ class TransformerDecoderBlock(TransformerBlock):
         )
 
     def build(self, inputs_shape: Shape, encoder_outputs_shape: Shape) -> None:
-        self.input_spec = width_spec(inputs_shape, ndim=3)
-        self._build_sublayer("self_attention", inputs_shape)
-        self._build_sublayer(
-            "cross_attention", inputs_shape, encoder_outputs_shape
+        self._build_sublayers(
+            inputs_shape, cross_attention=[encoder_outputs_shape]
         )
-        self._build_sublayer("feed_forward", inputs_shape)
 
     def call(
         self,
@@ -339,7 +301,13 @@ class TransformerDecoderBlock(TransformerBlock):
         return_attention_scores: bool = False,
         training: bool | None = None,
     ) -> Tensor | tuple[Tensor, Tensor, Tensor]:
-        self._check_mask(encoder_outputs, source_padding_mask)
+        # The layer inside knows it by another name, which an error would show.
+        if source_padding_mask is not None:
+            check_padding_mask(
+                "source_padding_mask",
+                source_padding_mask,
+                *encoder_outputs.shape[:2],
+            )
 
         def attend_self(x: Tensor) -> tuple[Tensor, Tensor | None]:
             result = self.self_attention(
@@ -359,12 +327,13 @@ class TransformerDecoderBlock(TransformerBlock):
                 training=training,
             )
 
-        outputs, self_scores, cross_scores = self._sublayers(
-            inputs, attend_self, attend_source, training=training
+        outputs, *scores = self._sublayers(
+            inputs,
+            training,
+            self_attention=attend_self,
+            cross_attention=attend_source,
         )
-        if return_attention_scores:
-            return outputs, self_scores, cross_scores
-        return outputs
+        return (outputs, *scores) if return_attention_scores else outputs
 
     def attention_parts(
         self,
@@ -381,15 +350,16 @@ class TransformerDecoderBlock(TransformerBlock):
             Triple of outputs `(B, T, D)` and the `AttentionParts` of
             self-attention and of cross-attention.
         """
-        return self._sublayers(
+        outputs, of_self, of_source = self._sublayers(
             inputs,
-            lambda x: self_attention_parts(
+            self_attention=lambda x: self_attention_parts(
                 self.self_attention, x, use_causal_mask=True
             ),
-            lambda x: cross_attention_parts(
+            cross_attention=lambda x: cross_attention_parts(
                 self.cross_attention, x, encoder_outputs, source_padding_mask
             ),
         )
+        return outputs, of_self, of_source
 
     def start_cache(self, encoder_outputs: Tensor) -> dict[str, Any]:
         """Returns the cache before the first position, for `decode_step`.
@@ -449,64 +419,9 @@ class TransformerDecoderBlock(TransformerBlock):
 
         outputs, extended, _ = self._sublayers(
             inputs,
-            lambda x: self.self_attention.decode_step(
+            self_attention=lambda x: self.self_attention.decode_step(
                 x, cache["self_attention"], position, ancestors
             ),
-            attend_source,
+            cross_attention=attend_source,
         )
         return outputs, {**cache, "self_attention": extended}
-
-    def compute_output_shape(
-        self, inputs_shape: Shape, encoder_outputs_shape: Shape
-    ) -> Shape:
-        return inputs_shape
-
-    def compute_output_spec(
-        self,
-        inputs: Tensor,
-        encoder_outputs: Tensor,
-        source_padding_mask: Tensor | None = None,
-        return_attention_scores: bool = False,
-        training: bool | None = None,
-    ) -> keras.KerasTensor | tuple[keras.KerasTensor, ...]:
-        self._check_mask(encoder_outputs, source_padding_mask)
-        b, t, _ = inputs.shape
-        s = encoder_outputs.shape[1]
-        return attention_output_spec(
-            inputs.shape,
-            self.compute_dtype,
-            [
-                (b, self.self_attention.num_heads, t, t),
-                (b, self.cross_attention.num_heads, t, s),
-            ],
-            return_attention_scores,
-        )
-
-    @staticmethod
-    def _check_mask(
-        encoder_outputs: Tensor, source_padding_mask: Tensor | None
-    ) -> None:
-        # Checked here because the layer inside knows it by another name,
-        # which an error would show.
-        if source_padding_mask is not None:
-            check_padding_mask(
-                "source_padding_mask",
-                source_padding_mask,
-                *encoder_outputs.shape[:2],
-            )
-
-    def _sublayers(
-        self,
-        inputs: Tensor,
-        attend_self: Callable[[Tensor], tuple[Tensor, Any]],
-        attend_source: Callable[[Tensor], tuple[Tensor, Any]],
-        training: bool | None = None,
-    ) -> tuple[Tensor, Any, Any]:
-        """Computes the three sublayers, each in its residual connection."""
-        hidden, of_self = self._residual(
-            inputs, self.self_attention_norm, attend_self, training=training
-        )
-        hidden, of_source = self._residual(
-            hidden, self.cross_attention_norm, attend_source, training=training
-        )
-        return self._feed_forward(hidden, training), of_self, of_source

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from typing import Any
 from typing import NamedTuple
 
+import keras
 from keras import ops
 
 from relative_attention.ops.step_attention import step_product
@@ -137,20 +138,18 @@ def fixed_cache(cache: Any, num_columns: int) -> Any:
             as `start_cache` returns them.
         num_columns: int, `P * M`: positions times beams.
     """
-    if isinstance(cache, KeyValueCache):
-        missing = ((0, 0), (0, 0), (0, num_columns), (0, 0))
+    missing = ((0, 0), (0, 0), (0, num_columns), (0, 0))
+
+    def fixed(part: Any) -> FixedKeyValueCache | None:
+        if not isinstance(part, KeyValueCache):
+            return None  # Look at its parts, or leave a tensor as it is.
         return FixedKeyValueCache(
-            key=ops.pad(cache.key, missing),
-            value=ops.pad(cache.value, missing),
+            key=ops.pad(part.key, missing),
+            value=ops.pad(part.value, missing),
             length=ops.zeros((), "int32"),
         )
-    if isinstance(cache, dict):
-        return {
-            name: fixed_cache(part, num_columns) for name, part in cache.items()
-        }
-    if isinstance(cache, list):
-        return [fixed_cache(part, num_columns) for part in cache]
-    return cache
+
+    return keras.tree.traverse(fixed, cache)
 
 
 def cached_attention(

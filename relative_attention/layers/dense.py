@@ -1,7 +1,7 @@
 """Dense layers: projections into heads and out of them, and feed-forward."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -18,37 +18,27 @@ from relative_attention.tensor_type import Shape
 from relative_attention.tensor_type import Tensor
 
 
-@keras.saving.register_keras_serializable(package="relative_attention")
-class MatrixInitializer(keras.initializers.Initializer):
-    """Draws a kernel `(D, N, H)` or `(N, H, D)` as a matrix, then reshapes.
+def draw_as_matrix(
+    initializer: Callable[..., Tensor], num_input_axes: int
+) -> Callable[..., Tensor]:
+    """Makes an initializer draw a kernel as a matrix, then reshape it.
 
-    An initializer that looks at fan-in and fan-out (Glorot's, say) takes a
-    3-D shape for a convolution and makes the values `sqrt(N)` times too small
-    or worse. As a matrix it sees what the projection is.
+    An initializer that looks at fan-in and fan-out (Glorot's, say) takes the
+    shape `(D, N, H)` or `(N, H, D)` for a convolution and makes the values
+    `sqrt(N)` times too small or worse. As a matrix it sees what the projection
+    is.
 
     Args:
         initializer: `keras.initializers.Initializer` of the matrix.
         num_input_axes: int. How many leading axes of the shape are inputs.
     """
 
-    def __init__(self, initializer: Any, num_input_axes: int) -> None:
-        self.initializer = keras.initializers.get(initializer)
-        self.num_input_axes = num_input_axes
+    def draw(shape: tuple[int, ...], dtype: str | None = None) -> Tensor:
+        rows = math.prod(shape[:num_input_axes])
+        matrix = initializer((rows, math.prod(shape) // rows), dtype=dtype)
+        return ops.reshape(matrix, shape)
 
-    def __call__(
-        self, shape: tuple[int, ...], dtype: str | None = None
-    ) -> Tensor:
-        rows = math.prod(shape[: self.num_input_axes])
-        columns = math.prod(shape[self.num_input_axes :])
-        return ops.reshape(
-            self.initializer((rows, columns), dtype=dtype), shape
-        )
-
-    def get_config(self) -> dict[str, Any]:
-        return {
-            "initializer": keras.initializers.serialize(self.initializer),
-            "num_input_axes": self.num_input_axes,
-        }
+    return draw
 
 
 @keras.saving.register_keras_serializable(package="relative_attention")
@@ -101,85 +91,9 @@ class HeadProjection(keras.layers.EinsumDense):
         type_check: bool = True,
         config: Any = None,
     ) -> None:
-        """Stores the kernel as int8, as `keras.layers.EinsumDense` does.
-
-        Args:
-            mode: string. `"int8"`.
-            type_check: A boolean to indicate whether a subclass, which may
-                compute something else, is refused. Defaults to `True`.
-            config: `keras.quantizers.Int8QuantizationConfig`. Without its
-                activation quantizer the inputs stay as they are.
-
-        Raises:
-            NotImplementedError: if the mode is another, or the layer is of a
-                subclass.
-        """
-        if type_check and type(self) is not HeadProjection:
-            raise self._not_implemented_error(self.quantize)
         check_quantization_mode(mode)
-        # Keras refuses subclasses of its layer as well, unless told not to.
+        # Keras refuses subclasses of its layer, unless told not to.
         super().quantize(mode, type_check=False, config=config)
-
-    def compute_output_shape(
-        self, input_shape: Shape
-    ) -> tuple[int | None, ...]:
-        """Returns the shape of the outputs.
-
-        Args:
-            input_shape: tuple, shape of the inputs.
-        """
-        output_shape = super().compute_output_shape(input_shape)
-        # Keras before 3.15 answers with the sizes that it was built for.
-        kernel_axes, output_axes = self.equation.split(",")[1].split("->")
-        num_contracted = len(set(kernel_axes) - set(output_axes))
-        batch_shape = tuple(input_shape)[: len(input_shape) - num_contracted]
-        return (*batch_shape, *output_shape[len(batch_shape) :])
-
-
-def project_to_heads(
-    inputs: Tensor, projections: Sequence[HeadProjection]
-) -> list[Tensor]:
-    """Projects `inputs` by several `HeadProjection`s in one matrix product.
-
-    One product is faster than three, and so is one gradient with respect to
-    `inputs`. Of few rows it is slower: the kernels must be put side by side.
-
-    Args:
-        inputs: float tensor `(B, T, D)`.
-        projections: built `HeadProjection`s with kernels `(D, N, H)`, the
-            same `N` in all. Where `H` differs, or a kernel is int8, each is
-            computed on its own.
-
-    Returns:
-        List of float tensors `(B, N, T, H)`, one for each projection.
-    """
-    is_quantized = any(p.quantization_mode is not None for p in projections)
-    if len(projections) == 1 or is_quantized:
-        return _project_apart(inputs, projections)
-    batch_size, length, hidden_dim = static_shape(inputs)
-    kernels = [ops.cast(p.kernel, inputs.dtype) for p in projections]
-    _, num_heads, head_dim = kernels[0].shape
-    if any(kernel.shape[-1] != head_dim for kernel in kernels):
-        return _project_apart(inputs, projections)
-    kernel = ops.reshape(
-        ops.stack(kernels, axis=1),  # (D, projections, N, H)
-        (hidden_dim, -1),
-    )
-    outputs = ops.matmul(ops.reshape(inputs, (-1, hidden_dim)), kernel)
-    outputs = ops.reshape(
-        outputs, (batch_size, length, len(kernels), num_heads, head_dim)
-    )
-    if projections[0].bias is not None:
-        outputs = outputs + ops.stack(
-            [ops.cast(p.bias, outputs.dtype) for p in projections]
-        )
-    return ops.unstack(ops.transpose(outputs, (2, 0, 3, 1, 4)), axis=0)
-
-
-def _project_apart(
-    inputs: Tensor, projections: Sequence[HeadProjection]
-) -> list[Tensor]:
-    return [ops.transpose(p(inputs), (0, 2, 1, 3)) for p in projections]
 
 
 @keras.saving.register_keras_serializable(package="relative_attention")
@@ -245,15 +159,12 @@ class FeedForward(keras.layers.Layer):
         # As a matrix: TensorFlow then computes product, bias and ReLU in one.
         rows = ops.reshape(inputs, (-1, inputs.shape[-1]))
         if training and self._has_own_gradient():
-            return ops.reshape(
-                self._with_own_gradient(rows), static_shape(inputs)
-            )
-        intermediate = self.dropout_layer(
-            self.intermediate_dense(rows), training=training
-        )
-        return ops.reshape(
-            self.output_dense(intermediate), static_shape(inputs)
-        )
+            outputs = self._with_own_gradient(rows)
+        else:
+            hidden = self.intermediate_dense(rows)
+            hidden = self.dropout_layer(hidden, training=training)
+            outputs = self.output_dense(hidden)
+        return ops.reshape(outputs, static_shape(inputs))
 
     def compute_output_shape(self, inputs_shape: Shape) -> Shape:
         return inputs_shape
@@ -281,17 +192,13 @@ class FeedForward(keras.layers.Layer):
                 (*sizes(rows)[:1], self.intermediate_dim), rows.dtype
             )
         # Tensors: what has a gradient of its own takes no variables.
-        first, second = (
-            [
-                ops.cast(dense.kernel, rows.dtype),
-                ops.cast(dense.bias, rows.dtype),
-            ]
-            for dense in (self.intermediate_dense, self.output_dense)
-        )
+        first, second = self.intermediate_dense, self.output_dense
         return feed_forward(
             rows,
-            (first[0], second[0]),
-            (first[1], second[1]),
+            ops.cast(first.kernel, rows.dtype),
+            ops.cast(first.bias, rows.dtype),
+            ops.cast(second.kernel, rows.dtype),
+            ops.cast(second.bias, rows.dtype),
             factors,
             scale=1 / (1 - self.dropout_layer.rate),
         )
@@ -325,17 +232,7 @@ def known_width(inputs_shape: Shape) -> int:
 
 
 def check_quantization_mode(mode: str | None) -> None:
-    """Raises `NotImplementedError` unless the mode is `"int8"`.
-
-    Of this error `keras.Model.quantize` makes a warning, and goes on to the
-    next layer.
-
-    Args:
-        mode: string.
-
-    Raises:
-        InputError: if the installed Keras is too old.
-    """
+    """Raises an error, of which `keras.Model.quantize` makes a warning."""
     check_keras_quantizes()
     if mode != "int8":
         raise NotImplementedError(

@@ -125,22 +125,8 @@ class TokenEmbedding(keras.layers.Embedding):
         type_check: bool = True,
         config: Any = None,
     ) -> None:
-        """Stores the matrix as int8, as `keras.layers.Embedding` does.
-
-        Args:
-            mode: string. `"int8"`.
-            type_check: A boolean to indicate whether a subclass, which may
-                compute something else, is refused. Defaults to `True`.
-            config: `keras.quantizers.Int8QuantizationConfig`.
-
-        Raises:
-            NotImplementedError: if the mode is another, or the layer is of a
-                subclass.
-        """
-        if type_check and type(self) is not TokenEmbedding:
-            raise self._not_implemented_error(self.quantize)
         check_quantization_mode(mode)
-        # Keras refuses subclasses of its layer as well, unless told not to.
+        # Keras refuses subclasses of its layer, unless told not to.
         super().quantize(mode, type_check=False, config=config)
 
     def transposed_matrix(self) -> Tensor:
@@ -177,15 +163,9 @@ class TokenEmbedding(keras.layers.Embedding):
             (*static_shape(hidden)[:-1], self.vocabulary_size),
         )
 
-    # The argument is named as that of `build`, by which Keras passes it.
-    def compute_output_shape(self, input_shape: Shape) -> Shape:
-        return (*input_shape, self.hidden_dim)
-
     def compute_output_spec(self, inputs: Tensor) -> keras.KerasTensor:
         self._check_ids(inputs)
-        return keras.KerasTensor(
-            self.compute_output_shape(inputs.shape), dtype=self.compute_dtype
-        )
+        return super().compute_output_spec(inputs)
 
     def get_config(self) -> dict[str, Any]:
         config = super().get_config()

@@ -9,8 +9,8 @@ in `backend.py`.
   as `fit` runs it.
 - `step_attention.py`: attention of one position, as decoding runs it.
 - `masks.py`: masks of padding and of later keys, and checks of users' masks.
-- `cpu_kernels.py`: layer normalization, feed-forward and random bytes, in fewer
-  passes over memory.
+- `losses.py`: the training loss, token by token.
+- `cpu_kernels.py`: the feed-forward layer in fewer passes over memory.
 """
 
 from relative_attention.ops.attention import clipped_relative_positions

@@ -24,10 +24,10 @@ GradientFunction: TypeAlias = Callable[[Tensor], Tensor | tuple[Tensor, ...]]
 def prefers_own_kernels() -> bool:
     """Returns whether this package's own kernels were measured to be faster.
 
-    Some operations, such as layer normalization, are written again because
-    that is faster with TensorFlow and JAX on CPUs. On PyTorch Keras' own are
-    faster, and on GPUs and TPUs neither was measured: Keras' own are taken
-    there. The numbers are the same but for rounding.
+    Some operations, such as attention to relative positions, are written again
+    because that is faster on CPUs. On PyTorch Keras' own are faster, and on
+    GPUs and TPUs neither was measured: Keras' own are taken there. The numbers
+    are the same but for rounding.
     """
     if keras.backend.backend() == "torch":
         return False
@@ -107,6 +107,16 @@ def widened(tensor: Tensor) -> Tensor:
     In half precision a sum would be rounded to 11 or 8 bits at every step.
     """
     return ops.cast(tensor, "float32") if is_half(tensor) else tensor
+
+
+def bytes_of(words: Tensor) -> Tensor:
+    """Reads int32 `(W,)` as int8 `(4 * W,)`."""
+    if hasattr(ops, "view"):
+        return ops.reshape(ops.view(words[:, None], "int8"), (-1,))
+    # Keras before 3.12. JAX and PyTorch need a newer one, see setup.py.
+    import tensorflow as tf
+
+    return tf.reshape(tf.bitcast(words, tf.int8), (-1,))
 
 
 def custom_gradient(

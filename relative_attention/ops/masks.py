@@ -92,12 +92,6 @@ def hide_masked(logits: Tensor, mask: Tensor) -> Tensor:
     return logits + ops.where(mask, shown, hidden)
 
 
-def given_mask(name: str, mask: Tensor) -> Tensor:
-    """Checks a user's mask as `check_mask` does; returns it as bool."""
-    check_mask(name, mask)
-    return ops.cast(mask, "bool")
-
-
 def check_mask(name: str, mask: Tensor) -> tuple[int | None, ...]:
     """Checks a user's mask, which may be a symbolic tensor.
 

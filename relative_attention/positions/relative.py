@@ -1,5 +1,6 @@
 """Relative positions by embeddings of distances (Shaw et al. 2018)."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 from typing import Any
 
@@ -18,42 +19,6 @@ from relative_attention.tensor_type import Tensor
 
 if TYPE_CHECKING:
     from relative_attention.layers.attention import SelfAttention
-
-
-@keras.saving.register_keras_serializable(package="relative_attention")
-class PerHeadInitializer(keras.initializers.Initializer):
-    """Draws `(N, R, H)` as `N` tables `(R, H)`, each on its own.
-
-    So a table has the same distribution whether heads share it or not.
-
-    Args:
-        initializer: `keras.initializers.Initializer` of one table. If it has
-            a seed, head `n` adds `n` to it.
-    """
-
-    def __init__(self, initializer: Any) -> None:
-        self.initializer = keras.initializers.get(initializer)
-
-    def __call__(
-        self, shape: tuple[int, ...], dtype: str | None = None
-    ) -> Tensor:
-        num_heads, *table_shape = shape
-        return ops.stack(
-            [
-                self._of_head(head)(tuple(table_shape), dtype=dtype)
-                for head in range(num_heads)
-            ]
-        )
-
-    def _of_head(self, head: int) -> keras.initializers.Initializer:
-        """Returns the initializer with a seed of its own for each head."""
-        config = self.initializer.get_config()
-        if isinstance(config.get("seed"), int):
-            config["seed"] += head
-        return type(self.initializer).from_config(config)
-
-    def get_config(self) -> dict[str, Any]:
-        return {"initializer": keras.initializers.serialize(self.initializer)}
 
 
 class RelationTables(PositionEncoding):
@@ -118,7 +83,7 @@ class RelationTables(PositionEncoding):
         if not self.share_relations_across_heads:
             # Section 4.1 of the paper: the base model has a table per head.
             shape = (layer.num_heads, *shape)
-            initializer = PerHeadInitializer(initializer)
+            initializer = _draw_each_head(initializer)
         # Not cast by itself: the gradients of all edges of a row are summed,
         # and in half precision that sum would be badly off.
         return layer.add_weight(
@@ -145,6 +110,28 @@ class RelationTables(PositionEncoding):
                 self.relation_constraint
             ),
         }
+
+
+def _draw_each_head(
+    initializer: keras.initializers.Initializer,
+) -> Callable[..., Tensor]:
+    """Makes an initializer draw `(N, R, H)` as `N` tables, each on its own.
+
+    So a table has the same distribution whether heads share it or not. If the
+    initializer has a seed, head `n` adds `n` to it.
+    """
+
+    def draw(shape: tuple[int, ...], dtype: str | None = None) -> Tensor:
+        tables = []
+        for head in range(shape[0]):
+            config = initializer.get_config()
+            if isinstance(config.get("seed"), int):
+                config["seed"] += head
+            of_head = type(initializer).from_config(config)
+            tables.append(of_head(tuple(shape[1:]), dtype=dtype))
+        return ops.stack(tables)
+
+    return draw
 
 
 @keras.saving.register_keras_serializable(package="relative_attention")
@@ -306,14 +293,10 @@ class RelativeGlobal(Relative):
     Args:
         max_relative_position: int. `M`, the first distance without an
             embedding, in tokens. Defaults to `16`.
-        use_key_relations: bool. Defaults to `True`.
-        use_value_relations: bool. Defaults to `False`, as in the paper and in
-            tensor2tensor.
-        share_relations_across_heads: bool. Defaults to `False`, as in
-            tensor2tensor.
-        relation_initializer: initializer of one table. Defaults to `None`:
-            tensor2tensor's, normal with standard deviation `H^-0.5`.
-        **kwargs: `relation_regularizer`, `relation_constraint`.
+        **kwargs: arguments of `RelationTables`, as of `Relative`, with other
+            defaults, those of tensor2tensor: `use_value_relations` and
+            `share_relations_across_heads` are `False`, and
+            `relation_initializer` is normal with standard deviation `H^-0.5`.
 
     Raises:
         ValueError: if `max_relative_position` is not positive.
@@ -328,23 +311,16 @@ class RelativeGlobal(Relative):
     config_fields = ("max_relative_position",)
     has_distance_tables = False
 
-    def __init__(
-        self,
-        max_relative_position: int = 16,
-        use_key_relations: bool = True,
-        use_value_relations: bool = False,
-        share_relations_across_heads: bool = False,
-        relation_initializer: Any = None,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(
-            checked_int("max_relative_position", max_relative_position),
-            use_key_relations=use_key_relations,
-            use_value_relations=use_value_relations,
-            share_relations_across_heads=share_relations_across_heads,
-            relation_initializer=relation_initializer,
-            **kwargs,
+    def __init__(self, max_relative_position: int = 16, **kwargs: Any) -> None:
+        max_relative_position = checked_int(
+            "max_relative_position", max_relative_position
         )
+        defaults = {
+            "use_value_relations": False,
+            "share_relations_across_heads": False,
+            "relation_initializer": None,
+        }
+        super().__init__(max_relative_position, **{**defaults, **kwargs})
 
     def num_rows(self, bidirectional: bool) -> int:
         # Distances 1 - M to 0, and those of the future, 1 to M - 1.

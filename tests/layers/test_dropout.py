@@ -5,10 +5,8 @@ import numpy as np
 import pytest
 from keras import ops
 
-import relative_attention as ra
 from relative_attention.layers import Dropout
 from relative_attention.layers import dropout as module
-from relative_attention.layers.dropout import replica_seed
 from relative_attention.layers.dropout import replica_seeds
 
 RATES = pytest.mark.parametrize(
@@ -21,7 +19,7 @@ RATES = pytest.mark.parametrize(
         0.01,
         *(
             pytest.param(rate, marks=pytest.mark.large)
-            for rate in (0.1, 0.3, 0.75, 1 / 32, 0.9, 0.99)
+            for rate in (0.1, 0.75, 1 / 32, 0.99)
         ),
     ],
     ids="{:.3g}".format,
@@ -68,32 +66,19 @@ def test_elements_are_dropped_independently(rate):
 
 
 @RATES
-def test_kept_elements_are_scaled_so_that_the_mean_stays(inputs, rate):
-    layer = Dropout(rate, seed=11)
+def test_kept_elements_and_their_gradient_are_scaled(inputs, gradients, rate):
+    layer, twin = (Dropout(rate, seed=11) for _ in range(2))
     outputs = np.array(layer(inputs, training=True))
     kept = outputs != 0
     assert kept.any() and not kept.all()
     np.testing.assert_allclose(
         outputs[kept], inputs[kept] / (1 - rate), rtol=1e-6
     )
-    # Five standard errors, and what rounding the threshold may shift.
-    error = np.sqrt((inputs**2).mean() * rate / (1 - rate) / inputs.size)
-    shift = inputs.mean() / 256 / (1 - rate)
-    assert abs(outputs.mean() - inputs.mean()) < 5 * error + shift
-
-
-@RATES
-def test_gradient_has_the_mask_of_the_outputs(inputs, gradients, rate, rng):
-    weights = (1 + rng.random(inputs.shape)).astype("float32")
-    layer, twin = (Dropout(rate, seed=11) for _ in range(2))
-    outputs = np.array(layer(inputs, training=True))
     (gradient,) = gradients(
-        lambda inputs: ops.sum(
-            ops.multiply(twin(inputs, training=True), weights)
-        ),
+        lambda x: ops.sum(ops.multiply(twin(x, training=True), inputs)),
         [inputs],
     )
-    np.testing.assert_allclose(gradient, outputs / inputs * weights, rtol=1e-5)
+    np.testing.assert_allclose(gradient, outputs, rtol=1e-5)
 
 
 def test_same_seed_draws_the_same_masks(inputs):
@@ -111,17 +96,6 @@ def test_noise_shape_shares_the_mask():
     assert 0 < (outputs[:, 0] == 0).sum() < 53
 
 
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-def test_half_precision_is_kept(inputs, dtype):
-    layer = Dropout(0.25, seed=11, dtype=f"mixed_{dtype}")
-    outputs = layer(inputs, training=True)
-    assert keras.backend.standardize_dtype(outputs.dtype) == dtype
-    outputs = np.array(ops.cast(outputs, "float32"))
-    kept = outputs != 0
-    assert 0.7 < kept.mean() < 0.8
-    np.testing.assert_allclose(outputs[kept], inputs[kept] / 0.75, rtol=1e-2)
-
-
 @pytest.mark.only_on("tensorflow", reason="it is about tf.function")
 def test_graph_draws_anew_at_each_call(inputs):
     symbol = keras.Input((None,))
@@ -136,78 +110,7 @@ def test_graph_draws_anew_at_each_call(inputs):
     )
 
 
-B, T, D, N, H = 2, 7, 11, 3, 4
-
-
-DROPOUT = {"dropout": 0.5, "seed": 7}
-
-
-@pytest.mark.parametrize(
-    "layer",
-    [
-        ra.RelativeSelfAttention(N, H, 2, **DROPOUT),
-        ra.RelationAwareSelfAttention(N, H, 4, **DROPOUT),
-        ra.RelativeGlobalAttention(
-            N, H, 3, use_value_relations=True, **DROPOUT
-        ),
-        ra.RelativeGlobalAttention(
-            N, H, 3, causal=True, use_value_relations=True, **DROPOUT
-        ),
-    ],
-    ids=["relative", "relation_aware", "global", "global_causal"],
-)
-def test_one_dropout_serves_values_and_their_relations(rng, layer):
-    inputs = [rng.normal(size=(B, T, D)).astype("float32")]
-    if isinstance(layer, ra.RelationAwareSelfAttention):
-        inputs.append(rng.integers(0, 4, size=(B, T, T)).astype("int32"))
-    layer.build((None, None, D))
-    weights = layer.get_weights()
-
-    def outputs(*kept, training=True):
-        """Those of a new layer, the same draw; outputs are linear in both."""
-        clone = type(layer).from_config(layer.get_config())
-        clone.build((None, None, D))
-        clone.set_weights(weights)
-        for name, weight in (
-            ("values", clone.value_dense.kernel),
-            ("relations", clone.value_relation_embeddings),
-        ):
-            if name not in kept:
-                weight.assign(np.zeros(weight.shape))
-        return np.array(clone(*inputs, training=training))
-
-    for kept in ("values", "relations"):
-        difference = outputs(kept) - outputs(kept, training=False)
-        assert np.abs(difference).max() > 1e-3, kept
-    np.testing.assert_allclose(
-        outputs("values") + outputs("relations"),
-        outputs("values", "relations"),
-        rtol=1e-5,
-        atol=1e-5,
-    )
-
-
-ON_TENSORFLOW = pytest.mark.only_on(
-    "tensorflow", reason="tf.distribute is TensorFlow's"
-)
-
-
-@ON_TENSORFLOW
-def test_first_replica_keeps_the_seed_and_others_do_not():
-    seed = ops.array([5, 2], "uint32")
-    seeds = [
-        tuple(ops.convert_to_numpy(replica_seed(seed, number)).tolist())
-        for number in range(3)
-    ]
-    # The golden ratio of 2^32, once and twice, beside the count of draws.
-    assert seeds == [
-        (5, 2),
-        (5 + 0x9E3779B1, 2),
-        ((5 + 2 * 0x9E3779B1) % 2**32, 2),
-    ]
-
-
-@ON_TENSORFLOW
+@pytest.mark.only_on("tensorflow", reason="tf.distribute is TensorFlow's")
 def test_replica_draws_by_its_own_seed_and_counts_as_all_do(monkeypatch):
     generator = keras.random.SeedGenerator(3)
     monkeypatch.setattr(module, "replica_number", lambda: ops.array(1))

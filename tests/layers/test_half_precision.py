@@ -12,22 +12,16 @@ from keras import ops
 from relative_attention.layers import RelationAwareSelfAttention
 from relative_attention.layers import RelativeGlobalAttention
 from relative_attention.layers import RelativeSelfAttention
+from tests.layers.paper import clipped
 
 B, D, N, H, K = 4, 32, 2, 16, 8
-
-
-def relations(length):
-    distance = np.arange(length) - np.arange(length)[:, None]
-    return np.clip(distance, -K, K) + K
 
 
 KINDS = {
     "transpose": lambda **arguments: RelativeSelfAttention(
         N, H, K, implementation="transpose", **arguments
     ),
-    "blocks": lambda **arguments: RelativeSelfAttention(
-        N, H, K, implementation="blocks", **arguments
-    ),
+    "auto": lambda **arguments: RelativeSelfAttention(N, H, K, **arguments),
     "global": lambda **arguments: RelativeGlobalAttention(
         N, H, K, use_value_relations=True, **arguments
     ),
@@ -50,7 +44,7 @@ def relative_errors(rng, gradients, build, x, dtype):
         layer.build(x.shape)
     weights = [rounded(weight) for weight in layers[0].get_weights()]
     is_graph = isinstance(layers[0], RelationAwareSelfAttention)
-    arguments = [relations(x.shape[1])] if is_graph else []
+    arguments = [clipped(x.shape[1], K)] if is_graph else []
 
     def find_gradients(layer):
         layer.set_weights(weights)
@@ -78,25 +72,11 @@ def relative_errors(rng, gradients, build, x, dtype):
 _TABLE_BOUNDS = {"float16": 0.005, "bfloat16": 0.04}
 
 
-@pytest.mark.parametrize(
-    ("length", "share", "dtype"),
-    [
-        (256, True, "bfloat16"),
-        (256, True, "float16"),
-        *(
-            pytest.param(*case, marks=pytest.mark.large)
-            for case in (
-                (256, False, "bfloat16"),
-                (256, False, "float16"),
-                (32, True, "bfloat16"),
-                (32, True, "float16"),
-            )
-        ),
-    ],
-)
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+@pytest.mark.parametrize("share", [True, False], ids=["shared", "apart"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_gradients_of_tables_are_summed_in_float32(
-    rng, gradients, kind, share, length, dtype
+    rng, gradients, kind, share, dtype
 ):
     errors = relative_errors(
         rng,
@@ -104,27 +84,24 @@ def test_gradients_of_tables_are_summed_in_float32(
         lambda **arguments: KINDS[kind](
             share_relations_across_heads=share, **arguments
         ),
-        rng.normal(size=(B, length, D)),
+        rng.normal(size=(B, 256 if share else 32, D)),
         dtype,
     )
     for table in ("key_relation_embeddings", "value_relation_embeddings"):
         assert errors[table] < _TABLE_BOUNDS[dtype]
 
 
-@pytest.mark.parametrize(
-    "dtype",
-    ["bfloat16", pytest.param("float16", marks=pytest.mark.large)],
-)
-@pytest.mark.parametrize("implementation", ["transpose", "blocks"])
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+@pytest.mark.parametrize("kind", ["transpose", "auto"])
 def test_what_all_inputs_have_in_common_leaves_no_error(
-    rng, gradients, implementation, dtype
+    rng, gradients, kind, dtype
 ):
     # Gradients of the logits of a query sum to zero. What rounding left of
     # that sum would weigh as much as the mean of the inputs.
     errors = relative_errors(
         rng,
         gradients,
-        lambda **arguments: KINDS[implementation](
+        lambda **arguments: KINDS[kind](
             kernel_initializer=keras.initializers.RandomNormal(
                 stddev=0.02, seed=1
             ),
@@ -137,23 +114,17 @@ def test_what_all_inputs_have_in_common_leaves_no_error(
     assert errors["query/kernel"] < 0.05
 
 
-@pytest.mark.parametrize(
-    "dtype",
-    ["float16", pytest.param("bfloat16", marks=pytest.mark.large)],
-)
-@pytest.mark.parametrize("implementation", ["transpose", "blocks"])
-def test_long_sequence_of_large_values_does_not_overflow(implementation, dtype):
+def test_long_sequence_of_large_values_does_not_overflow():
     # 4,096 values of 30 sum to twice the largest number of float16.
-    layer = KINDS[implementation](
+    layer = KINDS["auto"](
         value_dim=1,
         output_shape=1,
         kernel_initializer="zeros",
-        dtype=f"mixed_{dtype}",
+        dtype="mixed_float16",
     )
     layer.build((None, None, 1))
     layer.value_dense.kernel.assign(np.ones((1, N, 1)))
     layer.output_dense.kernel.assign(np.ones((N, 1, 1)) / N)
     layer.value_relation_embeddings.assign(np.zeros((2 * K + 1, 1)))
-    length = 4096 if implementation == "blocks" else 256
-    outputs = layer(np.full((1, length, 1), 30, "float32"))
+    outputs = layer(np.full((1, 4096, 1), 30, "float32"))
     np.testing.assert_allclose(ops.cast(outputs, "float32"), 30, rtol=0.01)

@@ -10,15 +10,19 @@ from relative_attention.positions import POSITION_ENCODINGS
 
 B, T, D, N, H, H_V, M = 2, 7, 11, 3, 4, 5, 3
 
-ENCODINGS = pytest.mark.parametrize(
-    "encoding",
-    [
-        name
-        for name, names in POSITION_ENCODINGS.items()
-        if names.on_embeddings is None
-    ],
-    ids=str,
-)
+NAMES = [
+    name
+    for name, names in POSITION_ENCODINGS.items()
+    if names.on_embeddings is None
+]
+ENCODINGS = pytest.mark.parametrize("encoding", NAMES, ids=str)
+TABLES = {
+    "apart": (2, {"share_relations_across_heads": False}),
+    "keys": (2, {"use_value_relations": False}),
+    "values": (2, {"use_key_relations": False}),
+    "clipped at 0": (0, {}),
+    "not clipped": (T + 3, {}),
+}
 
 
 def normal(rng, *shape):
@@ -84,10 +88,13 @@ def test_keras_file_gives_the_same_numbers(
     np.testing.assert_array_equal(loaded(inputs), model(inputs))
 
 
-@ENCODINGS
+@pytest.mark.parametrize("encoding", [*NAMES, *TABLES], ids=str)
 def test_steps_of_beams_are_causal_passes_over_their_histories(
     rng, build_layer, encoding
 ):
+    if encoding in TABLES:
+        limit, options = TABLES[encoding]
+        encoding = ra.positions.Relative(limit, **options)
     layer = build_layer(encoding, bidirectional=False)
     # What each beam of each sentence writes at each position, and which beam
     # of the position before it continues.
@@ -111,7 +118,10 @@ def test_steps_of_beams_are_causal_passes_over_their_histories(
         )
         assert_same(outputs, np.array(expected)[:, -1].reshape(B, M, D))
         if position % 3 == 2:
+            # When it is merged makes no difference.
             cache = layer.merge_cache(cache)
+            assert cache.key.shape == (B, N, M * (position + 1), H)
+            assert cache.recent_value.shape == (B, N, 0, H_V)
 
 
 @ENCODINGS

@@ -1,0 +1,229 @@
+"""Attention between the nodes of a graph whose edges have labels."""
+
+from typing import TYPE_CHECKING
+from typing import Any
+
+import keras
+from keras import ops
+
+from relative_attention.argument_checks import checked_int
+from relative_attention.layers.attention import OneEncodingAttention
+from relative_attention.ops.attention import label_context
+from relative_attention.ops.attention import label_logits
+from relative_attention.ops.backend import known_values
+from relative_attention.ops.masks import same_size
+from relative_attention.positions.relative import RelationTables
+from relative_attention.tensor_type import Shape
+from relative_attention.tensor_type import Tensor
+
+if TYPE_CHECKING:
+    from relative_attention.layers.attention import SelfAttention
+
+
+class _Labels(RelationTables):
+    """Tables of one row for each label.
+
+    Edges, as one-hot vectors, take the place of positions: a query meets `R`
+    rows, not `T * T` edges, and each edge picks among the `R` products.
+    """
+
+    def __init__(self, num_relations: int, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.num_relations = checked_int("num_relations", num_relations)
+
+    def num_rows(self, bidirectional: bool) -> int:
+        return self.num_relations
+
+    def logits(
+        self,
+        layer: "SelfAttention",
+        query: Tensor,
+        query_positions: Tensor,
+        key_positions: Tensor,
+    ) -> Tensor | None:
+        table = layer.key_relation_embeddings
+        if table is None:
+            return None
+        return label_logits(query, table, query_positions)
+
+    def context(
+        self,
+        layer: "SelfAttention",
+        scores: Tensor,
+        query_positions: Tensor,
+        key_positions: Tensor,
+    ) -> Tensor | None:
+        table = layer.value_relation_embeddings
+        if table is None:
+            return None
+        return label_context(scores, table, query_positions)
+
+    def get_config(self) -> dict[str, Any]:
+        return {"num_relations": self.num_relations, **super().get_config()}
+
+
+@keras.saving.register_keras_serializable(package="relative_attention")
+class RelationAwareSelfAttention(OneEncodingAttention):
+    """Multi-head self-attention between the nodes of a labelled graph.
+
+    Node `i` attends to node `j` through an edge representation chosen by the
+    label of the edge from `i` to `j` (Shaw et al. 2018, section 3.1). It is
+    added to the key (eq. 4) and to the value (eq. 3). The labels may be
+    anything: syntactic relations, links of a database schema, clipped
+    distances; with those it equals `RelativeSelfAttention`. Nodes that may
+    not attend to one another at all are hidden by `attention_mask`.
+
+    Weights are those of `RelativeSelfAttention`, with relation tables
+    `(R, H)` and `(R, H_v)`, or `(N, R, H)` and `(N, R, H_v)`, a row for each
+    label. Masks work as there.
+
+    Args:
+        num_heads: int. Number of attention heads `N`.
+        key_dim: int. Size `H` of each head's queries and keys (d_z in the
+            paper).
+        num_relations: int. Number of labels `R`.
+        no_relation: int. A label for pairs without an edge: nothing is added
+            to their key and value. It may lie outside the `R` labels, `-1`
+            say; then every row of the tables is used. Defaults to `None`,
+            when every pair has an edge.
+        use_key_relations: bool. Whether keys have a table (eq. 4). Defaults
+            to `True`.
+        use_value_relations: bool. Whether values have one (eq. 3). Defaults
+            to `True`.
+        share_relations_across_heads: bool. One table for all heads, or one
+            for each. Defaults to `True`.
+        relation_initializer: initializer of one table. Defaults to
+            `"glorot_uniform"`.
+        relation_regularizer: regularizer of the tables.
+        relation_constraint: constraint on the tables.
+        **kwargs: the other arguments of `SelfAttention`: `value_dim`,
+            `dropout`, `use_bias`, `output_shape`, initializers, regularizers
+            and constraints of projections, `seed`, and the arguments of
+            `keras.layers.Layer`.
+
+    Call arguments:
+        inputs: float tensor `(B, T, D)`, the nodes.
+        relations: int tensor `(T, T)`, or `(B, T, T)` for a graph each: the
+            label, in `[0, R)` or `no_relation`, of the edge from each query
+            (row) to each key (column). With padded nodes, any label will do
+            for theirs.
+        attention_mask: bool tensor, or int tensor of zeros and ones, broadcast
+            to `(B, T, T)`, or with an axis of heads to `(B, N, T, T)`. `True`
+            and `1` = may attend.
+        use_causal_mask: bool. Whether a node attends only to itself and those
+            before it. Defaults to `False`.
+        return_attention_scores: bool. Also return the scores, before dropout.
+            Defaults to `False`.
+        training: bool. Whether dropout is active.
+        inputs_mask: bool tensor `(B, T)`. The Keras padding mask of
+            `inputs`, which Keras fills in.
+
+    Returns:
+        Float tensor `(B, T, D)`, or the pair of it and scores `(B, N, T, T)`.
+
+    Raises:
+        ValueError: if a size is not positive, a mask does not broadcast, or
+            `relations` has another shape or another label (checked where its
+            values are known, so not inside a compiled function).
+
+    Example:
+    >>> layer = RelationAwareSelfAttention(2, key_dim=8, num_relations=3)
+    >>> nodes = keras.ops.zeros((1, 3, 16))
+    >>> relations = np.array([[0, 1, 2], [1, 0, 1], [2, 2, 0]])
+    >>> keras.ops.shape(layer(nodes, relations))
+    (1, 3, 16)
+
+    Reference:
+     - [Shaw et al., 2018](https://arxiv.org/abs/1803.02155), section 3.1
+    """
+
+    def __init__(
+        self,
+        num_heads: int,
+        key_dim: int,
+        num_relations: int,
+        no_relation: int | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(num_heads, key_dim, _Labels, num_relations, **kwargs)
+        self.no_relation = no_relation
+        if no_relation is not None:
+            self.no_relation = checked_int(
+                "no_relation",
+                no_relation,
+                minimum=None,
+                allowed="an int, the label of pairs without an edge, or None",
+            )
+
+    def build(
+        self, inputs_shape: Shape, relations_shape: Shape | None = None
+    ) -> None:
+        super().build(inputs_shape)
+
+    # Keras calls a layer with arguments of its own; no caller relies on those
+    # of the base class, which are what mypy compares with.
+    def call(  # type: ignore[override]
+        self,
+        inputs: Tensor,
+        relations: Tensor,
+        attention_mask: Tensor | None = None,
+        use_causal_mask: bool = False,
+        return_attention_scores: bool = False,
+        training: bool | None = None,
+        inputs_mask: Tensor | None = None,
+    ) -> Tensor | tuple[Tensor, Tensor]:
+        self._check_relations(inputs.shape, relations)
+        mask = self._merge_masks(
+            inputs, attention_mask, inputs_mask, use_causal_mask
+        )
+        query, key, value, _ = self._project(inputs)
+        edges = self._one_hot(relations)
+        terms = self._attend(query, key, value, mask, edges, training)
+        return self._outputs(terms, return_attention_scores)
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "no_relation": self.no_relation}
+
+    def _one_hot(self, relations: Tensor) -> Tensor:
+        """Returns labels as one-hot vectors, `(..., T, T, R)`."""
+        relations = ops.cast(relations, "int32")
+        if self.no_relation is not None:
+            # The one-hot vector of -1 is zero, so it takes no row of a table.
+            relations = ops.where(
+                ops.equal(relations, self.no_relation), -1, relations
+            )
+        return ops.one_hot(
+            relations, self.num_relations, dtype=self.compute_dtype
+        )
+
+    def _check_relations(self, inputs_shape: Shape, relations: Tensor) -> None:
+        """Raises `ValueError` for another dtype, shape or label."""
+        batch_size, length, _ = inputs_shape
+        dtype = keras.backend.standardize_dtype(relations.dtype)
+        if "int" not in dtype and dtype != "bool":
+            raise ValueError(
+                "`relations` must be integers, the labels of the edges. "
+                f"Received: {dtype} of shape {tuple(relations.shape)}. Cast "
+                'them, or pass `dtype="int32"` to `keras.Input`.'
+            )
+        shape = tuple(relations.shape)
+        allowed = (batch_size, length, length)[-len(shape) :]
+        if len(shape) not in (2, 3) or not all(map(same_size, shape, allowed)):
+            raise ValueError(
+                f"`relations` must have shape {(length, length)}, the same "
+                f"graph for all, or {(batch_size, length, length)}. Received "
+                f"shape: {shape}."
+            )
+        labels = known_values(relations)
+        if labels is None:
+            return
+        wrong = (labels < 0) | (labels >= self.num_relations)
+        if self.no_relation is not None:
+            wrong &= labels != self.no_relation
+        if wrong.any():
+            raise ValueError(
+                f"`relations` must hold labels from 0 to "
+                f"{self.num_relations - 1}, or `no_relation` "
+                f"({self.no_relation}). Received: {labels[wrong][0]}. Raise "
+                "`num_relations`, or name a `no_relation`."
+            )

@@ -1,0 +1,621 @@
+"""The equations of the attention layers, and what follows from them."""
+
+import itertools
+import re
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+import relative_attention as ra
+from tests.layers.paper import assert_same
+from tests.layers.paper import attention
+from tests.layers.paper import clipped
+from tests.layers.paper import distances
+from tests.layers.paper import normal
+from tests.layers.paper import weights_of
+
+B, T, D, N, H, K, R = 2, 7, 11, 3, 4, 2, 6
+
+LABELS = np.random.default_rng(7).integers(-1, R, (B, T, T)).astype("int32")
+APART = {"share_relations_across_heads": False}
+SHARED = {"share_relations_across_heads": True}
+BOTH = {"use_value_relations": True}
+KEYS = {"use_value_relations": False}
+VALUES = {"use_key_relations": False}
+
+
+def relative(reach=K, **options):
+    """A layer, the rows of its tables by edge, and its call's arguments."""
+    layer = ra.RelativeSelfAttention(N, H, reach, **options)
+    return layer, clipped(T, reach), {}
+
+
+def of_global(reach=K, **options):
+    layer = ra.RelativeGlobalAttention(N, H, reach, **options)
+    distance = distances(T)
+    rows = np.where(np.abs(distance) < reach, distance + reach - 1, -1)
+    # Without rows for the future, which is masked.
+    return layer, np.tril(rows) if layer.causal else rows, {}
+
+
+def of_graph(labels=LABELS, **options):
+    layer = ra.RelationAwareSelfAttention(N, H, R, no_relation=-1, **options)
+    return layer, labels, {"relations": labels}
+
+
+CASES = {
+    "shared": lambda: relative(use_bias=True),
+    "apart": lambda: relative(value_dim=13, **APART),
+    "transpose": lambda: relative(
+        use_bias=True, implementation="transpose", **APART
+    ),
+    "keys": lambda: relative(**KEYS),
+    "values": lambda: relative(**VALUES, **APART),
+    "neither": lambda: relative(**KEYS, **VALUES),
+    "global": lambda: of_global(use_bias=True, **BOTH, **SHARED),
+    "global-one": lambda: of_global(1, value_dim=5, **BOTH),
+    "global-longer": lambda: of_global(T + 4, **BOTH),
+    "global-causal": lambda: of_global(causal=True, value_dim=5, **BOTH),
+    "global-causal-longer": lambda: of_global(T + 4, causal=True, **BOTH),
+    "global-causal-values": lambda: of_global(causal=True, **BOTH, **VALUES),
+    "graphs": lambda: of_graph(use_bias=True),
+    "graphs-apart": lambda: of_graph(value_dim=7, **APART),
+    "graph": lambda: of_graph(LABELS[0]),
+    "graph-apart": lambda: of_graph(LABELS[0], **KEYS, **APART),
+    "graph-values": lambda: of_graph(**VALUES),
+}
+
+
+@pytest.fixture
+def inputs(rng):
+    return normal(rng, B, T, D)
+
+
+@pytest.fixture
+def build(randomize):
+    """`build(case)`: a layer with random weights, rows, call arguments."""
+
+    def build(case):
+        layer, rows, arguments = CASES[case]()
+        layer.build((None, None, D))
+        return randomize(layer), rows, arguments
+
+    return build
+
+
+# === Equations ===
+
+
+@pytest.mark.parametrize("implementation", ["transpose", "auto"])
+def test_two_tokens_by_hand(implementation):
+    # One head of one number: q = k = v = x, and the tables say how far the
+    # key is: -1, 0 or 1 token.
+    layer = ra.RelativeSelfAttention(1, 1, 1, implementation=implementation)
+    layer.build((None, None, 1))
+    for dense in (layer.query_dense, layer.key_dense, layer.value_dense):
+        dense.kernel.assign([[[1.0]]])
+    layer.output_dense.kernel.assign([[[1.0]]])
+    layer.key_relation_embeddings.assign([[0.5], [0.0], [-1.0]])
+    layer.value_relation_embeddings.assign([[10.0], [20.0], [30.0]])
+    outputs = layer(np.array([[[1.0], [2.0]]], "float32"))
+    # Token 0: logits 1 * (1 + 0) and 1 * (2 - 1), so half of each value.
+    # Token 1: logits 2 * (1 + 0.5) and 2 * (2 + 0), 3 and 4.
+    share = 1 / (1 + np.exp(-1))
+    expected = [
+        0.5 * (1 + 20) + 0.5 * (2 + 30),
+        (1 - share) * (1 + 10) + share * (2 + 20),
+    ]
+    np.testing.assert_allclose(outputs[0, :, 0], expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_outputs_and_scores_are_those_of_the_paper(rng, inputs, build, case):
+    layer, rows, arguments = build(case)
+    mask = rng.random((B, T, T)) < 0.7
+    mask[:, range(T), range(T)] = True
+    is_causal = bool(layer.causal)
+    for given, call in (
+        (True, {}),
+        (np.tril(mask), {"attention_mask": mask, "use_causal_mask": True}),
+    ):
+        expected, expected_scores = attention(
+            weights_of(layer),
+            inputs,
+            rows,
+            np.tri(T, dtype=bool) & given if is_causal else given,
+        )
+        assert_same(layer(inputs, **arguments, **call), expected)
+        outputs, scores = layer(
+            inputs, return_attention_scores=True, **arguments, **call
+        )
+        assert_same(outputs, expected)
+        assert_same(scores, expected_scores)
+
+
+@pytest.mark.parametrize(
+    "case", ["shared", "global-one", "global-causal", "graphs", "graph-apart"]
+)
+def test_gradients_are_finite_differences_of_the_paper(
+    rng, inputs, build, gradients, case
+):
+    layer, rows, arguments = build(case)
+    mask = np.tri(T, dtype=bool) if layer.causal else True
+    upstream = normal(rng, *inputs.shape)
+    of_inputs, *of_weights = gradients(
+        lambda x: ops.sum(ops.multiply(layer(x, **arguments), upstream)),
+        [inputs],
+        layer.trainable_weights,
+    )
+    weights = weights_of(layer)
+    results = dict(zip(weights, of_weights, strict=True))
+    step = 1e-5
+    for name, result in {"inputs": of_inputs, **results}.items():
+        direction = rng.normal(size=result.shape)
+        losses = []
+        for moved in (step * direction, -step * direction):
+            outputs, _ = attention(
+                {**weights, name: weights.get(name, 0) + moved},
+                inputs + (moved if name == "inputs" else 0),
+                rows,
+                mask,
+            )
+            losses.append((outputs * upstream).sum())
+        np.testing.assert_allclose(
+            (result * direction).sum(),
+            (losses[0] - losses[1]) / (2 * step),
+            rtol=1e-4,
+            atol=1e-4,
+            err_msg=name,
+        )
+
+
+# === tensor2tensor and Keras ===
+
+
+@pytest.mark.parametrize("case", range(10))
+def test_outputs_and_gradients_are_tensor2tensors(golden, gradients, case):
+    golden = golden("A4_multihead_attention")
+    info = golden.info["cases"][case]
+    data = {
+        key.removeprefix(f"case{case}/"): array
+        for key, array in golden.items()
+        if key.startswith(f"case{case}/")
+    }
+    num_heads = info["num_heads"]
+    head_dim = info["total_key_depth"] // num_heads
+    options = {
+        "value_dim": info["total_value_depth"] // num_heads,
+        "output_shape": info["output_depth"],
+    }
+    is_relative = info["attention_type"] == "dot_product_relative"
+    inputs = [data["query_antecedent"]]
+    inputs_gradients = [data["grad_query_antecedent"]]
+    arguments = {}
+    if case == 8:  # The one with a memory.
+        inputs.append(data["memory_antecedent"])
+        inputs_gradients.append(data["grad_memory_antecedent"])
+        layer = ra.CrossAttention(num_heads, head_dim, **options)
+        arguments["padding_mask"] = data["bias"][:, 0, 0] > -1
+    else:
+        layer = ra.RelativeSelfAttention(
+            num_heads,
+            head_dim,
+            info["max_relative_position"] or 0,
+            use_key_relations=is_relative,
+            use_value_relations=is_relative,
+            **options,
+        )
+        arguments["use_causal_mask"] = info["bias"] == "causal"
+        if info["bias"] == "padding":
+            arguments["attention_mask"] = data["bias"][:, 0] > -1
+    layer.build(*(array.shape for array in inputs))
+    tables = "dot_product_attention_relative/relative_positions"
+    weights = {
+        "q/kernel": layer.query_dense.kernel,
+        "k/kernel": layer.key_dense.kernel,
+        "v/kernel": layer.value_dense.kernel,
+        "output_transform/kernel": layer.output_dense.kernel,
+    }
+    if is_relative:
+        weights |= {
+            f"{tables}_keys/embeddings": layer.key_relation_embeddings,
+            f"{tables}_values/embeddings": layer.value_relation_embeddings,
+        }
+    assert len(layer.trainable_weights) == len(info["variables"])
+    for name, weight in weights.items():
+        values = data[f"vars/multihead_attention/{name}"]
+        weight.assign(values.reshape(weight.shape))
+
+    outputs, scores = layer(*inputs, return_attention_scores=True, **arguments)
+    assert_same(outputs, data["output"])
+    assert_same(scores, data["weights"])
+
+    results = gradients(
+        lambda *inputs: ops.sum(
+            ops.multiply(layer(*inputs, **arguments), data["grad_projection"])
+        ),
+        inputs,
+        list(weights.values()),
+    )
+    expected = inputs_gradients + [
+        data[f"grads/multihead_attention/{name}"] for name in weights
+    ]
+    for result, wanted in zip(results, expected, strict=True):
+        assert_same(result, wanted.reshape(result.shape))
+
+
+# Half of them with a causal mask; tables shared or not, values with relations
+# or without; relations beyond the table, and a table beyond the sentence.
+GLOBAL_CASES = [*range(10), 11, *range(16, 20), *range(23, 34), 35, 38]
+GLOBAL_CASES += range(40, 44)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        # Each way once, the lengths and reaches in turns; the rest are large.
+        case
+        if case in (0, 8, 9, 18, 23, 28, 33, 38, 43)
+        else pytest.param(case, marks=pytest.mark.large)
+        for case in GLOBAL_CASES
+    ],
+)
+def test_global_outputs_and_scores_are_tensor2tensors(golden, case):
+    info, data = golden("A5_relative_v2").case(case)
+    batch_size, num_heads, length, dim = data["q"].shape
+    width = num_heads * dim
+    layer = ra.RelativeGlobalAttention(
+        num_heads,
+        dim,
+        info["max_relative_position"],
+        causal=info["masked"],
+        use_value_relations=info["add_relative_to_values"],
+        share_relations_across_heads=info["heads_share_relative_embedding"],
+        output_shape=width,
+    )
+    # Inputs are queries, keys and values side by side, and the kernels pick.
+    inputs = np.concatenate(
+        [
+            data[name].swapaxes(1, 2).reshape(batch_size, length, width)
+            for name in "qkv"
+        ],
+        axis=-1,
+    )
+    layer.build(inputs.shape)
+    pick = np.eye(3 * width).reshape(3 * width, 3, num_heads, dim)
+    # tensor2tensor's queries are scaled, the layer scales its own.
+    layer.query_dense.kernel.assign(pick[:, 0] * dim**0.5)
+    layer.key_dense.kernel.assign(pick[:, 1])
+    layer.value_dense.kernel.assign(pick[:, 2])
+    layer.output_dense.kernel.assign(
+        np.eye(width).reshape(num_heads, dim, width)
+    )
+    layer.key_relation_embeddings.assign(data["key_relative_embeddings"])
+    if info["add_relative_to_values"]:
+        layer.value_relation_embeddings.assign(
+            data["value_relative_embeddings"]
+        )
+    mask = None if info["masked"] else data["bias"][:, 0] > -1
+    outputs, scores = layer(
+        inputs, attention_mask=mask, return_attention_scores=True
+    )
+    expected = data["output"].swapaxes(1, 2).reshape(outputs.shape)
+    assert_same(outputs, expected)
+    assert_same(scores, data["weights"])
+
+
+@pytest.mark.parametrize("masked", [False, True], ids=["free", "masked"])
+def test_layer_with_zero_tables_is_multi_head_attention(
+    inputs, randomize, masked
+):
+    arguments = {
+        "num_heads": N,
+        "key_dim": H,
+        "value_dim": 13,
+        "dropout": 0.25,
+        "use_bias": True,
+        "output_shape": 17,
+        "kernel_regularizer": "l2",
+        "bias_regularizer": "l1",
+        "kernel_constraint": "non_neg",
+        "bias_constraint": "max_norm",
+        "seed": 3,
+        "name": "attention",
+    }
+    layer = ra.RelativeSelfAttention(max_relative_position=K, **arguments)
+    layer.build(inputs.shape)
+    randomize(layer)
+    for kind in ("key", "value"):
+        table = getattr(layer, f"{kind}_relation_embeddings")
+        table.assign(np.zeros(table.shape))
+    keras_layer = keras.layers.MultiHeadAttention(**arguments)
+    keras_layer.build(inputs.shape, inputs.shape)
+    for name in ("query_dense", "key_dense", "value_dense", "output_dense"):
+        ours, keras_own = getattr(layer, name), getattr(keras_layer, name)
+        keras_own.set_weights(ours.get_weights())
+        for weight, other in zip(ours.weights, keras_own.weights, strict=True):
+            assert type(weight.constraint) is type(other.constraint)
+    call = {"training": False, "return_attention_scores": True}
+    if masked:
+        is_real = np.arange(T) < np.array([4, T])[:, None]
+        call |= {"attention_mask": is_real[:, None], "use_causal_mask": True}
+    results = layer(inputs, **call)
+    expected = keras_layer(inputs, inputs, **call)
+    for result, wanted in zip(results, expected, strict=True):
+        assert_same(result, wanted)
+    assert_same(sum(layer.losses), sum(keras_layer.losses))
+
+
+# === Order ===
+
+
+@pytest.mark.parametrize("implementation", ["transpose", "auto"])
+def test_layer_that_clips_at_zero_is_permutation_equivariant(
+    rng, inputs, randomize, implementation
+):
+    order = rng.permutation(T)
+    for limit in (0, 1):
+        layer = ra.RelativeSelfAttention(
+            N, H, limit, implementation=implementation
+        )
+        layer.build((None, None, D))
+        outputs = np.array(randomize(layer)(inputs))[:, order]
+        permuted = np.array(layer(inputs[:, order]))
+        if limit == 0:
+            assert_same(permuted, outputs)
+        else:
+            assert np.abs(permuted - outputs).max() > 1e-2
+
+
+@pytest.mark.parametrize("case", ["graph", "graphs"])
+def test_nodes_have_no_order_but_the_graphs(inputs, build, case):
+    layer, labels, _ = build(case)
+    order = np.array([3, 0, 4, 1, 2, 6, 5])
+    expected = np.array(layer(inputs, labels))[:, order]
+    permuted = labels[..., order, :][..., order]
+    assert_same(layer(inputs[:, order], permuted), expected)
+    # Not so where the edges stay behind.
+    difference = np.array(layer(inputs[:, order], labels)) - expected
+    assert np.abs(difference).max() > 1e-2
+
+
+def test_graph_of_clipped_distances_is_relative_self_attention(inputs, build):
+    other, _, _ = build("shared")
+    layer = ra.RelationAwareSelfAttention(N, H, 2 * K + 1, use_bias=True)
+    layer.build((None, None, D))
+    layer.set_weights(other.get_weights())
+    relations = ra.clipped_relative_positions(np.arange(T), np.arange(T), K)
+    assert_same(layer(inputs, relations), other(inputs))
+
+
+# === Dropout ===
+
+
+@pytest.mark.parametrize("implementation", ["transpose", "auto"])
+def test_dropout_is_active_only_in_training(inputs, randomize, implementation):
+    layer = ra.RelativeSelfAttention(
+        N, H, K, dropout=0.5, seed=7, implementation=implementation
+    )
+    layer.build((None, None, D))
+    expected, expected_scores = attention(
+        weights_of(randomize(layer)), inputs, clipped(T, K)
+    )
+    assert_same(layer(inputs), expected)
+    assert_same(layer(inputs, training=False), expected)
+    first, second = (np.array(layer(inputs, training=True)) for _ in range(2))
+    assert np.abs(first - expected).max() > 1e-2
+    assert np.abs(second - first).max() > 1e-2
+    # The scores are those before dropout.
+    _, scores = layer(inputs, training=True, return_attention_scores=True)
+    assert_same(scores, expected_scores)
+
+
+@pytest.mark.parametrize("case", ["shared", "graph", "global-causal"])
+def test_one_dropout_serves_values_and_their_relations(inputs, build, case):
+    layer, _, arguments = build(case)
+    config = {**layer.get_config(), "dropout": 0.5, "seed": 7}
+
+    def outputs(*kept, training=True):
+        """Those of a new layer, the same draw; outputs are linear in both."""
+        clone = type(layer).from_config(config)
+        clone.build((None, None, D))
+        clone.set_weights(layer.get_weights())
+        for dense in (clone.value_dense, clone.output_dense):
+            if clone.use_bias:
+                dense.bias.assign(np.zeros(dense.bias.shape))
+        for name, weight in (
+            ("values", clone.value_dense.kernel),
+            ("relations", clone.value_relation_embeddings),
+        ):
+            if name not in kept:
+                weight.assign(np.zeros(weight.shape))
+        return np.array(clone(inputs, training=training, **arguments))
+
+    for kept in ("values", "relations"):
+        difference = outputs(kept) - outputs(kept, training=False)
+        assert np.abs(difference).max() > 1e-3, kept
+    assert_same(
+        outputs("values") + outputs("relations"), outputs("values", "relations")
+    )
+
+
+# === Weights ===
+
+
+@pytest.mark.parametrize("use_bias", [False, True], ids=["plain", "bias"])
+@pytest.mark.parametrize("share", [True, False], ids=["shared", "apart"])
+def test_weights_have_the_documented_names_and_shapes(share, use_bias):
+    layer = ra.RelativeSelfAttention(
+        N,
+        H,
+        K,
+        value_dim=13,
+        share_relations_across_heads=share,
+        use_bias=use_bias,
+        name="attention",
+    )
+    layer.build((None, None, D))
+    heads = () if share else (N,)
+    expected = {
+        "attention/query/kernel": (D, N, H),
+        "attention/key/kernel": (D, N, H),
+        "attention/value/kernel": (D, N, 13),
+        "attention/output/kernel": (N, 13, D),
+        "attention/key_relation_embeddings": (*heads, 2 * K + 1, H),
+        "attention/value_relation_embeddings": (*heads, 2 * K + 1, 13),
+    }
+    if use_bias:
+        expected |= {
+            "attention/query/bias": (N, H),
+            "attention/key/bias": (N, H),
+            "attention/value/bias": (N, 13),
+            "attention/output/bias": (D,),
+        }
+    # Keras puts the layer's own name before each path once.
+    assert {
+        weight.path[weight.path.index("attention") :]: tuple(weight.shape)
+        for weight in layer.trainable_weights
+    } == expected
+
+
+@pytest.mark.parametrize("share", [True, False], ids=["shared", "apart"])
+def test_initial_values_have_the_spread_of_glorot_matrices(share):
+    heads, dim, width = 7, 31, 211
+    layer = ra.RelativeSelfAttention(
+        heads, dim, 29, share_relations_across_heads=share
+    )
+    layer.build((None, None, width))
+    kernel_fan = width + heads * dim
+    table_fan = 2 * 29 + 1 + dim
+    tables = []
+    for weight, fan in (
+        (layer.query_dense.kernel, kernel_fan),
+        (layer.key_dense.kernel, kernel_fan),
+        (layer.value_dense.kernel, kernel_fan),
+        (layer.output_dense.kernel, kernel_fan),
+        (layer.key_relation_embeddings, table_fan),
+        (layer.value_relation_embeddings, table_fan),
+    ):
+        values = np.array(weight)
+        tables.append(values)
+        limit = np.sqrt(6 / fan)
+        assert np.abs(values).max() <= limit
+        # Five standard errors of the deviation and of the mean of a uniform
+        # distribution.
+        np.testing.assert_allclose(
+            values.std(), limit / np.sqrt(3), rtol=5 * 0.45 / values.size**0.5
+        )
+        np.testing.assert_allclose(
+            values.mean(), 0, atol=5 * limit / (3 * values.size) ** 0.5
+        )
+    for first, second in itertools.combinations(tables, 2):
+        if first.shape == second.shape:
+            assert (first != second).any()
+    if not share:
+        assert (tables[-1][0] != tables[-1][1]).any()
+
+
+def test_tables_of_heads_are_drawn_by_seeds_of_their_own():
+    layer = ra.RelativeSelfAttention(
+        N,
+        H,
+        K,
+        share_relations_across_heads=False,
+        relation_initializer=keras.initializers.GlorotUniform(seed=3),
+    )
+    layer.build((None, None, D))
+    for head, table in enumerate(np.array(layer.key_relation_embeddings)):
+        expected = keras.initializers.GlorotUniform(seed=3 + head)(table.shape)
+        np.testing.assert_array_equal(table, expected)
+
+
+def test_defaults_of_global_attention_are_tensor2tensors():
+    layer = ra.RelativeGlobalAttention(5, 64, 101)
+    layer.build((None, None, D))
+    assert layer.value_relation_embeddings is None
+    table = np.array(layer.key_relation_embeddings)
+    assert table.shape == (5, 201, 64)
+    # Normal, standard deviation 1/8, within five standard errors.
+    tolerance = 5 / np.sqrt(table.size)
+    np.testing.assert_allclose(table.std() * 8, 1, atol=tolerance)
+    np.testing.assert_allclose(table.mean() * 8, 0, atol=tolerance)
+
+
+# === Labels that are refused ===
+
+
+@pytest.mark.parametrize("shape", [(T,), (T, T + 1), (1, T, T)], ids=str)
+def test_relations_of_another_shape_are_refused(inputs, build, shape):
+    layer, _, _ = build("graph")
+    with pytest.raises(ValueError) as error:
+        layer(inputs, np.zeros(shape, "int32"))
+    assert (
+        f"`relations` must have shape {(T, T)}, the same graph for all, or "
+        f"{(B, T, T)}. Received shape: {shape}."
+    ) in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "no_relation, label", [(None, R), (None, -1), (-1, -2), (2, R)]
+)
+def test_label_out_of_range_is_refused(inputs, no_relation, label):
+    layer = ra.RelationAwareSelfAttention(N, H, R, no_relation=no_relation)
+    relations = np.maximum(LABELS, 0)
+    relations[1, 2, 3] = label
+    with pytest.raises(ValueError) as error:
+        layer(inputs, relations)
+    assert (
+        f"`relations` must hold labels from 0 to {R - 1}, or `no_relation` "
+        f"({no_relation}). Received: {label}. Raise `num_relations`, or name "
+        "a `no_relation`."
+    ) in str(error.value)
+
+
+def test_relations_that_are_no_integers_are_refused(inputs):
+    layer = ra.RelationAwareSelfAttention(N, H, 4)
+    with pytest.raises(ValueError, match="`relations` must be integers"):
+        layer(inputs, np.full((T, T), 1.7, "float32"))
+    with pytest.raises(ValueError, match="`relations` must be integers"):
+        layer(keras.Input((T, D)), keras.Input((T, T)))
+
+
+# === Long sentences ===
+
+# A process of its own, as its largest resident set is that of its whole life.
+TRAIN = """
+import keras
+import numpy as np
+import relative_attention as ra
+from tests.peak_memory import peak_memory
+
+inputs = np.random.default_rng(0).normal(size=(1, 8192, 512))
+model = keras.Sequential([ra.RelativeSelfAttention(8, 64, 16)])
+model.compile(keras.optimizers.Adam(1e-3), "mse", jit_compile=False)
+losses = [
+    model.train_on_batch(inputs, np.zeros_like(inputs)) for _ in range(2)
+]
+print("losses", *map(float, losses), "peak", peak_memory())
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    sys.platform != "linux" or keras.backend.backend() != "tensorflow",
+    reason="measures a process of TensorFlow as Linux counts it",
+)
+def test_layer_trains_on_8192_tokens_in_6_gigabytes():
+    shown = subprocess.run(
+        [sys.executable, "-c", TRAIN],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    first, second, peak = re.search(
+        r"losses (\S+) (\S+) peak (\d+)", shown
+    ).groups()
+    assert float(second) < float(first)
+    assert int(peak) < 6e9
