@@ -1,5 +1,6 @@
 """Every layer in one graph for all sizes gives what it gives outside of it."""
 
+import functools
 import inspect
 import itertools
 
@@ -80,14 +81,23 @@ def build(randomize):
 
 
 def arguments(name, rng, batch_size, length):
-    """Returns the tensors that the layer must have."""
+    """Returns the tensors of a call, masks among them."""
     inputs = normal(rng, batch_size, length, D)
+    pairs = (batch_size, length, length)
+    mask = rng.random(pairs) < 0.7
     if name == "TokenEmbedding":
         return [rng.integers(0, LABELS, inputs.shape[:2])]
     if name == "RelationAwareSelfAttention":
-        return [inputs, rng.integers(0, LABELS, (length, length))]
+        return [inputs, rng.integers(0, LABELS, pairs), mask]
     if name in ("CrossAttention", "TransformerDecoderBlock"):
-        return [inputs, normal(rng, batch_size, 4, D)]
+        # No source is as long as the target.
+        source = normal(rng, batch_size, (length + 2) % 4, D)
+        return [inputs, source, rng.random(source.shape[:2]) < 0.7]
+    if name == "TransformerEncoderBlock":
+        return [inputs, mask]
+    if name in SELF_ATTENTION:
+        heads = 1 if "one head" in name else N
+        return [inputs, rng.random((batch_size, heads, length, length)) < 0.7]
     return [inputs]
 
 
@@ -145,64 +155,16 @@ def test_outputs_and_gradients_in_training(rng, build, name):
     )
 
 
-@pytest.mark.parametrize("rank", [4, pytest.param(2, marks=pytest.mark.large)])
-@pytest.mark.parametrize("name", [*SELF_ATTENTION, "TransformerEncoderBlock"])
-def test_attention_mask(rng, build, name, rank):
-    layer = build(name)
-    heads = 1 if "one head" in name else N
-    calls = []
-    for batch_size, length in SIZES:
-        full = [batch_size, heads, length, length][4 - rank :]
-        # Each axis may be 1: tried where sizes are many, and where they are 0.
-        broadcast = batch_size == 2 and length in (0, 5)
-        for shape in itertools.product(
-            *([size, 1] if broadcast else [size] for size in full)
-        ):
-            mask = rng.random(shape) < 0.7
-            calls.append([normal(rng, batch_size, length, D), mask])
-    assert_graph_is_eager(
-        lambda x, mask: layer(x, mask, return_attention_scores=True), calls
-    )
-    if name in SELF_ATTENTION:
-        assert_graph_is_eager(
-            lambda x, mask: layer(x, mask, use_causal_mask=True), calls
-        )
-
-
 @pytest.mark.parametrize("name", SELF_ATTENTION)
-def test_mask_of_keras(rng, build, name):
+def test_masks_of_keras_and_of_later_keys(rng, build, name):
     layer = build(name)
     calls = [
         [normal(rng, *sizes, D), rng.random(sizes) < 0.7] for sizes in SIZES
     ]
-    assert_graph_is_eager(
-        lambda x, mask: layer(x, mask=mask, use_causal_mask=True), calls
-    )
 
+    def attend(x, mask, **options):
+        return layer(x, mask=mask, use_causal_mask=True, **options)
 
-def test_graphs_and_masks_of_nodes(rng, build):
-    layer = build("RelationAwareSelfAttention")
-    calls = []
-    for batch_size, length in SIZES:
-        shape = (batch_size, length, length)
-        labels = rng.integers(0, LABELS, shape)
-        mask = rng.random(shape) < 0.7
-        calls.append([normal(rng, batch_size, length, D), labels, mask])
-    assert_graph_is_eager(
-        lambda *tensors: layer(*tensors, return_attention_scores=True), calls
-    )
-
-
-@pytest.mark.parametrize("name", ["CrossAttention", "TransformerDecoderBlock"])
-def test_source_and_its_mask(rng, build, name):
-    layer = build(name)
-    calls = []
-    for (batch_size, length), source_length in itertools.product(
-        SIZES, LENGTHS
-    ):
-        source = normal(rng, batch_size, source_length, D)
-        is_real = rng.random((batch_size, source_length)) < 0.7
-        calls.append([normal(rng, batch_size, length, D), source, is_real])
-    assert_graph_is_eager(
-        lambda *tensors: layer(*tensors, return_attention_scores=True), calls
-    )
+    assert_graph_is_eager(attend, calls)
+    with_scores = functools.partial(attend, return_attention_scores=True)
+    assert_graph_is_eager(with_scores, calls)
