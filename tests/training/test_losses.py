@@ -153,18 +153,6 @@ def test_sample_weights_weigh_and_divide(rng, labels, logits, gradients, shape):
     assert not gradient[0].any()
 
 
-def test_parts_are_divided_by_the_number_that_is_given(labels, logits):
-    loss = MaskedCrossEntropy()
-    num_tokens = (labels != 0).sum()
-    parts = [
-        loss(labels[rows], logits[rows], num_tokens=float(num_tokens))
-        for rows in (slice(0, 1), slice(1, None))
-    ]
-    np.testing.assert_allclose(
-        float(sum(parts)), loss(labels, logits), rtol=1e-5
-    )
-
-
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_half_precision_logits_are_computed_in_float32(
     labels, logits, gradients, dtype
@@ -200,7 +188,7 @@ def test_large_logits_stay_finite(labels, gradients):
     assert np.isfinite(gradient).all()
 
 
-@pytest.mark.parametrize("smoothing", [-0.1, 1, 1.5])
+@pytest.mark.parametrize("smoothing", [-0.1, 1, "0.1"])
 def test_smoothing_out_of_range_is_refused(smoothing):
     with pytest.raises(ValueError) as error:
         MaskedCrossEntropy(smoothing)

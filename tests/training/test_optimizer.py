@@ -189,7 +189,7 @@ def test_saved_optimizer_is_the_same(data, tmp_path):
     assert_same(averages(fit(loaded, data, 1)), averages(fit(model, data, 1)))
 
 
-@pytest.mark.parametrize("momentum", [1.0, -0.1])
+@pytest.mark.parametrize("momentum", [1.0, -0.1, "1"])
 def test_momentum_out_of_range_is_refused(momentum):
     with pytest.raises(ValueError, match=f"ema_momentum={momentum}"):
         AveragingAdam(ema_momentum=momentum)

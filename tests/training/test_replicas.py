@@ -174,3 +174,9 @@ def test_mirrored_strategy_of_one_device_trains_as_none(accumulation_steps):
         trained.append(model.get_weights())
     assert largest_change(*trained) < 1e-6
     assert largest_change(before, trained[0]) > 0
+
+
+@pytest.mark.parametrize("value", ["2", 1.5, None, 0])
+def test_accumulation_steps_that_are_no_count_are_named(value):
+    with pytest.raises(ValueError, match="`accumulation_steps` must be"):
+        Words().compile(accumulation_steps=value)
