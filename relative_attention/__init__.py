@@ -3,86 +3,18 @@
 The mechanism of Shaw, Uszkoreit and Vaswani (2018), with tensor2tensor's
 numbers, and the translation models built on it. Every public name is here;
 each is imported when it is first used, so that `import relative_attention`
-is quick and needs no backend. `__init__.pyi` lists them for editors and type
-checkers, which do not see what is imported on demand.
+is quick and needs no backend. `__init__.pyi` lists them, for this module and
+for editors and type checkers, which do not see what is imported on demand.
 """
 
+import ast
 import importlib
+import pkgutil
 from typing import Any
 
 import wrapt
 
 from relative_attention.version import __version__
-
-_PACKAGE_OF = {
-    "InputError": "errors",
-    "clipped_relative_positions": "ops",
-    "relative_attention_inner": "ops",
-    "CrossAttention": "layers",
-    "FeedForward": "layers",
-    "LearnedPositions": "layers",
-    "RelationAwareSelfAttention": "layers",
-    "RelativeGlobalAttention": "layers",
-    "RelativeSelfAttention": "layers",
-    "SelfAttention": "layers",
-    "SinusoidalPositions": "layers",
-    "TargetSpaceEmbedding": "layers",
-    "TokenEmbedding": "layers",
-    "TransformerDecoderBlock": "layers",
-    "TransformerEncoderBlock": "layers",
-    "TrainableModel": "models",
-    "Transformer": "models",
-    "TransformerConfig": "models",
-    "preset_training": "models",
-    "presets": "models",
-    "FixedShapeBatches": "data",
-    "ParallelCorpus": "data",
-    "SubwordVocabulary": "data",
-    "TokenVocabulary": "data",
-    "TokenBatches": "data",
-    "TokenCorpus": "data",
-    "Vocabulary": "data",
-    "length_buckets": "data",
-    "write_spoken_numbers": "corpora",
-    "AveragingAdam": "training",
-    "MaskedCrossEntropy": "training",
-    "Perplexity": "training",
-    "TokenAccuracy": "training",
-    "TransformerSchedule": "training",
-    "average_checkpoints": "training",
-    "averaged_weights": "training",
-    "relation_tables": "training",
-    "load_opennmt_tf": "convert",
-    "load_tensor2tensor": "convert",
-    "Ensemble": "decoding",
-    "Translator": "decoding",
-    "beam_search": "decoding",
-    "sample": "decoding",
-    "Translation": "decoding",
-    "TranslationScore": "decoding",
-    "corpus_perplexity": "decoding",
-    "score_translations": "decoding",
-    "LengthScore": "evaluation",
-    "bleu_by_length": "evaluation",
-    "corpus_bleu": "evaluation",
-    "export_ctranslate2": "export",
-    "export_saved_model": "export",
-    "corpus_scores": "evaluation",
-    "paired_bootstrap": "evaluation",
-    "sentence_scores": "evaluation",
-    "Recipe": "runs",
-    "distill": "runs",
-    "Study": "studies",
-    "find_recipe": "runs",
-    "find_study": "studies",
-    "load_translator": "saving",
-    "run_study": "studies",
-    "save_translator": "saving",
-    "train": "runs",
-}
-
-# Packages whose names stay in them, as `plot.curve_figure`.
-_PACKAGES = ("hub", "plot", "positions")
 
 _HUB_CLASSES = (
     "TranslationBackbone",
@@ -91,21 +23,36 @@ _HUB_CLASSES = (
     "TranslationTokenizer",
 )
 
-__all__ = ["__version__", *_PACKAGE_OF, *_PACKAGES]
+
+def _modules_of_names() -> dict[str, str]:
+    """Returns where the stub imports each public name from."""
+    stub = pkgutil.get_data(__name__, "__init__.pyi")
+    return {
+        alias.name: str(node.module)
+        for node in ast.parse(stub or b"").body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+
+
+_MODULE_OF = _modules_of_names()
+
+__all__ = [*_MODULE_OF]
 
 
 def __getattr__(name: str) -> Any:
-    if name in _PACKAGES:
-        return importlib.import_module(f"{__name__}.{name}")
-    if name not in _PACKAGE_OF:
+    if name not in _MODULE_OF:
         from relative_attention.errors import did_you_mean
 
         raise AttributeError(
             f"module {__name__!r} has no attribute {name!r}."
             f"{did_you_mean(name, __all__)}"
         )
-    package = importlib.import_module(f"{__name__}.{_PACKAGE_OF[name]}")
-    return getattr(package, name)
+    module = _MODULE_OF[name]
+    # Of packages whose names stay in them, as `plot.curve_figure`.
+    if module == __name__:
+        return importlib.import_module(f"{__name__}.{name}")
+    return getattr(importlib.import_module(module), name)
 
 
 def __dir__() -> list[str]:
@@ -121,13 +68,12 @@ def _register_with_keras(keras: Any) -> None:
     class as soon as Keras asks it for anything.
     """
     registry = keras.saving.get_custom_objects()
-    paths = dict.fromkeys(_HUB_CLASSES, "hub") | {
-        name: package
-        for name, package in _PACKAGE_OF.items()
-        if package in ("layers", "models", "training")
+    modules = dict.fromkeys(_HUB_CLASSES, f"{__name__}.hub") | {
+        name: module
+        for name, module in _MODULE_OF.items()
+        if module.endswith((".layers", ".models", ".training"))
     }
-    for name, package in paths.items():
+    for name, module in modules.items():
         registry.setdefault(
-            f"{__name__}>{name}",
-            wrapt.lazy_import(f"{__name__}.{package}", name),
+            f"{__name__}>{name}", wrapt.lazy_import(module, name)
         )
