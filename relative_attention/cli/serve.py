@@ -1,6 +1,7 @@
 """Serves models: `relative-attention serve`."""
 
 import argparse
+import dataclasses
 import functools
 import importlib.util
 import ipaddress
@@ -52,9 +53,9 @@ def add_serve(subparsers: command.Subparsers) -> None:
     parser.flag("--no-token", "let in everybody who can reach the address")
     parser.number(
         "--max-wait-ms MS",
-        "after a batch of several requests, wait up to this long (at most "
-        "a tenth of its time) to fill the next one (default: 50)",
-        default=50.0,
+        "after a batch, wait up to this long (at most a tenth of its time) "
+        "for those it answered to ask again (default: 250)",
+        default=250.0,
     )
     parser.flag("--reload", "load a model again when its folder is replaced")
     for name, default, what in (
@@ -73,8 +74,7 @@ def add_serve(subparsers: command.Subparsers) -> None:
 
 
 def _positive(text: str) -> int:
-    # `int` also reads digits of other scripts, and refuses very many.
-    if not re.fullmatch("[0-9]{1,18}", text) or int(text) < 1:
+    if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(
             f"must be an integer, at least 1. Received: {text}."
         )
@@ -89,25 +89,18 @@ def _serve(options: argparse.Namespace) -> None:
             f"A server needs {' and '.join(missing)}: {install_hint('serve')}."
         )
     _check(options)
-    token = None
+    options.token = None
     if options.token_file is not None:
-        token = _read_token(options.token_file)
+        options.token = _read_token(options.token_file)
     from relative_attention import serve
 
+    # Options are called as the settings.
+    names = [field.name for field in dataclasses.fields(serve.ServerSettings)]
     serve.run_server(
         serve.named_models(options.models),
         options.host,
         options.port,
-        serve.ServerSettings(
-            max_batch=options.max_batch,
-            max_wait_ms=options.max_wait_ms,
-            queue=options.queue,
-            max_bytes=options.max_bytes,
-            max_sentences=options.max_sentences,
-            max_tokens=options.max_tokens,
-            token=token,
-            reload=options.reload,
-        ),
+        serve.ServerSettings(**{n: getattr(options, n) for n in names}),
         report=functools.partial(print, flush=True),
     )
 

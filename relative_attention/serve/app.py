@@ -50,9 +50,9 @@ from relative_attention.serve.models import load_models
 from relative_attention.serve.models import reload_models
 from relative_attention.serve.predict import HUNG_UP
 from relative_attention.serve.predict import checked_text
+from relative_attention.serve.predict import checked_texts
 from relative_attention.serve.predict import read_json_object
 from relative_attention.serve.predict import read_predict
-from relative_attention.serve.predict import shown
 from relative_attention.serve.predict import write_predict
 
 # How long a server that was told to stop may take to finish what it has.
@@ -82,7 +82,7 @@ class ServerSettings:
     """
 
     max_batch: int = 64
-    max_wait_ms: float = 50.0
+    max_wait_ms: float = 250.0
     queue: int = 256
     max_bytes: int = 2**18
     max_sentences: int = 128
@@ -104,11 +104,11 @@ def make_app(
         `Starlette`, for any ASGI server with one process.
     """
     settings = settings or ServerSettings()
-    handlers = _Handlers(dict(models), settings)
+    handlers = _Handlers(models, settings)
     page = StaticFiles(
         packages=[("relative_attention.serve", "page")], html=True
     )
-    app = Starlette(
+    return Starlette(
         routes=[
             Route("/v1/models/{name}", handlers.status),
             Route(
@@ -131,20 +131,20 @@ def make_app(
         ],
         exception_handlers={
             HTTPException: _answer_http_exception,
+            InputError: _answer_input_error,
             Exception: _answer_failure,
         },
         lifespan=handlers.running,
     )
-    return app
 
 
 class _Handlers:
     """Answers requests, all that take long through one line."""
 
     def __init__(
-        self, models: dict[str, ServedModel], settings: ServerSettings
+        self, models: Mapping[str, ServedModel], settings: ServerSettings
     ) -> None:
-        self._models = models
+        self._models = dict(models)
         self._settings = settings
         self.counters = Metrics()
         self._batcher = Batcher(
@@ -194,42 +194,28 @@ class _Handlers:
 
     async def models(self, request: Request) -> Response:
         """Lists the models, for the page."""
-        return JSONResponse(
+        models = [
             {
-                "models": [
-                    {
-                        "name": name,
-                        "description": model.description,
-                        "languages": model.languages,
-                    }
-                    for name, model in self._models.items()
-                ],
-                "max_sentences": self._settings.max_sentences,
+                "name": name,
+                "description": model.description,
+                "languages": model.languages,
             }
-        )
+            for name, model in self._models.items()
+        ]
+        most = self._settings.max_sentences
+        return JSONResponse({"models": models, "max_sentences": most})
 
     async def alternatives(self, request: Request) -> Response:
         """Finds translations that differ after a prefix."""
-        model, body = self._model(request), await self._body(request)
-        texts = _texts(body, "sentence", "prefix")
-        await self._check_tokens(request, model, texts)
-        found = await self._call(
-            request, find_alternatives, model.translator, *texts
-        )
-        return JSONResponse(
-            {
-                "alternatives": [
-                    {"text": one.text, "score": one.score} for one in found
-                ]
-            }
-        )
+        asked = await self._model_and_texts(request, "sentence", "prefix")
+        found = await self._call(request, find_alternatives, *asked)
+        alternatives = [{"text": one.text, "score": one.score} for one in found]
+        return JSONResponse({"alternatives": alternatives})
 
     async def view(self, request: Request) -> Response:
         """Makes the attention view of a sentence."""
-        model, body = self._model(request), await self._body(request)
-        texts = _texts(body, "sentence", "translation")
-        await self._check_tokens(request, model, texts)
-        page = await self._call(request, _view_page, model.translator, *texts)
+        asked = await self._model_and_texts(request, "sentence", "translation")
+        page = await self._call(request, _view_page, *asked)
         return JSONResponse({"html": page})
 
     async def bleu(self, request: Request) -> Response:
@@ -237,13 +223,13 @@ class _Handlers:
         body = await self._body(request)
         most = self._settings.max_sentences
         pair = [
-            _lines(body, key, most) for key in ("translations", "references")
+            checked_texts(body.get(key), key, most)
+            for key in ("translations", "references")
         ]
         if len(pair[0]) != len(pair[1]):
-            raise HTTPException(
-                400,
+            raise InputError(
                 "There must be a reference for each translation. Received: "
-                f"{len(pair[0])} translations, {len(pair[1])} references.",
+                f"{len(pair[0])} translations, {len(pair[1])} references."
             )
         return JSONResponse(await self._call(request, _bleu, *pair))
 
@@ -268,6 +254,13 @@ class _Handlers:
                 f"{', '.join(self._models)}.",
             )
         return self._models[name]
+
+    async def _model_and_texts(self, request: Request, *keys: str) -> list[Any]:
+        """Returns what the page asks about: a translator and some texts."""
+        model, body = self._model(request), await self._body(request)
+        texts = [checked_text(body.get(key), key) for key in keys]
+        await self._check_tokens(request, model, texts)
+        return [model.translator, *texts]
 
     async def _check_tokens(
         self, request: Request, model: ServedModel, texts: Sequence[str]
@@ -335,21 +328,6 @@ def _bleu(translations: list[str], references: list[str]) -> dict[str, Any]:
         "signature": bleu.signature,
         "sentences": scores["bleu"],
     }
-
-
-def _texts(body: Mapping[str, Any], *keys: str) -> list[str]:
-    return [checked_text(body.get(key), key) for key in keys]
-
-
-def _lines(body: Mapping[str, Any], key: str, most: int) -> list[str]:
-    values = body.get(key)
-    if not isinstance(values, list) or not 1 <= len(values) <= most:
-        raise HTTPException(
-            400,
-            f"`{key}` must be a list of 1 to {most} strings. Received: "
-            f"{shown(values)}.",
-        )
-    return [checked_text(value, key) for value in values]
 
 
 class _Guard:
@@ -454,6 +432,10 @@ async def _answer_http_exception(request: Request, error: Any) -> Response:
     if message in ("Not Found", "Method Not Allowed"):
         message += f": {request.method} {request.scope['path'][:200]}"
     return _error(error.status_code, message, error.headers)
+
+
+async def _answer_input_error(request: Request, error: Exception) -> Response:
+    return _error(400, str(error))
 
 
 async def _answer_failure(request: Request, error: Any) -> Response:

@@ -29,6 +29,7 @@ Work = Callable[[list[str]], Sequence[Any]]
 class _Item:
     """A text that waits; of those that wait the least turn goes next."""
 
+    request: object
     work: Work
     text: str
     turn: int
@@ -39,11 +40,11 @@ class Batcher:
     """Works on what waits, one batch at a time.
 
     All but the work itself happens in the event loop, so nothing needs a lock.
-    A request that finds the model at rest starts at once. After a batch of
-    several requests the model waits until as many have come again, for
-    `max_wait_ms` and a tenth of the time of that batch at most: their clients
-    have just been answered. Without this pause the first to ask again would
-    get a batch of its own, and all others would wait for it.
+    A request that finds the model at rest starts at once. After a batch the
+    model waits until the clients that were answered ask again, for
+    `max_wait_ms` and a tenth of the time of that batch at most. Without this
+    pause the first to ask again would get a batch of its own, and all others
+    would wait for it.
 
     A batch is the item that is next, and those of the same work whose length
     is nearest. The n-th item of a request is next when n items have been taken
@@ -64,14 +65,14 @@ class Batcher:
         self._max_wait = max_wait_ms / 1000
         self._queue = queue
         self._metrics = metrics
-        # For each request what waits of it.
-        self._waiting: list[list[_Item]] = []
+        self._waiting: list[_Item] = []
         self._arrived = asyncio.Event()
         self._num_taken = 0
-        # Of the last batch.
+        # The last batch: when it ended, how long it took, and how many
+        # requests wait if all that it answered come again.
         self._end = 0.0
         self._seconds = 0.0
-        self._num_requests = 0
+        self._expected = 0
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -99,27 +100,30 @@ class Batcher:
             HTTPException: 429 if too many requests wait, 500 if the work
                 fails, or what the work raises.
         """
-        if len(self._waiting) >= self._queue:
+        if _count_requests(self._waiting) >= self._queue:
+            num_batches = math.ceil(len(self._waiting) / self._max_batch)
+            seconds = max(1, math.ceil(num_batches * self._seconds))
             raise HTTPException(
                 429,
                 "Too many requests wait already. The limit is "
                 f"{self._queue}. Try again later.",
-                {"Retry-After": str(self._seconds_to_wait())},
+                {"Retry-After": str(seconds)},
             )
+        request = object()
         new_future = asyncio.get_running_loop().create_future
         items = [
-            _Item(work, text, self._num_taken + number, new_future())
+            _Item(request, work, text, self._num_taken + number, new_future())
             for number, text in enumerate(texts)
         ]
         answers = asyncio.gather(*(item.answer for item in items))
-        self._waiting.append(items)
-        self._note_waiting()
+        self._set_waiting([*self._waiting, *items])
         self._arrived.set()
         try:
             return await answers
         finally:
-            items.clear()
-            self._note_waiting()
+            self._set_waiting(
+                [item for item in self._waiting if item.request is not request]
+            )
 
     async def _work(self, thread: concurrent.futures.Executor) -> None:
         """Works on one batch after another, forever."""
@@ -131,6 +135,7 @@ class Batcher:
             answers = await loop.run_in_executor(thread, _run, batch)
             self._end = loop.time()
             self._seconds = self._end - start
+            self._expected = _count_requests([*self._waiting, *batch])
             self._metrics.batch_seconds.observe(self._seconds)
             self._metrics.batch_sentences.observe(len(batch))
             for item, answer in zip(batch, answers):
@@ -147,7 +152,10 @@ class Batcher:
         latest = self._end + min(self._max_wait, _PART_OF_BATCH * self._seconds)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout_at(latest):
-                while len(self._waiting) < self._num_requests:
+                while (
+                    len(self._waiting) < self._max_batch
+                    and _count_requests(self._waiting) < self._expected
+                ):
                     await self._arrival()
         while not self._waiting:
             await self._arrival()
@@ -158,34 +166,25 @@ class Batcher:
 
     def _take(self) -> list[_Item]:
         """Takes the next batch out of the line."""
-        waiting = [item for items in self._waiting for item in items]
         # Of equal turns the first came first.
-        first = min(waiting, key=lambda item: item.turn)
+        first = min(self._waiting, key=lambda item: item.turn)
         others = sorted(
-            (i for i in waiting if i.work == first.work and i is not first),
+            (i for i in self._waiting if i.work == first.work and i != first),
             key=lambda i: (abs(len(i.text) - len(first.text)), i.turn),
         )
         batch = [first, *others[: self._max_batch - 1]]
         self._num_taken += len(batch)
         taken = set(batch)
-        self._num_requests = 0
-        for items in self._waiting:
-            if not taken.isdisjoint(items):
-                self._num_requests += 1
-                items[:] = [item for item in items if item not in taken]
-        self._note_waiting()
+        self._set_waiting([i for i in self._waiting if i not in taken])
         return batch
 
-    def _seconds_to_wait(self) -> int:
-        """Returns in about how many seconds the line will be done."""
-        num_items = sum(map(len, self._waiting))
-        num_batches = math.ceil(num_items / self._max_batch)
-        return max(1, math.ceil(num_batches * self._seconds))
+    def _set_waiting(self, items: list[_Item]) -> None:
+        self._waiting = items
+        self._metrics.waiting.set(_count_requests(items))
 
-    def _note_waiting(self) -> None:
-        """Forgets requests of which nothing waits, and counts the others."""
-        self._waiting = [items for items in self._waiting if items]
-        self._metrics.waiting.set(len(self._waiting))
+
+def _count_requests(items: Sequence[_Item]) -> int:
+    return len({item.request for item in items})
 
 
 def _run(batch: Sequence[_Item]) -> list[Any]:

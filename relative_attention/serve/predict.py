@@ -16,11 +16,13 @@ from starlette.requests import ClientDisconnect
 from starlette.requests import Request
 
 from relative_attention.decoding import Translation
+from relative_attention.errors import InputError
 
 # The one tensor that goes in.
 _INPUT = "sentences"
 _DEFAULT = "serving_default"
 _N_BEST = "n_best"
+_OUTPUTS = ("translations", "scores")
 # What stands where fewer translations were found, as in the SavedModel.
 _MISSING = ("", -1e7)
 # A body that is too long is read up to here and dropped. Closing the
@@ -48,19 +50,18 @@ async def read_json_object(request: Request, max_bytes: int) -> dict[str, Any]:
     """Returns the JSON object that is the body of a request.
 
     Raises:
-        HTTPException: 413 if it is too long, 400 if it is no JSON object.
+        HTTPException: 413 if it is too long.
+        InputError: if it is no JSON object.
     """
     body = await _read_body(request, max_bytes)
     try:
         # `json.loads` would take bytes in UTF-16, too.
         value = json.loads(body.decode())
     except (ValueError, RecursionError) as error:
-        raise HTTPException(
-            400, f"The body must be JSON in UTF-8: {error}."
-        ) from error
+        raise InputError(f"The body must be JSON in UTF-8: {error}.") from error
     if not isinstance(value, dict):
-        raise HTTPException(
-            400, f"The body must be a JSON object. Received: {shown(value)}."
+        raise InputError(
+            f"The body must be a JSON object. Received: {_shown(value)}."
         )
     return value
 
@@ -89,74 +90,79 @@ def read_predict(body: Mapping[str, Any], max_sentences: int) -> PredictRequest:
     """Reads the body of a `:predict` request.
 
     Raises:
-        HTTPException: 400 if it has neither form, 413 if it has too many
-            sentences.
+        HTTPException: 413 if it has too many sentences.
+        InputError: if it has neither form.
     """
     signature = body.get("signature_name") or _DEFAULT
     if signature not in (_DEFAULT, _N_BEST):
-        raise HTTPException(
-            400,
-            f"Serving signature name: {shown(signature)} not found in "
-            f"signature def. There are {_DEFAULT} and {_N_BEST}.",
+        raise InputError(
+            f"Serving signature name: {_shown(signature)} not found in "
+            f"signature def. There are {_DEFAULT} and {_N_BEST}."
         )
     is_in_rows = "instances" in body
     if is_in_rows == ("inputs" in body):
-        raise HTTPException(
-            400,
+        raise InputError(
             'The body must have either "instances" or "inputs". Received: '
-            f"{'both' if is_in_rows else shown(sorted(body))}.",
+            f"{'both' if is_in_rows else _shown(sorted(body))}."
         )
     name = "instances" if is_in_rows else "inputs"
     values = body[name]
-    if not is_in_rows and isinstance(values, dict):
-        values = _named(values, name)
-    if not isinstance(values, list) or not values:
-        raise HTTPException(
-            400,
-            f"`{name}` must have a list of at least one sentence. Received: "
-            f"{shown(values)}.",
-        )
-    if len(values) > max_sentences:
-        raise HTTPException(
-            413,
-            f"A request must have at most {max_sentences} sentences. "
-            f"Received: {len(values)}.",
-        )
-    sentences = []
-    for number, value in enumerate(values):
-        place = f"{name}[{number}]"
-        if is_in_rows and isinstance(value, dict):
-            value = _named(value, place)
-        sentences.append(checked_text(value, place))
+    if is_in_rows and isinstance(values, list):
+        values = [_without_name(value, name) for value in values]
+    elif not is_in_rows:
+        values = _without_name(values, name)
+    sentences = checked_texts(values, name, max_sentences)
     return PredictRequest(sentences, signature == _N_BEST, is_in_rows)
 
 
-def _named(values: Mapping[str, Any], name: str) -> Any:
-    """Returns the value of the one tensor that there is."""
-    if set(values) != {_INPUT}:
-        raise HTTPException(
-            400,
+def _without_name(value: Any, name: str) -> Any:
+    """Returns the one tensor that there is, with or without its name."""
+    if not isinstance(value, dict):
+        return value
+    if set(value) != {_INPUT}:
+        raise InputError(
             f"`{name}` must have one tensor, {_INPUT!r}. Received: "
-            f"{shown(sorted(values))}.",
+            f"{_shown(sorted(value))}."
         )
-    return values[_INPUT]
+    return value[_INPUT]
+
+
+def checked_texts(values: Any, name: str, most: int) -> list[str]:
+    """Returns values, which must be a list of texts.
+
+    Raises:
+        HTTPException: 413 if there are more than `most`.
+        InputError: if they are anything else.
+    """
+    if not isinstance(values, list) or not values:
+        raise InputError(
+            f"`{name}` must have a list of at least one sentence. Received: "
+            f"{_shown(values)}."
+        )
+    if len(values) > most:
+        raise HTTPException(
+            413,
+            f"A request must have at most {most} sentences. "
+            f"Received: {len(values)}.",
+        )
+    return [checked_text(text, f"{name}[{n}]") for n, text in enumerate(values)]
 
 
 def checked_text(value: Any, name: str) -> str:
     """Returns a value, which must be a string that UTF-8 can write.
 
     Raises:
-        HTTPException: 400 if it is anything else.
+        InputError: if it is anything else.
     """
     if not isinstance(value, str):
-        raise HTTPException(
-            400, f"`{name}` must be a string. Received: {shown(value)}."
+        raise InputError(
+            f"`{name}` must be a string. Received: {_shown(value)}."
         )
     try:
         value.encode()
     except UnicodeEncodeError as error:
-        raise HTTPException(
-            400, f"`{name}` must be text. Received: half a surrogate pair."
+        raise InputError(
+            f"`{name}` must be text. Received: half a surrogate pair."
         ) from error
     return value
 
@@ -173,27 +179,20 @@ def write_predict(
         found: the translations of each sentence, best first.
         num_beams: int. How many there are of each sentence, for `n_best`.
     """
-    texts: list[Any] = []
-    scores: list[Any] = []
+    texts, scores = [], []
     for results in found:
         pairs = [(result.text, result.score) for result in results]
         pairs += [_MISSING] * (num_beams - len(pairs))
-        if asked.is_n_best:
-            texts.append([text for text, _ in pairs])
-            scores.append([score for _, score in pairs])
-        else:
-            texts.append(pairs[0][0])
-            scores.append(pairs[0][1])
+        texts.append([text for text, _ in pairs])
+        scores.append([score for _, score in pairs])
+    answer: list[list[Any]] = [texts, scores]
+    if not asked.is_n_best:
+        answer = [[best for best, *_ in column] for column in answer]
     if not asked.is_in_rows:
-        return {"outputs": {"translations": texts, "scores": scores}}
-    return {
-        "predictions": [
-            {"translations": text, "scores": score}
-            for text, score in zip(texts, scores)
-        ]
-    }
+        return {"outputs": dict(zip(_OUTPUTS, answer))}
+    return {"predictions": [dict(zip(_OUTPUTS, row)) for row in zip(*answer)]}
 
 
-def shown(value: Any) -> str:
+def _shown(value: Any) -> str:
     """Returns the beginning of a value, for a message."""
     return reprlib.repr(value)

@@ -4,17 +4,14 @@ The page itself, in a browser, is in `test_in_a_browser.py`.
 """
 
 import asyncio
-import html.parser
 import importlib.resources
 import re
 import threading
 
-import numpy as np
 import pytest
 
 import relative_attention as ra
 from relative_attention.serve import make_app
-from relative_attention.serve.models import find_alternatives
 from tests.serve.client import LIMIT
 from tests.serve.client import client_of
 from tests.serve.client import with_async_client
@@ -29,11 +26,8 @@ OPEN = ("/", "/page.js", "/page.css", "/icon.svg", "/healthz")
 CLOSED = (
     ("GET", "/v1/models/mine"),
     ("POST", PREDICT),
-    ("POST", "/v1/models/none:predict"),
     ("GET", "/api/models"),
     ("POST", ALTERNATIVES),
-    ("POST", VIEW),
-    ("POST", "/api/bleu"),
     ("GET", "/metrics"),
     ("GET", "/page.js/../metrics"),
 )
@@ -49,11 +43,8 @@ def guarded(models):
 def test_nothing_is_let_in_without_its_token(guarded, method, path):
     for given in (
         None,
-        "",
         TOKEN,
-        "Bearer",
         f"Bearer {TOKEN}x",
-        f"Bearer {TOKEN[:-1]}",
         f"Bearer {TOKEN.upper()}",
         f"Basic {TOKEN}",
         "Bearer \u00e4\u00f6".encode("latin-1"),
@@ -65,21 +56,15 @@ def test_nothing_is_let_in_without_its_token(guarded, method, path):
         assert "Bearer TOKEN" in response.json()["error"]
 
 
-def test_token_lets_in(guarded):
-    for scheme in ("Bearer", "bearer"):
-        headers = {"Authorization": f"{scheme} {TOKEN}"}
-        for path in ("/v1/models/mine", "/api/models", "/metrics"):
-            assert guarded.get(path, headers=headers).status_code == 200
-        response = guarded.post(PREDICT, json=BODY, headers=headers)
-        assert response.status_code == 200
-
-
-def test_page_and_health_need_no_token(guarded):
+def test_token_lets_in_and_the_page_needs_none(guarded):
+    headers = {"Authorization": f"bearer {TOKEN}"}
+    for path in ("/v1/models/mine", "/api/models", "/metrics"):
+        assert guarded.get(path, headers=headers).status_code == 200
     for path in OPEN:
         assert guarded.get(path).status_code == 200
 
 
-@pytest.mark.parametrize("path", [*OPEN, "/v1/models/mine", "/nothing"])
+@pytest.mark.parametrize("path", ["/", "/v1/models/mine", "/nothing"])
 def test_answers_cannot_be_framed_or_scripted_by_others(client, path):
     headers = client.get(path, headers={"Origin": "http://localhost"}).headers
     policy = headers["Content-Security-Policy"]
@@ -91,7 +76,7 @@ def test_answers_cannot_be_framed_or_scripted_by_others(client, path):
 
 
 @pytest.mark.parametrize(
-    "origin", ["http://evil.example", "null", "http://localhost:81", ""]
+    "origin", ["http://evil.example", "null", "http://localhost:81"]
 )
 def test_pages_of_others_are_refused(client, origin):
     response = client.post(PREDICT, json=BODY, headers={"Origin": origin})
@@ -169,63 +154,30 @@ def test_all_work_waits_in_one_line(models, monkeypatch):
         assert not any(task.done() for task in tasks)
         is_over.set()
         answers = await asyncio.gather(*tasks)
+        assert int(refused.headers["Retry-After"]) >= 1
+        assert "requests wait already" in refused.json()["error"]
         return [refused.status_code] + [a.status_code for a in answers]
 
     found = with_async_client(models, scenario, queue=4)
     assert found == [429, 200, 200, 200, 200, 200]
 
 
-class Page(html.parser.HTMLParser):
-    """Keeps the tags of a page, each a name and its attributes."""
-
-    def __init__(self, text):
-        super().__init__()
-        self.tags = []
-        self.feed(text)
-
-    def handle_starttag(self, tag, attributes):
-        self.tags.append((tag, dict(attributes)))
-
-
-@pytest.fixture(scope="module")
-def page():
-    return Page((FOLDER / "index.html").read_text("utf-8"))
-
-
-def test_page_loads_its_own_files_alone(client, page):
-    assert client.get("/").headers["content-type"].startswith("text/html")
-    linked = {
-        attributes.get("href") or attributes.get("src")
-        for tag, attributes in page.tags
-        if tag in ("link", "script", "img")
-    }
+def test_page_loads_its_own_files_alone_and_runs_no_markup(client):
+    page = client.get("/")
+    assert page.headers["content-type"].startswith("text/html")
+    linked = set(re.findall(r"""(?:href|src)="([^"#]+)""", page.text))
     assert linked == {"icon.svg", "page.css", "page.js"}
-    for name in linked:
-        assert client.get(f"/{name}").content == (FOLDER / name).read_bytes()
+    # The policy would not let it run.
+    assert not re.search(r"<style|style=|<script>| on\w+=", page.text)
     for file in FOLDER.iterdir():
+        if file.name in linked:
+            assert client.get(f"/{file.name}").content == file.read_bytes()
         text = file.read_text("utf-8").replace("http://www.w3.org/2000/svg", "")
         assert not re.search(r"https?:|@import|url\(", text), file
         # Nor is text made markup.
         assert not re.search(
             r"innerHTML|outerHTML|insertAdjacent|document\.write|eval\(", text
         ), file
-
-
-def test_page_has_no_code_of_its_own_and_labels_every_control(page):
-    labelled = {a["for"] for tag, a in page.tags if tag == "label"}
-    ids = {a.get("id") for _, a in page.tags}
-    for tag, attributes in page.tags:
-        # The policy would not let it run.
-        assert tag != "style" and "style" not in attributes
-        assert tag != "script" or "src" in attributes
-        assert not [a for a in attributes if a.startswith("on")]
-        if tag in ("textarea", "select", "input"):
-            assert attributes["id"] in labelled
-        if tag == "iframe":
-            assert attributes["title"] and "sandbox" in attributes
-        if tag == "section":
-            assert attributes["aria-labelledby"] in ids
-    assert ("html", {"lang": "en"}) in page.tags
 
 
 def test_models_are_listed_with_their_languages(client):
@@ -258,39 +210,14 @@ def test_alternatives_begin_alike_and_then_differ(client, translator, prefix):
     assert texts[0].startswith(greedy.vocabulary.decode([list(likeliest)])[0])
 
 
-def test_score_of_an_alternative_is_that_of_its_tokens(translator):
-    """log P / ((5 + len) / 6)^alpha, of what the model says of each token."""
-    for found in find_alternatives(translator, "two red dogs", "a man"):
-        if found.token_ids[-1] != 1:
-            # Cut at its limit: not penalized.
-            continue
-        length = len(found.token_ids)
-        logits = np.asarray(
-            translator.model(
-                {
-                    "source_token_ids": np.array([found.source_token_ids]),
-                    "target_token_ids": np.array([(0, *found.token_ids[:-1])]),
-                }
-            ),
-            "float64",
-        )[0]
-        log_probs = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
-        total = log_probs[np.arange(length), found.token_ids].sum()
-        expected = total / ((5 + length) / 6) ** translator.length_penalty
-        assert found.score == pytest.approx(expected, rel=1e-4)
-
-
 @pytest.mark.parametrize(
     ("path", "body", "status"),
     [
         (ALTERNATIVES, {"sentence": "a"}, 400),
-        (ALTERNATIVES, {"sentence": 1, "prefix": ""}, 400),
         (ALTERNATIVES, {"sentence": "a " * 9999, "prefix": ""}, 413),
         (ALTERNATIVES, {"sentence": "a", "prefix": "a " * 999}, 400),
-        (VIEW, {"sentence": "a", "translation": 1}, 400),
         (VIEW, {"sentence": "a " * 999, "translation": "b"}, 400),
         ("/api/models/none/view", {}, 404),
-        ("/api/bleu", {"translations": ["a"]}, 400),
         ("/api/bleu", {"translations": [], "references": []}, 400),
         ("/api/bleu", {"translations": ["a"], "references": ["a", "b"]}, 400),
         ("/api/bleu", {"translations": ["a"], "references": [None]}, 400),

@@ -124,28 +124,27 @@ def test_one_sentence_does_not_wait_for_a_hundred_nor_they_for_many_others():
 
 
 def test_work_of_different_kinds_is_never_mixed():
-    gate = Gate(is_open=False)
-    kinds = [], []
+    gate, batches = Gate(is_open=False), []
 
-    def work(kind):
-        def run(texts):
-            kinds[kind].append(texts)
-            return texts
-
-        return run
+    def work(texts):
+        batches.append(texts)
+        return texts
 
     async def scenario(batcher):
         (busy,) = await started(batcher.submit(gate, ["busy"]))
         await gate.begun()
-        both = work(0), work(1)
         tasks = await started(
-            *(batcher.submit(both[n % 2], [str(n)]) for n in range(6))
+            *(
+                batcher.submit(gate if n % 2 else work, [str(n)])
+                for n in range(6)
+            )
         )
         gate.open()
         await asyncio.gather(busy, *tasks)
 
     with_batcher(scenario)
-    assert kinds == ([["0", "2", "4"]], [["1", "3", "5"]])
+    assert batches == [["0", "2", "4"]]
+    assert gate.batches == [["busy"], ["1", "3", "5"]]
 
 
 def test_who_hangs_up_frees_the_place():
@@ -214,6 +213,28 @@ def test_clients_that_were_answered_together_come_again_together(monkeypatch):
         assert sorted(gate.batches[-1]) == ["x", "y", "z"]
 
     with_batcher(scenario, max_wait_ms=VERY_LONG)
+
+
+@pytest.mark.parametrize(
+    ("max_batch", "expected"), [(8, ["b", "c"]), (1, ["b"])]
+)
+def test_one_that_waits_goes_with_the_one_that_was_answered(
+    max_batch, expected, monkeypatch
+):
+    """Not each in the batch between those of the other; if there is room."""
+    monkeypatch.setattr(batcher_module, "_PART_OF_BATCH", math.inf)
+    gate = Gate(is_open=False)
+
+    async def scenario(batcher):
+        (busy,) = await started(batcher.submit(gate, ["a"]))
+        await gate.begun()
+        (waiting,) = await started(batcher.submit(gate, ["b"]))
+        gate.open()
+        await busy
+        await asyncio.gather(waiting, batcher.submit(gate, ["c"]))
+        assert gate.batches[1] == expected
+
+    with_batcher(scenario, max_batch, VERY_LONG)
 
 
 def test_who_does_not_come_again_is_not_waited_for_long():

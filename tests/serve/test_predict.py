@@ -94,9 +94,7 @@ def test_n_best_is_filled_up_as_in_the_saved_model(client, translator):
         ("POST", "/v1/models/half:predict", 404, "no model 'half'"),
         ("GET", "/v1/models/half", 404, "no model 'half'"),
         ("POST", "/v1/models/mine:classify", 405, "Method Not Allowed: POST"),
-        ("GET", PREDICT, 404, "no model 'mine:predict'"),
         ("GET", "/v2/models/mine", 404, "Not Found: GET /v2/models/mine"),
-        ("PUT", "/v1/models/mine", 405, "Method Not Allowed: PUT"),
     ],
 )
 def test_path_that_is_wrong(client, method, path, status, error):
@@ -242,24 +240,3 @@ def test_answers_are_those_of_each_alone(models, rng):
 @pytest.mark.large
 def test_many_answers_are_those_of_each_alone(models, rng):
     check_concurrent_answers(models, rng, MANY, at_a_time=64)
-
-
-def test_full_server_answers_429(models, translator, rng):
-    """Of more requests than may wait some are refused, the rest are right."""
-    sentences = random_sentences(rng, 40)
-    expected = dict(zip(sentences, translator.translate(sentences)))
-
-    async def scenario(client):
-        return await asyncio.gather(
-            *(client.post(PREDICT, json={"inputs": [s]}) for s in sentences)
-        )
-
-    responses = with_async_client(models, scenario, queue=2, max_batch=2)
-    assert {response.status_code for response in responses} == {200, 429}
-    for sentence, response in zip(sentences, responses):
-        if response.status_code == 200:
-            (text,) = response.json()["outputs"]["translations"]
-            assert text == expected[sentence]
-        else:
-            assert int(response.headers["Retry-After"]) >= 1
-            assert "requests wait already" in response.json()["error"]

@@ -10,7 +10,6 @@ import socket
 import time
 import urllib.error
 
-import numpy as np
 import pytest
 
 from tests.integration.readme_blocks import BLOCKS
@@ -124,59 +123,23 @@ def test_token_on_all_addresses(model_folder, translator, tmp_path):
 
 
 @pytest.mark.large
-def test_abused_server_goes_on(model_folder, translator):
-    """Bytes that are no HTTP, and connections that are left half open."""
-    rng = np.random.default_rng(5)
-    head = b"POST /%s HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n"
-    with (
-        server_process(model_folder, "--queue", 16) as server,
-        contextlib.ExitStack() as stack,
-    ):
-        for number in range(300):
-            raw = socket.create_connection(("127.0.0.1", server.port))
-            stack.callback(raw.close)
-            noise = rng.bytes(int(rng.integers(1, 400)))
-            start = (
-                noise + b"\r\n\r\n",
-                # Fewer bytes than announced.
-                head % (PREDICT.encode(), len(noise) + 9) + noise,
-                b"POST / HTTP/1.1\r\nHost: x",
-                b"",
-            )[number % 4]
-            with contextlib.suppress(OSError):
-                raw.sendall(start)
-        assert ask_for(server, "dogs") == translator.translate(["dogs"])[0]
-        assert server.ask("healthz") == {"status": "ok"}
-
-
-@pytest.mark.large
 def test_who_hangs_up_frees_the_place(model_folder):
-    """Requests of BLEU, too, which once were computed beside the line."""
-    lines = ["a man rides " * 12] * 128
-    bodies = {
-        PREDICT: {"inputs": lines},
-        "api/bleu": {"translations": lines, "references": lines},
-    }
+    body = json.dumps({"inputs": ["a man rides " * 12] * 128}).encode()
+    head = (
+        f"POST /{PREDICT} HTTP/1.1\r\nHost: localhost\r\n"
+        f"Content-Length: {len(body)}\r\n\r\n"
+    ).encode()
     with server_process(model_folder, "--queue", 6) as server:
-        for path, value in bodies.items():
-            body = json.dumps(value).encode()
-            head = (
-                f"POST /{path} HTTP/1.1\r\nHost: localhost\r\n"
-                f"Content-Length: {len(body)}\r\n\r\n"
-            ).encode()
-            for _ in range(40):
-                raw = socket.create_connection(("127.0.0.1", server.port))
-                raw.sendall(head + body)
-                raw.close()
+        for _ in range(40):
+            raw = socket.create_connection(("127.0.0.1", server.port))
+            raw.sendall(head + body)
+            raw.close()
         end = time.monotonic() + 60
-        while time.monotonic() < end:
+        answer = None
+        while answer is None and time.monotonic() < end:
             try:
                 answer = server.ask(PREDICT, {"inputs": ["dogs"]})
-                break
             except urllib.error.HTTPError as error:
                 assert error.code == 429
                 time.sleep(0.05)
         assert len(answer["outputs"]["translations"]) == 1
-        with urllib.request.urlopen(f"{server.url}metrics") as response:
-            text = response.read().decode()
-        assert "translator_waiting_requests 0.0" in text
