@@ -1,6 +1,8 @@
 """Runs the command line: `python -m relative_attention`."""
 
+import sys
+
 from relative_attention.cli import main
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

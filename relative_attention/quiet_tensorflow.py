@@ -14,7 +14,9 @@ from collections.abc import Iterator
 def load_tensorflow_quietly() -> None:
     """Imports TensorFlow, if it is installed, and hides its banner.
 
-    After an error everything is shown.
+    Raises:
+        ImportError, ValueError: if it, or Keras, which it imports, cannot
+            start. After another error all that it printed is shown.
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     if "tensorflow" in sys.modules or not importlib.util.find_spec(
@@ -25,12 +27,18 @@ def load_tensorflow_quietly() -> None:
     # the garbage collector looks through it again and again, a second of a
     # first translation (`benchmarks/decoding/first_translation.py`).
     gc.disable()
+    problem: Exception | None = None
     # Some lines come before the level of logging is read (TensorFlow 2.21).
     with _stderr_where(lambda line: False):
-        import tensorflow as tf
+        try:
+            import tensorflow as tf
 
-        tf.config.list_physical_devices()
+            tf.config.list_physical_devices()
+        except (ImportError, ValueError) as error:
+            problem = error
     gc.enable()
+    if problem is not None:
+        raise problem
     gc.freeze()
 
 

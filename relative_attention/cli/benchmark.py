@@ -1,7 +1,6 @@
 """Measures training: `relative-attention benchmark`."""
 
 import argparse
-import sys
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
@@ -61,11 +60,10 @@ def add_benchmark(subparsers: command.Subparsers) -> None:
 
 def _benchmark(options: argparse.Namespace) -> None:
     """Runs the command."""
-    from relative_attention.runs.report import provenance
-    from relative_attention.runs.report import provenance_sentence
+    from relative_attention.runs import report
     from relative_attention.runs.step_benchmark import step_benchmark
 
-    origin = provenance()
+    origin = report.provenance()
     rows = step_benchmark(
         options.presets,
         options.lengths,
@@ -74,7 +72,7 @@ def _benchmark(options: argparse.Namespace) -> None:
         precision=options.precision,
         num_steps=options.steps,
         num_rounds=options.rounds,
-        report=lambda line: print(line, file=sys.stderr, flush=True),
+        report=report.print_error,
     )
     peak = options.peak_tflops or known_peak(
         origin["hardware"], options.precision
@@ -84,7 +82,7 @@ def _benchmark(options: argparse.Namespace) -> None:
         f"\nTime over that of {options.presets[0]}; {options.precision}, "
         f"batches of {options.batch_tokens:,} tokens a side, "
         f"{options.vocabulary_size:,} pieces, median of {options.rounds} "
-        f"rounds of {options.steps} steps. {provenance_sentence(origin)}"
+        f"rounds of {options.steps} steps. {report.provenance_sentence(origin)}"
     )
 
 
@@ -103,10 +101,9 @@ def _table(rows: Sequence[Mapping[str, Any]], peak: float | None) -> str:
                 f"{tflops / peak:.1%}" if peak else "unknown",
             ]
         )
-    header = ["preset", "tokens", "tokens/s", "time", "TFLOP/s", "utilisation"]
     return tabulate.tabulate(
         cells,
-        header,
+        ["preset", "tokens", "tokens/s", "time", "TFLOP/s", "utilization"],
         tablefmt="pipe",
         colalign=("left", *["right"] * 5),
         # "1.000" stays as it is written.

@@ -1,16 +1,16 @@
 """Adds commands to the command line, and options that several have."""
 
 import argparse
+import contextlib
 from collections.abc import Callable
+from collections.abc import Iterator
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from typing import Any
 from typing import TypeAlias
 
+import relative_attention as ra
 from relative_attention.errors import InputError
-
-if TYPE_CHECKING:
-    from relative_attention.decoding import Translator
 
 DECODING_OPTIONS = ("num_beams", "length_penalty", "min_length", "max_length")
 
@@ -46,20 +46,21 @@ class Command(argparse.ArgumentParser):
 
     def words(
         self,
+        name: str,
         metavar: str,
         help: str,
-        read: Callable[[argparse.Namespace, list[str]], None],
         nargs: str = "*",
+        sort: Callable[[argparse.Namespace], None] | None = None,
     ) -> None:
         """Adds positional arguments that options may stand between.
 
-        `read(options, words)` sorts them into the options, and raises
-        `UsageError` if it cannot.
+        They become the option `name`. `sort(options)` may divide them into
+        several; it raises `UsageError` if it cannot.
         """
         self.add_argument(
-            "words", nargs=nargs, default=[], metavar=metavar, help=help
+            name, nargs=nargs, default=[], metavar=metavar, help=help
         )
-        self.set_defaults(read_words=read)
+        self.set_defaults(words=name, sort=sort)
 
 
 class UsageError(Exception):
@@ -79,6 +80,7 @@ def add_command(
     run: Callable[[argparse.Namespace], None],
     help: str,
     example: str,
+    usage: str | None = None,
 ) -> Command:
     """Returns a parser for the command `name`, which calls `run(options)`."""
     parser = subparsers.add_parser(
@@ -86,6 +88,7 @@ def add_command(
         help=help,
         description=help[0].upper() + help[1:] + ".",
         epilog=f"example:\n  {example}",
+        usage=usage,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.set_defaults(run=run)
@@ -102,15 +105,11 @@ def add_model(parser: Command) -> None:
 
 def add_models(parser: Command) -> None:
     """Adds `models`, for commands that several models work together for."""
-
-    def read_words(options: argparse.Namespace, words: list[str]) -> None:
-        options.models = words
-
     parser.words(
+        "models",
         "MODEL",
         f"{_MODEL}; several with the same vocabulary work together, by the "
         "mean of their probabilities",
-        read_words,
         nargs="+",
     )
 
@@ -147,11 +146,32 @@ def add_dtype_option(parser: Command) -> None:
     )
 
 
+@contextlib.contextmanager
+def input_errors() -> Iterator[None]:
+    """Takes a wrong argument of a function for a wrong option, in one line."""
+    try:
+        yield
+    except ValueError as error:
+        raise InputError(str(error)) from error
+
+
+def spelled(name: str) -> str:
+    """Returns an option as it is typed."""
+    return f"--{name.replace('_', '-')}"
+
+
+def given(options: argparse.Namespace, names: Sequence[str]) -> dict[str, Any]:
+    """Returns those options of some names that a command has and was given."""
+    values = {name: getattr(options, name, None) for name in names}
+    return {name: v for name, v in values.items() if v is not None}
+
+
+@input_errors()
 def load_models(
     options: argparse.Namespace,
     models: Sequence[str] | None = None,
     names: Sequence[str] = (*DECODING_OPTIONS, "batch_tokens", "dtype"),
-) -> "Translator":
+) -> "ra.Translator":
     """Loads the models of a command line, set up as its options say.
 
     Args:
@@ -160,28 +180,17 @@ def load_models(
         names: list of strings. The options that `load_translator` takes, where
             the command has them.
     """
-    from relative_attention.saving import load_translator
-
-    models = options.models if models is None else list(models)
-    given = {
-        name: getattr(options, name)
-        for name in names
-        if getattr(options, name, None) is not None
-    }
+    models = models or options.models
     one_or_all = models[0] if len(models) == 1 else models
-    try:
-        return load_translator(one_or_all, **given)
-    except ValueError as error:
-        raise InputError(str(error)) from error
+    return ra.load_translator(one_or_all, **given(options, names))
 
 
-def check_nbest(nbest: int, num_beams: int | None = None) -> None:
+def check_nbest(nbest: int | None, num_beams: int | None) -> None:
     """Raises `InputError` unless so many results can be given."""
-    if nbest >= 1 and (num_beams is None or nbest <= num_beams):
+    if nbest is None or 1 <= nbest <= (num_beams or nbest):
         return
-    if num_beams is None:
-        raise InputError(f"--nbest must be at least 1. Received: {nbest}.")
+    most = "" if num_beams is None else f", and at most {num_beams}"
     raise InputError(
-        f"--nbest must be between 1 and the number of beams, {num_beams}. "
-        f"Received: {nbest}. --num-beams asks for more beams."
+        f"--nbest must be at least 1{most}. Received: {nbest}. "
+        "--num-beams asks for more beams."
     )

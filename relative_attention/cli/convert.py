@@ -2,14 +2,11 @@
 
 import argparse
 import os
-from typing import TYPE_CHECKING
 
+import relative_attention as ra
 from relative_attention.cli import command
 from relative_attention.cli import streams
 from relative_attention.errors import InputError
-
-if TYPE_CHECKING:
-    from relative_attention.decoding import Translator
 
 # Each format takes these options; a model of CTranslate2 is told at each call
 # how to search.
@@ -66,8 +63,7 @@ def add_average(subparsers: command.Subparsers) -> None:
 
 def _average(options: argparse.Namespace) -> None:
     """Runs the command."""
-    from relative_attention.saving import average_files
-    from relative_attention.saving import average_run
+    from relative_attention import saving
 
     first, *others = options.paths
     is_run = not others and not os.path.isfile(first)
@@ -80,11 +76,11 @@ def _average(options: argparse.Namespace) -> None:
     if options.output is not None and options.output.endswith(".safetensors"):
         streams.check_output(options.output)
     if is_run:
-        output = average_run(
+        output = saving.average_run(
             first, options.last, options.output, options.in_place
         )
     else:
-        output = average_files(options.paths, options.output)
+        output = saving.average_files(options.paths, options.output)
     kind = "weights" if output.is_file() else "model"
     print(f"{kind}: {output}")
 
@@ -102,19 +98,18 @@ def add_export(subparsers: command.Subparsers) -> None:
         "smaller model directory",
         "relative-attention export runs/my_model --format saved_model "
         "exported/1",
-    )
-    parser.usage = (
         "relative-attention export [options] --format F MODEL [MODEL ...] "
-        "OUTPUT"
+        "OUTPUT",
     )
     parser.words(
+        "models",
         "MODEL OUTPUT",
         "the folder that `train` filled, or the name of a trained model "
         "of the zoo (`relative-attention list`), and the folder to make; "
         "saved_model: several models with the same vocabulary, before it, "
         "become one that averages their probabilities",
-        _read_export_words,
         nargs="+",
+        sort=_sort_export_words,
     )
     parser.text("--format", required=True, choices=tuple(_OPTIONS_OF))
     command.add_decoding_options(parser)
@@ -142,30 +137,48 @@ def add_export(subparsers: command.Subparsers) -> None:
     )
 
 
-def _read_export_words(options: argparse.Namespace, words: list[str]) -> None:
-    if len(words) < 2:
+def _sort_export_words(options: argparse.Namespace) -> None:
+    if len(options.models) < 2:
         raise command.UsageError(
             "export needs a MODEL and the OUTPUT folder to make"
         )
-    *options.models, options.output = words
+    options.output = options.models.pop()
 
 
+@command.input_errors()
 def _export(options: argparse.Namespace) -> None:
     """Runs the command."""
     _check_format(options)
     # `--dtype` is for what is written.
     translator = command.load_models(options, names=command.DECODING_OPTIONS)
-    export = {
-        "saved_model": _export_saved_model,
-        "ctranslate2": _export_ctranslate2,
-        "keras_hub": _export_keras_hub,
-        "model": _export_model,
-    }[options.format]
-    try:
-        export(translator, options)
-    except ValueError as error:
-        raise InputError(str(error)) from error
-    print(f"{options.format}: {options.output}")
+    command.check_nbest(options.nbest, translator.num_beams)
+    output, dtype = options.output, options.dtype or "float32"
+    if options.format == "saved_model":
+        from relative_attention.data.lines import read_lines
+
+        ra.export_saved_model(
+            translator,
+            output,
+            dtype=dtype,
+            num_results=options.nbest,
+            token_ids_only=options.token_ids_only,
+            warmup=list(read_lines(options.warmup)) if options.warmup else (),
+        )
+    elif options.format == "ctranslate2":
+        ra.export_ctranslate2(
+            translator, output, quantization=options.quantization
+        )
+    elif options.format == "model":
+        ra.save_translator(translator, output, dtype=dtype)
+    else:
+        from relative_attention.files import atomic_directory
+        from relative_attention.files import check_is_free
+
+        check_is_free(output)
+        task = ra.hub.TranslationLM.from_translator(translator)
+        with atomic_directory(output) as folder:
+            task.save_to_preset(folder)
+    print(f"{options.format}: {output}")
 
 
 def _check_format(options: argparse.Namespace) -> None:
@@ -179,68 +192,13 @@ def _check_format(options: argparse.Namespace) -> None:
         )
     for name in sorted(set().union(*_OPTIONS_OF.values()).difference(allowed)):
         # Absent is `None`, or `False` for a flag; 0 is given.
-        given = getattr(options, name)
-        if given is not None and given is not False:
-            spelled = ", ".join(map(_spelled, allowed))
+        value = getattr(options, name)
+        if value is not None and value is not False:
+            spelled = ", ".join(map(command.spelled, allowed))
             raise InputError(
-                f"{_spelled(name)} says nothing to a model of the format "
-                f"{options.format}, which takes {spelled}."
+                f"{command.spelled(name)} says nothing to a model of the "
+                f"format {options.format}, which takes {spelled}."
             )
-
-
-def _spelled(name: str) -> str:
-    return f"--{name.replace('_', '-')}"
-
-
-def _export_saved_model(
-    translator: "Translator", options: argparse.Namespace
-) -> None:
-    from relative_attention.data.lines import read_lines
-    from relative_attention.export import export_saved_model
-
-    if options.nbest is not None:
-        command.check_nbest(options.nbest, translator.num_beams)
-    export_saved_model(
-        translator,
-        options.output,
-        dtype=options.dtype or "float32",
-        num_results=options.nbest,
-        token_ids_only=options.token_ids_only,
-        warmup=list(read_lines(options.warmup)) if options.warmup else (),
-    )
-
-
-def _export_ctranslate2(
-    translator: "Translator", options: argparse.Namespace
-) -> None:
-    from relative_attention.export import export_ctranslate2
-
-    export_ctranslate2(
-        translator, options.output, quantization=options.quantization
-    )
-
-
-def _export_keras_hub(
-    translator: "Translator", options: argparse.Namespace
-) -> None:
-    from relative_attention.files import atomic_directory
-    from relative_attention.files import check_is_free
-    from relative_attention.hub import TranslationLM
-
-    check_is_free(options.output)
-    task = TranslationLM.from_translator(translator)
-    with atomic_directory(options.output) as folder:
-        task.save_to_preset(folder)
-
-
-def _export_model(
-    translator: "Translator", options: argparse.Namespace
-) -> None:
-    from relative_attention.saving import save_translator
-
-    save_translator(
-        translator, options.output, dtype=options.dtype or "float32"
-    )
 
 
 # === convert ===

@@ -2,18 +2,14 @@
 
 import argparse
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 from typing import Any
 
+import relative_attention as ra
 from relative_attention.cli import command
 from relative_attention.cli import streams
 from relative_attention.errors import InputError
-
-if TYPE_CHECKING:
-    from relative_attention.decoding import Translation
-    from relative_attention.decoding import Translator
 
 # `corpus_scores` knows them; to ask it would load sacreBLEU for `--help`.
 _METRICS = ("bleu", "chrf", "ter")
@@ -45,28 +41,24 @@ def add_score(subparsers: command.Subparsers) -> None:
 
 def _score(options: argparse.Namespace) -> None:
     """Runs the command."""
-    from relative_attention.decoding import corpus_perplexity
-    from relative_attention.decoding import score_translations
-    from relative_attention.files import atomic_file
-
     streams.check_output(options.output)
     output = None if options.output else streams.standard_output()
     sources, targets = _read_pairs(options.source, options.target)
     translator = command.load_models(options)
     progress = streams.Progress(len(sources))
-    scores = score_translations(translator, sources, targets, report=progress)
+    scores = ra.score_translations(
+        translator, sources, targets, report=progress
+    )
     progress.end()
-    lines = [f"{s.log_probability:.6f}\t{s.num_tokens}\n" for s in scores]
+    lines = (f"{s.log_probability:.6f}\t{s.num_tokens}" for s in scores)
     if output is None:
-        with atomic_file(options.output, "w") as file:
-            file.writelines(lines)
+        _write_lines(lines, options.output)
     else:
-        output.writelines(lines)
-        output.flush()
+        print(*lines, sep="\n", file=output, flush=True)
     print(
         f"{len(scores):,} pairs, {sum(s.num_tokens for s in scores):,} tokens, "
         f"log-probability {sum(s.log_probability for s in scores):.4f}, "
-        f"perplexity {corpus_perplexity(scores):.4f}",
+        f"perplexity {ra.corpus_perplexity(scores):.4f}",
         file=sys.stderr,
     )
 
@@ -162,38 +154,41 @@ def _evaluate(options: argparse.Namespace) -> None:
     from relative_attention import evaluation
 
     _check(options)
-    sources, references, others = _read(options)
-    how: dict[str, Any] = {
-        "metrics": options.metrics,
-        "lowercase": options.lowercase,
-        "tokenize": _tokenizer(options),
-    }
+    sources, references = _read(options)
+    others = {path: _other(path, options) for path in options.compare}
+    tokenize = options.tokenizer
+    if options.language is not None:
+        tokenize = f"moses-{options.language}"
+    shared = {"lowercase": options.lowercase, "tokenize": tokenize}
+    how: dict[str, Any] = {"metrics": options.metrics, **shared}
     translations = _translations(command.load_models(options), sources)
     hypotheses = [translation.text for translation in translations]
     if options.hypotheses:
-        _write_rows([(line,) for line in hypotheses], options.hypotheses)
+        _write_lines(hypotheses, options.hypotheses)
     if options.sentence_scores:
         columns = evaluation.sentence_scores(hypotheses, references, **how)
         columns["model"] = [translation.score for translation in translations]
         rows = [[f"{x:.4f}" for x in row] for row in zip(*columns.values())]
-        _write_rows([tuple(columns), *rows], options.sentence_scores)
+        lines = map("\t".join, [list(columns), *rows])
+        _write_lines(lines, options.sentence_scores)
     if options.tokenizer != "13a" and "bleu" in options.metrics:
-        print(
-            *evaluation.corpus_scores(hypotheses, references, ["bleu"]).values()
-        )
-    for score in evaluation.corpus_scores(
-        hypotheses, references, **how
-    ).values():
-        print(score, flush=True)
+        print(evaluation.corpus_bleu(hypotheses, references))
+    scores = evaluation.corpus_scores(hypotheses, references, **how)
+    print(*scores.values(), sep="\n", flush=True)
     systems = {_name(options): hypotheses}
     for name, other in others.items():
-        systems[name] = (
-            other
-            if isinstance(other, list)
-            else [t.text for t in _translations(other, sources)]
-        )
+        if not isinstance(other, list):
+            other = [t.text for t in _translations(other, sources)]
+        systems[name] = other
     if options.plot:
-        _plot(systems, sources, references, options)
+        by_length = {
+            name: evaluation.bleu_by_length(
+                sources, texts, references, **shared
+            )
+            for name, texts in systems.items()
+        }
+        figure = ra.plot.length_figure(by_length)
+        ra.plot.save_figure(figure, options.plot)
     if others:
         results = evaluation.paired_bootstrap(
             systems, references, num_resamples=options.resamples, **how
@@ -204,12 +199,11 @@ def _evaluate(options: argparse.Namespace) -> None:
 def _check(options: argparse.Namespace) -> None:
     """Refuses options that are wrong, before any work."""
     from relative_attention import evaluation
-    from relative_attention.plot import check_matplotlib
 
     for path in (options.hypotheses, options.sentence_scores, options.plot):
         streams.check_output(path)
     if options.plot:
-        check_matplotlib()
+        ra.plot.check_matplotlib()
     if (options.tokenizer == "moses") != (options.language is not None):
         raise InputError(
             "`--tokenizer moses` and `--language` go together: the code of "
@@ -218,52 +212,40 @@ def _check(options: argparse.Namespace) -> None:
         )
     if options.language is not None:
         evaluation.check_moses(options.language)
-    try:
+    with command.input_errors():
         evaluation.check_bootstrap(options.resamples)
-    except ValueError as error:
-        raise InputError(str(error)) from error
-
-
-def _read(
-    options: argparse.Namespace,
-) -> tuple[list[str], list[str], dict[str, Any]]:
-    """Reads and checks the texts, and what they are compared with.
-
-    Returns:
-        A triple of the sources, the references, and a dict of the systems to
-        compare with: lists of translations, or translators.
-    """
-    from relative_attention.data import ParallelCorpus
-
-    corpus = ParallelCorpus(options.source, options.reference)
-    corpus.check()
-    sources, references = (list(side) for side in zip(*corpus))
-    others: dict[str, Any] = {}
-    for path in options.compare:
-        if path in (_name(options), *others):
+    names = [_name(options), *options.compare]
+    for number, name in enumerate(names):
+        if name in names[:number]:
             raise InputError(
-                f"`--compare {path}` is compared with itself. Give another "
+                f"`--compare {name}` is compared with itself. Give another "
                 "model, or a file of translations."
             )
-        others[path] = _other(path, options)
-    return sources, references, others
 
 
-def _other(path: str, options: argparse.Namespace) -> "Translator | list[str]":
+def _read(options: argparse.Namespace) -> list[list[str]]:
+    """Reads and checks sources and references."""
+    corpus = ra.ParallelCorpus(options.source, options.reference)
+    corpus.check()
+    return [list(side) for side in zip(*corpus)]
+
+
+def _other(
+    path: str, options: argparse.Namespace
+) -> "ra.Translator | list[str]":
     """Returns a translator, or the translations of a file."""
-    from relative_attention.data import ParallelCorpus
     from relative_attention.data.lines import read_lines
     from relative_attention.zoo import find_file_or_model
 
     if find_file_or_model(path).is_dir():
         return command.load_models(options, [path])
-    ParallelCorpus(path, options.reference).check()
+    ra.ParallelCorpus(path, options.reference).check()
     return list(read_lines(path))
 
 
 def _translations(
-    translator: "Translator", sources: Sequence[str]
-) -> list["Translation"]:
+    translator: "ra.Translator", sources: Sequence[str]
+) -> "list[ra.Translation]":
     """Translates the sources, and says which were cut."""
     progress = streams.Progress(len(sources))
     translations = translator.search(sources, report=progress)
@@ -273,45 +255,13 @@ def _translations(
     return translations
 
 
-def _tokenizer(options: argparse.Namespace) -> str:
-    """Returns the name that `corpus_scores` has for the tokenizer."""
-    if options.tokenizer == "moses":
-        return f"moses-{options.language}"
-    return options.tokenizer
-
-
 def _name(options: argparse.Namespace) -> str:
     """Returns what tables and pictures call the models."""
     return " + ".join(options.models)
 
 
-def _write_rows(rows: Sequence[Sequence[str]], path: str) -> None:
-    """Writes lines whose cells have tabs between."""
+def _write_lines(lines: Iterable[str], path: str) -> None:
     from relative_attention.files import atomic_file
 
     with atomic_file(path, "w") as file:
-        file.writelines("\t".join(row) + "\n" for row in rows)
-
-
-def _plot(
-    systems: Mapping[str, Sequence[str]],
-    sources: Sequence[str],
-    references: Sequence[str],
-    options: argparse.Namespace,
-) -> None:
-    """Draws BLEU by length of the source, a line for each system."""
-    from relative_attention import evaluation
-    from relative_attention.plot import length_figure
-    from relative_attention.plot import save_figure
-
-    scores = {
-        name: evaluation.bleu_by_length(
-            sources,
-            hypotheses,
-            references,
-            lowercase=options.lowercase,
-            tokenize=_tokenizer(options),
-        )
-        for name, hypotheses in systems.items()
-    }
-    save_figure(length_figure(scores), options.plot)
+        file.writelines(f"{line}\n" for line in lines)

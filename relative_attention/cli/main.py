@@ -1,10 +1,7 @@
 """Reads the command line, and turns what went wrong into one line."""
 
 import argparse
-import importlib.util
-import json
 import os
-import pathlib
 import re
 import sys
 from collections.abc import Sequence
@@ -61,8 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         is_quick = options.command == "list" and options.parameters is None
         if not is_quick:
-            _check_keras_backend()
-            load_tensorflow_quietly()
+            _load_keras()
         options.run(options)
     except InputError as error:
         return _fail(str(error))
@@ -114,14 +110,16 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
         add_command(subparsers)
     options, rest = parser.parse_known_args(arguments)
     command = subparsers.choices[options.command]
-    takes_words = hasattr(options, "read_words")
-    if rest and (not takes_words or any(word.startswith("-") for word in rest)):
+    name = getattr(options, "words", None)
+    if rest and (name is None or any(word.startswith("-") for word in rest)):
         _refuse(rest, command)
-    if takes_words:
+    if name is not None:
         # argparse takes a list of positional arguments in one piece only; here
         # options may stand between the recipe and what overrides it.
+        getattr(options, name).extend(rest)
         try:
-            options.read_words(options, [*options.words, *rest])
+            if options.sort is not None:
+                options.sort(options)
         except UsageError as error:
             command.error(str(error))
     return options
@@ -164,27 +162,14 @@ def _way_to_resume(options: argparse.Namespace) -> str:
     return " The same command goes on."
 
 
-def _check_keras_backend() -> None:
-    """Checks that the backend is installed, without starting Keras.
-
-    Raises:
-        InputError: if it is not.
-    """
-    name, origin = os.environ.get("KERAS_BACKEND"), "the variable KERAS_BACKEND"
-    if not name:
-        home = os.environ.get("KERAS_HOME") or pathlib.Path.home() / ".keras"
-        path = pathlib.Path(home) / "keras.json"
-        origin = str(path)
-        try:
-            name = json.loads(path.read_text("utf-8"))["backend"]
-        except (OSError, ValueError, LookupError, TypeError, RecursionError):
-            name = None
-    by = f"its backend, by {origin},"
-    if not isinstance(name, str):
-        name, by = "tensorflow", "its default backend"
-    if not name.isidentifier() or importlib.util.find_spec(name) is None:
+def _load_keras() -> None:
+    """Starts Keras, or says in one line why it cannot."""
+    try:
+        load_tensorflow_quietly()
+        import keras  # noqa: F401
+    except (ImportError, ValueError) as error:
         raise InputError(
-            f"Keras cannot start: {by} is {name!r}, which is no package "
-            "that is installed. It must be tensorflow, jax or torch; "
-            "`pip install` it, or choose another."
-        )
+            f"Keras cannot start: {error}. Its backend, by the variable "
+            "KERAS_BACKEND or keras.json, must be tensorflow, jax or torch, "
+            "and installed."
+        ) from error

@@ -3,9 +3,11 @@
 import argparse
 import pathlib
 import shutil
-import textwrap
 from collections.abc import Sequence
 
+import tabulate
+
+import relative_attention as ra
 from relative_attention.cli import command
 from relative_attention.cli import streams
 from relative_attention.errors import InputError
@@ -34,75 +36,53 @@ def add_list(subparsers: command.Subparsers) -> None:
     )
 
 
+@command.input_errors()
 def _list(options: argparse.Namespace) -> None:
     """Runs the command."""
     from relative_attention import zoo
-    from relative_attention.models import presets
 
-    columns = ("recipe", "BLEU", "model", "what")
-    _print_table(columns, [_recipe_row(name) for name in zoo.zoo_recipes()])
+    models = zoo.zoo_models()
+    recipes = []
+    for name in zoo.zoo_recipes():
+        scores = zoo.scores_of_test_text(zoo.zoo_results(name))
+        bleu = f"{scores['bleu']:.2f}" if scores else ""
+        has_model = "yes" if name in models else ""
+        recipes.append((name, bleu, has_model, zoo.zoo_description(name)))
+    _print_table(("recipe", "BLEU", "model", "what"), recipes)
     print(
         "\nBLEU: on test text; model: what `translate` and the like take by "
         "name.\n"
     )
-    studies = [
-        (name, zoo.study_description(name)) for name in zoo.zoo_studies()
-    ]
+    studies = [(n, zoo.study_description(n)) for n in zoo.zoo_studies()]
     _print_table(("study", "what"), studies)
     print()
     if options.parameters is None:
-        _print_table(("preset",), [(name,) for name in presets()])
+        _print_table(("preset",), [(name,) for name in ra.presets()])
         return
-    _print_table(
-        ("preset", "parameters"),
-        [
-            (name, f"{_count_parameters(name, options.parameters):,}")
-            for name in presets()
-        ],
-    )
-
-
-def _recipe_row(name: str) -> tuple[str, ...]:
-    """Returns name, BLEU, whether there are weights, and the description."""
-    from relative_attention import zoo
-
-    scores = zoo.scores_of_test_text(zoo.zoo_results(name))
-    return (
-        name,
-        f"{scores['bleu']:.2f}" if scores else "",
-        "yes" if name in zoo.zoo_models() else "",
-        zoo.zoo_description(name),
-    )
+    counts = [
+        ra.Transformer.from_preset(name, options.parameters).count_params()
+        for name in ra.presets()
+    ]
+    rows = [(n, f"{count:,}") for n, count in zip(ra.presets(), counts)]
+    _print_table(("preset", "parameters"), rows)
 
 
 def _print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Prints columns side by side, a line under their names.
-
-    The last column is as wide as the terminal leaves it, in more lines if
-    need be. `tabulate` does not fit a table to a width: it wants to be told
-    that of the column, and widens others by rules of its own.
-    """
-    # Columns are two blanks apart.
-    widths = [max(map(len, column)) for column in zip(columns, *rows)]
+    """Prints a table whose last column is as wide as the terminal allows."""
     total = shutil.get_terminal_size(fallback=(_COLUMNS, 24)).columns
-    rest = total - sum(width + 2 for width in widths[:-1])
-    widths[-1] = min(widths[-1], max(rest, _FEWEST_COLUMNS))
-    for *cells, last in (columns, ["-" * width for width in widths], *rows):
-        for part in textwrap.wrap(last, widths[-1]) or [""]:
-            padded = [cell.ljust(w) for cell, w in zip([*cells, part], widths)]
-            print("  ".join(padded).rstrip())
-            cells = [""] * len(cells)
-
-
-def _count_parameters(preset: str, vocabulary_size: int) -> int:
-    """Builds a preset to count its parameters."""
-    from relative_attention.models import Transformer
-
-    try:
-        model = Transformer.from_preset(preset, vocabulary_size)
-    except ValueError as error:
-        raise InputError(str(error)) from error
-    return model.count_params()
+    padded = [f"{name:{len(name) + tabulate.MIN_PADDING}}" for name in columns]
+    *widths, _ = (max(map(len, column)) for column in zip(padded, *rows))
+    # Columns are two blanks apart.
+    rest = total - sum(width + 2 for width in widths)
+    print(
+        tabulate.tabulate(
+            rows,
+            columns,
+            maxcolwidths=[*[None] * len(widths), max(rest, _FEWEST_COLUMNS)],
+            # "12.30" stays as it is written.
+            disable_numparse=True,
+        )
+    )
 
 
 # === plot ===
@@ -136,10 +116,7 @@ def _plot(options: argparse.Namespace) -> None:
     if _is_page(options.output):
         _write_page(options)
         return
-    from relative_attention.plot import model_picture
-    from relative_attention.plot import training_curve
     from relative_attention.runs.report import load_curve
-    from relative_attention.saving import load_translator
 
     output = pathlib.Path(options.output or options.model_directory)
     if options.output is None and not output.is_dir():
@@ -147,12 +124,11 @@ def _plot(options: argparse.Namespace) -> None:
     curve = load_curve(options.model_directory)
     pictures = [output / "curve.png"]
     if options.sentence is not None:
-        translator = load_translator(options.model_directory)
+        translator = ra.load_translator(options.model_directory)
         pictures.append(output / "attention.png")
-        print(model_picture(translator, options.sentence, pictures[1]))
-    training_curve(curve, pictures[0])
-    for picture in pictures:
-        print(picture)
+        print(ra.plot.model_picture(translator, options.sentence, pictures[1]))
+    ra.plot.training_curve(curve, pictures[0])
+    print(*pictures, sep="\n")
 
 
 def _is_page(output: str | None) -> bool:
@@ -171,11 +147,7 @@ def _write_page(options: argparse.Namespace) -> None:
             "For training curves, --output must be a folder."
         )
     streams.check_output(options.output)
-    from relative_attention.plot import attention_view
-    from relative_attention.saving import load_translator
-
-    translator = load_translator(options.model_directory)
-    view = attention_view(translator, options.sentence)
+    translator = ra.load_translator(options.model_directory)
+    view = ra.plot.attention_view(translator, options.sentence)
     view.save(options.output)
-    print(view.translation)
-    print(options.output)
+    print(view.translation, options.output, sep="\n")

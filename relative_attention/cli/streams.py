@@ -6,13 +6,10 @@ import time
 from collections.abc import Iterator
 from collections.abc import Sequence
 from typing import IO
-from typing import TYPE_CHECKING
 from typing import TextIO
 
+import relative_attention as ra
 from relative_attention.errors import InputError
-
-if TYPE_CHECKING:
-    from relative_attention.decoding import Translator
 
 # A chunk waits so many seconds after its first line for more. A program that
 # writes fast has filled it by then; one that waits for the answer of each line
@@ -52,20 +49,17 @@ def check_output(path: str | None) -> None:
         return
     if os.path.isdir(path):
         raise InputError(f"{path} is a folder; give the name of a file.")
-    if os.path.exists(path) and not os.access(path, os.W_OK):
+    # What is there already: the file itself, or a folder that it will be in.
+    place = os.path.realpath(path)
+    while not os.path.exists(place):
+        place = os.path.dirname(place)
+        if os.path.isfile(place):
+            raise InputError(f"{path} cannot be written: {place} is no folder.")
+    if not os.access(place, os.W_OK):
         raise InputError(
-            f"{path} cannot be written: its permissions do not allow it. "
-            "Change them, or give another name."
+            f"{path} cannot be written: the permissions of {place} do not "
+            "allow it. Change them, or give another name."
         )
-    if os.path.exists(path) and not os.path.isfile(path):
-        return
-    folder = os.path.dirname(os.path.realpath(path))
-    while not os.path.exists(folder):
-        folder = os.path.dirname(folder)
-    if not os.path.isdir(folder):
-        raise InputError(f"{path} cannot be written: {folder} is no folder.")
-    if not os.access(folder, os.W_OK):
-        raise InputError(f"{path} cannot be written: {folder} allows no files.")
 
 
 # === Text that is typed or piped in ===
@@ -109,15 +103,15 @@ def typed_chunks() -> Iterator[list[str]]:
 
 
 class StreamOutput:
-    """A binary file that is written as translations come; a `LineOutput`."""
+    """A binary file that is written as translations come.
+
+    It has the methods of a `ResumableFile`.
+    """
 
     def __init__(self, file: IO[bytes]) -> None:
         self.counts = {"lines": 0, "cut": 0}
+        self.write = file.write
         self._file = file
-
-    def write(self, data: bytes) -> None:
-        """Writes bytes."""
-        self._file.write(data)
 
     def keep(self, **counts: int) -> None:
         """Sends what is written to its reader."""
@@ -132,7 +126,8 @@ class Progress:
     """Shows on standard error how many lines are done, and the time left.
 
     On a terminal each count replaces the last; elsewhere there is a line a
-    minute, for the log of a job. Called with the number of lines done.
+    minute, for the log of a job. Called with the number of lines done after
+    `num_before`.
 
     Args:
         total: int. The number of lines; `None` if it is not known.
@@ -142,32 +137,31 @@ class Progress:
     def __init__(self, total: int | None, num_before: int = 0) -> None:
         from relative_attention.runs.translate_text import TranslationProgress
 
+        self.num_before = num_before
         self._progress = None
         if total is not None:
             self._progress = TranslationProgress(total, num_before)
         self._last = time.monotonic()
 
     def __call__(self, num_done: int) -> None:
+        num_done += self.num_before
+        line = f"{num_done:,} lines"
+        if self._progress is not None:
+            line = self._progress.line(num_done)
         if sys.stderr.isatty():
-            line = f"\r{self._line(num_done)}\x1b[K"
-            print(line, end="", file=sys.stderr, flush=True)
+            print(f"\r{line}\x1b[K", end="", file=sys.stderr, flush=True)
         elif time.monotonic() - self._last >= _LOG_SECONDS:
             self._last = time.monotonic()
-            print(self._line(num_done), file=sys.stderr, flush=True)
+            print(line, file=sys.stderr, flush=True)
 
     def end(self) -> None:
         """Ends the line of the last count."""
         if sys.stderr.isatty():
             print(file=sys.stderr)
 
-    def _line(self, num_done: int) -> str:
-        if self._progress is None:
-            return f"{num_done:,} lines"
-        return self._progress.line(num_done)
-
 
 def report_cut(
-    num_cut: int, numbers: Sequence[int], translator: "Translator"
+    num_cut: int, numbers: Sequence[int], translator: "ra.Translator"
 ) -> None:
     """Says which sentences were too long to be translated whole.
 

@@ -4,10 +4,10 @@ import argparse
 import os
 import pathlib
 import re
-import sys
 from collections.abc import Mapping
 from typing import Any
 
+import relative_attention as ra
 from relative_attention.cli import command
 
 # Those of `corpora.wmt14`; importing it would load the package for `--help`.
@@ -20,10 +20,16 @@ def _is_override(word: str) -> bool:
     return bool(_OVERRIDE.match(word)) and not os.path.exists(word)
 
 
-def _split_words(words: list[str]) -> tuple[list[str], list[str]]:
-    """Returns the names of recipes or models, and the overrides."""
-    names = [word for word in words if not _is_override(word)]
-    return names, [word for word in words if _is_override(word)]
+def _take_name(options: argparse.Namespace) -> str | None:
+    """Takes the name of a recipe or a study out of the overrides.
+
+    Further names stay there, and `override` refuses them.
+    """
+    for word in options.overrides:
+        if not _is_override(word):
+            options.overrides.remove(word)
+            return word
+    return None
 
 
 def _print_results(results: Mapping[str, Any], folder: object) -> None:
@@ -45,9 +51,7 @@ def add_demo(subparsers: command.Subparsers) -> None:
         "relative-attention demo --languages en fr",
     )
     parser.words(
-        "section.key=value",
-        "values of the recipe to replace",
-        _read_demo_words,
+        "overrides", "section.key=value", "values of the recipe to replace"
     )
     parser.text("--output DIR", default="runs/demo")
     parser.text(
@@ -57,10 +61,6 @@ def add_demo(subparsers: command.Subparsers) -> None:
         default=("en", "de"),
         choices=("en", "de", "fr"),
     )
-
-
-def _read_demo_words(options: argparse.Namespace, words: list[str]) -> None:
-    options.overrides = words
 
 
 def _demo(options: argparse.Namespace) -> None:
@@ -95,14 +95,11 @@ def _data(options: argparse.Namespace) -> None:
     """Runs the command."""
     from relative_attention.corpora.recipe_text import DATA_VARIABLE
     from relative_attention.corpora.wmt14 import fetch_wmt14
+    from relative_attention.runs.report import print_error
 
     root = os.environ.get(DATA_VARIABLE) or "data"
     output = options.output or pathlib.Path(root, options.corpus)
-
-    def report(line: str) -> None:
-        print(line, file=sys.stderr, flush=True)
-
-    print(f"corpus: {fetch_wmt14(options.corpus, output, report)}")
+    print(f"corpus: {fetch_wmt14(options.corpus, output, print_error)}")
 
 
 # === train ===
@@ -119,18 +116,17 @@ def add_train(subparsers: command.Subparsers) -> None:
         "data.source=my.en data.target=my.de\n"
         "  relative-attention train --resume runs/small_relative "
         "training.epochs=40",
-    )
-    parser.usage = (
         "relative-attention train [options] RECIPE [section.key=value ...]\n"
         "       relative-attention train [options] --resume DIR "
-        "[section.key=value ...]"
+        "[section.key=value ...]",
     )
     parser.words(
+        "overrides",
         "RECIPE",
         "name of a recipe (see `list`), or a YAML file, or a folder with "
         "a recipe.yaml; after it, or after --resume DIR, values of the recipe "
         "to replace (section.key=value)",
-        _read_train_words,
+        sort=_sort_train_words,
     )
     parser.text("--output DIR", "default: runs/RECIPE")
     command.add_data_folder(parser)
@@ -152,19 +148,18 @@ def add_train(subparsers: command.Subparsers) -> None:
     )
 
 
-def _read_train_words(options: argparse.Namespace, words: list[str]) -> None:
+def _sort_train_words(options: argparse.Namespace) -> None:
     """Tells the recipe, the run to resume and the overrides apart."""
-    if _names_a_run(options) and (
-        _is_override(options.resume) or (options.output and not words)
+    names_run = isinstance(options.resume, str) and options.resume != "auto"
+    if names_run and (
+        _is_override(options.resume)
+        or (options.output and not options.overrides)
     ):
         # argparse took the next argument for the value of --resume.
-        words = [options.resume, *words]
-        options.resume = True
-    names, overrides = _split_words(words)
-    options.recipe = names[0] if names else None
-    # `override` refuses other names.
-    options.overrides = [*overrides, *names[1:]]
-    if _names_a_run(options):
+        options.overrides.insert(0, options.resume)
+        names_run, options.resume = False, True
+    options.recipe = _take_name(options)
+    if names_run:
         if options.output not in (None, options.resume):
             raise command.UsageError(
                 "--resume DIR and --output DIR name two folders: "
@@ -179,14 +174,10 @@ def _read_train_words(options: argparse.Namespace, words: list[str]) -> None:
             "a RECIPE is needed (`relative-attention list` shows those that "
             "come with the package), or --resume DIR"
         )
+    # The recipe may be the folder of the run.
     if options.resume and options.output is None:
-        # The recipe may be the folder of the run.
         if os.path.isdir(options.recipe):
             options.output = options.recipe
-
-
-def _names_a_run(options: argparse.Namespace) -> bool:
-    return isinstance(options.resume, str) and options.resume != "auto"
 
 
 def _train(options: argparse.Namespace) -> None:
@@ -196,10 +187,10 @@ def _train(options: argparse.Namespace) -> None:
     if options.output and options.resume:
         # Before its recipe is looked for.
         runs.check_resume(options.output, options.resume)
-    recipe = runs.find_recipe(options.recipe).override(options.overrides)
+    recipe = ra.find_recipe(options.recipe).override(options.overrides)
     # An interrupt names the folder.
     options.output = options.output or pathlib.Path("runs", recipe.name)
-    results = runs.train(
+    results = ra.train(
         recipe,
         options.output,
         data_directory=options.data,
@@ -222,15 +213,14 @@ def add_study(subparsers: command.Subparsers) -> None:
         "several seeds, and write its table and picture",
         "relative-attention study table1 --data DIR --jobs 2\n"
         "  relative-attention study table1 --list",
-    )
-    parser.usage = (
-        "relative-attention study [options] STUDY [section.key=value ...]"
+        "relative-attention study [options] STUDY [section.key=value ...]",
     )
     parser.words(
+        "overrides",
         "STUDY",
         "name of a study (see `list`), or a YAML file; after it, values "
         "to replace in all recipes (section.key=value)",
-        _read_study_words,
+        sort=_sort_study_words,
     )
     command.add_data_folder(parser)
     parser.text("--output DIR", "the runs' folder (default: runs/STUDY)")
@@ -244,31 +234,35 @@ def add_study(subparsers: command.Subparsers) -> None:
     parser.integer(
         "--jobs N", "how many runs to train at a time (default: 1)", default=1
     )
-    parser.text("--rows A,B", "names of the rows to train (default: all)")
-    parser.text("--seeds 1,2", "seeds to train with (default: all)")
+    parser.text(
+        "--rows A,B",
+        "names of the rows to train (default: all)",
+        type=lambda text: text.split(","),
+    )
+    parser.text(
+        "--seeds 1,2", "seeds to train with (default: all)", type=_seeds
+    )
     parser.flag(
         "--list", "only list the runs: what is done, what it cost, what is left"
     )
 
 
-def _read_study_words(options: argparse.Namespace, words: list[str]) -> None:
-    names, options.overrides = _split_words(words)
-    if len(names) != 1:
+def _seeds(text: str) -> list[int]:
+    try:
+        return [int(seed) for seed in text.split(",")]
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(
+            f"must be whole numbers with commas between them. Received: {text}"
+        ) from error
+
+
+def _sort_study_words(options: argparse.Namespace) -> None:
+    options.study = _take_name(options)
+    if options.study is None:
         raise command.UsageError(
             "one STUDY is needed (`relative-attention list` shows those that "
-            f"come with the package). Received: {' '.join(names) or 'none'}"
+            "come with the package)"
         )
-    options.study = names[0]
-    if options.rows is not None:
-        options.rows = options.rows.split(",")
-    try:
-        if options.seeds is not None:
-            options.seeds = [int(seed) for seed in options.seeds.split(",")]
-    except ValueError as error:
-        raise command.UsageError(
-            "--seeds must be whole numbers with commas between them. "
-            f"Received: {options.seeds}"
-        ) from error
 
 
 def _study(options: argparse.Namespace) -> None:
@@ -304,16 +298,15 @@ def add_distill(subparsers: command.Subparsers) -> None:
         "same command goes on where it was interrupted",
         "relative-attention distill small_relative --teachers runs/a runs/b "
         "--output runs/student data.source=my.en data.target=my.de",
-    )
-    parser.usage = (
         "relative-attention distill [options] RECIPE --teachers MODEL "
-        "[MODEL ...] [--backward MODEL ...] [section.key=value ...]"
+        "[MODEL ...] [--backward MODEL ...] [section.key=value ...]",
     )
     parser.words(
+        "overrides",
         "RECIPE",
         "the student's, as of `train`; after it values of the recipe to "
         "replace (section.key=value)",
-        _read_distill_words,
+        sort=_sort_distill_words,
     )
     parser.text(
         "--teachers MODEL",
@@ -359,33 +352,24 @@ def add_distill(subparsers: command.Subparsers) -> None:
     )
 
 
-def _read_distill_words(options: argparse.Namespace, words: list[str]) -> None:
+def _sort_distill_words(options: argparse.Namespace) -> None:
     """Tells the recipe, the teachers and the overrides apart."""
-    recipes, overrides = _split_words(words)
+    options.recipe = _take_name(options)
     # argparse takes what follows `--teachers` or `--backward` for models.
-    options.teachers, after_teachers = _split_words(options.teachers)
-    options.backward, after_backward = _split_words(options.backward)
-    if not recipes:
+    for models in (options.teachers, options.backward):
+        options.overrides += filter(_is_override, models)
+        models[:] = [name for name in models if not _is_override(name)]
+    if options.recipe is None:
         raise command.UsageError("a RECIPE is needed, before --teachers")
     if not options.teachers:
         raise command.UsageError("--teachers needs at least one trained MODEL")
-    options.recipe = recipes[0]
-    # `override` refuses other names.
-    options.overrides = [
-        *overrides,
-        *after_teachers,
-        *after_backward,
-        *recipes[1:],
-    ]
 
 
 def _distill(options: argparse.Namespace) -> None:
     """Runs the command."""
-    from relative_attention import runs
-
-    recipe = runs.find_recipe(options.recipe).override(options.overrides)
+    recipe = ra.find_recipe(options.recipe).override(options.overrides)
     output = options.output or pathlib.Path("runs", f"{recipe.name}_distilled")
-    results = runs.distill(
+    results = ra.distill(
         recipe,
         options.teachers,
         output,

@@ -6,20 +6,14 @@ import itertools
 import os
 import re
 import sys
-from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 from typing import Any
 
+import relative_attention as ra
 from relative_attention.cli import command
 from relative_attention.cli import streams
 from relative_attention.errors import InputError
-
-if TYPE_CHECKING:
-    from relative_attention.decoding import Translation
-    from relative_attention.decoding import Translator
-    from relative_attention.runs.translate_text import LineOutput
 
 _DRAWING_OPTIONS = ("temperature", "top_k", "top_p", "seed")
 # Options that decide what is written, beside those of the translator.
@@ -88,159 +82,79 @@ def _translate(options: argparse.Namespace) -> None:
     stream = None if options.output else streams.standard_output()
     is_typed = not options.input and streams.standard_input().isatty()
     _check_prefixes(options, is_typed)
-    drawing = _drawing_arguments(options)
+    arguments = command.given(options, _DRAWING_OPTIONS)
+    if arguments and not options.sample:
+        name = command.spelled(next(iter(arguments)))
+        raise InputError(f"{name} says how to draw; add --sample to draw.")
     lines = _lines(options)
     translator = command.load_models(options)
-    if options.nbest is not None:
-        command.check_nbest(
-            options.nbest, None if options.sample else translator.num_beams
-        )
-    progress = None
+    num_beams = None if options.sample else translator.num_beams
+    command.check_nbest(options.nbest, num_beams)
+    cut_lines: list[int] = []
     with _opened(options, translator) as output:
-        num_before = output.counts["lines"]
+        num_done = output.counts["lines"]
+        progress = None
         # A counter would stand among translations on the same terminal.
         if not is_typed and not (stream and stream.isatty()):
             total = len(lines) if lines.stop < sys.maxsize else None
-            progress = streams.Progress(total, num_before)
-        chunk_translation = _ChunkTranslation(
-            translator, options, drawing, lines, num_before, progress
-        )
-        _translate_chunks(
-            chunk_translation, lines[num_before:], output, options, is_typed
-        )
-        num_cut = output.counts["cut"]
+            progress = streams.Progress(total, num_done)
+            arguments["report"] = progress
+        prefixes = _prefixes(options, lines[num_done:])
+        for chunk in _chunks(options, lines[num_done:], is_typed):
+            if options.prefix is not None:
+                begun = list(itertools.islice(prefixes, len(chunk)))
+                if len(begun) < len(chunk):
+                    num_prefixes = f"{num_done + len(begun):,}"
+                    raise _unequal(options, num_prefixes, "more")
+                arguments["target_prefixes"] = begun
+            found = _decode(translator, options, chunk, arguments)
+            num_cut = output.counts["cut"]
+            for number, results in enumerate(found, lines.start + num_done + 1):
+                if results[0].was_cut:
+                    num_cut += 1
+                    cut_lines.append(number)
+                for result in results:
+                    output.write(_line(number, result, options.nbest).encode())
+            num_done += len(chunk)
+            output.keep(lines=num_done, cut=num_cut)
+            if progress is not None:
+                progress.num_before = num_done
+        if next(prefixes, None) is not None:
+            raise _unequal(options, "more", f"{num_done:,}")
     if progress is not None:
         progress.end()
-    streams.report_cut(num_cut, chunk_translation.cut_lines, translator)
+    streams.report_cut(output.counts["cut"], cut_lines, translator)
 
 
-def _translate_chunks(
-    translate_chunk: "_ChunkTranslation",
-    lines: range,
-    output: "LineOutput",
+@command.input_errors()
+def _decode(
+    translator: "ra.Translator",
     options: argparse.Namespace,
-    is_typed: bool,
-) -> None:
-    """Translates lines chunk by chunk."""
-    from relative_attention.runs.translate_text import read_chunks
-    from relative_attention.runs.translate_text import translate_chunks
-
-    chunks: Iterable[list[str]]
-    if options.input:
-        chunks = read_chunks(options.input, lines)
-    else:
-        chunks = streams.typed_chunks() if is_typed else streams.stream_chunks()
-    translate_chunks(chunks, translate_chunk, output)
-    translate_chunk.end()
-
-
-class _ChunkTranslation:
-    """Makes the lines to write of lines to translate; a `TranslateChunk`.
-
-    Args:
-        translator: `Translator`.
-        options: `argparse.Namespace`. The options of the command line.
-        drawing: dict. Arguments of `Translator.sample`.
-        lines: range of numbers of lines, from 0: all that are translated.
-        num_before: int. How many of them an earlier process translated.
-        report: called after each batch with the number of lines done, or
-            `None`.
-
-    Attributes:
-        cut_lines: list of ints. The numbers, from 1, of the lines that were
-            too long.
-    """
-
-    def __init__(
-        self,
-        translator: "Translator",
-        options: argparse.Namespace,
-        drawing: dict[str, Any],
-        lines: range,
-        num_before: int,
-        report: Callable[[int], Any] | None,
-    ) -> None:
-        from relative_attention.data.lines import read_lines
-
-        self.cut_lines: list[int] = []
-        self._translator = translator
-        self._options = options
-        self._drawing = drawing
-        self._first_line = lines.start + 1
-        self._num_done = num_before
-        self._report = report
-        self._prefixes: Iterator[str] | None = None
-        if options.prefix is not None:
-            stop = None if lines.stop == sys.maxsize else lines.stop
-            self._prefixes = itertools.islice(
-                read_lines(options.prefix), lines.start + num_before, stop
-            )
-
-    def __call__(self, num_done: int, chunk: list[str]) -> tuple[str, int]:
-        """Translates lines.
-
-        Args:
-            num_done: int. The lines that were translated before.
-            chunk: list of strings.
-        """
-        arguments = dict(self._drawing)
-        report = self._report
-        if report is not None:
-            arguments["report"] = lambda done: report(num_done + done)
-        if self._prefixes is not None:
-            begun = list(itertools.islice(self._prefixes, len(chunk)))
-            if len(begun) < len(chunk):
-                raise _unequal(
-                    self._options, f"{num_done + len(begun):,}", "more"
-                )
-            arguments["target_prefixes"] = begun
-        found = self._decode(chunk, arguments)
-        self._num_done = num_done + len(chunk)
-        numbered = list(enumerate(found, start=self._first_line + num_done))
-        cut_lines = [number for number, best in numbered if best[0].was_cut]
-        self.cut_lines += cut_lines
-        text = "".join(
-            _output_line(number, translation, self._options.nbest)
-            for number, translations in numbered
-            for translation in translations
-        )
-        return text, len(cut_lines)
-
-    def end(self) -> None:
-        """Refuses prefixes that have no line."""
-        if (
-            self._prefixes is not None
-            and next(self._prefixes, None) is not None
-        ):
-            raise _unequal(self._options, "more", f"{self._num_done:,}")
-
-    def _decode(
-        self, chunk: list[str], arguments: dict[str, Any]
-    ) -> list[list["Translation"]]:
-        """Returns the results of each line, found or drawn, best first."""
-        options, translator = self._options, self._translator
-        num_results = 1 if options.nbest is None else options.nbest
-        decode = translator.sample if options.sample else translator.search
-        try:
-            return decode(chunk, num_results, **arguments)
-        except ValueError as error:
-            raise InputError(str(error)) from error
-        except Exception as error:
-            if type(error).__name__ not in _OUT_OF_MEMORY:
-                raise
-            raise InputError(
-                "There is not enough memory for this batch. Lower "
-                f"--batch-tokens, now {translator.batch_tokens}, or "
-                f"--num-beams, now {translator.num_beams}."
-            ) from error
+    chunk: list[str],
+    arguments: dict[str, Any],
+) -> "list[list[ra.Translation]]":
+    """Returns the results of each line, found or drawn, best first."""
+    decode = translator.sample if options.sample else translator.search
+    num_results = 1 if options.nbest is None else options.nbest
+    try:
+        return decode(chunk, num_results, **arguments)
+    except Exception as error:
+        if type(error).__name__ not in _OUT_OF_MEMORY:
+            raise
+        raise InputError(
+            "There is not enough memory for this batch. Lower "
+            f"--batch-tokens, now {translator.batch_tokens}, or "
+            f"--num-beams, now {translator.num_beams}."
+        ) from error
 
 
-def _output_line(
-    number: int, translation: "Translation", nbest: int | None
-) -> str:
+def _line(number: int, result: "ra.Translation", nbest: int | None) -> str:
     if nbest is None:
-        return f"{translation.text}\n"
-    return f"{number}\t{translation.score:.6f}\t{translation.text}\n"
+        return f"{result.text}\n"
+    return f"{number}\t{result.score:.6f}\t{result.text}\n"
+
+
+# === What is read ===
 
 
 def _lines(options: argparse.Namespace) -> range:
@@ -250,39 +164,48 @@ def _lines(options: argparse.Namespace) -> range:
     as it comes.
     """
     from relative_attention.data.lines import count_lines
+    from relative_attention.files import is_stream
     from relative_attention.runs.translate_text import shard_lines
 
-    number, num_shards = _shard(options)
-    is_file = options.input and not _is_stream(options.input)
+    number, num_shards = 1, 1
+    is_file = options.input and not is_stream(options.input)
+    if options.shard is not None:
+        words = re.fullmatch(r"(\d{1,9})/(\d{1,9})", options.shard, re.ASCII)
+        number, num_shards = map(int, words.groups()) if words else (0, 0)
+        if not 1 <= number <= num_shards:
+            raise InputError(
+                "--shard must be I/N, from 1/N to N/N for N parts. Received: "
+                f"{options.shard}."
+            )
+        if not is_file:
+            raise InputError(
+                "--shard counts the lines of a file: give it with `--input "
+                f"F`. Received: {options.input or 'standard input'}."
+            )
     if is_file and (options.output or options.shard):
         return shard_lines(count_lines(options.input), number, num_shards)
     return range(sys.maxsize)
 
 
-def _shard(options: argparse.Namespace) -> tuple[int, int]:
-    """Returns which part of how many was asked for."""
-    if options.shard is None:
-        return 1, 1
-    numbers = re.fullmatch(r"(\d{1,9})/(\d{1,9})", options.shard, re.ASCII)
-    number, num_shards = map(int, numbers.groups()) if numbers else (0, 0)
-    if not 1 <= number <= num_shards:
-        raise InputError(
-            "--shard must be I/N, from 1/N to N/N for N parts. Received: "
-            f"{options.shard}."
-        )
-    if not options.input or _is_stream(options.input):
-        raise InputError(
-            "--shard counts the lines of a file: give it with `--input F`. "
-            f"Received: {options.input or 'standard input'}."
-        )
-    return number, num_shards
+def _chunks(
+    options: argparse.Namespace, lines: range, is_typed: bool
+) -> Iterable[list[str]]:
+    """Returns the text in the parts that are translated at a time."""
+    if options.input:
+        from relative_attention.runs.translate_text import read_chunks
+
+        return read_chunks(options.input, lines)
+    return streams.typed_chunks() if is_typed else streams.stream_chunks()
 
 
-def _is_stream(path: str) -> bool:
-    """Returns whether a path is a pipe or a device, which is read once."""
-    return os.path.exists(path) and not (
-        os.path.isfile(path) or os.path.isdir(path)
-    )
+def _prefixes(options: argparse.Namespace, lines: range) -> Iterator[str]:
+    """Returns what the translations of some lines begin with."""
+    from relative_attention.data.lines import read_lines
+
+    if options.prefix is None:
+        return iter(())
+    stop = None if lines.stop == sys.maxsize else lines.stop
+    return itertools.islice(read_lines(options.prefix), lines.start, stop)
 
 
 def _check_prefixes(options: argparse.Namespace, is_typed: bool) -> None:
@@ -313,27 +236,15 @@ def _unequal(
     )
 
 
-def _drawing_arguments(options: argparse.Namespace) -> dict[str, Any]:
-    """Returns the arguments of `Translator.sample` that were given."""
-    given = {
-        name: getattr(options, name)
-        for name in _DRAWING_OPTIONS
-        if getattr(options, name) is not None
-    }
-    if given and not options.sample:
-        name = next(iter(given)).replace("_", "-")
-        raise InputError(f"--{name} says how to draw; add --sample to draw.")
-    return given
+# === What is written ===
 
 
 @contextlib.contextmanager
 def _opened(
-    options: argparse.Namespace, translator: "Translator"
-) -> Iterator["LineOutput"]:
+    options: argparse.Namespace, translator: "ra.Translator"
+) -> Iterator[Any]:
     """Opens the output: standard output, a file, or one that is resumed."""
-    from relative_attention.files import atomic_file
-    from relative_attention.files import is_stream
-    from relative_attention.files import resumable_file
+    from relative_attention import files
     from relative_attention.runs.translate_text import translation_origin
 
     if options.output is None:
@@ -341,23 +252,20 @@ def _opened(
         return
     texts = (options.input, options.prefix or options.input)
     # What comes through a pipe does not come again.
-    if is_stream(options.output) or not all(
+    if files.is_stream(options.output) or not all(
         path and os.path.isfile(path) for path in texts
     ):
-        with atomic_file(options.output) as file:
+        with files.atomic_file(options.output) as file:
             yield streams.StreamOutput(file)
         return
     origin = translation_origin(
         translator,
         options.models,
         {"--input": options.input, "--prefix": options.prefix},
-        {
-            f"--{name.replace('_', '-')}": getattr(options, name)
-            for name in _WRITTEN
-        },
+        {command.spelled(name): getattr(options, name) for name in _WRITTEN},
     )
     counts = {"lines": 0, "cut": 0}
-    with resumable_file(
+    with files.resumable_file(
         options.output, origin, counts, options.overwrite
     ) as resumable:
         if resumable.counts["lines"]:

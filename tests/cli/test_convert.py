@@ -3,7 +3,6 @@
 import functools
 import re
 import shutil
-import sys
 
 import numpy as np
 import pytest
@@ -93,19 +92,13 @@ def test_weights_alone_go_to_a_file(of_files, average, trained, tmp_path):
     ("arguments", "message"),
     [
         ("--last=4", "at most 3, the number of checkpoints that"),
-        ("--last=0", "`--last` must be at least 1"),
         ("--output {run}", "is there already"),
         ("--output {run}/x.safetensors/y.safetensors", "is no folder"),
         ("{run} --last=2 --output=x", "for the checkpoints of one run"),
         ("{run} --output=x", "must be a `.safetensors` file"),
-        ("{run}", "must be a `.safetensors` file"),
         (
             "{run}/best.safetensors --output {run}/best.safetensors",
             "is one of the files to average",
-        ),
-        (
-            "absent.safetensors --output=x.safetensors",
-            "No weights at absent.safetensors",
         ),
     ],
 )
@@ -121,33 +114,10 @@ def test_what_cannot_be_averaged_changes_nothing(
     assert names(tmp_path) == before
 
 
-def test_damaged_checkpoint_is_named(average, copy, tmp_path):
-    path = copy / "checkpoints" / "step-00000008" / "model.safetensors"
-    path.write_bytes(path.read_bytes()[:-1])
-    before = names(tmp_path)
-    status, _, err = average(copy, "--last=2")
-    assert status == 1
-    assert str(path) in err and "cut short" in err
-    assert names(tmp_path) == before
-    assert average(copy, "--last=1")[0] == 0
-
-
-@pytest.mark.parametrize(
-    ("what", "message"),
-    [
-        ("absent", "No run at"),
-        ("empty", "is no model directory"),
-        ("untrained", "has no checkpoints"),
-    ],
-)
-def test_folder_that_is_no_run_is_refused(
-    what, message, average, copy, tmp_path
-):
-    (tmp_path / "empty").mkdir()
-    shutil.copytree(copy, tmp_path / "untrained")
-    shutil.rmtree(tmp_path / "untrained" / "checkpoints")
-    status, _, err = average(tmp_path / what)
-    assert status == 1 and message in err
+def test_folder_without_checkpoints_is_refused(average, copy):
+    shutil.rmtree(copy / "checkpoints")
+    status, _, err = average(copy)
+    assert status == 1 and "has no checkpoints" in err
 
 
 # === export ===
@@ -217,16 +187,13 @@ def test_lines_for_warmup_are_read_from_a_file(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("saved_model --nbest 0", "--nbest must be between 1 and"),
         ("saved_model --nbest 99", "Received: 99. --num-beams asks for more"),
         ("saved_model --quantization int8", "--quantization says nothing to"),
-        ("saved_model --num-beams 0", "`num_beams` must be at least 1"),
         ("saved_model --warmup absent", "No such file: absent"),
         (
             f"saved_model --token-ids-only --warmup {__file__}",
             "`warmup` must be empty",
         ),
-        ("ctranslate2 --dtype=float16", "takes --quantization."),
         ("ctranslate2 --num-beams=0", "takes --quantization."),
         ("ctranslate2 --token-ids-only", "takes --quantization."),
     ],
@@ -243,33 +210,11 @@ def test_what_is_wrong_is_named_in_one_line(
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.usefixtures("load_once")
-@pytest.mark.parametrize(
-    ("package", "way_out"),
-    [
-        ("tensorflow_serving", ".[serving]"),
-        ("tensorflow_text", "token_ids_only=True"),
-    ],
-)
-def test_missing_package_is_named_with_the_way_out(
-    package, way_out, run, model, tmp_path, monkeypatch
-):
-    monkeypatch.setitem(sys.modules, package, None)
-    words = ["export", model, tmp_path / "1", "--format=saved_model"]
-    if package == "tensorflow_serving":
-        words += ["--warmup", __file__]
-    status, out, err = run(*words)
-    assert (status, out) == (1, "")
-    assert way_out in err and err.count("\n") == 1
-    assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize("format", ["ctranslate2", "model"])
-def test_formats_of_one_model_refuse_several(run, tmp_path, format):
+def test_formats_of_one_model_refuse_several(run, tmp_path):
     output = tmp_path / "new"
-    status, out, err = run("export", "a", "b", output, "--format", format)
+    status, out, err = run("export", "a", "b", output, "--format=model")
     assert (status, out, err.count("\n")) == (1, "", 1)
-    assert f"format {format} is one model" in err and "a, b" in err
+    assert "format model is one model" in err and "a, b" in err
     assert not output.exists()
 
 
@@ -338,11 +283,8 @@ def test_weight_that_is_no_number_is_an_error(run, model_with):
     ("value", "options", "message"),
     [
         (1e5, "saved_model --dtype=float16", "output/bias.*magnitude of 1000"),
-        (1e5, "model --dtype=float16", "output/bias.*magnitude of 100000"),
-        (np.nan, "saved_model", "output/bias.*nan or inf"),
         (np.inf, "model", "output/bias.*nan or inf"),
         (1e5, "ctranslate2 --quantization=float16", "ffn/linear_1/bias"),
-        (np.nan, "ctranslate2", "ffn/linear_1/bias"),
     ],
     ids=str,
 )
@@ -359,18 +301,3 @@ def test_export_refuses_before_it_writes(
     assert (status, out, err.count("\n")) == (1, "", 1)
     assert re.search(message, err), err
     assert not output.exists()
-
-
-def test_adapted_model_is_saved_as_a_plain_one(trained, tmp_path):
-    translator = ra.load_translator(trained)
-    layer = translator.model.decoder_blocks[0].feed_forward.output_dense
-    layer.enable_lora(2)
-    layer.lora_kernel_b.assign(np.ones(layer.lora_kernel_b.shape))
-    ra.save_translator(translator, tmp_path / "saved")
-    loaded = ra.load_translator(tmp_path / "saved")
-    pair = ["two cats and six dogs"], ["zwei"]
-    (score,) = ra.score_translations(loaded, *pair)
-    (expected,) = ra.score_translations(translator, *pair)
-    assert score.log_probability == pytest.approx(
-        expected.log_probability, abs=1e-5
-    )

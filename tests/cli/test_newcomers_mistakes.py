@@ -125,8 +125,6 @@ def test_typed(mistake, run, request, capsys, tmp_path, monkeypatch):
     assert re.search(message, line), line
 
 
-INPUTS = np.zeros((2, 5, 8), "float32")
-LAYER = {"num_heads": 2, "key_dim": 4, "max_relative_position": 3}
 IDS = np.ones((2, 3), "int32")
 
 WRITTEN = {
@@ -149,24 +147,6 @@ WRITTEN = {
     "two tensors for a dict": (
         lambda translator: translator.model((IDS, IDS)),
         'must be a dict of "source_token_ids" and "target_token_ids"',
-    ),
-    "no vocabulary": (
-        lambda _: ra.Transformer.from_preset("transformer_tiny"),
-        "`vocabulary_size` must be given",
-    ),
-    "misspelt preset": (
-        lambda _: ra.Transformer.from_preset("transformer_bse"),
-        r"Did you mean 'transformer_base'\?",
-    ),
-    "misspelt name": (
-        lambda _: ra.RelativeSelfAtention,
-        r"Did you mean 'RelativeSelfAttention'\?",
-    ),
-    "a mask of padding": (
-        lambda _: ra.RelativeSelfAttention(**LAYER)(
-            INPUTS, attention_mask=np.ones((2, 5), bool)
-        ),
-        "`attention_mask` must broadcast to",
     ),
     "folder that is not there": (
         lambda _: ra.load_translator("nowhere"),

@@ -4,19 +4,16 @@
 fails where a traceback would be.
 """
 
-import random
 import shutil
 
 import pytest
 
-SEED = 7
-LONG = "a" * 100_000 + "\n"
 FILES = {
     "empty": b"",
     "blank": b"\n\n",
     "bytes": bytes(range(256)) * 8,
     "nul": b"a\0b\n" * 20,
-    "long": LONG.encode(),
+    "long": b"a" * 100_000 + b"\n",
     "list": b"[1, 2]\n",
     "text": b'"text"\n',
     "nested": b"[" * 5000 + b"\n",
@@ -79,7 +76,7 @@ def test_part_of_a_model_that_is_none(name, hostile, trained, check, tmp_path):
 @pytest.mark.slow
 def test_text_that_is_none(hostile, trained, check, corpus, tmp_path):
     source, reference = corpus / "test.en", corpus / "test.de"
-    check("translate", trained, "--input", hostile, "--max-source-length", 9)
+    check("translate", trained, "--input", hostile)
     check("score", trained, "--source", source, "--target", hostile)
     check("score", trained, "--source", hostile, "--target", hostile)
     check("evaluate", trained, "--source", hostile, "--reference", reference)
@@ -93,80 +90,7 @@ def test_text_that_is_none(hostile, trained, check, corpus, tmp_path):
 @pytest.mark.slow
 def test_file_to_convert_or_average_that_is_none(hostile, check, tmp_path):
     output = ("--output", tmp_path / "converted")
-    for hparams in (hostile, tmp_path):
-        check(
-            "convert", "tensor2tensor", hostile, "--hparams", hparams, *output
-        )
-    check("convert", "opennmt_tf", hostile, *output)
+    hparams = ("--hparams", hostile)
+    check("convert", "tensor2tensor", hostile, *hparams, *output)
     check("average", hostile, "--output", tmp_path / "mean.safetensors")
     check("train", hostile, *output)
-    check("plot", hostile)
-    check("translate", hostile)
-    texts = ("--source", hostile)
-    check("evaluate", hostile, *texts, "--reference", hostile)
-    check("score", hostile, *texts, "--target", hostile)
-
-
-NUMBERS = ("-1", "0", "1.5", "1e400", "nan", "x", "")
-# Rounds and resamples of so many would be done.
-HUGE = (str(2**31), str(2**70))
-COMMANDS = {
-    "translate": (
-        "--num-beams",
-        "--nbest",
-        "--length-penalty",
-        "--max-length",
-        "--min-length",
-        "--max-extra-length",
-        "--max-source-length",
-        "--top-k",
-        "--temperature",
-        "--seed",
-    ),
-    "evaluate": ("--resamples", "--num-beams"),
-    "score": ("--max-source-length",),
-    "average": ("--last",),
-    "benchmark": (
-        "--lengths",
-        "--batch-tokens",
-        "--vocabulary-size",
-        "--steps",
-        "--rounds",
-        "--presets",
-        "--peak-tflops",
-    ),
-}
-
-
-# What a benchmark takes that measures what it is asked for.
-SMALL = (
-    "--presets=transformer_tiny",
-    "--lengths=4",
-    "--batch-tokens=8",
-    "--vocabulary-size=9",
-    "--steps=1",
-    "--rounds=1",
-)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("command", "option"),
-    [(command, option) for command in COMMANDS for option in COMMANDS[command]],
-)
-def test_number_out_of_bounds(command, option, check, trained, corpus):
-    both = ("--source", corpus / "test.en")
-    given = {
-        "translate": (trained,),
-        "evaluate": (trained, *both, "--reference", corpus / "test.de"),
-        "score": (trained, *both, "--target", corpus / "test.de"),
-        "average": (trained, "--output", corpus / "mean"),
-        "benchmark": SMALL,
-    }[command]
-    # Chosen by chance, as each takes a second; the same at each run.
-    rng = random.Random(f"{SEED} {command} {option}")
-    numbers = rng.sample(NUMBERS, 3)
-    if command == "translate":
-        numbers.append(rng.choice(HUGE))
-    for number in numbers:
-        check(command, *given, f"{option}={number}", stdin=b"one bird\n")

@@ -64,17 +64,6 @@ def test_plot_draws_the_attention_of_a_sentence(
     assert drawn == [(translator.model, "yes", picture)]
 
 
-@pytest.mark.large
-@pytest.mark.usefixtures("load_once")
-def test_plot_draws_curve_and_attention(run, model, tmp_path):
-    words = ("plot", model, "--sentence", "yes", "--output", tmp_path)
-    status, out, _ = run(*words)
-    assert status == 0
-    for name in ("curve.png", "attention.png"):
-        assert str(tmp_path / name) in out
-        assert (tmp_path / name).read_bytes().startswith(b"\x89PNG")
-
-
 @pytest.mark.usefixtures("load_once")
 def test_page_is_written_and_the_translation_printed(
     run, model, translator, tmp_path
@@ -139,7 +128,6 @@ def test_table_has_a_row_for_each_preset_and_length(run, monkeypatch):
     ("words", "message"),
     [
         ("transformer_huge", "Unknown preset 'transformer_huge'"),
-        (f"{TINY[0]} --lengths 0", "at least 1"),
         (f"{TINY[0]} --steps 0", "at least 1"),
     ],
 )

@@ -1,16 +1,12 @@
 """`relative-attention train`, `study`, `distill` and `demo`."""
 
-import contextlib
-import io
 import json
-import pathlib
 import shutil
 
 import pytest
 import yaml
 
 import relative_attention as ra
-from relative_attention.cli import main
 from relative_attention.cli import parse
 
 # === train ===
@@ -18,14 +14,18 @@ from relative_attention.cli import parse
 
 @pytest.fixture
 def asked(monkeypatch):
-    """What `train` is called with, instead of training."""
+    """What `train` or `distill` is called with, instead of training."""
     calls = []
 
-    def stand_in(recipe, output, **arguments):
+    def train(recipe, output, **arguments):
         calls.append((recipe, str(output), arguments))
         return {"scores": {"test": {"bleu": 12.5, "bleu_signature": "sig"}}}
 
-    monkeypatch.setattr("relative_attention.runs.train", stand_in)
+    def distill(recipe, teachers, output, **arguments):
+        return train(recipe, output, teachers=teachers, **arguments)
+
+    monkeypatch.setattr("relative_attention.runs.train", train)
+    monkeypatch.setattr("relative_attention.runs.distill", distill)
     return calls
 
 
@@ -86,20 +86,13 @@ def test_empty_and_long_lines_are_left_out_and_counted(
     assert "298 pairs; left out 1 with an empty line, 1 of over 256" in err
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [("", "with 0"), ("\n" * 300, "no pair is left")],
-    ids=["empty", "blank"],
-)
-def test_text_without_a_pair_is_named(
-    content, message, run, recipe_file, corpus, tmp_path
-):
+def test_text_without_a_pair_is_named(run, recipe_file, corpus, tmp_path):
     text = tmp_path / "text"
-    text.write_text(content)
+    text.write_text("\n" * 300)
     words = ["--output", tmp_path / "run", "--data", corpus]
     status, _, err = run("train", recipe_file, *words, f"data.target={text}")
     assert status == 1
-    assert str(text) in err and message in err
+    assert str(text) in err and "no pair is left" in err
 
 
 # === train --resume: the run is its own recipe and knows its data ===
@@ -135,15 +128,7 @@ def test_run_is_resumed(words, run, copy, asked, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "words",
-    [
-        "--resume runs/other",
-        "--resume small_relative",
-        "runs/other --resume",
-        "small_relative --resume",
-        "small_relative --output runs/other --resume",
-        "--resume runs",
-    ],
+    "words", ["--resume runs/other", "small_relative --resume", "--resume runs"]
 )
 def test_folder_without_a_run_is_refused(
     words, run, copy, tmp_path, monkeypatch
@@ -151,7 +136,7 @@ def test_folder_without_a_run_is_refused(
     monkeypatch.chdir(tmp_path)
     status, _, err = run("train", *words.split())
     assert status == 1
-    assert "holds no run to go on with" in err or "Unknown recipe" in err
+    assert "holds no run to go on with" in err
     assert [p.name for p in (tmp_path / "runs").iterdir()] == ["mine"]
 
 
@@ -159,19 +144,16 @@ def test_folder_without_a_run_is_refused(
     ("words", "message"),
     [
         ("train", "a RECIPE is needed"),
-        ("train training.steps=1", "a RECIPE is needed"),
         ("train --resume=auto", "a RECIPE is needed"),
         ("train x --resume a --output b", "two folders: a and b"),
         ("train x --resume a --overwrite", "not allowed with"),
-        ("distill small", "arguments are required: --teachers"),
         ("distill --teachers a b", "a RECIPE is needed, before --teachers"),
         (
             "distill small --teachers training.steps=3",
             "at least one trained MODEL",
         ),
-        ("study table1 table2", "one STUDY is needed"),
-        ("study table1 --seeds=x", "--seeds must be whole numbers"),
-        ("study table1 --jobs=many", "invalid int value: 'many'"),
+        ("study training.steps=1", "one STUDY is needed"),
+        ("study table1 --seeds=x", "--seeds: must be whole numbers"),
     ],
 )
 def test_words_that_make_no_command_are_named(words, message, capsys):
@@ -203,17 +185,13 @@ def test_resuming_takes_recipe_and_data_from_the_run(
     monkeypatch.chdir(home)
     assert run("train", "mine.yaml", "--output", "run")[0] == 0
     monkeypatch.chdir(tmp_path)
+    # Another file of the same name is not taken for the run's.
+    (tmp_path / "texts").mkdir()
+    (tmp_path / "texts" / "train.en").write_text("another\n")
     status, _, err = run("train", "--resume", "home/run", "training.steps=8")
     assert status == 0, err
     results = json.loads((home / "run" / "results.json").read_text())
     assert results["steps"] == 8
-    # Another file of the same name is not taken for the run's.
-    (tmp_path / "texts").mkdir()
-    (tmp_path / "texts" / "train.en").write_text("another\n")
-    status, _, err = run("train", "--resume", "home/run", "training.steps=9")
-    assert status == 0, err
-    results = json.loads((home / "run" / "results.json").read_text())
-    assert results["steps"] == 9
     assert not (tmp_path / "runs").exists()
 
 
@@ -271,37 +249,24 @@ def test_command_runs_a_study_and_prints_the_table(
 # === distill ===
 
 
-@pytest.mark.slow
-def test_student_of_two_teachers_is_trained_scored_and_used(
-    run, trained, recipe_file, corpus, tmp_path
-):
-    student = tmp_path / "student"
-    command = (
-        *("distill", recipe_file, "--data", corpus, "--output", student),
-        *("--num-beams", "1", "--teachers", trained, trained),
-        *("--backward", trained, "training.steps=8"),
-    )
-    status, out, err = run(*command)
+def test_distill_passes_on_what_the_command_line_says(run, asked):
+    words = "small_relative --teachers a b --closest-of 2 training.steps=3"
+    status, out, err = run("distill", *words.split(), "--backward", "c")
     assert status == 0, err
-    assert "test: BLEU" in out and f"model: {student}" in out
-    assert "translated 300 of 300 lines" in err
-    results = json.loads((student / "results.json").read_text())
-    assert results["steps"] == 8
-    origin = results["distilled_from"]
-    assert origin["num_beams"] == 1
-    assert [t["model"] for t in origin["teachers"]] == [str(trained)] * 2
-    assert [t["model"] for t in origin["backward"]] == [str(trained)]
-    # The same command goes on: here, for longer.
-    status, out, err = run(*command[:-1], "training.steps=12")
-    assert status == 0, err
-    assert "translated" not in err
-    # The student and its teacher share a vocabulary.
-    status, out, err = run("translate", student, trained, stdin=b"yes\n")
-    assert (status, out.count("\n")) == (0, 1)
-    # A run of `train` does not delete it.
-    words = ("--data", corpus, "--output", student)
-    status, out, err = run("train", recipe_file, *words)
-    assert (status, out) == (1, "") and "holds another run" in err
+    assert out.endswith("model: runs/small_relative_distilled\n")
+    ((recipe, output, arguments),) = asked
+    assert recipe.training.steps == 3
+    assert output == "runs/small_relative_distilled"
+    assert arguments == {
+        "teachers": ["a", "b"],
+        "backward": ["c"],
+        "closest_of": 2,
+        "num_beams": None,
+        "batch_tokens": None,
+        "separately": False,
+        "data_directory": None,
+        "overwrite": False,
+    }
 
 
 @pytest.mark.parametrize(
@@ -321,52 +286,21 @@ def test_recipe_teachers_and_values_are_told_apart(words):
     assert options.closest_of == 2
 
 
-def test_teacher_that_is_missing_is_named(run, recipe_file, corpus, tmp_path):
-    words = ["--teachers", "absent", "--data", corpus, "--output"]
-    status, out, err = run("distill", recipe_file, *words, tmp_path / "student")
-    assert (status, out, err.count("\n")) == (1, "", 1)
-    assert "No model directory at absent" in err
-    assert not (tmp_path / "student").exists()
-
-
 # === demo ===
 
 
-@pytest.fixture(scope="module")
-def demo(tmp_path_factory):
-    """Folder of the demo's model, and what the command printed."""
-    folder = tmp_path_factory.mktemp("demo")
-    output = io.StringIO()
-    with contextlib.redirect_stdout(output):
-        assert main(["demo", "--output", str(folder)]) == 0
-    return folder, output.getvalue()
-
-
 @pytest.mark.slow
-def test_demo_reaches_bleu_90_on_held_out_values(demo):
-    folder, output = demo
-    score = float(output.split("held-out BLEU ")[1].split()[0])
-    assert score >= 90
-    assert "tok:13a" in output
-    assert output.count("translation  ") == 10
-    assert (folder / "attention.png").read_bytes()[:4] == b"\x89PNG"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("num_beams", [1, 4])
-def test_translations_depend_on_neither_batch_nor_order(
-    demo, tmp_path, num_beams
-):
-    ra.write_spoken_numbers(
-        tmp_path, train_pairs=50, validation_pairs=10, test_pairs=40
-    )
-    sentences = pathlib.Path(tmp_path, "test.en").read_text().splitlines()
-    assert len({len(sentence) for sentence in sentences}) > 10
-    translator = ra.load_translator(demo[0] / "model", num_beams=num_beams)
+def test_demo_reaches_bleu_90_on_held_out_values(run, tmp_path):
+    status, out, _ = run("demo", "--output", tmp_path)
+    assert status == 0
+    assert float(out.split("held-out BLEU ")[1].split()[0]) >= 90
+    assert out.count("translation  ") == 10
+    assert (tmp_path / "attention.png").read_bytes()[:4] == b"\x89PNG"
+    # What a sentence is translated with changes nothing but last digits.
+    sentences = (tmp_path / "corpus" / "test.en").read_text().splitlines()[:40]
+    translator = ra.load_translator(tmp_path / "model")
     expected = translator.search(sentences)
-    assert len({translation.text for translation in expected}) > 30
-    # One sentence at a time, a few, and all of them from the last to the first.
-    for batch_tokens, order in ((1, 1), (100 * num_beams, 1), (8192, -1)):
+    for batch_tokens, order in ((1, 1), (400, 1), (8192, -1)):
         translator.batch_tokens = batch_tokens
         found = translator.search(sentences[::order])[::order]
         for translation, other in zip(expected, found):

@@ -1,7 +1,6 @@
 """`translate` of a file into a file: interrupted, resumed, in shards."""
 
 import gzip
-import io
 import os
 import shutil
 import signal
@@ -102,13 +101,11 @@ def prefixes(tmp_path):
 @pytest.mark.parametrize(
     "options",
     [
-        [],
-        ["--nbest", 2],
-        ["--sample", "--seed", 3, "--nbest", 2],
+        ["--nbest", 2, "--overwrite"],
+        ["--sample", "--seed", 3],
         ["--prefix"],
-        ["--shard", "1/1", "--overwrite"],
     ],
-    ids=lambda options: " ".join(map(str, options)) or "plain",
+    ids=lambda options: " ".join(map(str, options)),
 )
 def test_same_command_goes_on_with_the_same_lines(
     options, interrupted, translate, output, prefixes, tmp_path
@@ -117,7 +114,6 @@ def test_same_command_goes_on_with_the_same_lines(
         options = ["--prefix", prefixes]
     whole = tmp_path / "whole"
     assert translate(*options, output=whole)[0] == 0
-    assert len(set(whole.read_text().splitlines())) > 3
     interrupted(*options)
     # Half of a line, and some of the next chunk, is cut off.
     with open(output.with_name("hypotheses.partial"), "ab") as file:
@@ -127,18 +123,11 @@ def test_same_command_goes_on_with_the_same_lines(
     assert snapshot(output) == {"hypotheses": whole.read_bytes()}
 
 
-@pytest.mark.parametrize("kind", ["crlf", "byte_order_mark", "gz"])
-def test_text_of_any_kind_is_resumed(
-    kind, interrupted, translate, tmp_path, output, translator
+def test_compressed_text_is_resumed(
+    interrupted, translate, tmp_path, output, translator
 ):
-    source = tmp_path / f"text.{kind}"
-    source.write_bytes(
-        {
-            "crlf": TEXT.replace(b"\n", b"\r\n"),
-            "byte_order_mark": "\ufeff".encode() + TEXT,
-            "gz": gzip.compress(TEXT),
-        }[kind]
-    )
+    source = tmp_path / "text.gz"
+    source.write_bytes(gzip.compress(TEXT.replace(b"\n", b"\r\n")))
     interrupted(lines=2, source=source)
     assert translate(source=source)[0] == 0
     assert output.read_text().splitlines() == translator.translate(LINES)
@@ -165,33 +154,14 @@ def test_time_left_is_told_each_minute(translate, monkeypatch):
     assert 2 <= err.count("\n") <= 4
 
 
-def test_time_left_is_written_over_on_a_terminal(translate, monkeypatch):
-    class Terminal(io.StringIO):
-        def isatty(self):
-            return True
-
-    monkeypatch.setattr(sys, "stderr", Terminal())
-    assert translate()[0] == 0
-    err = sys.stderr.getvalue()
-    assert err.startswith("\r2 of 7 lines, ")
-    assert err.split("\r")[-1].startswith("7 of 7 lines, ")
-    assert err.endswith("0:00:00 left\x1b[K\n")
-
-
 # === Shards ===
 
 
-@pytest.mark.parametrize("num_shards", [1, 3, 9])
-@pytest.mark.parametrize(
-    "options",
-    [["--nbest", 2], ["--sample", "--seed", 3], ["--prefix"]],
-    ids=lambda options: " ".join(map(str, options)),
-)
+@pytest.mark.parametrize("num_shards", [3, 9])
 def test_shards_in_order_are_the_whole(
-    options, num_shards, translate, prefixes, tmp_path
+    num_shards, translate, prefixes, tmp_path
 ):
-    if options == ["--prefix"]:
-        options = ["--prefix", prefixes]
+    options = ["--nbest", 2, "--prefix", prefixes]
     whole = tmp_path / "whole"
     assert translate(*options, output=whole)[0] == 0
     parts = [tmp_path / f"part-{n}" for n in range(num_shards)]
@@ -213,7 +183,7 @@ def test_shard_is_resumed(interrupted, run, translate, model, source, output):
     assert output.read_text() == expected
 
 
-@pytest.mark.parametrize("shard", ["0/3", "4/3", "1", "1/0", "a/b", "-1/3"])
+@pytest.mark.parametrize("shard", ["0/3", "4/3", "1", "a/b"])
 def test_shard_that_there_is_not_is_refused(shard, translate, output):
     assert translate(f"--shard={shard}") == (
         1,
@@ -231,9 +201,7 @@ def test_shard_that_there_is_not_is_refused(shard, translate, output):
     ("options", "message"),
     [
         (["--num-beams", 2], "another --num-beams (3, now 2)"),
-        (["--max-length", 5], "another --max-length (6, now 5)"),
         (["--nbest", 2], "another --nbest (none, now 2)"),
-        (["--sample"], "another --sample (False, now True)"),
         (["--shard", "1/2"], "another --shard (none, now 1/2)"),
         (["--prefix"], "another --prefix"),
         (["--input"], "another --input"),
@@ -317,18 +285,13 @@ def size(output):
 
 
 @pytest.mark.large
-@pytest.mark.parametrize(
-    "options",
-    [["--nbest=2", "--num-beams=2"], ["--sample", "--seed=3"]],
-    ids=lambda options: options[0],
-)
 def test_killed_process_is_resumed_to_the_last_byte(
-    options, model, corpus, output, tmp_path
+    model, corpus, output, tmp_path
 ):
     source, whole = tmp_path / "source", tmp_path / "whole"
     source.write_text((corpus / "train.en").read_text() * 4)
     # Two models work as one.
-    options = [model, model, "--min-length=4", "--max-length=9", *options]
+    options = [model, model, "--min-length=4", "--max-length=9", "--nbest=2"]
     process = start(source, whole, *options, chunk_lines=40)
     _, err = process.communicate()
     assert process.returncode == 0, err

@@ -1,10 +1,329 @@
-"""The corpora of WMT 2014; `tests/cli/test_data_command.py` fetches one."""
+"""The corpora of WMT 2014, on stand-ins for what would be downloaded."""
+
+import collections
+import functools
+import hashlib
+import io
+import os
+import pathlib
+import shutil
+import tarfile
 
 import pytest
 import tensorflow_datasets as tfds
+from sacrebleu.dataset import DATASETS
 
 from relative_attention import InputError
 from relative_attention.corpora import wmt14
+from relative_attention.data.lines import read_lines
+
+PAIRS = [
+    ("Resumption of the session", "Wiederaufnahme der Sitzung"),
+    ("a line\nof two", "eine Zeile\r\nvon zweien"),
+    ("separated\u2028by Unicode", "und\u0085noch\x0ceins"),
+    ("", "nothing to translate"),
+    ("nothing but a break", "\n"),
+    (" blanks at the ends ", "Leerzeichen\tbleiben  innen"),
+]
+TRAIN = {
+    "en": [
+        "Resumption of the session",
+        "a line of two",
+        "separated by Unicode",
+        "blanks at the ends",
+    ],
+    "de": [
+        "Wiederaufnahme der Sitzung",
+        "eine Zeile von zweien",
+        "und noch eins",
+        "Leerzeichen\tbleiben  innen",
+    ],
+}
+FILES = [
+    f"{part}.{language}"
+    for part in ("newstest2013", "newstest2014", "train")
+    for language in ("de", "en")
+]
+# Lines of the test sets here; the real ones have thousands.
+NUM_LINES = {"wmt13": 20, "wmt14/full": 23}
+TEST_SETS = wmt14._TEST_SETS
+GIGABYTE = 10**9
+Room = collections.namedtuple("Room", "total used free")
+
+
+def write_translations(directory, pairs=PAIRS):
+    """`wmt14_translate/de-en` as tensorflow-datasets prepares it."""
+    tfds.dataset_builders.store_as_tfds_dataset(
+        name="wmt14_translate",
+        config="de-en",
+        version="1.0.0",
+        data_dir=directory,
+        features=tfds.features.Translation(languages=("de", "en")),
+        split_datasets={
+            "train": [
+                (number, {"en": source, "de": target})
+                for number, (source, target) in enumerate(pairs)
+            ]
+        },
+        disable_shuffling=True,
+    )
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("prepared")
+    write_translations(folder)
+    return folder
+
+
+def archive_of_test_set(name, languages, num_lines):
+    """A `.tgz` as the organisers of WMT give it."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
+        for path, language in zip(
+            DATASETS[name].langpairs[languages], languages.split("-")
+        ):
+            text = "".join(
+                f'<seg id="{n}">{language} {name} {n}</seg>\n'
+                for n in range(1, num_lines + 1)
+            )
+            content = f'<doc docid="a">\n{text}</doc>\n'.encode()
+            info = tarfile.TarInfo(path)
+            info.size = len(content)
+            archive.addfile(info, io.BytesIO(content))
+    return buffer.getvalue()
+
+
+@pytest.fixture(scope="module")
+def archives():
+    return {
+        name: archive_of_test_set(name, "en-de", num_lines)
+        for name, num_lines in NUM_LINES.items()
+    }
+
+
+class Internet:
+    """Serves archives by their addresses, and counts."""
+
+    def __init__(self, archives):
+        self.pages = {DATASETS[n].data[0]: a for n, a in archives.items()}
+        self.num_calls = 0
+
+    def __call__(self, url):
+        self.num_calls += 1
+        if url not in self.pages:
+            raise OSError(f"no route to {url}")
+        return io.BytesIO(self.pages[url])
+
+
+@pytest.fixture
+def internet(archives, monkeypatch, tmp_path):
+    """sacreBLEU with a folder of its own and a stand-in for the network."""
+    internet = Internet(archives)
+    monkeypatch.setattr("urllib.request.urlopen", internet)
+    test_sets = [(part, name, NUM_LINES[name]) for part, name, _ in TEST_SETS]
+    monkeypatch.setattr(wmt14, "_TEST_SETS", test_sets)
+    for name, archive in archives.items():
+        folder, dataset = tmp_path / "sacrebleu" / name, DATASETS[name]
+        monkeypatch.setattr(dataset, "_outdir", str(folder))
+        monkeypatch.setattr(dataset, "_rawdir", str(folder / "raw"))
+        checksum = hashlib.md5(archive).hexdigest()
+        monkeypatch.setattr(dataset, "md5", [checksum])
+    return internet
+
+
+@pytest.fixture
+def output(prepared, tmp_path):
+    folder = tmp_path / "wmt14_en_de"
+    shutil.copytree(prepared, folder / "tensorflow_datasets")
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def room(monkeypatch):
+    """Free bytes on every disk; can be set."""
+    room = {"free": 100 * GIGABYTE}
+    monkeypatch.setattr(
+        "shutil.disk_usage", lambda path: Room(0, 0, room["free"])
+    )
+    return room
+
+
+@pytest.fixture
+def run(run, output):
+    """The command that every test here runs."""
+    return functools.partial(run, "data", "wmt14_en_de", "--output", output)
+
+
+def lines(path):
+    return list(read_lines(path))
+
+
+def assert_complete(output):
+    for language, expected in TRAIN.items():
+        assert lines(output / f"train.{language}") == expected
+        for part, name in (
+            ("newstest2013", "wmt13"),
+            ("newstest2014", "wmt14/full"),
+        ):
+            text = lines(output / f"{part}.{language}")
+            assert len(text) == NUM_LINES[name]
+            assert text[-1] == f"{language} {name} {NUM_LINES[name]}"
+
+
+def test_all_files_are_written(run, internet, output):
+    status, out, err = run()
+    assert (status, out) == (0, f"corpus: {output}\n")
+    assert_complete(output)
+    written = {path.name for path in output.iterdir()}
+    assert written == {*FILES, "SHA256SUMS", "tensorflow_datasets"}
+    for words in ("13 GB on disk", "GB of memory", "an hour", "train: 4 pairs"):
+        assert words in err
+    sums = [line.split("  ") for line in lines(output / "SHA256SUMS")]
+    assert sorted(name for _, name in sums) == FILES
+    for checksum, name in sums:
+        content = (output / name).read_bytes()
+        assert checksum == hashlib.sha256(content).hexdigest()
+
+
+def test_nothing_is_done_again_when_complete(run, internet, output, room):
+    run()
+    before = {name: (output / name).stat().st_mtime_ns for name in FILES}
+    shutil.rmtree(output / "tensorflow_datasets")
+    internet.pages.clear()
+    # What is complete needs no room.
+    room["free"] = 0
+    status, _, err = run()
+    assert status == 0
+    assert err.count(": complete") == 3
+    assert before == {
+        name: (output / name).stat().st_mtime_ns for name in FILES
+    }
+
+
+@pytest.mark.parametrize("name", ["train.de", "newstest2014.en"])
+def test_only_what_is_damaged_is_made_again(name, run, internet, output):
+    run()
+    other = output / ("newstest2014.en" if name == "train.de" else "train.de")
+    before = other.stat().st_mtime_ns
+    path = output / name
+    content = path.read_bytes()
+    path.write_bytes(content.replace(b"e", b"E", 1))
+    assert run()[0] == 0
+    assert path.read_bytes() == content
+    assert other.stat().st_mtime_ns == before
+
+
+def test_nothing_is_written_when_there_is_no_room(run, internet, output, room):
+    room["free"] = 2 * GIGABYTE
+    status, _, err = run()
+    assert status == 1
+    for words in ("too little room", "2.0 GB are free", "13 GB", "--output"):
+        assert words in err
+    assert internet.num_calls == 0
+    assert [path.name for path in output.iterdir()] == ["tensorflow_datasets"]
+
+
+def test_half_a_text_is_not_left_when_interrupted(
+    run, internet, output, monkeypatch
+):
+    def failing(*arguments):
+        yield "one", "eins"
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(wmt14, "_training_pairs", failing)
+        with pytest.raises(KeyboardInterrupt):
+            wmt14.fetch_wmt14("wmt14_en_de", output, lambda line: None)
+    assert not {"train.en", "train.de"} & set(os.listdir(output))
+    assert not [name for name in os.listdir(output) if name.startswith(".")]
+    assert run()[0] == 0
+    assert_complete(output)
+    # The test sets had been there.
+    assert internet.num_calls == 2
+
+
+def test_tensorflow_datasets_prepares_with_checksums(
+    run, internet, output, monkeypatch
+):
+    shutil.rmtree(output / "tensorflow_datasets")
+    configs = []
+
+    class Builder:
+        """As long as nothing is prepared."""
+
+        info = type("Info", (), {"splits": {}})
+
+        def download_and_prepare(self, download_config):
+            configs.append(download_config)
+            raise OSError("the line is down")
+
+    monkeypatch.setattr(tfds, "builder", lambda name, data_dir: Builder())
+    status, _, err = run()
+    assert status == 1
+    assert "cannot prepare wmt14_translate/de-en: OSError: the line is" in err
+    assert "try again to go on" in err
+    (config,) = configs
+    assert config.force_checksums_validation
+    assert "train.en" not in os.listdir(output)
+
+
+def test_extra_is_named_when_the_package_is_missing(run, internet, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "tensorflow_datasets", None)
+    status, _, err = run()
+    assert status == 1
+    assert "pip install '.[wmt]'" in err
+    # Before anything is downloaded.
+    assert internet.num_calls == 0
+
+
+# === What sacreBLEU leaves undone ===
+
+
+@pytest.mark.parametrize("state", ["cut", "text_cut"])
+def test_interrupted_download_of_a_test_set_is_made_good(
+    state, run, internet, output, archives
+):
+    dataset = DATASETS["wmt13"]
+    (url,) = dataset.data
+    raw = pathlib.Path(dataset._rawdir)
+    raw.mkdir(parents=True)
+    archive = archives["wmt13"]
+    (raw / dataset._get_tarball_filename(url)).write_bytes(
+        archive[:-50] if state == "cut" else archive
+    )
+    if state == "text_cut":
+        path = pathlib.Path(dataset._outdir, "wmt13.en-de.src")
+        path.write_text("en wmt13 1\n")
+    assert run()[0] == 0
+    assert_complete(output)
+    # Each test set is downloaded, the damaged one again.
+    assert internet.num_calls == 2
+
+
+def test_test_set_that_cannot_be_had_is_named(run, internet, archives, output):
+    (url,) = DATASETS["wmt13"].data
+    # Another archive than the known.
+    internet.pages[url] = archives["wmt14/full"]
+    status, _, err = run()
+    assert status == 1
+    assert "sacreBLEU cannot get the test set wmt13" in err
+    assert DATASETS["wmt13"]._outdir in err
+    # No connection.
+    internet.pages.clear()
+    status, _, err = run()
+    assert status == 1 and "https://statmt.org/wmt13/test.tgz" in err
+    assert [path.name for path in output.iterdir()] == ["tensorflow_datasets"]
+
+
+def test_test_set_of_another_length_is_refused(run, internet, monkeypatch):
+    monkeypatch.setattr(wmt14, "_TEST_SETS", TEST_SETS)
+    status, _, err = run()
+    assert status == 1
+    assert "must have 3,000 lines. Received: 20 and 20" in err
+
+
+# === What needs no stand-in ===
 
 
 @pytest.mark.parametrize("languages", ["de-en", "fr-en"])
