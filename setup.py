@@ -117,7 +117,7 @@ setuptools.setup(
     # the newest. What set a bound that is not just two years old:
     # - keras 3.10: optimizers make variables by a list, adapters have an
     #   alpha. Weights in int8 ask for 3.13 when they are used.
-    # - keras-nlp 0.21.1 (KerasHub) came with it; `hub/__init__.py`.
+    # - keras-nlp 0.21.1 (KerasHub) came with it.
     # - sentencepiece 0.2.1: 0.2.0 crashes where TensorFlow is loaded first.
     # - safetensors 0.6.2: tensors in the order of their offsets.
     # - tensorflow-text is of one TensorFlow each, which it chooses.

@@ -17,6 +17,7 @@ from relative_attention.data import Vocabulary
 from relative_attention.errors import InputError
 from relative_attention.hub.backbone import TranslationBackbone
 from relative_attention.hub.presets import FromPreset
+from relative_attention.hub.presets import check_class
 from relative_attention.quiet_tensorflow import without_info_lines
 
 # The file of the source's vocabulary where it is not that of the target.
@@ -228,15 +229,11 @@ class TranslationPreprocessor(
         start_token_id: int = 0,
         **kwargs: Any,
     ) -> None:
-        for name, value in (
-            ("tokenizer", tokenizer),
-            ("source_tokenizer", source_tokenizer or tokenizer),
-        ):
-            if not isinstance(value, TranslationTokenizer):
-                raise InputError(
-                    f"`{name}` must be a TranslationTokenizer. Received: "
-                    f"{name}={value!r}."
-                )
+        check_class("tokenizer", tokenizer, TranslationTokenizer)
+        if source_tokenizer is not None:
+            check_class(
+                "source_tokenizer", source_tokenizer, TranslationTokenizer
+            )
         super().__init__(
             tokenizer,
             encoder_sequence_length=encoder_sequence_length,
@@ -302,22 +299,16 @@ class TranslationPreprocessor(
         sequence_length: int | None = None,
     ) -> Any:
         sources, targets = _texts(x, y)
-        source_length = encoder_sequence_length or self.encoder_sequence_length
         target_length = (
             decoder_sequence_length
             or sequence_length
             or self.decoder_sequence_length
         )
-        end = Vocabulary.end_id
-        source_tokenizer = self.source_tokenizer or self.tokenizer
-        rows = _rows(source_tokenizer, sources, source_length)
-        source_ids = _padded(rows, source_length, after=end)
         rows = _rows(self.tokenizer, targets, target_length)
-        labels = _padded(rows, target_length, after=end)
+        labels = _padded(rows, target_length, after=Vocabulary.end_id)
         mask = labels != Vocabulary.padding_id
         inputs = {
-            "encoder_token_ids": source_ids,
-            "encoder_padding_mask": source_ids != Vocabulary.padding_id,
+            **self._source_inputs(sources, encoder_sequence_length),
             "decoder_token_ids": _padded(
                 rows, target_length, before=self.start_token_id
             ),
@@ -327,6 +318,19 @@ class TranslationPreprocessor(
         if np.ndim(sources) == 0:
             data = keras.tree.map_structure(lambda array: array[0], data)
         return data
+
+    def _source_inputs(
+        self, sources: Any, length: int | None
+    ) -> dict[str, Any]:
+        """Returns ids and mask of sources, with an end of sentence."""
+        length = length or self.encoder_sequence_length
+        tokenizer = self.source_tokenizer or self.tokenizer
+        rows = _rows(tokenizer, sources, length)
+        ids = _padded(rows, length, after=Vocabulary.end_id)
+        return {
+            "encoder_token_ids": ids,
+            "encoder_padding_mask": ids != Vocabulary.padding_id,
+        }
 
     # === Generation ===
 
@@ -354,12 +358,7 @@ class TranslationPreprocessor(
             Dict of the inputs of `TranslationBackbone`.
         """
         sources, prefixes = _texts(x, None)
-        source_length = encoder_sequence_length or self.encoder_sequence_length
-        source_ids = _padded(
-            [_cut(row, source_length) for row in self.source_rows(sources)],
-            source_length,
-            after=Vocabulary.end_id,
-        )
+        inputs = self._source_inputs(sources, encoder_sequence_length)
         rows = self.tokenizer.rows(prefixes)
         lengths = np.array([len(row) + 1 for row in rows])
         longest = max(lengths, default=0)
@@ -367,17 +366,13 @@ class TranslationPreprocessor(
             decoder_sequence_length
             or sequence_length
             or self.decoder_sequence_length
-            or longest + 2 * source_ids.shape[1]
+            or longest + 2 * inputs["encoder_token_ids"].shape[1]
         )
-        target_ids = _padded(
-            rows, max(length, longest), before=self.start_token_id
-        )
+        ids = _padded(rows, max(length, longest), before=self.start_token_id)
         return {
-            "encoder_token_ids": source_ids,
-            "encoder_padding_mask": source_ids != Vocabulary.padding_id,
-            "decoder_token_ids": target_ids,
-            "decoder_padding_mask": np.arange(target_ids.shape[1])
-            < lengths[:, None],
+            **inputs,
+            "decoder_token_ids": ids,
+            "decoder_padding_mask": np.arange(ids.shape[1]) < lengths[:, None],
         }
 
     def source_rows(self, sources: Any) -> list[list[int]]:
@@ -423,13 +418,10 @@ class TranslationPreprocessor(
         Args:
             config: dict.
         """
-        config = dict(config)
-        source_tokenizer = config.get("source_tokenizer")
-        if isinstance(source_tokenizer, dict):
-            config["source_tokenizer"] = keras.layers.deserialize(
-                source_tokenizer
-            )
-        return super().from_config(config)
+        source = config.get("source_tokenizer")
+        if isinstance(source, dict):
+            source = keras.layers.deserialize(source)
+        return super().from_config({**config, "source_tokenizer": source})
 
 
 def padded_length(length: int) -> int:
@@ -474,16 +466,12 @@ def _rows(
     tokenizer: TranslationTokenizer, texts: Any, length: int | None
 ) -> Any:
     """Returns the ids of texts, cut to leave room for an end in `length`."""
+    end = None if length is None else length - 1
     if not _is_of_tensorflow(texts):
-        return [_cut(row, length) for row in tokenizer.rows(texts)]
+        return [row[:end] for row in tokenizer.rows(texts)]
     import tensorflow as tf
 
-    rows = tf.cast(tokenizer(tf.reshape(texts, [-1])), tf.int32)
-    return rows if length is None else rows[:, : length - 1]
-
-
-def _cut(row: list[int], length: int | None) -> list[int]:
-    return row if length is None else row[: length - 1]
+    return tf.cast(tokenizer(tf.reshape(texts, [-1])), tf.int32)[:, :end]
 
 
 def _padded(
@@ -504,14 +492,12 @@ def _padded(
         int32 `(B, T)`: an array of lists, or a tensor.
     """
     if isinstance(rows, list):
-        first = [] if before is None else [before]
-        last = [] if after is None else [after]
-        rows = [[*first, *row, *last] for row in rows]
+        first, last = ([] if i is None else [i] for i in (before, after))
         if length is None:
-            length = padded_length(max(map(len, rows), default=1))
+            length = padded_length(max(map(len, rows), default=0) + 1)
         padded = np.zeros((len(rows), length), "int32")
         for number, row in enumerate(rows):
-            padded[number, : len(row)] = row
+            padded[number, : len(row) + 1] = [*first, *row, *last]
         return padded
     import tensorflow as tf
 

@@ -4,10 +4,10 @@ KerasHub knows folders that `save_to_preset` filled, and handles of hubs. Here
 names of the zoo and folders of trained models are presets, too.
 """
 
+import json
 import pathlib
 import re
 import shutil
-import tempfile
 from collections.abc import Callable
 from collections.abc import Sequence
 from typing import Any
@@ -21,13 +21,21 @@ from relative_attention.errors import did_you_mean
 from relative_attention.models.weights import weight_name
 from relative_attention.saving import find_model
 from relative_attention.saving import load_translator
-from relative_attention.saving.hub_card import hub_card
+from relative_attention.saving.model_directory import load_results
 from relative_attention.zoo import is_model
 from relative_attention.zoo import recipe_summary
+from relative_attention.zoo import scores_of_test_text
 from relative_attention.zoo import zoo_models
 
 _CARD = "README.md"
 _LICENSE = "LICENSE.md"
+_CODE = """```python
+import relative_attention as ra
+
+translator = ra.hub.TranslationLM.from_preset("{}")
+translator.generate(["..."])
+```
+"""
 
 
 class FromPreset:
@@ -72,14 +80,8 @@ class FromPreset:
             return super().from_preset(preset, *args, **kwargs)  # type: ignore[misc]
         except InputError:
             raise
-        # Whatever a damaged file, or a hub, makes of KerasHub's loaders.
-        except (
-            AttributeError,
-            LookupError,
-            OSError,
-            TypeError,
-            ValueError,
-        ) as error:
+        # Damaged files, and hubs, raise errors of many libraries.
+        except Exception as error:
             raise InputError(
                 f"{preset} could not be loaded: {reason(error)}"
             ) from error
@@ -104,75 +106,93 @@ def reason(error: BaseException) -> str:
     return lines[0] if lines else type(error).__name__
 
 
-def upload(
+def check_class(name: str, value: Any, cls: type) -> None:
+    """Raises `InputError` unless an argument is of a class."""
+    if not isinstance(value, cls):
+        raise InputError(
+            f"`{name}` must be a {cls.__name__}. Received: "
+            f"{name}={type(value).__name__}."
+        )
+
+
+def add_card(
     task: Any,
+    folder: pathlib.Path,
     handle: str,
-    origin: pathlib.Path | None,
     languages: Sequence[str] | None,
     license_name: str | None,
 ) -> None:
-    """Uploads a preset of a task, see `TranslationLM.upload_preset`.
+    """Writes the `README.md` of a preset: what it is, for people and machines.
 
-    Args:
-        task: `TranslationLM`.
-        handle: string, `hf://...` or `kaggle://...`.
-        origin: path of the model folder that the task was made of, or `None`.
-        languages, license_name: as of `upload_preset`.
+    See `TranslationLM.upload_preset`.
     """
-    # The card has the code to load it, for which the user's name is needed.
-    if not re.fullmatch(r"hf://[^/]+/.+|kaggle://.+", handle):
-        raise InputError(
-            "`handle` must be hf://user/name or kaggle://user/model/keras/"
-            f"variant. Received: handle={handle!r}. A folder is filled by "
-            "`save_to_preset`."
+    origin = task.origin
+    if origin is not None:
+        if languages is None:
+            _, languages = recipe_summary(origin)
+        if license_name is None and (origin / _LICENSE).is_file():
+            license_name = "other"
+            shutil.copy(origin / _LICENSE, folder)
+    head: dict[str, Any] = {
+        "pipeline_tag": "translation",
+        "library_name": "keras-hub",
+    }
+    if languages:
+        head["language"] = list(languages)
+    if license_name:
+        head["license"] = license_name
+    if license_name == "other":
+        head["license_link"] = _LICENSE
+    head["tags"] = ["keras", "relative-attention"]
+    body = f"# {handle.rpartition('/')[2]}\n\n{_CODE.format(handle)}"
+    # Scores and text of the folder are not true of weights that were trained
+    # since.
+    if origin is not None and _is_unchanged(task, origin):
+        if (origin / "results.json").is_file():
+            scores = scores_of_test_text(load_results(origin))
+            if "bleu" in scores:
+                head["metrics"] = ["bleu"]
+                bleu, signature = scores["bleu"], scores.get("bleu_signature")
+                body += f"\nBLEU on the test text: {bleu} (`{signature}`).\n"
+        if (origin / _CARD).is_file():
+            body += "\n" + _card_of(origin, folder)
+    # JSON is YAML, and quotes what YAML would read as something else: the
+    # code of Norwegian, `no`.
+    lines = [f"{key}: {json.dumps(value)}" for key, value in head.items()]
+    text = "\n".join(["---", *lines, "---", "", body])
+    (folder / _CARD).write_text(text, "utf-8")
+
+
+def upload(handle: str, folder: pathlib.Path) -> None:
+    """Uploads a preset with its card.
+
+    Raises:
+        InputError: if the hub refuses it.
+    """
+    try:
+        if not handle.startswith("hf://"):
+            keras_hub.upload_preset(handle, str(folder))
+            return
+        # In one commit. `keras_hub.upload_preset` would write a card of its
+        # own over ours.
+        import huggingface_hub
+
+        repository = huggingface_hub.create_repo(
+            handle.removeprefix("hf://"), exist_ok=True
+        ).repo_id
+        # Somebody has written, or edited, a card that is there.
+        has_card = huggingface_hub.file_exists(repository, _CARD)
+        huggingface_hub.upload_folder(
+            repo_id=repository,
+            folder_path=folder,
+            commit_message="Upload a preset of KerasHub",
+            ignore_patterns=[_CARD] if has_card else None,
         )
-    with tempfile.TemporaryDirectory() as name:
-        folder = pathlib.Path(name)
-        task.save_to_preset(folder)
-        described = None
-        if origin is not None:
-            if languages is None:
-                _, languages = recipe_summary(origin)
-            if license_name is None and (origin / _LICENSE).is_file():
-                license_name = "other"
-                shutil.copy(origin / _LICENSE, folder)
-            # Scores and text of the folder are not true of weights that were
-            # trained since.
-            if _is_unchanged(task, origin):
-                described = origin
-                _copy_linked(origin, folder)
-        card = hub_card(described, handle, languages or (), license_name)
-        (folder / _CARD).write_text(card, "utf-8")
-        try:
-            if handle.startswith("hf://"):
-                _to_hugging_face(handle, folder)
-            else:
-                keras_hub.upload_preset(handle, str(folder))
-        # Each hub, and each version of it, has the errors of another library.
-        except Exception as error:
-            raise InputError(
-                f"{handle} could not be uploaded: {reason(error)}"
-            ) from error
-
-
-def _to_hugging_face(handle: str, folder: pathlib.Path) -> None:
-    """Uploads a folder in one commit.
-
-    `keras_hub.upload_preset` would write a card of its own over ours.
-    """
-    import huggingface_hub
-
-    repository = huggingface_hub.create_repo(
-        handle.removeprefix("hf://"), exist_ok=True
-    ).repo_id
-    # Somebody has written, or edited, a card that is there.
-    has_card = huggingface_hub.file_exists(repository, _CARD)
-    huggingface_hub.upload_folder(
-        repo_id=repository,
-        folder_path=folder,
-        commit_message="Upload a preset of KerasHub",
-        ignore_patterns=[_CARD] if has_card else None,
-    )
+    # Each hub, and each version of it, has the errors of another library.
+    except Exception as error:
+        raise InputError(
+            f"{handle} could not be uploaded: {reason(error)}"
+        ) from error
 
 
 def _is_unchanged(task: Any, origin: pathlib.Path) -> bool:
@@ -181,20 +201,19 @@ def _is_unchanged(task: Any, origin: pathlib.Path) -> bool:
     for name in ("num_beams", "length_penalty"):
         if getattr(task, name) != getattr(translator, name):
             return False
+    # Adapters, and int8, are weights of other names.
     expected = {weight_name(w): w for w in translator.model.weights}
     weights = {weight_name(w): w for w in task.transformer.weights}
-    # Adapters are weights of other names.
     return weights.keys() == expected.keys() and all(
-        np.array_equal(weight, expected[name])
-        for name, weight in weights.items()
+        np.array_equal(weights[name], expected[name]) for name in expected
     )
 
 
-def _copy_linked(origin: pathlib.Path, folder: pathlib.Path) -> None:
-    """Copies the files of a folder that its card shows or links to."""
-    if not (origin / _CARD).is_file():
-        return
+def _card_of(origin: pathlib.Path, folder: pathlib.Path) -> str:
+    """Returns a folder's card, less its title; copies what it links to."""
     card = (origin / _CARD).read_text("utf-8")
     for name in re.findall(r"\]\(([^()/#]+)\)", card):
         if (origin / name).is_file() and not (folder / name).exists():
             shutil.copy(origin / name, folder)
+    first, _, rest = card.partition("\n")
+    return rest.lstrip("\n") if first.startswith("# ") else card

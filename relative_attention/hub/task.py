@@ -1,6 +1,8 @@
 """The task: a translation model that learns from strings, and writes them."""
 
 import pathlib
+import re
+import tempfile
 from collections.abc import Callable
 from collections.abc import Sequence
 from typing import Any
@@ -24,6 +26,8 @@ from relative_attention.hub.backbone import transformer_inputs
 from relative_attention.hub.preprocessing import TranslationPreprocessor
 from relative_attention.hub.preprocessing import padded_length
 from relative_attention.hub.presets import FromPreset
+from relative_attention.hub.presets import add_card
+from relative_attention.hub.presets import check_class
 from relative_attention.hub.presets import model_folder
 from relative_attention.hub.presets import upload
 from relative_attention.models import TrainableModel
@@ -91,6 +95,9 @@ class TranslationLM(FromPreset, TrainableModel, keras_hub.models.Seq2SeqLM):
     # What KerasHub compiled of a sampler, if anything.
     generate_function: Any
     preprocessor: Any
+    num_beams: int
+    max_extra_length: int
+    max_source_length: int
 
     def __init__(
         self,
@@ -123,16 +130,15 @@ class TranslationLM(FromPreset, TrainableModel, keras_hub.models.Seq2SeqLM):
             )
         finally:
             TrainableModel.__bases__ = bases
-        self.num_beams = checked_at_least("num_beams", num_beams, 1)
         self.length_penalty = check_length_penalty(length_penalty)
-        self.max_extra_length = checked_at_least(
-            "max_extra_length", max_extra_length, 0
-        )
-        self.max_source_length = checked_at_least(
-            "max_source_length", max_source_length, 2
-        )
+        for name, value, least in (
+            ("num_beams", num_beams, 1),
+            ("max_extra_length", max_extra_length, 0),
+            ("max_source_length", max_source_length, 2),
+        ):
+            setattr(self, name, checked_at_least(name, value, least))
         # The folder of the trained model that this task was made of, if any.
-        self._origin: pathlib.Path | None = None
+        self.origin: pathlib.Path | None = None
         if compile:
             self.compile()
 
@@ -161,7 +167,7 @@ class TranslationLM(FromPreset, TrainableModel, keras_hub.models.Seq2SeqLM):
         task = super().from_preset(preset, load_weights, **kwargs)
         # The vocabularies came after the task.
         _check_parts(task.backbone, task.preprocessor)
-        task._origin = model_folder(preset)
+        task.origin = model_folder(preset)
         return task
 
     @classmethod
@@ -224,14 +230,14 @@ class TranslationLM(FromPreset, TrainableModel, keras_hub.models.Seq2SeqLM):
             **{name: getattr(self, name) for name in _DECODING},
         )
 
+    # Not the graph's, so that a step may do without logits.
     def call(
         self,
         inputs: dict[str, Tensor],
         training: bool | None = None,
         mask: Any = None,
     ) -> Tensor:
-        hidden = self.backbone(inputs, training=training)
-        return self.transformer.logits(hidden["decoder_sequence_output"])
+        return self.transformer(transformer_inputs(inputs), training=training)
 
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments of the task, for JSON."""
@@ -266,7 +272,18 @@ class TranslationLM(FromPreset, TrainableModel, keras_hub.models.Seq2SeqLM):
         Raises:
             InputError: if the handle is none, or the hub refuses the upload.
         """
-        upload(self, handle, self._origin, languages, license_name)
+        # The card has the code to load it, for which the user's name is needed.
+        if not re.fullmatch(r"hf://[^/]+/.+|kaggle://.+", handle):
+            raise InputError(
+                "`handle` must be hf://user/name or kaggle://user/model/keras/"
+                f"variant. Received: handle={handle!r}. A folder is filled by "
+                "`save_to_preset`."
+            )
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            self.save_to_preset(folder)
+            add_card(self, folder, handle, languages, license_name)
+            upload(handle, folder)
 
     def quantize(
         self, mode: str | None = None, config: Any = None, **kwargs: Any
@@ -373,23 +390,26 @@ class TranslationLM(FromPreset, TrainableModel, keras_hub.models.Seq2SeqLM):
         Raises:
             InputError: if there are not as many targets as sources.
         """
-        if self.preprocessor is not None:
-            _check_targets(x, y)
-        data: Any = (x, y, sample_weight)
-        if validation_split and validation_data is None:
-            data, validation_data = _split(data, validation_split)
+        self._check_targets(x, y)
+        end = 1.0
         if validation_data is not None:
             parts = keras.utils.unpack_x_y_sample_weight(validation_data)
-            batches = _batches(batch_size, *parts)
-            batches.pop("batch_size", None)
-            validation_data = keras.utils.pack_x_y_sample_weight(**batches)
+            validation_data = _batches(batch_size, *parts)
+        elif validation_split:
+            # As in Keras, the last ones are those to validate with.
+            end = 1 - validation_split
+            validation_data = _batches(
+                batch_size, x, y, sample_weight, start=end
+            )
+        if validation_data is not None:
+            validation_data.pop("batch_size", None)
+            validation_data = keras.utils.pack_x_y_sample_weight(
+                **validation_data
+            )
         # KerasHub makes data sets of all, whose order is their own.
         kwargs.setdefault("shuffle", False)
-        return super().fit(
-            **_batches(batch_size, *data),
-            validation_data=validation_data,
-            **kwargs,
-        )
+        data = _batches(batch_size, x, y, sample_weight, end=end)
+        return super().fit(**data, validation_data=validation_data, **kwargs)
 
     def evaluate(
         self,
@@ -408,10 +428,10 @@ class TranslationLM(FromPreset, TrainableModel, keras_hub.models.Seq2SeqLM):
         Raises:
             InputError: if there are not as many targets as sources.
         """
-        if self.preprocessor is not None:
-            _check_targets(x, y)
-        data = _batches(batch_size, x, y, sample_weight)
-        return super().evaluate(**data, **kwargs)
+        self._check_targets(x, y)
+        return super().evaluate(
+            **_batches(batch_size, x, y, sample_weight), **kwargs
+        )
 
     def predict(
         self, x: Any = None, batch_size: int | None = None, **kwargs: Any
@@ -428,8 +448,22 @@ class TranslationLM(FromPreset, TrainableModel, keras_hub.models.Seq2SeqLM):
             float array `(B, T, V)`; ragged where batches differ in length.
         """
         data = _batches(batch_size, x)
-        x, batch_size = data["x"], data.get("batch_size")
-        return super().predict(x=x, batch_size=batch_size, **kwargs)
+        return super().predict(data["x"], data.get("batch_size"), **kwargs)
+
+    def _check_targets(self, x: Any, y: Any) -> None:
+        """Refuses sources without targets, from which nothing is learnt."""
+        # A `tf.data.Dataset` says what it holds. A generator does not.
+        batch = getattr(x, "element_spec", x)
+        if isinstance(batch, dict):
+            is_missing = "decoder_text" not in batch
+        else:
+            is_missing = _is_array(batch)
+        if is_missing and y is None and self.preprocessor is not None:
+            raise InputError(
+                "There must be a target for each source. Received: `y=None`. "
+                "Give targets as `y`, as the second of a pair, or as "
+                '"decoder_text".'
+            )
 
     def count_tokens(self, x: Any, y: Tensor) -> Tensor:
         """Counts source and target tokens, see `TrainableModel`.
@@ -501,16 +535,7 @@ class TranslationLM(FromPreset, TrainableModel, keras_hub.models.Seq2SeqLM):
         translations: list[str] = []
         is_one = False
         for batch in inputs.as_numpy_iterator() if is_dataset else [inputs]:
-            if is_dataset and isinstance(batch, tuple):
-                # Pairs, as of training.
-                batch = batch[0]
-            if not isinstance(batch, dict):
-                batch = {"encoder_text": batch}
-            sources, is_one = _strings(batch["encoder_text"])
-            prefixes, _ = _strings(batch.get("decoder_text", ""))
-            if len(prefixes) == 1:
-                prefixes = prefixes * len(sources)
-            self._check_sources(sources, prefixes)
+            sources, prefixes, is_one = self._sources(batch)
             if self.sampler is None:
                 translator = self.translator
                 translator.max_length = max_length
@@ -529,8 +554,17 @@ class TranslationLM(FromPreset, TrainableModel, keras_hub.models.Seq2SeqLM):
             translations += texts
         return translations[0] if is_one and not is_dataset else translations
 
-    def _check_sources(self, sources: list[str], prefixes: list[str]) -> None:
-        """Refuses sources without a prefix, and such as would be cut."""
+    def _sources(self, batch: Any) -> tuple[list[str], list[str], bool]:
+        """Returns sources, what translations begin with, and if it is one."""
+        if isinstance(batch, tuple):
+            # A data set of pairs, as for training.
+            batch = batch[0]
+        if not isinstance(batch, dict):
+            batch = {"encoder_text": batch}
+        sources, is_one = _strings(batch["encoder_text"])
+        prefixes, _ = _strings(batch.get("decoder_text", ""))
+        if len(prefixes) == 1:
+            prefixes = prefixes * len(sources)
         if len(prefixes) != len(sources):
             raise InputError(
                 'There must be a "decoder_text" for each "encoder_text". '
@@ -546,6 +580,7 @@ class TranslationLM(FromPreset, TrainableModel, keras_hub.models.Seq2SeqLM):
                     f"{sources[number][:40]!r}... Split it, or load the "
                     f"preset with `max_source_length={length}`."
                 )
+        return sources, prefixes, is_one
 
     def _sampled(
         self,
@@ -555,10 +590,9 @@ class TranslationLM(FromPreset, TrainableModel, keras_hub.models.Seq2SeqLM):
         stop_token_ids: Any,
     ) -> list[str]:
         """Translates by a sampler. As in a search, blank sources stay blank."""
-        texts = [""] * len(sources)
         places = [n for n, source in enumerate(sources) if source.strip()]
         if not places:
-            return texts
+            return [""] * len(sources)
         batch = {
             "encoder_text": [sources[n] for n in places],
             "decoder_text": [prefixes[n] for n in places],
@@ -571,9 +605,8 @@ class TranslationLM(FromPreset, TrainableModel, keras_hub.models.Seq2SeqLM):
             max_length = longest + self.max_extra_length
         # KerasHub counts the start, too.
         found = super().generate(batch, max_length + 1, stop_token_ids)
-        for place, text in zip(places, found):
-            texts[place] = text
-        return texts
+        texts = dict(zip(places, found))
+        return [texts.get(n, "") for n in range(len(sources))]
 
     def make_generate_function(self) -> Callable[..., dict[str, Tensor]]:
         """Returns what generates from ids, compiled once."""
@@ -613,13 +646,12 @@ class TranslationLM(FromPreset, TrainableModel, keras_hub.models.Seq2SeqLM):
         token_ids = found["token_ids"][:, 0]
         start = ops.full_like(token_ids[:, :1], self.transformer.start_token_id)
         token_ids = ops.concatenate([start, token_ids], axis=-1)
-        # An end of sentence is the last of its row that is not padding.
-        is_token = ops.cast(ops.not_equal(token_ids, 0), "int32")
-        behind = ops.flip(ops.cumsum(ops.flip(is_token, -1), axis=-1), -1)
         is_start = ops.arange(ops.shape(token_ids)[1]) == 0
         return {
             "decoder_token_ids": token_ids,
-            "decoder_padding_mask": ops.logical_or(behind > 0, is_start),
+            "decoder_padding_mask": ops.logical_or(
+                is_start, ops.not_equal(token_ids, 0)
+            ),
             "scores": found["scores"][:, 0],
         }
 
@@ -658,10 +690,8 @@ def _sampled_ids(
     def next(
         prompt: Tensor, cache: tuple[Tensor, Tensor], index: Tensor
     ) -> tuple[Tensor, Tensor, tuple[Tensor, Tensor]]:
-        hidden = hidden_states(prompt, cache)
-        num_rows, _, width = ops.shape(hidden)
-        last = ops.slice(hidden, (0, index - 1, 0), (num_rows, 1, width))
-        return transformer.logits(last)[:, 0], last[:, 0], cache
+        last = ops.take(hidden_states(prompt, cache), index - 1, axis=1)
+        return transformer.logits(last[:, None])[:, 0], last, cache
 
     cache = (transformer.encode(source_ids), source_ids)
     token_ids = task.sampler(
@@ -700,92 +730,60 @@ def _strings(texts: Any) -> tuple[list[str], bool]:
     return checked_sentences("inputs", strings), is_one
 
 
-# === What `fit` takes: lists or arrays, dicts of them, and data sets ===
-
-
 def _is_array(x: Any) -> bool:
     """Tells whether it is an array or a list, or a dict of them."""
     return isinstance(x, list | dict) or hasattr(x, "shape")
 
 
-def _check_targets(x: Any, y: Any) -> None:
-    """Refuses sources without targets, from which nothing can be learnt."""
-    if hasattr(x, "element_spec"):
-        # Of a `tf.data.Dataset`.
-        x = x.element_spec
-    elif y is not None or not _is_array(x):
-        # What a generator will yield is not known.
-        return
-    has_targets = (
-        "decoder_text" in x if isinstance(x, dict) else isinstance(x, tuple)
-    )
-    if not has_targets:
-        raise InputError(
-            "There must be a target for each source. Received: `y=None`. Give "
-            'targets as `y`, as the second of a pair, or as "decoder_text".'
-        )
-
-
 def _batches(
-    batch_size: int | None, x: Any, y: Any = None, sample_weight: Any = None
+    batch_size: int | None,
+    x: Any,
+    y: Any = None,
+    sample_weight: Any = None,
+    start: float = 0.0,
+    end: float = 1.0,
 ) -> dict[str, Any]:
     """Returns arguments of `fit`, in which arrays have become a data set.
 
     On TensorFlow it is a `tf.data.Dataset`: what KerasHub would make of
-    arrays wants all batches after the first few to be of their shapes.
+    arrays wants all batches after the first few to be of their shapes. Rows
+    are those from the share `start` of the arrays to the share `end`.
     """
     data = {"x": x, "y": y, "sample_weight": sample_weight}
-    if _is_array(x):
-        _check_lengths(data)
-        if keras.backend.backend() == "tensorflow":
-            import tensorflow as tf
-
-            arrays = keras.utils.pack_x_y_sample_weight(**data)
-            dataset = tf.data.Dataset.from_tensor_slices(arrays)
-            return {"x": dataset.batch(batch_size or _BATCH_SIZE)}
-    return {**data, "batch_size": batch_size}
-
-
-def _check_lengths(data: dict[str, Any]) -> None:
-    """Refuses sources, targets and weights of different numbers."""
-    arrays: dict[str, Any] = {}
+    if not _is_array(x):
+        if (start, end) != (0, 1):
+            raise InputError(
+                "`validation_split` takes the last rows of lists or arrays. "
+                f"Received: x of type {type(x).__name__}. Give "
+                "`validation_data` instead."
+            )
+        return {**data, "batch_size": batch_size}
+    columns: dict[str, Any] = {}
     for name, value in data.items():
-        arrays |= value if isinstance(value, dict) else {name: value}
-    lengths = {
-        name: len(array) for name, array in arrays.items() if array is not None
-    }
+        columns |= value if isinstance(value, dict) else {name: value}
+    lengths = {n: len(c) for n, c in columns.items() if c is not None}
     if len(set(lengths.values())) > 1:
         listed = ", ".join(f"{n} of `{name}`" for name, n in lengths.items())
         raise InputError(
             "There must be a target for each source, and a weight for each "
             f"pair if there are any. Received: {listed}."
         )
+    length = max(lengths.values())
+    rows = slice(int(start * length), int(end * length))
 
-
-def _split(data: tuple[Any, ...], validation_split: float) -> tuple[Any, Any]:
-    """Takes the last part of arrays for validation, as Keras does.
-
-    Args:
-        data: triple, the first arguments of `fit`.
-        validation_split: float. The share of the last part.
-
-    Returns:
-        Pair of triples: what to train on, and what to validate with.
-    """
-
-    def part(value: Any, rows: slice) -> Any:
+    def part(value: Any) -> Any:
         if isinstance(value, dict):
-            return {name: array[rows] for name, array in value.items()}
+            return {name: column[rows] for name, column in value.items()}
         return None if value is None else value[rows]
 
-    x = data[0]
-    (num_rows, *_) = map(len, x.values() if isinstance(x, dict) else [x])
-    first = int(num_rows * (1 - validation_split))
-    rows = (slice(first), slice(first, None))
-    train, validation = (
-        tuple(part(value, of) for value in data) for of in rows
-    )
-    return train, validation
+    data = {name: part(value) for name, value in data.items()}
+    if keras.backend.backend() != "tensorflow":
+        return {**data, "batch_size": batch_size}
+    import tensorflow as tf
+
+    arrays = keras.utils.pack_x_y_sample_weight(**data)
+    dataset = tf.data.Dataset.from_tensor_slices(arrays)
+    return {"x": dataset.batch(batch_size or _BATCH_SIZE)}
 
 
 def _check_parts(backbone: Any, preprocessor: Any) -> None:
@@ -793,18 +791,10 @@ def _check_parts(backbone: Any, preprocessor: Any) -> None:
 
     Its vocabularies may come later, and are not looked at then.
     """
-    for name, value, cls in (
-        ("backbone", backbone, TranslationBackbone),
-        ("preprocessor", preprocessor, TranslationPreprocessor),
-    ):
-        is_missing = name == "preprocessor" and value is None
-        if not is_missing and not isinstance(value, cls):
-            raise InputError(
-                f"`{name}` must be a {cls.__name__}. Received: "
-                f"{type(value).__name__}."
-            )
+    check_class("backbone", backbone, TranslationBackbone)
     if preprocessor is None:
         return
+    check_class("preprocessor", preprocessor, TranslationPreprocessor)
     config = backbone.config
     size = config.vocabulary_size
     target = preprocessor.tokenizer

@@ -80,7 +80,7 @@ def log_probs(translator, source_rows, target_rows):
 
 
 def pad(rows):
-    padded = np.zeros((len(rows), max(map(len, rows))), int)
+    padded = np.zeros((len(rows), max(map(len, rows))), "int32")
     for number, row in enumerate(rows):
         padded[number, : len(row)] = row
     return padded

@@ -41,11 +41,13 @@ INPUTS = {
 }
 
 
+LENGTHS = {"encoder_sequence_length": 40, "decoder_sequence_length": 48}
+TEXTS = {"encoder_text": SOURCES, "decoder_text": TARGETS}
+
+
 def preprocessor():
     return ra.hub.TranslationPreprocessor.from_translator(
-        make_translator(),
-        encoder_sequence_length=40,
-        decoder_sequence_length=48,
+        make_translator(), **LENGTHS
     )
 
 
@@ -56,13 +58,14 @@ class KerasHubTest(TestCase):
         self.skipTest("a helper of TensorFlow's tests, no test")
 
     def test_backbone(self):
+        shape = (2, 5, 14)
         self.run_backbone_test(
             ra.hub.TranslationBackbone,
             dict(FIELDS),
             INPUTS,
             {
-                "encoder_sequence_output": (2, 5, 14),
-                "decoder_sequence_output": (2, 5, 14),
+                "encoder_sequence_output": shape,
+                "decoder_sequence_output": shape,
             },
         )
 
@@ -77,34 +80,14 @@ class KerasHubTest(TestCase):
         )
 
     def test_preprocessor(self):
-        layer = preprocessor()
-        for data in (
-            {"encoder_text": SOURCES, "decoder_text": TARGETS},
-            (SOURCES, TARGETS),
-            (SOURCES, TARGETS, [0.5] * len(SOURCES)),
-        ):
-            self.run_preprocessing_layer_test(
-                ra.hub.TranslationPreprocessor,
-                {
-                    "tokenizer": layer.tokenizer,
-                    "encoder_sequence_length": 40,
-                    "decoder_sequence_length": 48,
-                },
-                data,
-            )
-
-    def test_preprocessor_keeps_the_lengths_it_is_given(self):
-        layer = preprocessor()
-        self.init_kwargs = {
-            "tokenizer": layer.tokenizer,
-            "encoder_sequence_length": 40,
-            "decoder_sequence_length": 48,
-        }
+        arguments = {"tokenizer": preprocessor().tokenizer, **LENGTHS}
+        cls = ra.hub.TranslationPreprocessor
+        weights = [0.5] * len(SOURCES)
+        for data in (TEXTS, (SOURCES, TARGETS, weights)):
+            self.run_preprocessing_layer_test(cls, arguments, data)
+        self.init_kwargs = arguments
         self.run_preprocessor_test(
-            ra.hub.TranslationPreprocessor,
-            self.init_kwargs,
-            {"encoder_text": SOURCES, "decoder_text": TARGETS},
-            token_id_key="decoder_token_ids",
+            cls, arguments, TEXTS, token_id_key="decoder_token_ids"
         )
 
     def test_task(self):
@@ -114,18 +97,8 @@ class KerasHubTest(TestCase):
                 "backbone": ra.hub.TranslationBackbone(**FIELDS),
                 "preprocessor": preprocessor(),
             },
-            train_data=({"encoder_text": SOURCES, "decoder_text": TARGETS},),
+            train_data=(TEXTS,),
             expected_output_shape=(len(SOURCES), 48, 281),
-        )
-
-    def test_task_as_a_file(self):
-        self.run_model_saving_test(
-            ra.hub.TranslationLM,
-            {
-                "backbone": ra.hub.TranslationBackbone(**FIELDS),
-                "preprocessor": preprocessor(),
-            },
-            INPUTS,
         )
 
     def test_presets(self):
@@ -137,11 +110,7 @@ class KerasHubTest(TestCase):
             ("TranslationLM", INPUTS, {"expected_output": logits}),
             ("TranslationBackbone", INPUTS, {}),
             ("TranslationTokenizer", SOURCES, {}),
-            (
-                "TranslationPreprocessor",
-                {"encoder_text": SOURCES, "decoder_text": TARGETS},
-                {},
-            ),
+            ("TranslationPreprocessor", TEXTS, {}),
         ):
             self.run_preset_test(
                 getattr(ra.hub, name), str(folder), inputs, **arguments

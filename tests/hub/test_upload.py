@@ -13,8 +13,12 @@ import relative_attention as ra
 from tests.hub.tiny_tasks import SOURCES
 from tests.hub.tiny_tasks import make_translator
 
-RESULTS = {"scores": {"test": {"bleu": 12.34, "bleu_signature": "nrefs:1"}}}
-RECIPE = "data: {source: train.en, target: train.de.gz}\n"
+# The first are those of weights in float32; these are rounded.
+RESULTS = {
+    "scores": {"test": {"bleu": 12.3}},
+    "scores_of_weights": {"test": {"bleu": 12.34, "bleu_signature": "nrefs:1"}},
+}
+RECIPE = "data: {source: train.en, target: train.no.gz}\n"
 
 
 @pytest.fixture(scope="module")
@@ -29,29 +33,29 @@ def hub(tmp_path_factory):
         return types.SimpleNamespace(repo_id=repo_id)
 
     def upload_folder(repo_id, folder_path, commit_message, ignore_patterns):
-        names = {p.name for p in folder_path.rglob("*") if p.is_file()}
-        commits.append(names - set(ignore_patterns or ()))
+        ignore = shutil.ignore_patterns(*(ignore_patterns or ()))
         shutil.copytree(
-            folder_path,
-            root / repo_id,
-            ignore=shutil.ignore_patterns(*(ignore_patterns or ())),
-            dirs_exist_ok=True,
+            folder_path, root / repo_id, ignore=ignore, dirs_exist_ok=True
         )
+        names = {path.name for path in folder_path.rglob("*")}
+        commits.append(names - set(ignore_patterns or ()))
 
     def hf_hub_download(repo_id, filename):
         if not (root / repo_id / filename).is_file():
             raise huggingface_hub.utils.LocalEntryNotFoundError(filename)
         return str(root / repo_id / filename)
 
+    def file_exists(repo_id, filename):
+        return (root / repo_id / filename).is_file()
+
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(huggingface_hub, "create_repo", create_repo)
-        patch.setattr(huggingface_hub, "upload_folder", upload_folder)
-        patch.setattr(huggingface_hub, "hf_hub_download", hf_hub_download)
-        patch.setattr(
-            huggingface_hub,
-            "file_exists",
-            lambda repo_id, name: (root / repo_id / name).is_file(),
-        )
+        for stand_in in (
+            create_repo,
+            upload_folder,
+            hf_hub_download,
+            file_exists,
+        ):
+            patch.setattr(huggingface_hub, stand_in.__name__, stand_in)
         yield types.SimpleNamespace(root=root, commits=commits)
 
 
@@ -97,12 +101,13 @@ def test_card_says_what_the_folder_says(hub, task):
     mine = hub.root / "me" / "mine"
     head, body = card_of(mine)
     assert head["pipeline_tag"] == "translation"
-    assert head["language"] == ["en", "de"]
-    assert head["license"] == "other"
+    assert head["language"] == ["en", "no"]
+    assert head["license"] == "other" and head["metrics"] == ["bleu"]
     assert (mine / head["license_link"]).read_text().startswith("Look")
     assert 'TranslationLM.from_preset("hf://me/mine")' in body
     assert "BLEU on the test text: 12.34 (`nrefs:1`)." in body
-    assert "A start." in body
+    assert body.startswith("\n# mine\n") and "# It" not in body
+    assert body.endswith("A start. ![](curve.png)\n")
     assert (mine / "curve.png").read_bytes() == b"a picture"
     # One commit, or none: never a model without its card. A card that is
     # there stays.

@@ -5,6 +5,7 @@ import numpy as np
 import relative_attention as ra
 from tests.export.tiny_models import SENTENCES
 from tests.export.tiny_models import make_model
+from tests.export.tiny_models import pad
 from tests.export.tiny_models import train_vocabulary
 
 # Of unequal lengths, so that parts of a batch have unequal numbers of tokens.
@@ -62,22 +63,13 @@ def id_batches(translator, size, sources=SOURCES, targets=TARGETS):
         labels = [[*row, 1] for row in target_rows[rows]]
         yield (
             {
-                "source_token_ids": padded(
+                "source_token_ids": pad(
                     [[*row, 1] for row in source_rows[rows]]
                 ),
-                "target_token_ids": padded(
-                    [[start, *row[:-1]] for row in labels]
-                ),
+                "target_token_ids": pad([[start, *row[:-1]] for row in labels]),
             },
-            padded(labels),
+            pad(labels),
         )
-
-
-def padded(rows):
-    array = np.zeros((len(rows), max(map(len, rows))), "int32")
-    for number, row in enumerate(rows):
-        array[number, : len(row)] = row
-    return array
 
 
 def id_dataset(translator, size):
