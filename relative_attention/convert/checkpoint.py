@@ -29,6 +29,8 @@ from relative_attention.saving.model_directory import save_vocabularies
 from relative_attention.tensor_type import Tensor
 
 _INDEX = ".index"
+# An error names so many variables.
+_MOST_LISTED = 4
 
 # How another system names the parts of a layer: attribute -> path. The path of
 # a part that has parts itself stands in a pair with their names. Parts that a
@@ -289,10 +291,10 @@ def restore(
     missing = sorted(path for path in weights if not checkpoint.names(path))
     problems = []
     if missing:
-        problems.append(f"it lacks {', '.join(missing)}")
+        problems.append(f"it lacks {_listed(missing)}")
     if left_over:
         problems.append(
-            f"it has {', '.join(left_over)}, which fits nowhere in {model_name}"
+            f"it has {_listed(left_over)}, which fits nowhere in {model_name}"
         )
     if problems:
         raise InputError(
@@ -306,7 +308,7 @@ def restore(
     if wrong:
         raise InputError(
             f"By {evidence} these variables must have other shapes: "
-            f"{'; '.join(wrong)}."
+            f"{_listed(wrong)}."
         )
     for path, weight in weights.items():
         weight.variable.assign(weight.convert(checkpoint.read(path)))
@@ -319,6 +321,12 @@ def restore(
         report(f"{kind}: {len(names)}")
         for name in names:
             report(f"  {name}")
+
+
+def _listed(items: list[str]) -> str:
+    """Returns the first items: a wrong size is wrong in all layers."""
+    rest = len(items) - _MOST_LISTED
+    return "; ".join(items[:_MOST_LISTED]) + f" and {rest} more" * (rest > 0)
 
 
 def save_converted(

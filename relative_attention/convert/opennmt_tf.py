@@ -360,18 +360,6 @@ def _target_and_sharing(checkpoint: _ObjectCheckpoint) -> tuple[int, str]:
         sharing = "source_target" if source == target else "none"
     path = SOURCE_EMBEDDING if source == target else _TARGET_EMBEDDING
     size, _ = checkpoint.matrix_shape(path)
-    if (
-        sharing == "source_target"
-        # The kernel of the logits is (D, V), an embedding is (V, D).
-        and checkpoint.matrix_shape(_OUTPUT_KERNEL)
-        != checkpoint.matrix_shape(SOURCE_EMBEDDING)[::-1]
-    ):
-        raise InputError(
-            f"{checkpoint.prefix} lacks the variable {_TARGET_EMBEDDING}: "
-            f"{SOURCE_EMBEDDING} {checkpoint.shape(SOURCE_EMBEDDING)} cannot "
-            f"stand for it, since {_OUTPUT_KERNEL} has shape "
-            f"{checkpoint.shape(_OUTPUT_KERNEL)}."
-        )
     return size, sharing
 
 

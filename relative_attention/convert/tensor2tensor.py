@@ -211,16 +211,6 @@ def load_tensor2tensor(
     scope = f"{embeddings['source'].model_scope}/body"
     space = f"{scope}/target_space_embedding/kernel"
     space_shape = checkpoint.shape(space)
-    _check_hparams(
-        hparams,
-        fields,
-        checkpoint,
-        scope,
-        hidden_size=embeddings["source"].num_columns,
-        # Vocabularies of two sizes are never shared, whatever hparams say.
-        shares_all=sharing == "all" if source_size == target_size else None,
-        has_target_space=space_shape is not None,
-    )
     _check_target_space(target_space_id, space_shape)
     model = build_model(
         {
@@ -471,72 +461,6 @@ def _join_shards(
             "missing."
         )
     return tuple(names[index] for index in sorted(names))
-
-
-def _check_hparams(
-    hparams: Mapping[str, Any],
-    fields: Mapping[str, Any],
-    checkpoint: TensorFlowCheckpoint,
-    scope: str,
-    hidden_size: int,
-    shares_all: bool | None,
-    has_target_space: bool,
-) -> None:
-    """Refuses hyperparameters that the variables of a checkpoint contradict."""
-    layer = f"{scope}/encoder/layer_0"
-    attention = f"{layer}/self_attention/multihead_attention"
-    table = _matrix_shape(checkpoint, f"{attention}/{_TABLES}_keys/embeddings")
-    filters = _matrix_shape(checkpoint, f"{layer}/ffn/conv1/kernel")
-    contradictions = []
-
-    def compare(name: str, said: Any, shown: Any) -> None:
-        # Older versions of tensor2tensor lack some hparams.
-        if said is not None and shown is not None and said != shown:
-            contradictions.append(f"{name} is {said!r}, there {shown!r}")
-
-    compare("hidden_size", fields["hidden_dim"], hidden_size)
-    if filters:
-        compare("filter_size", fields["intermediate_dim"], filters[1])
-    for side in ("encoder", "decoder"):
-        pattern = re.compile(re.escape(f"{scope}/{side}") + r"/layer_(\d+)/")
-        found = {m[1] for m in map(pattern.match, checkpoint.shapes) if m}
-        said = fields[f"num_{side}_layers"]
-        compare(f"number of {side} layers", said, len(found))
-    for kind in ("key", "value"):
-        shape = _matrix_shape(checkpoint, f"{attention}/{kind[0]}/kernel")
-        if shape:
-            said = fields[f"{kind}_dim"] * fields["num_heads"]
-            compare(f"attention_{kind}_channels", said, shape[1])
-    shown: Any = "dot_product_relative" if table else "dot_product"
-    compare("self_attention_type", hparams.get("self_attention_type"), shown)
-    if table:
-        # A row for each relative position, 2K + 1.
-        said = fields["max_relative_position"]
-        compare("max_relative_position", said, (table[0] - 1) // 2)
-        name = "size of a head (of hidden_size and num_heads)"
-        compare(name, fields["key_dim"], table[1])
-    # Only pre-norm has a last normalization, behind all layers.
-    shown = f"{scope}/encoder/layer_prepostprocess/layer_norm/layer_norm_scale"
-    name = "pre-norm (layer_preprocess_sequence 'n')"
-    compare(name, fields["normalize_first"], shown in checkpoint.shapes)
-    name = "shared_embedding_and_softmax_weights"
-    compare(name, hparams.get(name), shares_all)
-    name = "use_target_space_embedding"
-    compare(name, hparams.get(name), has_target_space)
-    if contradictions:
-        raise InputError(
-            "The hparams contradict the variables of the checkpoint: "
-            f"{'; '.join(contradictions)}. Give the hparams that this model "
-            "was trained with."
-        )
-
-
-def _matrix_shape(
-    checkpoint: TensorFlowCheckpoint, path: str
-) -> tuple[int, ...] | None:
-    """Returns the shape of a matrix, `None` if it is missing or no matrix."""
-    shape = checkpoint.shape(path)
-    return shape if shape is not None and len(shape) == 2 else None
 
 
 def _check_target_space(
