@@ -2,7 +2,6 @@
 
 import base64
 import hashlib
-import html
 import html.parser
 import json
 import re
@@ -17,8 +16,6 @@ from relative_attention.positions import POSITION_ENCODINGS
 from relative_attention.positions import PositionEncoding
 from tests.integration.readme_blocks import ROOT
 from tests.integration.readme_blocks import blocks
-from tests.integration.readme_blocks import parse_words
-from tests.integration.readme_blocks import shell_lines
 
 SENTENCE, TRANSLATION = "he paid ten euros.", "er hat zehn Euro gezahlt."
 MODELS = {
@@ -157,6 +154,13 @@ def test_numbers_of_the_page_are_those_of_the_layers(name, translator_of):
             error = np.abs(unpacked(block[field]) - wanted).max()
             # Rounded to 16 bits of the largest.
             assert error <= np.abs(wanted).max() / 60_000, field
+        for side in ("key", "value"):
+            if f"{side}_table" in block:
+                blocks = getattr(translator.model, f"{kind['name']}_blocks")
+                layer = blocks[0].self_attention
+                table = getattr(layer, f"{side}_relation_embeddings")
+                shown = unpacked(block[f"{side}_table"])
+                np.testing.assert_allclose(shown, table, atol=1e-4)
         for head, share in enumerate(block["position_shares"]):
             content, position = (
                 sum(np.var(row[mask]) for row, mask in zip(term, seen))
@@ -196,26 +200,6 @@ def test_content_and_position_are_apart_where_logits_are_a_sum(
             assert (array in block) == (is_self and has_chart)
 
 
-def test_tables_are_those_of_the_layers(translator_of):
-    translator = translator_of("a table per head")
-    view = ra.plot.attention_view(translator, SENTENCE, TRANSLATION)
-    encoder, decoder, cross = (
-        kind["blocks"][0] for kind in Page(view.to_html()).data["kinds"]
-    )
-    model = translator.model
-    for block, layers in (
-        (encoder, model.encoder_blocks),
-        (decoder, model.decoder_blocks),
-    ):
-        layer = layers[0].self_attention
-        for side in ("key", "value"):
-            table = np.array(getattr(layer, f"{side}_relation_embeddings"))
-            shown = unpacked(block[f"{side}_table"])
-            assert shown.shape == table.shape == (2, 7, 8)
-            np.testing.assert_allclose(shown, table, atol=1e-4)
-    assert "key_table" not in cross and "position_logits" not in cross
-
-
 def test_decoder_chooses_a_token_from_those_before_it(view):
     _, decoder, cross = view.data["kinds"]
     pieces = [token["text"] for token in decoder["queries"]]
@@ -225,13 +209,6 @@ def test_decoder_chooses_a_token_from_those_before_it(view):
     read = [token["text"] for token in decoder["keys"]]
     assert read == ["start", *pieces[:-1]]
     assert "".join(pieces[:-1]).replace("▁", " ").strip() == TRANSLATION
-
-
-def test_translation_is_the_models_own_where_none_is_given(translator_of):
-    translator = translator_of("relative")
-    view = ra.plot.attention_view(translator, SENTENCE)
-    assert [view.translation] == translator.translate([SENTENCE])
-    assert view.sentence == SENTENCE
 
 
 def test_vocabulary_that_only_encodes_and_decodes_will_do(translator_of):
@@ -250,8 +227,12 @@ def test_vocabulary_that_only_encodes_and_decodes_will_do(translator_of):
     assert text.replace(" ", "") == SENTENCE.replace(" ", "")
 
 
-def test_empty_sentence_is_its_end_alone(translator_of):
-    view = ra.plot.attention_view(translator_of("relative"), "")
+def test_translation_is_the_models_own_where_none_is_given(translator_of):
+    translator = translator_of("relative")
+    view = ra.plot.attention_view(translator, SENTENCE)
+    assert [view.translation] == translator.translate([SENTENCE])
+    # That of an empty sentence is its end alone.
+    view = ra.plot.attention_view(translator, "")
     for kind in Page(view.to_html()).data["kinds"]:
         (block,) = kind["blocks"]
         np.testing.assert_allclose(unpacked(block["scores"]), 1, atol=1e-4)
@@ -307,47 +288,22 @@ def test_text_is_text_whatever_it_is(name, translator_of):
     assert page.elements == Page(plain.to_html()).elements
     outside = view.to_html().replace(page.texts["script"][0], "")
     assert text not in outside
-    (_, frame), *rest = Page(view._repr_html_()).elements
-    assert not rest and frame["srcdoc"] == view.to_html()
-
-
-def test_notebook_shows_the_page_in_a_frame_that_is_shut_off(view):
-    (element,) = Page(view._repr_html_()).elements
-    assert element[0] == "iframe"
-    assert element[1]["sandbox"] == "allow-scripts"
-    assert html.unescape(element[1]["srcdoc"]) == view.to_html()
-
-
-def test_page_is_saved_whole_or_not_at_all(view, tmp_path, monkeypatch):
-    path = tmp_path / "new" / "view.html"
-    view.save(path)
-    assert path.read_text("utf-8") == view.to_html()
-
-    def fail(*_):
-        raise OSError("disk full")
-
-    monkeypatch.setattr("os.replace", fail)
-    with pytest.raises(OSError, match="disk full"):
-        view.save(path)
-    assert path.read_text("utf-8") == view.to_html()
-    assert [file.name for file in path.parent.iterdir()] == ["view.html"]
+    # A notebook shows the page in a frame that is shut off.
+    ((tag, frame),) = Page(view._repr_html_()).elements
+    assert tag == "iframe" and frame["sandbox"] == "allow-scripts"
+    assert frame["srcdoc"] == view.to_html()
 
 
 # === What is refused ===
 
 
-@pytest.mark.parametrize(
-    ("arguments", "name"),
-    [((["a"],), "sentence"), ((None,), "sentence"), (("a", 0), "translation")],
-    ids=str,
-)
-def test_what_is_no_string_is_refused(arguments, name, translator_of):
-    with pytest.raises(TypeError, match=f"`{name}` must be a string"):
-        ra.plot.attention_view(translator_of("relative"), *arguments)
-
-
-def test_ensemble_is_refused(translator_of):
+def test_what_has_no_view_is_refused(translator_of):
     translator = translator_of("relative")
+    for name, arguments in (("sentence", [None]), ("translation", ["a", 0])):
+        with pytest.raises(TypeError, match=f"`{name}` must be a string"):
+            ra.plot.attention_view(translator, *arguments)
+    with pytest.raises(ra.InputError, match="at most about .* tokens"):
+        ra.plot.attention_view(translator, "paid " * 1500, TRANSLATION)
     ensemble = ra.Translator(
         ra.Ensemble([translator.model] * 2), translator.vocabulary
     )
@@ -362,13 +318,6 @@ def test_model_that_is_not_finite_is_refused(trained):
     kernel.assign(np.full(kernel.shape, np.nan))
     with pytest.raises(ra.InputError, match="query"):
         ra.plot.attention_view(translator, SENTENCE, TRANSLATION)
-
-
-def test_sentence_too_long_for_a_page_is_refused(translator_of):
-    with pytest.raises(ra.InputError, match="at most about .* tokens"):
-        ra.plot.attention_view(
-            translator_of("relative"), "paid " * 1500, TRANSLATION
-        )
 
 
 # === Its guide ===
@@ -388,20 +337,3 @@ def test_code_of_the_guide_runs(tmp_path, monkeypatch):
     assert (tmp_path / "view.html").read_text("utf-8").startswith("<!doctype")
     assert names["logits"].shape == names["first"].scores.shape
     assert names["outputs"].shape == names["first"].value_context.shape
-
-
-def test_commands_links_and_pictures_of_the_guide_are_there():
-    text = GUIDE.read_text("utf-8")
-    commands = [
-        words
-        for language, block in blocks(text)
-        if language == "shell" and block.startswith("relative-attention")
-        for words in shell_lines(block)
-    ]
-    assert [parse_words(words).output for words in commands] == ["view.html"]
-    for link in re.findall(r"\]\(([^)#]+)\)", text):
-        assert (GUIDE.parent / link).is_file()
-    (script,) = re.findall(r"`python (\S+)", text)
-    assert (ROOT / script).is_file()
-    for picture in re.findall(r"!\[.+\]\((.+)\)", text):
-        assert (GUIDE.parent / picture).stat().st_size < 200_000
