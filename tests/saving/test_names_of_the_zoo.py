@@ -91,24 +91,6 @@ class Stub:
         ]
 
 
-@pytest.mark.large
-def test_model_of_the_zoo_is_compared_by_name(run, elsewhere):
-    (elsewhere / "source").write_text("Two dogs run.\n")
-    (elsewhere / "reference").write_text("Zwei Hunde laufen.\n")
-    shutil.copytree(zoo_directory() / NAME, elsewhere / "mine")
-    status, out, err = run(
-        "evaluate",
-        "mine",
-        "--source=source",
-        "--reference=reference",
-        f"--compare={NAME}",
-        "--metrics=bleu",
-        "--resamples=40",
-    )
-    assert status == 0, err
-    assert NAME in out
-
-
 def test_weights_are_averaged_by_name(run, elsewhere):
     status, out, err = run("average", NAME, NAME, "--output=mean.safetensors")
     assert status == 0, err

@@ -114,13 +114,9 @@ def test_file_of_another_shape_is_an_error(name, text, model):
     "values",
     [
         {"tokens": 3},
-        {"tokens": {"a": 1}},
         {"tokens": ["<blank>", "</s>", "<s>", 3, "<unk>"]},
-        {"tokens": [["<blank>"]]},
         {"tokenizer": 3},
-        {"tokenizer": ["a"]},
         {"start": "false"},
-        {"end": 1},
         {"name": "mine"},
     ],
     ids=str,
@@ -135,20 +131,15 @@ def test_vocabulary_with_other_values_is_an_error(values, model):
     "values",
     [
         {"model": []},
-        {"model": None},
         {"model": {}},
         {"model": CONFIG["model"] | {"num_heads": "2"}},
-        {"model": CONFIG["model"] | {"dropout": "0.1"}},
         {"model": CONFIG["model"] | {"widht": 2}},
         {"decoding": []},
         {"decoding": {"num_beams": "4"}},
         {"decoding": {"num_beams": 0}},
-        {"decoding": {"num_beams": None}},
-        {"decoding": {"length_penalty": [0.6]}},
         {"decoding": {"beams": 4}},
         {"format": [2]},
         {"model": CONFIG["model"] | {"hidden_dim": 10**400}},
-        {"model": CONFIG["model"] | {"layer_norm_epsilon": 10**400}},
         {"decoding": {"max_extra_length": 2**31 - 1}},
     ],
     ids=lambda values: str(values)[:80],
@@ -168,18 +159,15 @@ def test_config_that_lacks_a_part_is_an_error(key, model):
 
 
 @pytest.mark.parametrize(
-    "curve",
-    [None, 3, {"a": 1}, [1], [{"val_loss": 1}], [{"step": "x"}]],
-    ids=str,
+    "text",
+    ["[]", "{}", NESTED]
+    + [
+        json.dumps({"curve": curve})
+        for curve in (None, [1], [{"val_loss": 1}], [{"step": "x"}])
+    ],
+    ids=lambda text: text[:30],
 )
-def test_curve_of_another_shape_is_an_error(curve, tmp_path):
-    (tmp_path / "results.json").write_text(json.dumps({"curve": curve}))
-    with pytest.raises(ra.InputError, match="results.json is damaged"):
-        load_curve(tmp_path)
-
-
-@pytest.mark.parametrize("text", ["[]", "null", "3", "{}", NESTED])
-def test_results_of_another_shape_are_an_error(text, tmp_path):
+def test_curve_of_another_shape_is_an_error(text, tmp_path):
     (tmp_path / "results.json").write_text(text)
     with pytest.raises(ra.InputError, match="results.json is damaged"):
         load_curve(tmp_path)

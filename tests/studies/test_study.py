@@ -62,7 +62,6 @@ def test_study_makes_the_recipes_of_its_runs(recipe_file, tmp_path, recipe):
         ("seed", [1], "Unknown key 'study.seed'. Did you mean 'study.seeds'"),
         ("rows.0.lable", "x", "Unknown key .*Did you mean 'rows.0..label'"),
         ("rows", [], "`rows` must be a list of one row or more"),
-        ("rows.1", "relative", "must hold `key: value` lines"),
         ("rows.1.name", "sinusoidal", "two of this name"),
         ("rows.1.name", "../up", "letters, digits.*as it names folders"),
         (
@@ -71,19 +70,12 @@ def test_study_makes_the_recipes_of_its_runs(recipe_file, tmp_path, recipe):
             "Row 'relative': Unknown row.*Did you mean 'sinusoidal'",
         ),
         ("seeds", [1, "two"], "Row 'sinusoidal': `seeds`.*whole numbers"),
-        ("seeds", [1, 1], "one or more different whole numbers"),
         ("seeds", 1, "`study.seeds` must be list"),
         ("rows.1.seeds", [True], "Row 'relative': `seeds`.*whole numbers"),
-        ("seeds", [], "Row 'sinusoidal': `seeds`.*one or more"),
         (
             "overrides",
             {"training.stepz": 5},
             "Unknown key 'training.stepz'. Did you mean 'training.steps'",
-        ),
-        (
-            "rows.0.overrides",
-            {"model.dropout": "much"},
-            "Row 'sinusoidal': `model.dropout` must be float",
         ),
         ("overrides", {"training.seed": 5}, "`training.seed` follows from"),
         ("rows.1.recipe", "wmt15", "Row 'relative': Unknown recipe"),
@@ -95,26 +87,10 @@ def test_study_makes_the_recipes_of_its_runs(recipe_file, tmp_path, recipe):
         ),
         (
             "rows.1.overrides",
-            {"training.precision": "mixed_bfloat16"},
-            "`training.precision` must be float32",
-        ),
-        (
-            "rows.1.overrides",
             {"data.test_target": "other.de"},
             "`data.test_target` must be test.de, as.*Received: other.de",
         ),
         ("overrides", {"training.minutes": 60}, "`training.minutes` must be n"),
-        ("overrides", {"training.epochs": 2}, "`training.epochs` must be null"),
-        (
-            "overrides",
-            {"training.early_stopping": 3},
-            "`training.early_stopping` must be 0, as.*Received: 3",
-        ),
-        (
-            "overrides",
-            {"training.devices": "all"},
-            "`training.batch_tokens` must be a number.*: 512, all and null",
-        ),
         (
             "overrides",
             {"training.devices": 1, "training.batch_tokens": "auto"},
