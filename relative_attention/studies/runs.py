@@ -639,4 +639,6 @@ def _draw(
     # Without matplotlib there is none.
     with contextlib.suppress(InputError):
         if any(row["bleu"] for row in table):
-            save_figure(study_figure(table, study.name, study.axis), path)
+            # Without its section: max relative position.
+            axis = study.axis and study.axis.split(".")[-1].replace("_", " ")
+            save_figure(study_figure(table, axis=axis), path)
