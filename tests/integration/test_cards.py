@@ -1,5 +1,6 @@
 """The cards of the zoo say what the models are."""
 
+import json
 import pathlib
 import re
 
@@ -84,8 +85,8 @@ def test_card_and_pages_have_the_scores_of_the_weights(name):
     lowercased = f"{test['bleu_moses_lowercased']:.2f}"
     card = (MODELS / name / "README.md").read_text("utf-8")
     for label, score, key in (
-        ("cased, detokenised", cased, "bleu"),
-        ("lowercased, Moses' tokeniser", lowercased, "bleu_moses_lowercased"),
+        ("cased, detokenized", cased, "bleu"),
+        ("lowercased, Moses' tokenizer", lowercased, "bleu_moses_lowercased"),
     ):
         signature = test[f"{key}_signature"].replace("|", "\\|")
         assert f"| {label} | {score} | `{signature}` |" in card
@@ -94,6 +95,50 @@ def test_card_and_pages_have_the_scores_of_the_weights(name):
         text = (MODELS.parent / page).read_text("utf-8")
         (row,) = [s for s in text.splitlines() if f"models/{name})" in s]
         assert f"| {cased} | {lowercased} |" in row
+
+
+@pytest.mark.parametrize(
+    "path", MODELS.glob("*/earlier_results.json"), ids=lambda p: p.parent.name
+)
+def test_card_has_the_scores_of_earlier_stages(path):
+    card = (path.parent / "README.md").read_text("utf-8")
+    content = json.loads(path.read_text("utf-8"))
+    for run in content["runs"].values():
+        for part in ("validation", "test"):
+            assert f"| {run[content['shown']][part]['bleu']:.2f} |" in card
+    for comparison in content["comparisons"]:
+        assert f"p {comparison['p_value']:.3f}" in " ".join(card.split())
+
+
+def test_page_of_results_has_what_is_stored():
+    page = (MODELS.parent / "docs" / "science" / "results.md").read_text()
+    base = zoo_results("multi30k_en_de_base_relative")["scores"]
+    scores = [base["test"]]
+    for pair, names in (
+        ("en_de", ["corpus_alone"]),
+        ("en_fr", ["corpus_alone_8000", "corpus_alone_10858"]),
+    ):
+        path = MODELS / f"multi30k_{pair}_tiny_relative/earlier_results.json"
+        content = json.loads(path.read_text("utf-8"))
+        scores += [
+            content["runs"][name][content["shown"]]["test"] for name in names
+        ]
+    for score in scores:
+        shown = f"{score['bleu']:.2f} | {score['bleu_moses_lowercased']:.2f}"
+        assert f" | {shown} | " in page
+    for name in ("table1", "table2", "table3", "ablation"):
+        content = json.loads((MODELS / "studies" / f"{name}.json").read_text())
+        for row in content["table"]:
+            mean = row["test_bleu"]["mean"]
+            # Of K = 16, the page shows seed 1, as of the others.
+            shown = row["bleu"]["1"] if name == "table2" else mean
+            assert f"{shown:.2f}" in page, (name, row["row"])
+            difference = row["difference"]
+            if difference is not None and name != "table2":
+                interval = f"{difference['mean']:+.2f} ("
+                interval += f"{difference['low']:+.2f} to "
+                interval += f"{difference['high']:+.2f})"
+                assert f"{interval} | {difference['p_value']:.3f}" in page
 
 
 def test_list_has_the_scores_of_the_weights(capsys):
