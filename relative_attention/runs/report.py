@@ -74,11 +74,12 @@ def provenance_sentence(origin: dict[str, Any]) -> str:
         for name in ("python", *_PACKAGES, "jax")
         if origin.get(name)
     ]
+    commit, version = origin["commit"], origin["relative_attention"]
     return "; ".join(
         [
             origin["hardware"],
             ", ".join(versions),
-            f"commit {origin['commit'] or 'unknown'}",
+            f"commit {commit}" if commit else f"version {version}",
             origin["date"],
         ]
     )
