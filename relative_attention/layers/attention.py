@@ -76,6 +76,24 @@ class AttentionTerms(NamedTuple):
         return self.value_context + self.position_context
 
 
+def traced_output_spec(
+    layer: keras.layers.Layer, *args: Any, **kwargs: Any
+) -> Any:
+    """Returns symbolic outputs of a layer, by a trace of its call.
+
+    `compute_output_shape` is not told whether scores are returned.
+
+    Args:
+        layer: the layer.
+        *args, **kwargs: the arguments of the call.
+    """
+    try:
+        return keras.Operation.compute_output_spec(layer, *args, **kwargs)
+    except ValueError as error:
+        # Keras wraps it, and asks users to write methods of ours.
+        raise (error.__context__ or error) from None
+
+
 class MultiHeadLayer(keras.layers.Layer):
     """Projections into heads and back, and attention in between.
 
@@ -135,9 +153,7 @@ class MultiHeadLayer(keras.layers.Layer):
         return (*inputs_shape[:-1], self.output_dim or inputs_shape[-1])
 
     def compute_output_spec(self, *args: Any, **kwargs: Any) -> Any:
-        # From a trace of the call: the method above is not told whether scores
-        # are returned.
-        return keras.Operation.compute_output_spec(self, *args, **kwargs)
+        return traced_output_spec(self, *args, **kwargs)
 
     def get_config(self) -> dict[str, Any]:
         return {

@@ -9,6 +9,7 @@ import keras
 from relative_attention.argument_checks import checked_bool
 from relative_attention.argument_checks import checked_positive
 from relative_attention.argument_checks import checked_rate
+from relative_attention.layers.attention import traced_output_spec
 from relative_attention.layers.attention_parts import AttentionParts
 from relative_attention.layers.attention_parts import cross_attention_parts
 from relative_attention.layers.attention_parts import self_attention_parts
@@ -72,8 +73,7 @@ class TransformerBlock(keras.layers.Layer):
         return inputs_shape
 
     def compute_output_spec(self, *args: Any, **kwargs: Any) -> Any:
-        # From a trace of the call, as of an attention layer.
-        return keras.Operation.compute_output_spec(self, *args, **kwargs)
+        return traced_output_spec(self, *args, **kwargs)
 
     def get_config(self) -> dict[str, Any]:
         serialize = keras.saving.serialize_keras_object

@@ -178,19 +178,30 @@ def test_wrong_mask_is_refused_with_the_way_out(inputs, name):
         ) in str(error.value)
 
 
+def test_wrong_mask_of_a_functional_model_is_refused_in_the_same_words():
+    layer, _ = build("auto")
+    with pytest.raises(ValueError) as error:
+        layer(keras.Input((T, D)), attention_mask=np.ones((B, T), bool))
+    assert "`attention_mask` must broadcast to (" in str(error.value)
+    assert "compute_output_spec" not in str(error.value)
+
+
 def test_padding_mask_of_the_source_is_checked(inputs):
     layer, _ = build("cross")
     source = inputs[:, :S]
     with pytest.raises(ValueError, match="`padding_mask` must be bool"):
         layer(inputs, source, padding_mask=np.ones((B, S), "float32"))
-    for name in ("padding_mask", "encoder_outputs_mask"):
-        for shape in [(B, 4), (1, S), (B, 1, S)]:
-            with pytest.raises(ValueError) as error:
-                layer(inputs, source, **{name: np.ones(shape, bool)})
-            assert (
-                f"`{name}` must have shape {(B, S)}, True for real tokens. "
-                f"Received shape: {shape}."
-            ) in str(error.value)
+    for name, shape in (
+        ("padding_mask", (B, 4)),
+        ("padding_mask", (B, 1, S)),
+        ("encoder_outputs_mask", (1, S)),
+    ):
+        with pytest.raises(ValueError) as error:
+            layer(inputs, source, **{name: np.ones(shape, bool)})
+        assert (
+            f"`{name}` must have shape {(B, S)}, True for real tokens. "
+            f"Received shape: {shape}."
+        ) in str(error.value)
     for shape in [(1, S, D), (B, S, D + 1), (B, D)]:
         with pytest.raises(ValueError) as error:
             layer(inputs, np.zeros(shape, "float32"))
