@@ -15,9 +15,7 @@ _GUIDES = (
     "install translate train clusters resume decode evaluate export positions"
 )
 # These have tests of their own.
-OTHER_GUIDES = (
-    "adapters_and_int8 attention_view jax keras_hub large_jobs recipes serve"
-)
+OTHER_GUIDES = "adapters_and_int8 attention_view commands jax keras_hub large_jobs recipes serve"
 _MOVING_IN = "tensor2tensor opennmt_tf multi_head_attention differences"
 PAGES = [
     README,
