@@ -12,6 +12,9 @@ import pytest
 
 import relative_attention as ra
 from tests.browser import browser  # noqa: F401  a fixture
+from tests.integration.readme_blocks import blocks
+from tests.integration.readme_blocks import parse_words
+from tests.integration.readme_blocks import shell_lines
 
 ROOT = pathlib.Path(__file__).parents[1]
 # What an entry of the reference begins with; it ends with the next.
@@ -72,6 +75,18 @@ def test_example_of_a_page_runs(name):
     page = (ROOT / "docs" / f"{name}.md").read_text("utf-8")
     (block,) = re.findall(r"^```python\n(.*?)^```", page, re.DOTALL | re.M)
     exec(compile(block, name, "exec"), {})
+
+
+def test_commands_of_the_first_page_are_right():
+    page = (ROOT / "docs" / "index.md").read_text("utf-8")
+    found = [
+        parse_words(words).command
+        for language, block in blocks(page)
+        if language == "shell"
+        for words in shell_lines(block)
+        if words[0] == "relative-attention"
+    ]
+    assert found == ["demo", "translate", "train"]
 
 
 @pytest.fixture(scope="module")

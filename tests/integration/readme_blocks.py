@@ -12,7 +12,8 @@ README = ROOT / "README.md"
 # Those with examples that one reader follows, from the first to the last; what
 # they share, a model that is trained, is made once.
 _GUIDES = (
-    "install translate train clusters resume decode evaluate export positions"
+    "install translate train clusters resume decode evaluate export positions "
+    "faq"
 )
 # These have tests of their own.
 OTHER_GUIDES = "adapters_and_int8 attention_view commands jax keras_hub large_jobs recipes serve"
@@ -90,7 +91,10 @@ def parse_words(words):
     arguments, _, _ = redirections(words[1:])
     options = parse(arguments)
     if options.command in ("train", "distill"):
-        ra.find_recipe(options.recipe).override(options.overrides)
+        # The run to resume is not there; its keys are those of any recipe.
+        is_run = options.recipe == options.output
+        recipe = "small_relative" if is_run else options.recipe
+        ra.find_recipe(recipe).override(options.overrides)
     if options.command == "study":
         ra.find_study(options.study).override(options.overrides)
     return options
