@@ -16,7 +16,10 @@ _GUIDES = (
     "faq"
 )
 # These have tests of their own.
-OTHER_GUIDES = "adapters_and_int8 attention_view commands jax keras_hub large_jobs recipes serve"
+OTHER_GUIDES = (
+    "adapters_and_int8 attention_view commands jax keras_hub large_jobs "
+    "recipes serve"
+)
 _MOVING_IN = "tensor2tensor opennmt_tf multi_head_attention differences"
 PAGES = [
     README,
