@@ -7,12 +7,10 @@ import json
 import pathlib
 import time
 from collections.abc import Callable
-from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
-from typing import Protocol
 
 from relative_attention.data.lines import batched
 from relative_attention.data.lines import count_lines
@@ -29,29 +27,6 @@ from relative_attention.zoo import find_model
 # So many lines are translated before any is written: enough to sort by length.
 # They are in memory, and lost at most.
 CHUNK_LINES = 2000
-
-# Called with the number of lines before a chunk and its lines; returns the
-# lines to write, and how many sentences were too long to be translated whole.
-TranslateChunk = Callable[[int, list[str]], tuple[str, int]]
-
-
-class LineOutput(Protocol):
-    """What `translate_chunks` writes to: a `ResumableFile`, or a stream.
-
-    Attributes:
-        counts: dict of ints. `lines`, those translated so far, and `cut`, of
-            these the ones that were too long.
-    """
-
-    @property
-    def counts(self) -> Mapping[str, int]:
-        """The counts as of the last `keep`."""
-
-    def write(self, data: bytes) -> None:
-        """Writes bytes."""
-
-    def keep(self, **counts: int) -> None:
-        """Lets nothing that was written be lost, as far as it can."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -119,16 +94,14 @@ def translate_text(
         progress = TranslationProgress(len(lines), num_before)
         search = _searching(translator, closest_to, lines[num_before:])
 
-        def translate(num_done: int, chunk: list[str]) -> tuple[str, int]:
+        for chunk in read_chunks(source, lines[num_before:]):
+            num_done = output.counts["lines"]
             if num_done > num_before:
                 report(f"translated {progress.line(num_done)}")
             found = search(chunk)
-            text = "".join(f"{result.text}\n" for result in found)
-            return text, sum(result.was_cut for result in found)
-
-        translate_chunks(
-            read_chunks(source, lines[num_before:]), translate, output
-        )
+            output.write("".join(f"{one.text}\n" for one in found).encode())
+            num_cut = output.counts["cut"] + sum(one.was_cut for one in found)
+            output.keep(lines=num_done + len(chunk), cut=num_cut)
         report(f"translated {progress.line(output.counts['lines'])}")
 
 
@@ -144,17 +117,6 @@ def _searching(
         next(references),
         closest_to.tokenize,
     )
-
-
-def translate_chunks(
-    chunks: Iterable[list[str]], translate: TranslateChunk, output: LineOutput
-) -> None:
-    """Translates chunks of lines one after another."""
-    for chunk in chunks:
-        num_lines, num_cut = output.counts["lines"], output.counts["cut"]
-        text, num_cut_now = translate(num_lines, chunk)
-        output.write(text.encode())
-        output.keep(lines=num_lines + len(chunk), cut=num_cut + num_cut_now)
 
 
 def read_chunks(path: pathlib.Path | str, lines: range) -> Iterator[list[str]]:
