@@ -161,29 +161,6 @@ def test_saved_model_is_written_where_it_says(run, trained, tmp_path):
 
 
 @pytest.mark.usefixtures("load_once")
-def test_lines_for_warmup_are_read_from_a_file(
-    run, model, tmp_path, monkeypatch
-):
-    given = {}
-    monkeypatch.setattr(
-        "relative_attention.export.export_saved_model",
-        lambda translator, folder, **arguments: given.update(arguments),
-    )
-    warmup = tmp_path / "warmup"
-    warmup.write_text("yes\n\nten\n")
-    arguments = ["export", "--format=saved_model", model, tmp_path / "1"]
-    assert run(*arguments, "--warmup", warmup)[0] == 0
-    assert given == {
-        "dtype": "float32",
-        "num_results": None,
-        "token_ids_only": False,
-        "warmup": ["yes", "", "ten"],
-    }
-    assert run(*arguments)[0] == 0
-    assert not given["warmup"]
-
-
-@pytest.mark.usefixtures("load_once")
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

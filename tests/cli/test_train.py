@@ -195,17 +195,6 @@ def test_resuming_takes_recipe_and_data_from_the_run(
     assert not (tmp_path / "runs").exists()
 
 
-def test_what_cannot_change_is_refused_and_what_may_is_said(run, copy, corpus):
-    before = (copy / "recipe.yaml").read_bytes()
-    status, _, err = run(
-        "train", "--resume", copy, "--data", corpus, "model.hidden_dim=32"
-    )
-    assert status == 1
-    assert "`model.hidden_dim` 16, now it is 32" in err
-    assert "training.steps" in err.split("What may change:")[1]
-    assert (copy / "recipe.yaml").read_bytes() == before
-
-
 # === study ===
 
 

@@ -7,7 +7,6 @@ import os
 import select
 import subprocess
 import sys
-import threading
 
 import pytest
 
@@ -121,19 +120,6 @@ def test_output_is_written_whole_or_not_at_all(
     assert translate("--input", source)[1].count("\n") == 2
     status, out, err = translate(stdin=b"yes\n\xff\n")
     assert "standard input, line 2: not valid UTF-8" in err
-
-
-def test_pipe_is_written_to_and_stays(translate, source, expected, tmp_path):
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    received = []
-    reader = threading.Thread(
-        target=lambda: received.append(pipe.read_text()), daemon=True
-    )
-    reader.start()
-    assert translate("--input", source, "--output", pipe)[0] == 0
-    reader.join(10)
-    assert received == [expected]
 
 
 def test_lines_that_are_cut_are_counted_and_named(translate):

@@ -1,6 +1,5 @@
 """`translate` of a file into a file: interrupted, resumed, in shards."""
 
-import gzip
 import os
 import shutil
 import signal
@@ -121,16 +120,6 @@ def test_same_command_goes_on_with_the_same_lines(
     options = [option for option in options if option != "--overwrite"]
     assert translate(*options) == (0, "", "Going on after 4 lines.\n")
     assert snapshot(output) == {"hypotheses": whole.read_bytes()}
-
-
-def test_compressed_text_is_resumed(
-    interrupted, translate, tmp_path, output, translator
-):
-    source = tmp_path / "text.gz"
-    source.write_bytes(gzip.compress(TEXT.replace(b"\n", b"\r\n")))
-    interrupted(lines=2, source=source)
-    assert translate(source=source)[0] == 0
-    assert output.read_text().splitlines() == translator.translate(LINES)
 
 
 def test_lines_that_were_cut_are_counted_over_all(

@@ -81,26 +81,6 @@ def batches_of_a_line(requests, max_batch, work=None):
     return gate.batches[1:]
 
 
-def test_each_gets_its_own_answers():
-    gate = Gate()
-
-    async def scenario(batcher):
-        asked = [[f"a{i}", f"b{i}"][: 1 + i % 2] for i in range(50)]
-        answers = await asyncio.gather(
-            *(batcher.submit(gate, items) for items in asked)
-        )
-        assert answers == [[item.upper() for item in items] for items in asked]
-
-    with_batcher(scenario)
-    assert max(map(len, gate.batches)) == 8
-    assert sum(map(len, gate.batches)) == 75
-
-
-def test_first_come_first_served_where_lengths_are_equal():
-    batches = batches_of_a_line([[item] for item in "abcde"], max_batch=2)
-    assert batches == [["a", "b"], ["c", "d"], ["e"]]
-
-
 def test_next_goes_with_those_of_its_length():
     texts = ["aaaa", "b", "cccccc", "ddd", "eeeee", "ffffffffff"]
     batches = batches_of_a_line([[text] for text in texts], max_batch=3)
