@@ -116,9 +116,9 @@ def add_evaluate(subparsers: command.Subparsers) -> None:
     parser.flag("--lowercase", "ignore case in BLEU and chrF; TER always does")
     parser.text(
         "--tokenizer",
-        "of BLEU: sacreBLEU's 13a, or Moses' of the references' "
-        "`--language`, which papers on small corpora have, most of them with "
-        "`--lowercase`; cased 13a is printed beside it",
+        "tokenizer for BLEU (default: 13a); moses needs `--language`, and is "
+        "used in many papers on small corpora, with `--lowercase`; cased 13a "
+        "is always printed",
         choices=("13a", "moses"),
         default="13a",
     )

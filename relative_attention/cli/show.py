@@ -94,7 +94,7 @@ def add_plot(subparsers: command.Subparsers) -> None:
         subparsers,
         "plot",
         _plot,
-        "draw a run's training curves, also while it goes on; with a "
+        "draw a run's training curves, also while it trains; with a "
         "sentence, the model's attention and relation embeddings, too; or "
         "write a page to look inside the model with",
         "relative-attention plot runs/my_model --sentence 'A man sleeps.' "

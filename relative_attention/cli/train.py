@@ -111,7 +111,7 @@ def add_train(subparsers: command.Subparsers) -> None:
         subparsers,
         "train",
         _train,
-        "train the model of a recipe and score it; or go on with a run",
+        "train the model of a recipe and score it, or resume a run",
         "relative-attention train small_relative "
         "data.source=my.en data.target=my.de\n"
         "  relative-attention train --resume runs/small_relative "
@@ -137,9 +137,8 @@ def add_train(subparsers: command.Subparsers) -> None:
         const=True,
         default=False,
         metavar="DIR",
-        help="go on with the run in DIR, with its recipe and its data; or, "
-        "with a RECIPE, with that in --output. --resume=auto: start it where "
-        "there is none",
+        help="resume the run in DIR with its recipe and data, or with a RECIPE "
+        "the run in --output; --resume=auto starts a run where there is none",
     )
     either.add_argument(
         "--overwrite",
@@ -294,8 +293,8 @@ def add_distill(subparsers: command.Subparsers) -> None:
         subparsers,
         "distill",
         _distill,
-        "train one model on its text and on what others translate of it; the "
-        "same command goes on where it was interrupted",
+        "train a model on a corpus and on translations of it by other models; "
+        "rerun the same command to resume",
         "relative-attention distill small_relative --teachers runs/a runs/b "
         "--output runs/student data.source=my.en data.target=my.de",
         "relative-attention distill [options] RECIPE --teachers MODEL "
@@ -310,17 +309,16 @@ def add_distill(subparsers: command.Subparsers) -> None:
     )
     parser.text(
         "--teachers MODEL",
-        "folders of trained models, or names of the zoo, with the same "
-        "vocabulary, which the student gets; MODEL@TEXT may stand for MODEL, "
-        "which then reads that text, the recipe's in a third language, line "
-        "by line, together with others that do",
+        "trained models with the same vocabulary, which the student gets; "
+        "MODEL@TEXT: this teacher reads TEXT, a line-aligned version of the "
+        "corpus in a third language",
         nargs="+",
         required=True,
     )
     parser.text(
         "--backward MODEL",
-        "likewise, models of the other direction: they translate the "
-        "recipe's target into its source",
+        "models of the other direction, which translate the recipe's target "
+        "into its source",
         nargs="+",
         default=[],
     )

@@ -35,13 +35,12 @@ def add_translate(subparsers: command.Subparsers) -> None:
     parser.text("--input F", "default: standard input")
     parser.text(
         "--output F",
-        "has its name when all is translated; until then, with --input, "
-        "the same command goes on where it was interrupted (default: standard "
-        "output, as it comes)",
+        "output file, there when complete; with --input, rerun the same "
+        "command to resume (default: standard output, as it comes)",
     )
     parser.flag(
         "--overwrite",
-        "start --output again, whatever an interrupted command has left",
+        "start --output again instead of resuming it",
     )
     parser.text(
         "--shard I/N",
