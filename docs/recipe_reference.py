@@ -2,11 +2,12 @@
 
     python docs/recipe_reference.py
 
-What stands there of a key is what `relative_attention.settings.key` says of
-it, which also checks the value; of `model`, the docstring of
+What stands there of a key is its declaration in `relative_attention`, by which
+its value is checked, and the text below it; of `model`, the docstring of
 `TransformerConfig`. A test compares the page with what this prints.
 """
 
+import ast
 import dataclasses
 import inspect
 import pathlib
@@ -66,6 +67,7 @@ def reference() -> str:
 
 def _section_table(cls: type) -> str:
     keys = keys_of(cls)
+    meanings = _meanings(cls)
     rows = []
     for field in dataclasses.fields(cls):
         rule = keys[field.name]
@@ -74,13 +76,24 @@ def _section_table(cls: type) -> str:
                 f"`{field.name}`",
                 _type(cls, field.name),
                 _value(field.default),
-                rule.meaning,
+                meanings[field.name],
                 _bounds(rule),
                 "yes" if rule.may_change else "no",
             ]
         )
     head = ["key", "type", "default", "meaning", "allowed", "resume"]
     return _table(head, rows)
+
+
+def _meanings(cls: type) -> dict[str, str]:
+    """Returns the text below each field of a class, by name."""
+    body = ast.parse(inspect.getsource(cls)).body[0].body
+    meanings = {}
+    for field, below in zip(body, body[1:]):
+        if isinstance(field, ast.AnnAssign) and isinstance(below, ast.Expr):
+            text = ast.literal_eval(below.value)
+            meanings[ast.unparse(field.target)] = " ".join(text.split())
+    return meanings
 
 
 def _model_table() -> str:

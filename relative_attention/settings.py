@@ -1,10 +1,10 @@
 """Sections of settings, each key of which says in one place what it may be.
 
 A section is a frozen dataclass. The annotation of a field is the type of its
-key, and `key` holds the rest: default, meaning, bounds, choices, and whether
-it may change when a run is resumed. `read_section` and `check_section` check
-by it, and the reference of recipes (`docs/guides/recipes.md`) is generated from
-it.
+key, and `key` holds its default, bounds and choices, and whether it may change
+when a run is resumed. `read_section` checks by it. The text below a field says
+what it means, and the reference of recipes (`docs/guides/recipes.md`) is
+generated from all of it.
 """
 
 import dataclasses
@@ -30,10 +30,9 @@ _short.maxstring = _short.maxother = 200
 
 @dataclasses.dataclass(frozen=True)
 class Key:
-    """What a key means and what its values may be, beside their type.
+    """What the values of a key may be, beside their type.
 
     Attributes:
-        meaning: What the key decides, as Markdown.
         at_least: The least number, or `None`.
         at_most: The greatest number, where there is a least one, or `None`.
         is_positive: Whether numbers are above 0.
@@ -43,7 +42,6 @@ class Key:
         may_change: Whether a run may be resumed with another value.
     """
 
-    meaning: str
     at_least: int | None = None
     at_most: int | None = None
     is_positive: bool = False
@@ -71,10 +69,9 @@ class Key:
         return None
 
 
-def key(default: Any, meaning: str, **rules: Any) -> Any:
+def key(default: Any, **rules: Any) -> Any:
     """Declares a field of a section; for `rules` see `Key`."""
-    rule = Key(" ".join(meaning.split()), **rules)
-    return dataclasses.field(default=default, metadata={"key": rule})
+    return dataclasses.field(default=default, metadata={"key": Key(**rules)})
 
 
 def keys_of(cls: type) -> dict[str, Key]:

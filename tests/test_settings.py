@@ -21,31 +21,18 @@ class Oven:
     """A section with a key of every kind."""
 
     degrees: int | str = key(
-        180,
-        "How hot.",
-        at_least=50,
-        at_most=1000,
-        choices=("grill",),
-        may_change=True,
+        180, at_least=50, at_most=1000, choices=("grill",), may_change=True
     )
-    hours: float | None = key(None, "How long.", is_positive=True)
-    rate: float = key(0.5, "Of two\n    lines.", is_fraction=True)
-    fan: bool = key(True, "Whether air moves.")
-    shelf: str = key("top", "Where.", choices=("top", "bottom"))
+    hours: float | None = key(None, is_positive=True)
+    rate: float = key(0.5, is_fraction=True)
+    fan: bool = key(True)
+    shelf: str = key("top", choices=("top", "bottom"))
 
 
 def test_key_holds_what_it_was_declared_with():
     keys = keys_of(Oven)
     assert list(keys) == ["degrees", "hours", "rate", "fan", "shelf"]
-    assert keys["degrees"] == Key(
-        "How hot.",
-        at_least=50,
-        at_most=1000,
-        choices=("grill",),
-        may_change=True,
-    )
-    # A text of several lines is one sentence.
-    assert keys["rate"].meaning == "Of two lines."
+    assert keys["degrees"] == Key(50, 1000, choices=("grill",), may_change=True)
     assert Oven() == Oven(180, None, 0.5, True, "top")
 
 

@@ -11,6 +11,7 @@ import json
 import pathlib
 import zlib
 from collections.abc import Iterable
+from collections.abc import Mapping
 from collections.abc import Sequence
 
 import numpy as np
@@ -23,12 +24,6 @@ from relative_attention.data.vocabulary_kinds import AnyVocabulary
 from relative_attention.errors import InputError
 
 SIDES = ("source", "target")
-# The types of the raw files.
-_RAW = {
-    "line_numbers": np.uint32,
-    **{f"{side}_ids": np.int32 for side in SIDES},
-    **{f"{side}_offsets": np.int64 for side in SIDES},
-}
 # The arrays of a folder, in the order in which their checksum takes them.
 _ARRAYS = (
     "source_ids",
@@ -66,7 +61,14 @@ def encode_corpus(
     Raises:
         InputError: if no pair is left.
     """
-    counts, num_ids = _write_raw(corpus, vocabularies, max_length, folder)
+    types: dict[str, DTypeLike] = {"line_numbers": np.uint32}
+    for side, vocabulary in zip(SIDES, vocabularies):
+        is_small = len(vocabulary) <= 2**16
+        types[f"{side}_ids"] = np.uint16 if is_small else np.int32
+        types[f"{side}_offsets"] = np.int64
+    counts, num_ids = _write_raw(
+        corpus, vocabularies, max_length, types, folder
+    )
     if not (folder / "line_numbers.raw").stat().st_size:
         raise InputError(
             f"Of {corpus.source} and {corpus.target} no pair is left: "
@@ -74,14 +76,12 @@ def encode_corpus(
             f"{counts['num_too_long']:,} have a line of {max_length} tokens or "
             "more (`data.max_length`)."
         )
-    _raw_to_npy(folder / "line_numbers", np.uint32)
-    for side, vocabulary, total in zip(SIDES, vocabularies, num_ids):
-        is_small = len(vocabulary) <= 2**16
-        _raw_to_npy(folder / f"{side}_ids", np.uint16 if is_small else np.int32)
-        is_small = total < _LARGE
-        _raw_to_npy(
-            folder / f"{side}_offsets", np.uint32 if is_small else np.int64
-        )
+    for name, stored in types.items():
+        dtype = stored
+        if name.endswith("offsets"):
+            is_small = num_ids[name.removesuffix("_offsets")] < _LARGE
+            dtype = np.uint32 if is_small else np.int64
+        _raw_to_npy(folder / name, stored, dtype)
     _write_length_order(folder)
     counts["checksum"] = array_checksum(
         np.load(folder / f"{name}.npy", mmap_mode="r") for name in _ARRAYS
@@ -106,8 +106,9 @@ def _write_raw(
     corpus: ParallelCorpus,
     vocabularies: Sequence[AnyVocabulary],
     max_length: int,
+    types: Mapping[str, DTypeLike],
     folder: pathlib.Path,
-) -> tuple[dict[str, int], list[int]]:
+) -> tuple[dict[str, int], dict[str, int]]:
     """Encodes a corpus some lines at a time, and appends to raw files.
 
     Returns:
@@ -115,16 +116,16 @@ def _write_raw(
         side.
     """
     counts = {"num_empty": 0, "num_too_long": 0}
-    num_ids = [0, 0]
+    num_ids = dict.fromkeys(SIDES, 0)
     with contextlib.ExitStack() as stack:
         files = {
             name: stack.enter_context(open(folder / f"{name}.raw", "wb"))
-            for name in _RAW
+            for name in types
         }
 
         def append(name: str, values: Iterable[int]) -> None:
             # Not `tofile`, whose error on a full disk does not say so.
-            files[name].write(np.fromiter(values, _RAW[name]).data)
+            files[name].write(np.fromiter(values, types[name]).data)
 
         for side in SIDES:
             append(f"{side}_offsets", [0])
@@ -149,21 +150,22 @@ def _write_raw(
                 "line_numbers",
                 (number for number, _ in itertools.compress(full, fits)),
             )
-            for index, side in enumerate(SIDES):
-                kept = list(itertools.compress(rows[index], fits))
+            for side, encoded in zip(SIDES, rows):
+                kept = list(itertools.compress(encoded, fits))
                 append(f"{side}_ids", itertools.chain.from_iterable(kept))
                 ends = np.cumsum([len(row) for row in kept], dtype=np.int64)
-                append(f"{side}_offsets", num_ids[index] + ends)
-                num_ids[index] += sum(map(len, kept))
+                append(f"{side}_offsets", num_ids[side] + ends)
+                num_ids[side] += sum(map(len, kept))
     return counts, num_ids
 
 
-def _raw_to_npy(path: pathlib.Path, dtype: DTypeLike) -> None:
+def _raw_to_npy(
+    path: pathlib.Path, stored: DTypeLike, dtype: DTypeLike
+) -> None:
     """Replaces the raw file of an array by its `.npy` file."""
     raw = path.with_suffix(".raw")
     # A file without a byte cannot be mapped.
     is_empty = raw.stat().st_size == 0
-    stored = _RAW[path.name]
     values = np.empty(0, stored) if is_empty else np.memmap(raw, stored, "r")
     header = {
         "descr": np.lib.format.dtype_to_descr(np.dtype(dtype)),

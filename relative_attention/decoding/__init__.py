@@ -6,11 +6,11 @@ The path of a sentence through `Translator.translate`:
    similar length.
 2. `beam_search` or `sampling`: the arguments of a batch are checked and made
    tensors (`constraints`), and the search runs as one graph (`compiled`).
-3. There a loop over a typed state (`beam_state`, `SampleState`) asks the model
+3. There a loop over a typed state (`BeamState`, `SampleState`) asks the model
    for the logits of one position (`model_steps`), rules out the tokens that
    are not allowed (`constraints`), and chooses how to continue
-   (`continuations`, `draw_tokens`).
-4. `translation`: the ids that were found become text again.
+   (`_best_continuations`, `draw_tokens`).
+4. `translator`: the ids that were found become text again.
 
 An `ensemble` of several models can take the place of the model. `scoring`
 gives the probability of translations that are known.
@@ -22,7 +22,7 @@ from relative_attention.decoding.sampling import sample
 from relative_attention.decoding.scoring import TranslationScore
 from relative_attention.decoding.scoring import corpus_perplexity
 from relative_attention.decoding.scoring import score_translations
-from relative_attention.decoding.translation import Translation
+from relative_attention.decoding.translator import Translation
 from relative_attention.decoding.translator import Translator
 
 __all__ = [

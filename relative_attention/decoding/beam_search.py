@@ -1,46 +1,51 @@
-"""Beam search with GNMT's length penalty."""
+"""Beam search with GNMT's length penalty.
+
+`beam_search` checks its arguments, and runs a loop of steps over a typed state
+(`BeamState`). A step decodes a position, finds the best continuations of the
+beams, and sorts those that end from those that go on.
+"""
 
 import dataclasses
+import math
+from typing import NamedTuple
 
 import keras
 import numpy as np
 from keras import ops
 
 from relative_attention.argument_checks import checked_at_least
-from relative_attention.decoding.beam_state import BeamState
-from relative_attention.decoding.beam_state import Columns
-from relative_attention.decoding.beam_state import FixedColumns
-from relative_attention.decoding.beam_state import GrowingColumns
-from relative_attention.decoding.beam_state import start_beam_state
 from relative_attention.decoding.compiled import compiled_functions
-from relative_attention.decoding.compiled import fixed_while_loop
 from relative_attention.decoding.compiled import run_compiled
+from relative_attention.decoding.compiled import take_rows
 from relative_attention.decoding.compiled import while_loop
 from relative_attention.decoding.constraints import IMPOSSIBLE
 from relative_attention.decoding.constraints import Constraints
 from relative_attention.decoding.constraints import check_length_penalty
 from relative_attention.decoding.constraints import check_num_beams
 from relative_attention.decoding.constraints import make_constraints
-from relative_attention.decoding.continuations import Continuations
-from relative_attention.decoding.continuations import best_continuations
-from relative_attention.decoding.continuations import take_beams
 from relative_attention.decoding.ensemble import Ensemble
 from relative_attention.decoding.model_steps import END_ID
 from relative_attention.decoding.model_steps import ActiveSentences
 from relative_attention.decoding.model_steps import StepModel
+from relative_attention.decoding.model_steps import alignment
+from relative_attention.decoding.model_steps import check_attention
+from relative_attention.decoding.model_steps import check_numbers
 from relative_attention.decoding.model_steps import decode_active
 from relative_attention.decoding.model_steps import drop_done
 from relative_attention.decoding.model_steps import prepared
-from relative_attention.decoding.translation import alignment
-from relative_attention.decoding.translation import check_attention
-from relative_attention.decoding.translation import check_numbers
+from relative_attention.decoding.model_steps import start_active
+from relative_attention.decoding.model_steps import start_token_id
+from relative_attention.layers.cache import fixed_cache
 from relative_attention.models.transformer import Transformer
+from relative_attention.ops.backend import prefers_own_kernels
 from relative_attention.tensor_type import Tensor
 
 # On JAX lengths are rounded up to a multiple of this, numbers of sentences to
 # a power of two: a search takes as long for a few more, and a compilation far
 # longer.
 _ROUND_TO = 32
+# Below any logit, those made impossible too.
+_LOWEST = -1e30
 
 
 def beam_search(
@@ -153,12 +158,133 @@ def beam_search(
     return results
 
 
+# === The state of a search, from one step to the next ===
+
+
+@dataclasses.dataclass(frozen=True)
+class Columns:
+    """Where rows of token ids become a token longer at every step.
+
+    Without a number of positions a row has a column for each step that is
+    done, so that nothing is computed for what is not there. With `P` positions
+    it has all columns from the start, id 0 where no step has been, so that no
+    tensor changes its shape: XLA compiles such a loop.
+
+    Args:
+        num_positions: int `P`, at least as many as the longest translation
+            may have, or `None`.
+    """
+
+    num_positions: int | None = None
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether no row changes its shape."""
+        return self.num_positions is not None
+
+    def start(self, shape: tuple[int | Tensor, ...]) -> Tensor:
+        """Returns int32 rows `(*shape, 0)`, or `(*shape, P)` of zeros."""
+        return ops.zeros((*shape, self.num_positions or 0), "int32")
+
+    def append(self, rows: Tensor, column: Tensor, position: Tensor) -> Tensor:
+        """Writes a column at `position`: `(..., p)` -> `(..., p + 1)`."""
+        column = column[..., None]
+        if not self.is_fixed:
+            return ops.concatenate([rows, column], axis=-1)
+        positions = ops.arange(self.num_positions, dtype="int32")
+        return ops.where(positions == position, column, rows)
+
+    def at(self, rows: Tensor, position: Tensor) -> Tensor:
+        """Returns the column at `position`, the last that was written."""
+        if not self.is_fixed:
+            return rows[..., -1]
+        return ops.take(rows, position, axis=-1)
+
+    def pad(self, rows: Tensor) -> Tensor:
+        """Returns rows `(B, M, p)` as wide as those with one more column."""
+        if self.is_fixed:
+            return rows
+        return ops.pad(rows, ((0, 0), (0, 0), (0, 1)))
+
+
+class BeamState(NamedTuple):
+    """The state of a beam search of which `p` steps are done.
+
+    Each of the `B` sentences has `M` beams, hypotheses that have not ended,
+    and `M` finished ones, which have. Both are sorted, the best first. Until
+    there are so many, the rest are impossible: their log-probability or score
+    is `IMPOSSIBLE`.
+    """
+
+    # === What all sentences share ===
+    # The number of steps done, `p`: the position that the next step decodes.
+    position: Tensor  # int32 ()
+    # The model's cache, of the sentences that are not done.
+    active: ActiveSentences
+
+    # === A sentence ===
+    # Whether its search is over. Then its rows below stay as they are, but for
+    # padding: the length of all token ids is `p`.
+    is_done: Tensor  # bool (B,)
+    # Whether one of its logits was not finite: nothing found is a translation.
+    is_broken: Tensor  # bool (B,)
+
+    # === Its beams ===
+    beam_token_ids: Tensor  # int32 (B, M, p)
+    # log P of all the tokens of a beam, not divided by a length penalty.
+    beam_log_probs: Tensor  # float32 (B, M)
+    # What the decoder reads next: the start token, then the last of a beam.
+    # Ignored for finished sentences; may hold any id.
+    last_token_ids: Tensor  # int32 (B, M)
+    # `ancestors[b, m, p]` is the beam that wrote position `p` of the history
+    # of beam `m`: the cache is never reordered, so that beam `m` finds there
+    # what others wrote. `None` with one beam, which has written all.
+    ancestors: Tensor | None  # int32 (B, M, p)
+
+    # === Its finished hypotheses ===
+    # Each with its end of sentence, and padded with id 0.
+    finished_token_ids: Tensor  # int32 (B, M, p)
+    # log P over the length penalty.
+    finished_scores: Tensor  # float32 (B, M)
+
+
+def _start_state(
+    model: StepModel, constraints: Constraints, num_beams: int, columns: Columns
+) -> BeamState:
+    """Makes the state before the first step."""
+    source_token_ids, limits = constraints[:2]
+    active = start_active(model, source_token_ids)
+    if columns.num_positions is not None:
+        num_columns = columns.num_positions * num_beams
+        active = active._replace(cache=fixed_cache(active.cache, num_columns))
+    shape = (ops.shape(source_token_ids)[0], num_beams)
+    # All beams are equal at first: only one may have continuations.
+    is_first = ops.arange(num_beams, dtype="int32") == 0
+    return BeamState(
+        position=ops.zeros((), "int32"),
+        active=active,
+        is_done=limits <= 0,
+        is_broken=ops.zeros_like(limits, "bool"),
+        beam_token_ids=columns.start(shape),
+        beam_log_probs=ops.where(
+            is_first, ops.zeros(shape, "float32"), IMPOSSIBLE
+        ),
+        last_token_ids=ops.full(shape, start_token_id(model), "int32"),
+        ancestors=columns.start(shape) if num_beams > 1 else None,
+        finished_token_ids=columns.start(shape),
+        finished_scores=ops.full(shape, IMPOSSIBLE, "float32"),
+    )
+
+
+# === The loop, and a step of it ===
+
+
 def beam_search_loop(
     model: StepModel,
     inputs: tuple[Constraints, Tensor],
     num_beams: int,
     num_results: int,
-    columns: Columns = GrowingColumns(),  # noqa: B008 (it has no state)
+    columns: Columns = Columns(),  # noqa: B008 (it has no state)
 ) -> dict[str, Tensor]:
     """Runs `beam_search` on tensors, which may be those of a graph.
 
@@ -166,35 +292,27 @@ def beam_search_loop(
         model, num_beams, num_results: see `beam_search`.
         inputs: pair of `Constraints`, the sources among them, and the length
             penalty, a float32 scalar.
-        columns: `GrowingColumns`; or `FixedColumns` with at least as many
-            positions as the longest translation may have.
+        columns: `Columns` of token ids.
 
     Returns:
         Dict of `"token_ids"` and `"scores"`, see `beam_search`. Scores of a
-        sentence whose logits were not finite are nan. With `FixedColumns` also
+        sentence whose logits were not finite are nan. With fixed columns also
         `"num_steps"`, the number of columns in use.
     """
     constraints, alpha = inputs
     search = _BeamSearch(
         prepared(model), constraints, alpha, num_beams, num_results, columns
     )
-    state = start_beam_state(
-        model,
-        constraints.source_token_ids,
-        constraints.limits,
-        num_beams,
-        columns,
+    state = while_loop(
+        lambda state: ops.logical_not(ops.all(state.is_done)),
+        search.step,
+        _start_state(model, constraints, num_beams, columns),
+        columns.is_fixed,
     )
-    is_fixed = isinstance(columns, FixedColumns)
-    loop = fixed_while_loop if is_fixed else while_loop
-    state = loop(_is_not_done, search.step, state)
     results = _results(state, num_results)
-    return {**results, "num_steps": state.position} if is_fixed else results
-
-
-def _is_not_done(state: BeamState) -> Tensor:
-    """Tells whether any sentence is left to search for, a bool scalar."""
-    return ops.logical_not(ops.all(state.is_done))
+    if columns.is_fixed:
+        results["num_steps"] = state.position
+    return results
 
 
 @dataclasses.dataclass(frozen=True)
@@ -210,14 +328,15 @@ class _BeamSearch:
 
     def step(self, state: BeamState) -> BeamState:
         """Makes each beam a token longer: `p` steps -> `p + 1` steps."""
+        columns, position = self.columns, state.position
         ancestors = self._with_own_index(state)
         continuations, active = self._continue_beams(state, ancestors)
-        sequences = self.columns.append(
+        sequences = columns.append(
             take_beams(state.beam_token_ids, continuations.parents),
             continuations.token_ids,
-            state.position,
+            position,
         )  # (B, C, p + 1)
-        length = state.position + 1
+        length = position + 1
         # Of the continuations those that do not end become the beams ...
         is_end = ops.equal(continuations.token_ids, END_ID)
         beam_log_probs, chosen = ops.top_k(
@@ -244,7 +363,7 @@ class _BeamSearch:
             | (length >= self.constraints.limits)
         )
         # Dropped rows would change the shape of the cache.
-        if not isinstance(self.columns, FixedColumns):
+        if not columns.is_fixed:
             active = drop_done(active, is_done)
         # A sentence that was done before the step keeps its results.
         was_done = state.is_done[:, None]
@@ -255,17 +374,17 @@ class _BeamSearch:
             is_broken=is_broken,
             beam_token_ids=ops.where(
                 was_done[..., None],
-                self.columns.pad(state.beam_token_ids),
+                columns.pad(state.beam_token_ids),
                 beam_token_ids,
             ),
             beam_log_probs=ops.where(
                 was_done, state.beam_log_probs, beam_log_probs
             ),
-            last_token_ids=self.columns.at(beam_token_ids, state.position),
+            last_token_ids=columns.at(beam_token_ids, position),
             ancestors=ancestors,
             finished_token_ids=ops.where(
                 was_done[..., None],
-                self.columns.pad(state.finished_token_ids),
+                columns.pad(state.finished_token_ids),
                 finished_token_ids,
             ),
             finished_scores=ops.where(
@@ -290,10 +409,10 @@ class _BeamSearch:
 
     def _continue_beams(
         self, state: BeamState, ancestors: Tensor | None
-    ) -> tuple[Continuations, ActiveSentences]:
+    ) -> tuple["_Continuations", ActiveSentences]:
         """Decodes one position, and finds how each sentence may continue.
 
-        The `Continuations` are those of all `B` sentences; a sentence that is
+        The continuations are those of all `B` sentences; a sentence that is
         done has another's.
         """
         logits, active = decode_active(
@@ -302,9 +421,9 @@ class _BeamSearch:
             state.last_token_ids,
             state.position,
             ancestors,
-            merges=not isinstance(self.columns, FixedColumns),
+            merges=not self.columns.is_fixed,
         )  # (A, M, V)
-        continuations = best_continuations(
+        continuations = _best_continuations(
             active.gather_active(state.beam_log_probs),
             logits,
             self.constraints.forbid(logits, state.position, active),
@@ -314,20 +433,15 @@ class _BeamSearch:
             1 if self.num_beams == 1 else 2 * self.num_beams,
         )
         in_batch = map(active.scatter_to_batch, continuations)
-        return Continuations(*in_batch), active
+        return _Continuations(*in_batch), active
 
     def _best_finished(
-        self, state: BeamState, continuations: Continuations, sequences: Tensor
+        self, state: BeamState, continuations: "_Continuations", ids: Tensor
     ) -> tuple[Tensor, Tensor]:
         """Chooses the best of what had ended before and what ends now.
 
-        Args:
-            state: `BeamState` before the step.
-            continuations: `Continuations`, of all sentences.
-            sequences: int tensor `(B, C, p + 1)`, their token ids.
-
-        Returns:
-            Pair of scores `(B, M)` and token ids `(B, M, p + 1)`.
+        Of continuations with the token ids `(B, C, p + 1)` it returns scores
+        `(B, M)` and token ids `(B, M, p + 1)`.
         """
         # What continues an impossible hypothesis stays impossible.
         ends_now = ops.logical_and(
@@ -343,10 +457,8 @@ class _BeamSearch:
             ops.concatenate([state.finished_scores, scores], axis=1),
             self.num_beams,
         )
-        sequences = ops.concatenate(
-            [self.columns.pad(state.finished_token_ids), sequences], axis=1
-        )
-        return scores, take_beams(sequences, chosen)
+        before = self.columns.pad(state.finished_token_ids)
+        return scores, take_beams(ops.concatenate([before, ids], 1), chosen)
 
     def _nothing_can_overtake(
         self, beam_log_probs: Tensor, finished_scores: Tensor
@@ -402,6 +514,149 @@ def _results(state: BeamState, num_results: int) -> dict[str, Tensor]:
     }
 
 
+# === The best continuations of the beams ===
+
+
+class _Continuations(NamedTuple):
+    """The `C` best continuations of each sentence, best first.
+
+    Attributes:
+        token_ids: int32 tensor `(A, C)`, the token that each adds.
+        parents: int32 tensor `(A, C)`, the index of the beam that each
+            continues.
+        log_probs: float32 tensor `(A, C)`, log P of the whole hypothesis.
+        is_broken: bool tensor `(A,)`, whether a logit was not finite.
+    """
+
+    token_ids: Tensor
+    parents: Tensor
+    log_probs: Tensor
+    is_broken: Tensor
+
+
+def _best_continuations(
+    beam_log_probs: Tensor,
+    logits: Tensor,
+    allowed: Tensor,
+    num_continuations: int,
+) -> _Continuations:
+    """Finds the best tokens to continue the beams of each sentence with.
+
+        log P(y_1 .. y_t | x) = log P(y_1 .. y_(t-1) | x) + logit(y_t) - log Z
+        Z = sum of exp(logit) over the vocabulary
+
+    Args:
+        beam_log_probs: float tensor `(A, M)`.
+        logits: float tensor `(A, M, V)`.
+        allowed: the logits, with those of tokens not allowed far below. The
+            same object as `logits` where all are allowed.
+        num_continuations: int `C`, over all beams of a sentence.
+    """
+    num_beams, vocabulary_size = logits.shape[1:]
+    # The best of a sentence are among the best of each of its beams, and
+    # those need no normalized copy of all the logits.
+    per_beam = min(num_continuations, vocabulary_size)
+    best_logits, token_ids, largest = top_k(allowed, per_beam)
+    if allowed is logits:
+        # exp(logit) / Z of the best token is at least `1 / V`. A softmax
+        # passes over the vocabulary half as often as a sum of exponentials.
+        probability = ops.take_along_axis(
+            ops.softmax(logits), token_ids[..., :1], axis=-1
+        )
+        normalizer = largest - ops.log(probability)  # log Z, (A, M, 1)
+    else:
+        # What is not allowed stays in the sum: the log-probabilities are those
+        # of the model, which knows no constraint.
+        normalizer = ops.logsumexp(logits, axis=-1, keepdims=True)
+    totals = beam_log_probs[..., None] + best_logits - normalizer
+    log_probs, indices = ops.top_k(
+        ops.reshape(totals, (-1, num_beams * per_beam)), num_continuations
+    )
+    token_ids = ops.reshape(token_ids, (-1, num_beams * per_beam))
+    return _Continuations(
+        token_ids=take_beams(token_ids, indices),
+        parents=ops.cast(indices // per_beam, "int32"),
+        log_probs=log_probs,
+        # A single logit that is not finite makes the sum so.
+        is_broken=ops.logical_not(
+            ops.all(ops.isfinite(normalizer), axis=(1, 2))
+        ),
+    )
+
+
+def take_beams(values: Tensor, beams: Tensor) -> Tensor:
+    """Takes beams of each sentence: `(B, M, ...)`, `(B, m)` -> `(B, m, ...)`.
+
+    Args:
+        values: tensor `(B, M, ...)`.
+        beams: int tensor `(B, m)` of indices in `[0, M)`.
+    """
+    shape = tuple(ops.shape(values))
+    flat = ops.reshape(values, (shape[0] * shape[1], *shape[2:]))
+    # Beam m of sentence b is row b * M + m of the flat values.
+    first_rows = ops.arange(ops.shape(beams)[0], dtype="int32")[:, None]
+    rows = first_rows * shape[1] + ops.cast(beams, "int32")
+    return take_rows(flat, rows)
+
+
+def top_k(values: Tensor, k: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Finds the `k` largest values, as `keras.ops.top_k`, for a vocabulary.
+
+    The `k` largest are among the `k` chunks with the largest maxima, so that
+    only those few are sorted: a maximum over all is several times as fast on
+    a CPU.
+
+    Args:
+        values: float tensor `(A, M, V)`.
+        k: int, at most `V`.
+
+    Returns:
+        Triple of values `(A, M, k)`, largest first, their indices, int32, and
+        the largest value `(A, M, 1)`.
+    """
+    if not prefers_own_kernels():
+        largest, indices = ops.top_k(values, k)
+        return largest, ops.cast(indices, "int32"), largest[..., :1]
+    # For 128 rows of 8,000 and k = 8, on two CPU cores, Keras' own takes 2
+    # times as long on TensorFlow, 12 times on JAX, nine tenths on PyTorch.
+    num_beams, size = values.shape[1:]
+    width = _chunk_width(size)
+    num_chunks = math.ceil(size / width)
+    missing = num_chunks * width - size
+    if missing:
+        values = ops.pad(
+            values, ((0, 0), (0, 0), (0, missing)), constant_values=_LOWEST
+        )
+    chunks = ops.reshape(values, (-1, num_chunks, width))
+    maxima = ops.max(chunks, axis=-1)  # (A * M, V / width)
+    num_best = min(k, num_chunks)
+    _, best = ops.top_k(maxima, num_best)
+    best = ops.cast(best, "int32")
+    # The best chunks of a row side by side: the few values that are sorted.
+    rows = ops.arange(ops.shape(chunks)[0], dtype="int32")[:, None]
+    flat = ops.reshape(chunks, (-1, width))
+    finalists = ops.reshape(
+        take_rows(flat, rows * num_chunks + best),
+        (-1, num_best * width),
+    )
+    largest, indices = ops.top_k(finalists, k)
+    indices = ops.cast(indices, "int32")
+    # From an index among the finalists to one in the vocabulary.
+    chunk = ops.take_along_axis(best, indices // width, axis=-1)
+    return (
+        ops.reshape(largest, (-1, num_beams, k)),
+        ops.reshape(chunk * width + indices % width, (-1, num_beams, k)),
+        ops.reshape(largest[:, :1], (-1, num_beams, 1)),
+    )
+
+
+def _chunk_width(size: int) -> int:
+    """Returns about the root, a divisor of `size` where there is one near."""
+    root = math.isqrt(size)
+    near = range(max(root, 1), 2 * root + 2)
+    return next((width for width in near if size % width == 0), root + 1)
+
+
 # === On JAX ===
 
 
@@ -436,7 +691,7 @@ def _search_on_jax(
                     inputs,
                     num_beams,
                     num_results,
-                    FixedColumns(num_positions),
+                    Columns(num_positions),
                 )
 
         functions[key] = jax.jit(search)

@@ -93,6 +93,7 @@ def while_loop(
     condition: Callable[[State], Tensor],
     body: Callable[[State], State],
     state: State,
+    is_fixed: bool = False,
 ) -> State:
     """Runs `state = body(state)` while `condition(state)`.
 
@@ -107,10 +108,16 @@ def while_loop(
         state: nested dicts, lists and named tuples of tensors. Axes 0 and 2
             of those that have them may change from step to step; other axes
             keep their size. What is `None` stays `None`.
+        is_fixed: bool. Whether no shape changes. Such a loop is compiled by
+            XLA on JAX. Defaults to `False`.
 
     Returns:
         The last state.
     """
+    if is_fixed and keras.backend.backend() == "jax":
+        import jax
+
+        return jax.lax.while_loop(condition, body, state)
     if not _is_in_graph():
         while bool(condition(state)):
             state = body(state)
@@ -132,19 +139,6 @@ def while_loop(
         shape_invariants=[_free_shape(tensor) for tensor in tensors],
     )
     return _with_tensors(state, tensors)
-
-
-def fixed_while_loop(
-    condition: Callable[[State], Tensor],
-    body: Callable[[State], State],
-    state: State,
-) -> State:
-    """As `while_loop`, but no shape changes: XLA compiles it on JAX."""
-    if keras.backend.backend() != "jax":
-        return while_loop(condition, body, state)
-    import jax
-
-    return jax.lax.while_loop(condition, body, state)
 
 
 def change_if(

@@ -2,7 +2,6 @@
 
 import copy
 import math
-from collections.abc import Iterator
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,7 +11,6 @@ from keras import ops
 from relative_attention.decoding.model_steps import StepModel
 from relative_attention.models import Transformer
 from relative_attention.models import TransformerConfig
-from relative_attention.models.weights import weight_name
 from relative_attention.ops.backend import widened
 from relative_attention.tensor_type import Tensor
 
@@ -156,21 +154,6 @@ class Ensemble:
         prepared = copy.copy(self)
         prepared._steps = [model.prepare_steps() for model in self.models]
         return prepared
-
-
-def named_weights(model: Any) -> Iterator[tuple[str, keras.Variable]]:
-    """Yields the weights of any `StepModel` that has some, with their names.
-
-    Models of an ensemble have weights of the same names, so the name adds the
-    number of the model.
-    """
-    if not isinstance(model, Ensemble):
-        for weight in getattr(model, "weights", ()):
-            yield weight_name(weight), weight
-        return
-    for number, member in enumerate(model.models, start=1):
-        for weight in member.weights:
-            yield f"{weight_name(weight)} of model {number}", weight
 
 
 def _mean_logits(logits: Sequence[Tensor]) -> Tensor:

@@ -2,7 +2,7 @@
 
 A search keeps what it found for all `B` sentences of a batch. The cache of the
 model has rows for the `A` active sentences alone, so that a sentence that is
-done stops costing. Of a batch of four whose sentences 0 and 2 are done:
+done stops costing. In a batch of four whose sentences 0 and 2 are done:
 
     is_done           = [True, False, True, False]
     active_sentences  = [1, 3]         the sentence of each row of the cache
@@ -10,15 +10,22 @@ done stops costing. Of a batch of four whose sentences 0 and 2 are done:
                                        sentence that is done
 """
 
+from collections.abc import Iterator
 from typing import Any
 from typing import NamedTuple
 from typing import Protocol
 
 import keras
+import numpy as np
 from keras import ops
 
 from relative_attention.decoding.compiled import change_if
 from relative_attention.decoding.compiled import take_rows
+from relative_attention.errors import InputError
+from relative_attention.errors import NotFiniteError
+from relative_attention.models.transformer import decoder_inputs
+from relative_attention.models.weights import not_finite
+from relative_attention.models.weights import weight_name
 from relative_attention.tensor_type import Tensor
 
 # The end of sentence, in every vocabulary of a target.
@@ -77,6 +84,9 @@ def start_token_id(model: Any) -> int:
     return getattr(model, "start_token_id", 0)
 
 
+# === The sentences that are not done ===
+
+
 class ActiveSentences(NamedTuple):
     """The model's cache, and the sentences that it has rows for.
 
@@ -108,11 +118,8 @@ class ActiveSentences(NamedTuple):
 def start_active(model: StepModel, source_token_ids: Tensor) -> ActiveSentences:
     """Encodes the sources `(B, S)`; all sentences are active."""
     sentences = ops.arange(ops.shape(source_token_ids)[0], dtype="int32")
-    return ActiveSentences(
-        cache=model.start_cache(source_token_ids),
-        active_sentences=sentences,
-        cache_row=sentences,
-    )
+    cache = model.start_cache(source_token_ids)
+    return ActiveSentences(cache, sentences, sentences)
 
 
 def decode_active(
@@ -170,3 +177,85 @@ def drop_done(active: ActiveSentences, is_done: Tensor) -> ActiveSentences:
     # Dropping copies the cache; a row in eight is worth it.
     num_rows = ops.shape(active.active_sentences)[0]
     return change_if(8 * num_active <= 7 * num_rows, drop, active)
+
+
+# === What the model tells of a search ===
+
+
+def check_attention(model: Any) -> None:
+    """Refuses a model without attention to show, before any work."""
+    if not hasattr(model, "attention_scores"):
+        raise InputError(
+            "Attention is that of one `Transformer`. Received: "
+            f"{type(model).__name__}. Of an `Ensemble`, ask one of its "
+            "`models`."
+        )
+
+
+def alignment(
+    model: Any, source_token_ids: Tensor, token_ids: Tensor
+) -> Tensor:
+    """Computes the cross-attention scores of translations that are known.
+
+    Args:
+        model: `Transformer`.
+        source_token_ids: int tensor `(B, S)`.
+        token_ids: int tensor `(B, R, T)`, what a search found.
+
+    Returns:
+        Float32 tensor `(B, R, L, N, T, S)`: by decoder block and head, what
+        the model attended to when it chose each token.
+    """
+    # Sizes are told, not inferred: any of them may be 0.
+    batch_size, num_results, length = ops.shape(token_ids)
+    inputs = decoder_inputs(token_ids, start_token_id(model))
+    scores = model.attention_scores(
+        {
+            "source_token_ids": ops.repeat(
+                source_token_ids, num_results, axis=0
+            ),
+            "target_token_ids": ops.reshape(
+                inputs, (batch_size * num_results, length)
+            ),
+        }
+    )
+    cross = ops.cast(ops.stack(scores["cross"], axis=1), "float32")
+    return ops.reshape(cross, (batch_size, num_results, *cross.shape[1:]))
+
+
+def check_numbers(model: Any, numbers: Tensor) -> None:
+    """Raises an error unless scores or log-probabilities are finite.
+
+    A search would make empty lines of logits that are not.
+
+    Raises:
+        NotFiniteError: naming the weight that is not finite or, where all
+            weights are, the dtype in which the logits are not.
+    """
+    if np.isfinite(ops.convert_to_numpy(numbers)).all():
+        return
+    for name, weight in named_weights(model):
+        if not np.isfinite(ops.convert_to_numpy(weight)).all():
+            raise NotFiniteError(not_finite(name))
+    dtype = getattr(model, "compute_dtype", "the model's dtype")
+    raise NotFiniteError(
+        "The logits of the model must be finite. Received: nan or inf, of "
+        f"weights that are finite; computed in {dtype} they overflow. Load "
+        "the model in float32."
+    )
+
+
+def named_weights(model: Any) -> Iterator[tuple[str, keras.Variable]]:
+    """Yields the weights of any `StepModel` that has some, with their names.
+
+    Models of an ensemble have weights of the same names, so the name adds the
+    number of the model.
+    """
+    members = getattr(model, "models", None)
+    if members is None:
+        for weight in getattr(model, "weights", ()):
+            yield weight_name(weight), weight
+        return
+    for number, member in enumerate(members, start=1):
+        for weight in member.weights:
+            yield f"{weight_name(weight)} of model {number}", weight

@@ -17,14 +17,14 @@ from relative_attention.decoding.constraints import make_constraints
 from relative_attention.decoding.model_steps import END_ID
 from relative_attention.decoding.model_steps import ActiveSentences
 from relative_attention.decoding.model_steps import StepModel
+from relative_attention.decoding.model_steps import alignment
+from relative_attention.decoding.model_steps import check_attention
+from relative_attention.decoding.model_steps import check_numbers
 from relative_attention.decoding.model_steps import decode_active
 from relative_attention.decoding.model_steps import drop_done
 from relative_attention.decoding.model_steps import prepared
 from relative_attention.decoding.model_steps import start_active
 from relative_attention.decoding.model_steps import start_token_id
-from relative_attention.decoding.translation import alignment
-from relative_attention.decoding.translation import check_attention
-from relative_attention.decoding.translation import check_numbers
 from relative_attention.tensor_type import Tensor
 
 # Beyond these the likeliest token alone is drawn, or all equally; float32 has
@@ -130,9 +130,7 @@ def sample(
             ops.convert_to_numpy(source_token_ids), num_results, seed
         ),
         temperature=ops.convert_to_tensor(temperature, "float32"),
-        top_p=None
-        if top_p is None
-        else ops.convert_to_tensor(top_p, "float32"),
+        top_p=top_p and ops.convert_to_tensor(top_p, "float32"),
     )
     results = run_compiled(
         _sample_loop, model, inputs, num_results=num_results, top_k=top_k
@@ -146,19 +144,12 @@ def sample(
 
 
 class _SampleInputs(NamedTuple):
-    """The tensors that sampling starts from.
-
-    Attributes:
-        constraints: `Constraints`, the sources among them.
-        keys: int tensor `(B, R, 2)`, see `noise_keys`.
-        temperature: float32 scalar.
-        top_p: float32 scalar, or `None`.
-    """
+    """The tensors that sampling starts from."""
 
     constraints: Constraints
-    keys: Tensor
-    temperature: Tensor
-    top_p: Tensor | None
+    keys: Tensor  # int (B, R, 2), see `noise_keys`
+    temperature: Tensor  # float32 ()
+    top_p: Tensor | None  # float32 ()
 
 
 class SampleState(NamedTuple):

@@ -1,22 +1,18 @@
 """The probability that a model gives to translations that are given."""
 
-import contextlib
 import dataclasses
 import math
 from collections.abc import Callable
-from collections.abc import Iterator
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from typing import Any
 
-import keras
 import numpy as np
 from keras import ops
 
 from relative_attention.argument_checks import checked_sentences
 from relative_attention.decoding.compiled import run_compiled
+from relative_attention.decoding.model_steps import check_numbers
 from relative_attention.decoding.model_steps import start_token_id
-from relative_attention.decoding.translation import check_numbers
 from relative_attention.decoding.translator import Translator
 from relative_attention.decoding.translator import longest_first_batches
 from relative_attention.decoding.translator import padded_rows
@@ -115,21 +111,24 @@ def score_translations(
     _check_lengths(
         "targets", target_rows, longest + translator.max_extra_length
     )
+    lengths = {
+        index: (max(len(source), len(target)), len(target), len(source))
+        for index, (source, target) in enumerate(zip(source_rows, target_rows))
+    }
+    vocabulary_size = translator.model.config.vocabulary_size
+    max_tokens = min(translator.batch_tokens, _MAX_LOGITS // vocabulary_size)
     scores: dict[int, TranslationScore] = {}
-    num_done = 0
-    for batch in _batches(translator, source_rows, target_rows):
+    for batch in longest_first_batches(lengths, max_tokens):
         totals = _score_batch(
             translator.model,
             padded_rows([source_rows[index] for index in batch]),
             padded_rows([target_rows[index] for index in batch]),
         )
         for index, total in zip(batch, totals):
-            scores[index] = TranslationScore(
-                float(total), len(target_rows[index])
-            )
-        num_done += len(batch)
+            num_tokens = len(target_rows[index])
+            scores[index] = TranslationScore(float(total), num_tokens)
         if report is not None:
-            report(num_done)
+            report(len(scores))
     return [scores[index] for index in range(len(scores))]
 
 
@@ -177,35 +176,16 @@ def _check_lengths(name: str, rows: list[list[int]], longest: int) -> None:
     )
 
 
-def _batches(
-    translator: Translator,
-    source_rows: list[list[int]],
-    target_rows: list[list[int]],
-) -> Iterator[list[int]]:
-    """Groups pairs of similar length, as far as tokens and logits allow."""
-    lengths = {}
-    for index, (source, target) in enumerate(zip(source_rows, target_rows)):
-        longer = max(len(source), len(target))
-        lengths[index] = (longer, len(target), len(source))
-    vocabulary_size = translator.model.config.vocabulary_size
-    return longest_first_batches(
-        lengths, min(translator.batch_tokens, _MAX_LOGITS // vocabulary_size)
-    )
-
-
 def _score_batch(
     model: Any, source_token_ids: np.ndarray, labels: np.ndarray
 ) -> np.ndarray:
     """Computes log-probabilities: `(B, S)`, labels `(B, T)` -> `(B,)`."""
-    with _no_gradients():
-        log_probs = run_compiled(
-            _label_log_probabilities,
-            model,
-            (
-                ops.convert_to_tensor(source_token_ids),
-                ops.convert_to_tensor(labels),
-            ),
-        )
+    pairs = (source_token_ids, labels)
+    log_probs = run_compiled(
+        _label_log_probabilities,
+        model,
+        tuple(map(ops.convert_to_tensor, pairs)),
+    )
     # In float64: a sum of a few hundred tokens is as exact as each.
     log_probs = ops.convert_to_numpy(log_probs).astype("float64")
     totals = np.sum(log_probs, axis=1, where=labels != 0)
@@ -233,12 +213,3 @@ def _label_log_probabilities(
         ops.reshape(labels, (-1,)),
     )
     return ops.reshape(log_probs, ops.shape(labels))
-
-
-def _no_gradients() -> AbstractContextManager[Any]:
-    """Keeps PyTorch from storing what a gradient needs; the others do not."""
-    if keras.backend.backend() != "torch":
-        return contextlib.nullcontext()
-    import torch
-
-    return torch.no_grad()

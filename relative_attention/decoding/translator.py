@@ -7,27 +7,26 @@ from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
+from typing import Protocol
 from typing import overload
 
 import numpy as np
+from keras import ops
 
 from relative_attention.argument_checks import checked_at_least
 from relative_attention.argument_checks import checked_sentences
 from relative_attention.decoding.beam_search import beam_search
+from relative_attention.decoding.constraints import IMPOSSIBLE
 from relative_attention.decoding.constraints import check_length_penalty
 from relative_attention.decoding.constraints import check_num_beams
+from relative_attention.decoding.model_steps import END_ID
 from relative_attention.decoding.model_steps import StepModel
 from relative_attention.decoding.sampling import sample
-from relative_attention.decoding.translation import TextVocabulary
-from relative_attention.decoding.translation import Translation
-from relative_attention.decoding.translation import read_translations
 from relative_attention.settings import key
 from relative_attention.tensor_type import Tensor
 
 # Called after each batch with the number of sentences translated so far.
 Report = Callable[[int], Any]
-# `beam_search` or `sample` with its own settings.
-Decode = Callable[..., dict[str, Tensor]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,29 +36,62 @@ class DecodingSection:
     It is the section `decoding` of a recipe, and of a model's config.json.
     """
 
-    num_beams: int = key(
-        4,
-        "Active hypotheses a sentence.",
-        at_least=1,
-        at_most=1000,
-        may_change=True,
-    )
-    length_penalty: float = key(
-        0.6, "GNMT's exponent alpha.", at_least=0, may_change=True
-    )
+    num_beams: int = key(4, at_least=1, at_most=1000, may_change=True)
+    """Active hypotheses a sentence."""
+    length_penalty: float = key(0.6, at_least=0, may_change=True)
+    """GNMT's exponent alpha."""
     max_extra_length: int = key(
-        50,
-        "Tokens that a translation may be longer than its source.",
-        at_least=0,
-        at_most=100_000,
-        may_change=True,
+        50, at_least=0, at_most=100_000, may_change=True
     )
-    max_source_length: int = key(
-        512,
-        "Tokens at which longer sentences are cut.",
-        at_least=2,
-        may_change=True,
+    """Tokens that a translation may be longer than its source."""
+    max_source_length: int = key(512, at_least=2, may_change=True)
+    """Tokens at which longer sentences are cut."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Translation:
+    """A translation and how sure the model is of it.
+
+    Attributes:
+        text: The translation, detokenized.
+        score: Its score in the beam search (see `beam_search`), or its
+            log-probability where it was drawn (see `sample`); `0.0` for an
+            empty sentence, which is not searched for.
+        was_cut: Whether the source was longer than the limit and was cut.
+        source_token_ids: Ids of the source, its end included.
+        token_ids: Ids of the translation, its end included.
+        attention: `None`, or the cross-attention scores, float32
+            `(L, N, T, S)`: by decoder block and head, from each of
+            `token_ids` to each of `source_token_ids`. Not printed.
+    """
+
+    text: str
+    score: float
+    was_cut: bool
+    source_token_ids: tuple[int, ...] = ()
+    token_ids: tuple[int, ...] = ()
+    attention: np.ndarray | None = dataclasses.field(
+        default=None, compare=False, repr=False
     )
+
+
+class TextVocabulary(Protocol):
+    """A vocabulary that turns lines of text into token ids, and back.
+
+    `Vocabulary` is one; a translator takes any other.
+    """
+
+    end_id: int
+
+    def encode(self, lines: list[str], /) -> Sequence[Sequence[int]]:
+        """Returns the ids of each line, without an end of sentence."""
+
+    def decode(self, token_ids: Any, /) -> list[str]:
+        """Returns the text of each row of ids, up to its end of sentence.
+
+        Args:
+            token_ids: int array `(B, T)`, padded with id 0.
+        """
 
 
 class Translator:
@@ -131,14 +163,16 @@ class Translator:
             self.max_length = checked_at_least("max_length", max_length, 0)
         self.min_length = checked_at_least("min_length", min_length, 0)
 
+    # What the methods return depends on `num_results`; all other arguments
+    # are those of the definition below the two lines of types.
+
     @overload
     def translate(
         self,
         sentences: Sequence[str],
         num_results: None = None,
-        target_prefixes: Sequence[str] | None = ...,
-        num_beams: int | None = ...,
-        length_penalty: float | None = ...,
+        *args: Any,
+        **kwargs: Any,
     ) -> list[str]: ...
 
     @overload
@@ -146,9 +180,8 @@ class Translator:
         self,
         sentences: Sequence[str],
         num_results: int,
-        target_prefixes: Sequence[str] | None = ...,
-        num_beams: int | None = ...,
-        length_penalty: float | None = ...,
+        *args: Any,
+        **kwargs: Any,
     ) -> list[list[str]]: ...
 
     def translate(
@@ -169,15 +202,15 @@ class Translator:
             List of strings; with `num_results` a list of lists of them, best
             first.
         """
-        options: dict[str, Any] = {
-            "target_prefixes": target_prefixes,
-            "num_beams": num_beams,
-            "length_penalty": length_penalty,
-        }
+        found: list[Any] = self.search(
+            sentences,
+            num_results,
+            target_prefixes,
+            num_beams=num_beams,
+            length_penalty=length_penalty,
+        )
         if num_results is None:
-            best = self.search(sentences, **options)
-            return [translation.text for translation in best]
-        found = self.search(sentences, num_results, **options)
+            return [translation.text for translation in found]
         return [[result.text for result in results] for results in found]
 
     @overload
@@ -185,11 +218,8 @@ class Translator:
         self,
         sentences: Sequence[str],
         num_results: None = None,
-        target_prefixes: Sequence[str] | None = ...,
-        return_attention: bool = ...,
-        report: Report | None = ...,
-        num_beams: int | None = ...,
-        length_penalty: float | None = ...,
+        *args: Any,
+        **kwargs: Any,
     ) -> list[Translation]: ...
 
     @overload
@@ -197,11 +227,8 @@ class Translator:
         self,
         sentences: Sequence[str],
         num_results: int,
-        target_prefixes: Sequence[str] | None = ...,
-        return_attention: bool = ...,
-        report: Report | None = ...,
-        num_beams: int | None = ...,
-        length_penalty: float | None = ...,
+        *args: Any,
+        **kwargs: Any,
     ) -> list[list[Translation]]: ...
 
     def search(
@@ -242,7 +269,6 @@ class Translator:
                 there is not a prefix for each sentence.
             InputError: if the model gives logits that are not finite.
         """
-        num_results = _checked_num_results(num_results)
         if num_beams is None:
             num_beams = self.num_beams
         num_beams = checked_at_least("num_beams", num_beams, 1)
@@ -252,26 +278,19 @@ class Translator:
             beam_search,
             num_beams=num_beams,
             length_penalty=length_penalty,
-            num_results=num_results or 1,
             return_attention=return_attention,
         )
-        found = self._decode(
-            sentences, decode, num_beams, target_prefixes, report
+        return self._decode(
+            sentences, decode, num_results, num_beams, target_prefixes, report
         )
-        return found if num_results else [best for best, *_ in found]
 
     @overload
     def sample(
         self,
         sentences: Sequence[str],
         num_results: None = None,
-        temperature: float = ...,
-        top_k: int | None = ...,
-        top_p: float | None = ...,
-        seed: int | None = ...,
-        target_prefixes: Sequence[str] | None = ...,
-        return_attention: bool = ...,
-        report: Report | None = ...,
+        *args: Any,
+        **kwargs: Any,
     ) -> list[Translation]: ...
 
     @overload
@@ -279,13 +298,8 @@ class Translator:
         self,
         sentences: Sequence[str],
         num_results: int,
-        temperature: float = ...,
-        top_k: int | None = ...,
-        top_p: float | None = ...,
-        seed: int | None = ...,
-        target_prefixes: Sequence[str] | None = ...,
-        return_attention: bool = ...,
-        report: Report | None = ...,
+        *args: Any,
+        **kwargs: Any,
     ) -> list[list[Translation]]: ...
 
     def sample(
@@ -309,37 +323,41 @@ class Translator:
 
         Returns, Raises: see `search`.
         """
-        num_results = _checked_num_results(num_results)
-        num_draws = num_results or 1
         decode = functools.partial(
             sample,
-            num_results=num_draws,
             temperature=temperature,
             top_k=top_k,
             top_p=top_p,
             seed=seed,
             return_attention=return_attention,
         )
-        found = self._decode(
-            sentences, decode, num_draws, target_prefixes, report
+        return self._decode(
+            sentences,
+            decode,
+            num_results,
+            num_results or 1,
+            target_prefixes,
+            report,
         )
-        return found if num_results else [best for best, *_ in found]
 
     def _decode(
         self,
         sentences: Sequence[str],
-        decode: Decode,
-        num_beams: int,
+        decode: Callable[..., dict[str, Tensor]],
+        num_results: int | None,
+        num_hypotheses: int,
         target_prefixes: Sequence[str] | None,
         report: Report | None,
-    ) -> list[list[Translation]]:
+    ) -> list[Translation] | list[list[Translation]]:
         """Decodes sentences in batches, and puts them back in their order.
 
         Args:
-            sentences, target_prefixes, report: see `search`.
+            sentences, num_results, target_prefixes, report: see `search`.
             decode: `beam_search` or `sample` with its settings.
-            num_beams: int. Hypotheses a sentence, which all take memory.
+            num_hypotheses: int. Of a sentence; all of them take memory.
         """
+        if num_results is not None:
+            num_results = checked_at_least("num_results", num_results, 1)
         sentences = checked_sentences("sentences", sentences)
         prefixes = self._encoded_prefixes(target_prefixes, len(sentences))
         rows = self.source_vocabulary.encode(sentences)
@@ -351,7 +369,7 @@ class Translator:
         for index, sentence in enumerate(sentences):
             if sentence.strip():
                 length = min(len(rows[index]) + 1, self.max_source_length)
-                lengths[index] = (length * num_beams, len(rows[index]))
+                lengths[index] = (length * num_hypotheses, len(rows[index]))
         num_done = len(sentences) - len(lengths)
         for batch in longest_first_batches(lengths, self.batch_tokens):
             source_rows = [
@@ -362,6 +380,7 @@ class Translator:
             results = decode(
                 self.model,
                 padded_rows(source_rows),
+                num_results=num_results or 1,
                 max_extra_length=self.max_extra_length,
                 max_length=self.max_length,
                 min_length=self.min_length,
@@ -378,7 +397,7 @@ class Translator:
             num_done += len(batch)
             if report is not None:
                 report(num_done)
-        return found
+        return found if num_results else [best for best, *_ in found]
 
     def _encoded_prefixes(
         self, target_prefixes: Sequence[str] | None, num_sentences: int
@@ -396,10 +415,7 @@ class Translator:
         return self.vocabulary.encode(target_prefixes)
 
 
-def _checked_num_results(num_results: int | None) -> int | None:
-    if num_results is None:
-        return None
-    return checked_at_least("num_results", num_results, 1)
+# === Batches ===
 
 
 def longest_first_batches(
@@ -437,3 +453,77 @@ def padded_rows(rows: Sequence[Sequence[int]]) -> np.ndarray:
     for number, row in enumerate(rows):
         padded[number, : len(row)] = row
     return padded
+
+
+# === Translations, read from what a search found ===
+
+
+def read_translations(
+    results: Mapping[str, Tensor],
+    source_rows: Sequence[tuple[int, ...]],
+    were_cut: Sequence[bool],
+    vocabulary: TextVocabulary,
+) -> list[list[Translation]]:
+    """Makes translations of what `beam_search` or `sample` found.
+
+    Args:
+        results: dict of what they return.
+        source_rows: the ids of each source, its end included.
+        were_cut: whether each source was cut.
+        vocabulary: `TextVocabulary` of the target.
+
+    Returns:
+        For each source a list of `Translation`, in the order of the results;
+        there are fewer where fewer were found.
+    """
+    # NumPy alone refuses tensors of PyTorch that have a gradient.
+    token_ids = ops.convert_to_numpy(results["token_ids"])
+    scores = ops.convert_to_numpy(results["scores"]).tolist()
+    attention = results.get("attention")
+    batch_size, num_results, length = token_ids.shape
+    texts = vocabulary.decode(
+        token_ids.reshape(batch_size * num_results, length)
+    )
+    translations = []
+    for number, source_row in enumerate(source_rows):
+        found: list[Translation] = []
+        for rank in range(num_results):
+            # The first is a result whatever its score.
+            if rank and scores[number][rank] < IMPOSSIBLE / 2:
+                break
+            ids = _until_end(token_ids[number, rank])
+            shown = None
+            if attention is not None:
+                # (L, N, T, S), without the padding of either side.
+                shown = ops.convert_to_numpy(
+                    attention[number, rank, :, :, : len(ids), : len(source_row)]
+                )
+            found.append(
+                Translation(
+                    text=_line(texts[number * num_results + rank]),
+                    score=scores[number][rank],
+                    was_cut=were_cut[number],
+                    source_token_ids=tuple(source_row),
+                    token_ids=ids,
+                    attention=shown,
+                )
+            )
+        translations.append(found)
+    return translations
+
+
+def _line(text: str) -> str:
+    """Makes one line of UTF-8 of what a vocabulary wrote."""
+    # Half a surrogate pair, which a vocabulary may hold, becomes U+FFFD.
+    text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    # A translation is one line: its readers count lines.
+    return text.replace("\n", " ")
+
+
+def _until_end(token_ids: np.ndarray) -> tuple[int, ...]:
+    """Takes the ids of a result without the padding behind its end."""
+    ids = token_ids.tolist()
+    if END_ID in ids:
+        return tuple(ids[: ids.index(END_ID) + 1])
+    # Cut at its limit, where others in the batch went on.
+    return tuple(np.trim_zeros(ids, "b"))

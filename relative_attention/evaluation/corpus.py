@@ -316,38 +316,24 @@ def _bleu_metric(
     )
     if is_moses:
         # sacreBLEU has no Moses tokenizer, and no way to register one.
-        tokenizer = _MosesTokenizer(tokenize.removeprefix(_MOSES))
-        metric.tokenizer = tokenizer
-        metric.tokenizer_signature = tokenizer.signature()
+        language = tokenize.removeprefix(_MOSES)
+        sacremoses = check_moses(language)
+        moses = sacremoses.MosesTokenizer(language)
+        metric.tokenizer = lambda line: " ".join(
+            moses.tokenize(line, aggressive_dash_splits=False, escape=False)
+        )
+        metric.tokenizer_signature = (
+            f"{tokenize}-sacremoses-{sacremoses.__version__}"
+        )
     return metric
 
 
-class _MosesTokenizer:
-    """The Moses tokenizer of a language, with the interface of sacreBLEU's."""
+def check_moses(language: str) -> ModuleType:
+    """Returns `sacremoses`, if it has a tokenizer for a language.
 
-    def __init__(self, language: str) -> None:
-        module = _sacremoses(language)
-        self._tokenizer = module.MosesTokenizer(language)
-        self._signature = f"{_MOSES}{language}-sacremoses-{module.__version__}"
-
-    def signature(self) -> str:
-        """Returns what follows `tok:` in sacreBLEU's signature."""
-        return self._signature
-
-    def __call__(self, line: str) -> str:
-        """Returns the tokens of a line, separated by blanks."""
-        tokens = self._tokenizer.tokenize(
-            line, aggressive_dash_splits=False, escape=False
-        )
-        return " ".join(tokens)
-
-
-def check_moses(language: str) -> None:
-    """Raises `InputError` if there is no Moses tokenizer for a language."""
-    _sacremoses(language)
-
-
-def _sacremoses(language: str) -> ModuleType:
+    Raises:
+        InputError: if it is not installed or does not know the language.
+    """
     try:
         import sacremoses
         from sacremoses.corpus import NonbreakingPrefixes

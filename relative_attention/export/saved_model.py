@@ -17,8 +17,8 @@ from relative_attention.decoding import Translator
 from relative_attention.decoding.beam_search import beam_search_loop
 from relative_attention.decoding.constraints import IMPOSSIBLE
 from relative_attention.decoding.constraints import make_constraints
-from relative_attention.decoding.ensemble import named_weights
 from relative_attention.decoding.model_steps import END_ID
+from relative_attention.decoding.model_steps import named_weights
 from relative_attention.errors import InputError
 from relative_attention.errors import install_hint
 from relative_attention.files import AnyPath

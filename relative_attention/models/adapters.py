@@ -5,7 +5,7 @@ The methods of `Transformer` with these names say what a user must know.
 
 import gc
 import pathlib
-import re
+import warnings
 from collections.abc import Iterable
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -44,17 +44,7 @@ def quantize(
     filters: Any,
     **kwargs: Any,
 ) -> None:
-    """Stores the large matrices of a model as int8.
-
-    Args:
-        model: Keras model.
-        mode: string. `"int8"`.
-        config: `keras.quantizers.Int8QuantizationConfig`, or `None`.
-        filters: as of `keras.Model.quantize`: a regular expression to be
-            found in the names of layers, a list of such, or a function from
-            layer to bool; or `None`, every layer.
-        **kwargs: as of `keras.Model.quantize`.
-    """
+    """Stores the large matrices as int8, see `Transformer.quantize`."""
     check_keras_quantizes()
     # Keras has made a config of the mode, and of a config its mode.
     if mode != "int8":
@@ -64,26 +54,16 @@ def quantize(
             "The model is quantized already. Load it again to quantize it in "
             "another way."
         )
-    if isinstance(filters, str):
-        filters = [filters]
-
-    def is_quantized(layer: Any) -> bool:
-        # Keras would warn of layers with nothing to quantize, as dropout.
-        if type(layer).quantize is keras.layers.Layer.quantize:
-            return False
-        if filters is None:
-            return True
-        if callable(filters):
-            return bool(filters(layer))
-        return any(re.search(pattern, layer.name) for pattern in filters)
-
     # Keras collects garbage twice for each layer, among hundreds of thousands
     # of TensorFlow's objects: half a minute, unless these are set aside.
     gc.freeze()
     try:
-        keras.Model.quantize(
-            model, mode, config=config, filters=is_quantized, **kwargs
-        )
+        with warnings.catch_warnings():
+            # Of layers with nothing to quantize, as dropout.
+            warnings.filterwarnings("ignore", "Layer .* a `quantize")
+            keras.Model.quantize(
+                model, mode, config=config, filters=filters, **kwargs
+            )
     finally:
         gc.unfreeze()
 
@@ -197,13 +177,7 @@ def _adapters_in(
     layers: Mapping[str, Any],
     path: str | pathlib.Path,
 ) -> tuple[list[str], int]:
-    """Returns the paths of the layers that a file adapts, and the rank.
-
-    Args:
-        arrays: dict of name to array, what the file holds.
-        layers: dict of path to layer, those that can be adapted.
-        path: path of the file, for errors.
-    """
+    """Returns the paths of the layers that a file adapts, and the rank."""
     paths = sorted({name.rpartition("/")[0] for name in arrays})
     # All have the same. Of a file that holds something else, any will do.
     ranks = [
@@ -213,9 +187,12 @@ def _adapters_in(
     ]
     rank = ranks[0] if ranks else 0
     expected: dict[str, tuple[int, ...]] = {}
-    for name in paths:
-        if name in layers:
-            expected |= _lora_shapes(layers[name], name, rank)
+    for name in filter(layers.__contains__, paths):
+        is_embedding = isinstance(layers[name], keras.layers.Embedding)
+        adapted = "embeddings" if is_embedding else "kernel"
+        *rows, columns = getattr(layers[name], adapted).shape
+        expected[f"{name}/lora_{adapted}_a"] = (*rows, rank)
+        expected[f"{name}/lora_{adapted}_b"] = (rank, columns)
     received = {name: array.shape for name, array in arrays.items()}
     if not expected or received != expected:
         wrong = sorted(received.items() ^ expected.items())
@@ -225,16 +202,3 @@ def _adapters_in(
             "`save_lora_weights` wrote, into a model with the same config."
         )
     return paths, rank
-
-
-def _lora_shapes(
-    layer: Any, path: str, rank: int
-) -> dict[str, tuple[int, ...]]:
-    """Returns the shapes of a layer's adapters by their names in the file."""
-    is_embedding = isinstance(layer, keras.layers.Embedding)
-    adapted = "embeddings" if is_embedding else "kernel"
-    shape = tuple(getattr(layer, adapted).shape)
-    return {
-        f"{path}/lora_{adapted}_a": (*shape[:-1], rank),
-        f"{path}/lora_{adapted}_b": (rank, shape[-1]),
-    }

@@ -1,8 +1,6 @@
 """The numbers that shape a Transformer, and what a step of it costs."""
 
 import dataclasses
-from collections.abc import Sequence
-from typing import Any
 
 from relative_attention.argument_checks import checked_bool
 from relative_attention.argument_checks import checked_int
@@ -11,6 +9,8 @@ from relative_attention.argument_checks import checked_rate
 from relative_attention.positions import POSITION_ENCODINGS
 
 SHARED_EMBEDDINGS = ("all", "target", "source_target", "none")
+# Other ints are at least 1.
+_MAY_BE_0 = ("max_relative_position", "start_token_id", "first_position")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,63 +93,47 @@ class TransformerConfig:
     implementation: str = "auto"
 
     def __post_init__(self) -> None:
-        for name in (
-            "vocabulary_size",
-            "num_encoder_layers",
-            "num_decoder_layers",
-            "hidden_dim",
-            "intermediate_dim",
-            "num_heads",
-            "max_length",
-        ):
-            self._check_int(name, minimum=1)
-        for name in (
-            "max_relative_position",
-            "start_token_id",
-            "first_position",
-        ):
-            self._check_int(name, minimum=0)
+        for field in dataclasses.fields(self):
+            name, value = field.name, getattr(self, field.name)
+            is_given = field.type == int | None and value is not None
+            if field.type is int or is_given:
+                least = 0 if name in _MAY_BE_0 else 1
+                allowed = f"an int of at least {least}"
+                value = checked_int(name, value, least, allowed)
+            elif field.type is bool:
+                value = checked_bool(name, value)
+            elif name == "layer_norm_epsilon":
+                value = checked_positive(name, value)
+            elif field.type is float:
+                value = checked_rate(name, value)
+            # Python's own number, even where NumPy's was given: it is written
+            # to files.
+            object.__setattr__(self, name, value)
         self._check(
             "start_token_id",
             self.start_token_id < self.vocabulary_size,
             f"an id of the target vocabulary, below {self.vocabulary_size}",
         )
-        for name in ("key_dim", "value_dim", "source_vocabulary_size"):
-            if getattr(self, name) is not None:
-                self._check_int(name, minimum=1)
-        for name in ("dropout", "attention_dropout", "intermediate_dropout"):
-            self._keep(name, checked_rate(name, getattr(self, name)))
-        for field in dataclasses.fields(self):
-            if field.type is bool:
-                value = getattr(self, field.name)
-                self._keep(field.name, checked_bool(field.name, value))
-        self._keep(
-            "layer_norm_epsilon",
-            checked_positive("layer_norm_epsilon", self.layer_norm_epsilon),
-        )
-        self._check_choice("position_encoding", tuple(POSITION_ENCODINGS))
-        self._check_choice("share_embeddings", SHARED_EMBEDDINGS)
-        self._check_head_size()
-        self._check_vocabularies()
-
-    def _check_head_size(self) -> None:
+        for name, choices in (
+            ("position_encoding", tuple(POSITION_ENCODINGS)),
+            ("share_embeddings", SHARED_EMBEDDINGS),
+        ):
+            known = ", ".join(map(repr, choices))
+            self._check(name, getattr(self, name) in choices, f"one of {known}")
         if self.key_dim is None and self.hidden_dim % self.num_heads:
             raise ValueError(
                 "`hidden_dim` must be a multiple of `num_heads` unless "
                 "`key_dim` is given. Received: "
                 f"hidden_dim={self.hidden_dim}, num_heads={self.num_heads}."
             )
-
-    def _check_vocabularies(self) -> None:
-        if self.share_embeddings in (
-            "all",
-            "source_target",
-        ) and self.source_vocabulary_size not in (None, self.vocabulary_size):
+        is_shared = self.share_embeddings in ("all", "source_target")
+        source_size = self.source_vocabulary_size
+        if is_shared and source_size not in (None, self.vocabulary_size):
             raise ValueError(
                 '`share_embeddings` must be "target" or "none" where the '
                 "vocabularies differ. Received: "
                 f"share_embeddings={self.share_embeddings!r}, "
-                f"source_vocabulary_size={self.source_vocabulary_size}, "
+                f"source_vocabulary_size={source_size}, "
                 f"vocabulary_size={self.vocabulary_size}."
             )
 
@@ -157,23 +141,6 @@ class TransformerConfig:
     def head_dim(self) -> int:
         """The size `H` of a head."""
         return self.key_dim or self.hidden_dim // self.num_heads
-
-    def _check_int(self, name: str, minimum: int) -> None:
-        value = checked_int(
-            name,
-            getattr(self, name),
-            minimum,
-            allowed=f"an int of at least {minimum}",
-        )
-        self._keep(name, value)
-
-    def _keep(self, name: str, value: Any) -> None:
-        """Stores a value as Python's own number: it is written to files."""
-        object.__setattr__(self, name, value)
-
-    def _check_choice(self, name: str, choices: Sequence[Any]) -> None:
-        known = ", ".join(map(repr, choices))
-        self._check(name, getattr(self, name) in choices, f"one of {known}")
 
     def _check(self, name: str, is_right: bool, allowed: str) -> None:
         if not is_right:
@@ -189,7 +156,7 @@ def training_flops(
     """Counts the operations of a training step, for each sentence pair.
 
     The matrix products of the model without relative positions, two
-    operations for each multiplication, forward and twice that backward; What
+    operations for each multiplication, forward and twice that backward. What
     relative positions add is not counted, so that the utilization of a model
     with them shows what they cost.
 
@@ -204,15 +171,13 @@ def training_flops(
     key_width = config.num_heads * config.head_dim
     value_width = config.num_heads * (config.value_dim or config.head_dim)
     feed_forward = 2 * width * config.intermediate_dim
-    # Queries, keys, values and outputs, once for each token of their side.
-    by_query = width * (key_width + value_width)
-    by_key = width * (key_width + value_width)
 
     def attention(num_queries: int, num_keys: int) -> int:
-        return (
-            by_query * num_queries
-            + by_key * num_keys
-            + (key_width + value_width) * num_queries * num_keys
+        # Queries and outputs of each query, keys and values of each key, and
+        # two products for each pair of them.
+        per_pair = num_queries * num_keys
+        return (key_width + value_width) * (
+            width * (num_queries + num_keys) + per_pair
         )
 
     encoder = config.num_encoder_layers * (

@@ -1,13 +1,15 @@
 """The presets: named architectures, each with every number in it.
 
-A preset is read as it stands here: none is made from another. A name may also
-be that of a trained model that comes with the package (`find_preset`).
+A preset is read as it stands here, with the numbers of its family
+(`_PAPER`, `_TENSOR2TENSOR`): none is made from another. A name may also be
+that of a trained model that comes with the package (`find_preset`).
 """
 
 import dataclasses
 import json
 import pathlib
 from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 
 from relative_attention.errors import did_you_mean
@@ -32,12 +34,17 @@ class Preset:
 
 
 def _preset(
-    source: str, training: Mapping[str, float | bool], **fields: Any
+    source: str,
+    training: Mapping[str, float | bool],
+    num_layers: int,
+    **fields: Any,
 ) -> Preset:
     """Makes a preset, with what is the same in all of them."""
     config = TransformerConfig(
         # The vocabulary belongs to the data.
         vocabulary_size=1,
+        num_encoder_layers=num_layers,
+        num_decoder_layers=num_layers,
         layer_norm_epsilon=1e-6,
         share_embeddings="all",
         **fields,
@@ -63,149 +70,130 @@ _TENSOR2TENSOR_TRAINING = {
     "label_smoothing": 0.1,
 }
 
+# Vaswani et al. (2017), section 5.4: dropout on sublayers and embeddings, none
+# inside them. Post-norm, as in tensor2tensor then.
+_PAPER: dict[str, Any] = {
+    "normalize_first": False,
+    "attention_dropout": 0.0,
+    "intermediate_dropout": 0.0,
+}
+
+# Pre-norm, dropout inside attention and feed-forward layers too, and a
+# target-space embedding.
+_TENSOR2TENSOR: dict[str, Any] = {
+    "normalize_first": True,
+    "attention_dropout": 0.1,
+    "intermediate_dropout": 0.1,
+    "use_target_space_embedding": True,
+}
+
 PRESETS = {
     # Vaswani et al. (2017), Table 3, "base", with the feed-forward width that
-    # Shaw et al. (2018) give in section 4.1; post-norm, as in tensor2tensor
-    # then.
+    # Shaw et al. (2018) give in section 4.1.
     "transformer_base": _preset(
         "Shaw et al. (2018), section 4.1",
         _PAPER_TRAINING,
-        num_encoder_layers=6,
-        num_decoder_layers=6,
+        num_layers=6,
         hidden_dim=512,
         intermediate_dim=1024,
         num_heads=8,
         position_encoding="sinusoidal",
-        normalize_first=False,
         dropout=0.1,
-        attention_dropout=0.0,
-        intermediate_dropout=0.0,
-        use_target_space_embedding=False,
+        **_PAPER,
     ),
     # K = 16, "unique edge representations per layer and head".
     "transformer_base_relative": _preset(
         "Shaw et al. (2018), section 4.1",
         _PAPER_TRAINING,
-        num_encoder_layers=6,
-        num_decoder_layers=6,
+        num_layers=6,
         hidden_dim=512,
         intermediate_dim=1024,
         num_heads=8,
         position_encoding="relative",
         max_relative_position=16,
         share_relations_across_heads=False,
-        normalize_first=False,
         dropout=0.1,
-        attention_dropout=0.0,
-        intermediate_dropout=0.0,
-        use_target_space_embedding=False,
+        **_PAPER,
     ),
     # Dropout 0.3 for English to German.
     "transformer_big": _preset(
         "Shaw et al. (2018), section 4.1",
         _PAPER_TRAINING,
-        num_encoder_layers=6,
-        num_decoder_layers=6,
+        num_layers=6,
         hidden_dim=1024,
         intermediate_dim=4096,
         num_heads=16,
         position_encoding="sinusoidal",
-        normalize_first=False,
         dropout=0.3,
-        attention_dropout=0.0,
-        intermediate_dropout=0.0,
-        use_target_space_embedding=False,
+        **_PAPER,
     ),
     # K = 8, "unique edge representations per layer".
     "transformer_big_relative": _preset(
         "Shaw et al. (2018), section 4.1",
         _PAPER_TRAINING,
-        num_encoder_layers=6,
-        num_decoder_layers=6,
+        num_layers=6,
         hidden_dim=1024,
         intermediate_dim=4096,
         num_heads=16,
         position_encoding="relative",
         max_relative_position=8,
         share_relations_across_heads=True,
-        normalize_first=False,
         dropout=0.3,
-        attention_dropout=0.0,
-        intermediate_dropout=0.0,
-        use_target_space_embedding=False,
+        **_PAPER,
     ),
-    # Pre-norm, dropout inside attention and feed-forward layers too, and a
-    # target-space embedding.
     "t2t_transformer_base": _preset(
         "tensor2tensor, transformer_base (its third version)",
         _TENSOR2TENSOR_TRAINING,
-        num_encoder_layers=6,
-        num_decoder_layers=6,
+        num_layers=6,
         hidden_dim=512,
         intermediate_dim=2048,
         num_heads=8,
         position_encoding="sinusoidal",
-        normalize_first=True,
         dropout=0.1,
-        attention_dropout=0.1,
-        intermediate_dropout=0.1,
-        use_target_space_embedding=True,
+        **_TENSOR2TENSOR,
     ),
     "t2t_transformer_relative": _preset(
         "tensor2tensor, transformer_relative",
         _TENSOR2TENSOR_TRAINING,
-        num_encoder_layers=6,
-        num_decoder_layers=6,
+        num_layers=6,
         hidden_dim=512,
         intermediate_dim=2048,
         num_heads=8,
         position_encoding="relative",
         max_relative_position=20,
         share_relations_across_heads=True,
-        normalize_first=True,
         dropout=0.1,
-        attention_dropout=0.1,
-        intermediate_dropout=0.1,
-        use_target_space_embedding=True,
+        **_TENSOR2TENSOR,
     ),
     "t2t_transformer_big": _preset(
         "tensor2tensor, transformer_big",
         _TENSOR2TENSOR_TRAINING,
-        num_encoder_layers=6,
-        num_decoder_layers=6,
+        num_layers=6,
         hidden_dim=1024,
         intermediate_dim=4096,
         num_heads=16,
         position_encoding="sinusoidal",
-        normalize_first=True,
         dropout=0.3,
-        attention_dropout=0.1,
-        intermediate_dropout=0.1,
-        use_target_space_embedding=True,
+        **_TENSOR2TENSOR,
     ),
     "t2t_transformer_relative_big": _preset(
         "tensor2tensor, transformer_relative_big",
         _TENSOR2TENSOR_TRAINING,
-        num_encoder_layers=6,
-        num_decoder_layers=6,
+        num_layers=6,
         hidden_dim=1024,
         intermediate_dim=4096,
         num_heads=16,
         position_encoding="relative",
         max_relative_position=20,
         share_relations_across_heads=True,
-        normalize_first=True,
         dropout=0.3,
-        attention_dropout=0.1,
-        intermediate_dropout=0.1,
-        use_target_space_embedding=True,
+        **_TENSOR2TENSOR,
     ),
     # For one CPU: the sizes at which this package and OpenNMT-tf are compared.
     "transformer_small": _preset(
         "this package",
         _PAPER_TRAINING,
-        num_encoder_layers=3,
-        num_decoder_layers=3,
+        num_layers=3,
         hidden_dim=256,
         intermediate_dim=1024,
         num_heads=4,
@@ -214,13 +202,11 @@ PRESETS = {
         dropout=0.1,
         attention_dropout=0.1,
         intermediate_dropout=0.1,
-        use_target_space_embedding=False,
     ),
     "transformer_small_relative": _preset(
         "this package",
         _PAPER_TRAINING,
-        num_encoder_layers=3,
-        num_decoder_layers=3,
+        num_layers=3,
         hidden_dim=256,
         intermediate_dim=1024,
         num_heads=4,
@@ -231,15 +217,13 @@ PRESETS = {
         dropout=0.1,
         attention_dropout=0.1,
         intermediate_dropout=0.1,
-        use_target_space_embedding=False,
     ),
     # "Transformer-tiny" for Multi30k. Pre-norm, which trains stably at a high
     # rate without tuning.
     "transformer_tiny": _preset(
         "Wu et al. (2021)",
         _PAPER_TRAINING,
-        num_encoder_layers=4,
-        num_decoder_layers=4,
+        num_layers=4,
         hidden_dim=128,
         intermediate_dim=256,
         num_heads=4,
@@ -248,13 +232,11 @@ PRESETS = {
         dropout=0.3,
         attention_dropout=0.0,
         intermediate_dropout=0.0,
-        use_target_space_embedding=False,
     ),
     "transformer_tiny_relative": _preset(
         "Wu et al. (2021), with K = 16",
         _PAPER_TRAINING,
-        num_encoder_layers=4,
-        num_decoder_layers=4,
+        num_layers=4,
         hidden_dim=128,
         intermediate_dim=256,
         num_heads=4,
@@ -265,7 +247,6 @@ PRESETS = {
         dropout=0.3,
         attention_dropout=0.0,
         intermediate_dropout=0.0,
-        use_target_space_embedding=False,
     ),
 }
 
@@ -289,8 +270,7 @@ def preset_config(name: str, **overrides: Any) -> TransformerConfig:
     Raises:
         ValueError: if the name or a field is unknown, or a value wrong.
     """
-    _check_name(name)
-    return _replace_fields(name, PRESETS[name].config, overrides)
+    return _replace_fields(name, _known(name).config, overrides)
 
 
 def preset_training(name: str) -> dict[str, float | bool]:
@@ -309,8 +289,7 @@ def preset_training(name: str) -> dict[str, float | bool]:
     Raises:
         ValueError: if the name is unknown.
     """
-    _check_name(name)
-    return dict(PRESETS[name].training)
+    return dict(_known(name).training)
 
 
 def find_preset(
@@ -338,25 +317,19 @@ def find_preset(
             _replace_fields(name, config, overrides),
             folder / "model.safetensors",
         )
-    if name not in PRESETS:
-        known = [*PRESETS, *trained]
-        raise ValueError(
-            f"Unknown preset {name!r}.{did_you_mean(name, known)} With "
-            f"weights: {', '.join(trained) or 'none'}. Known: "
-            f"{', '.join(PRESETS)}."
-        )
+    config = _known(name, trained).config
     if "vocabulary_size" not in overrides:
         raise ValueError(
             f"`vocabulary_size` must be given: {name!r} is an architecture, "
             "whose weights are to be learned."
         )
-    return preset_config(name, **overrides), None
+    return _replace_fields(name, config, overrides), None
 
 
 def _replace_fields(
     name: str, config: TransformerConfig, overrides: dict[str, Any]
 ) -> TransformerConfig:
-    """Returns `config`, that of a preset, with some fields replaced."""
+    """Returns the config of a preset with some fields replaced."""
     fields = [field.name for field in dataclasses.fields(TransformerConfig)]
     for key in overrides:
         if key not in fields:
@@ -367,9 +340,13 @@ def _replace_fields(
     return dataclasses.replace(config, **overrides)
 
 
-def _check_name(name: str) -> None:
+def _known(name: str, trained: Sequence[str] = ()) -> Preset:
+    """Returns a preset; an unknown name is told what else has weights."""
     if name not in PRESETS:
+        weights = f"With weights: {', '.join(trained)}. " if trained else ""
         raise ValueError(
-            f"Unknown preset {name!r}.{did_you_mean(name, PRESETS)} "
+            f"Unknown preset {name!r}."
+            f"{did_you_mean(name, [*PRESETS, *trained])} {weights}"
             f"Known: {', '.join(PRESETS)}."
         )
+    return PRESETS[name]

@@ -12,8 +12,6 @@ from collections.abc import Callable
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 from typing import Any
-from typing import Protocol
-from typing import runtime_checkable
 
 import keras
 import numpy as np
@@ -61,6 +59,8 @@ class TrainableModel(keras.Model):
         super().__init__(**kwargs)
         self.loss_weight = 1.0
         self.accumulation_steps = 1
+        # The loss, if it can be told how many tokens to divide by.
+        self._token_loss: Any = None
         # Whether a step goes without logits, see `_can_project`.
         self.is_projected = False
         # What the metrics counted, after a step on several replicas.
@@ -144,14 +144,14 @@ class TrainableModel(keras.Model):
                 the backend or with several replicas.
         """
         self.accumulation_steps = _checked_steps(accumulation_steps)
+        # One loss has one weight, in whatever they are nested.
+        self._token_loss = _loss_over_tokens(keras.tree.flatten(loss))
+        weights = [w for w in keras.tree.flatten(loss_weights) if w is not None]
+        self.loss_weight = weights[0] if weights else 1.0
         self.is_projected = _can_project(
             self,
-            _only(loss),
             keras.tree.flatten([metrics or [], weighted_metrics or []]),
         )
-        # One loss has one weight, in whatever it is nested.
-        weights = keras.tree.flatten(loss_weights)
-        self.loss_weight = 1.0 if weights in ([], [None]) else weights[0]
         # Saved as asked for. What "auto" is depends on the machine, and Keras
         # would save its choice.
         self._asked_of_compile = {
@@ -245,38 +245,28 @@ class TrainableModel(keras.Model):
                 the weight of a whole row.
         """
         _check_class_weight(kwargs.get("class_weight"))
-        if isinstance(x, StepBatches):
+        if _are_batches(x):
             steps = kwargs.get("steps_per_epoch") or len(x)
             x = train_data(x, steps * kwargs.get("initial_epoch", 0))
             # They are shuffled already.
             kwargs.update(steps_per_epoch=steps, shuffle=False)
         validation = kwargs.get("validation_data")
-        if isinstance(validation, StepBatches):
+        if _are_batches(validation):
             kwargs["validation_data"] = evaluation_data(validation)
         return super().fit(x, *args, **kwargs)
 
-    def train_on_batch(
-        self,
-        x: Any,
-        y: Any = None,
-        sample_weight: Any = None,
-        class_weight: Any = None,
-        return_dict: bool = False,
-    ) -> Any:
+    def train_on_batch(self, *args: Any, **kwargs: Any) -> Any:
         """Makes one update as `keras.Model.train_on_batch`.
 
         Args:
-            x, y, sample_weight, return_dict: as for
-                `keras.Model.train_on_batch`.
-            class_weight: must be `None`.
+            *args, **kwargs: as for `keras.Model.train_on_batch`, but no
+                `class_weight`.
 
         Raises:
             ValueError: if there is a `class_weight`.
         """
-        _check_class_weight(class_weight)
-        return super().train_on_batch(
-            x, y, sample_weight=sample_weight, return_dict=return_dict
-        )
+        _check_class_weight(kwargs.get("class_weight"))
+        return super().train_on_batch(*args, **kwargs)
 
     def evaluate(self, x: Any = None, *args: Any, **kwargs: Any) -> Any:
         """Evaluates the model as `keras.Model.evaluate`.
@@ -285,7 +275,7 @@ class TrainableModel(keras.Model):
             x: also `TokenBatches`, of which every pair is taken once.
             *args, **kwargs: as for `keras.Model.evaluate`.
         """
-        if isinstance(x, StepBatches):
+        if _are_batches(x):
             x = evaluation_data(x)
         return super().evaluate(x, *args, **kwargs)
 
@@ -345,8 +335,7 @@ class TrainableModel(keras.Model):
         if not self.is_projected:
             return self(x, training=True)
         transformer = _transformer_of(self)
-        (loss,) = keras.tree.flatten(self.loss)
-        return loss.score_projection(
+        return self._token_loss.score_projection(
             y,
             transformer.decoder_outputs(x, training=True),
             _value(transformer.output_embedding.matrix()),
@@ -390,8 +379,7 @@ class TrainableModel(keras.Model):
         if num_tokens is not None:
             weight = ops.sum(token_weights(y, sample_weight))
             share = weight / ops.maximum(num_tokens, 1e-9)
-        token_loss = _loss_over_tokens(self.loss)
-        if num_tokens is None or token_loss is None:
+        if num_tokens is None or self._token_loss is None:
             loss = super().compute_loss(
                 x, y, y_pred, sample_weight, training=training
             )
@@ -403,7 +391,7 @@ class TrainableModel(keras.Model):
             if isinstance(y_pred, TokenScores):
                 loss = y_pred.loss
             else:
-                loss = token_loss(
+                loss = self._token_loss(
                     y, y_pred, sample_weight, num_tokens=num_tokens
                 )
             regularization = sum(map(ops.sum, self.losses))
@@ -583,29 +571,18 @@ def set_metric_sums(model: TrainableModel, sums: list[float]) -> bool:
 
 
 def _without_updates(results: dict[str, Tensor]) -> dict[str, Tensor]:
-    return {
-        name: value
-        for name, value in results.items()
-        if name not in _OF_UPDATES
-    }
+    return {k: v for k, v in results.items() if k not in _OF_UPDATES}
 
 
-def _loss_over_tokens(loss: Any) -> Callable | None:
-    """Returns the compiled loss if it can be told what to divide by.
+def _loss_over_tokens(losses: list[Any]) -> Any:
+    """Returns the one loss if it can be told what to divide by.
 
     `MaskedCrossEntropy` can, unless a subclass has another `call`.
     """
-    loss = _only(loss)
-    call = getattr(loss, "call", None)
+    call = getattr(losses[0], "call", None) if len(losses) == 1 else None
     if call is None or "num_tokens" not in inspect.signature(call).parameters:
         return None
-    return loss
-
-
-def _only(loss: Any) -> Any:
-    """Returns the one loss, in whatever it is nested, or `None` of several."""
-    losses = keras.tree.flatten(loss)
-    return losses[0] if len(losses) == 1 else None
+    return losses[0]
 
 
 # === Steps without logits ===
@@ -616,48 +593,19 @@ def _transformer_of(model: Any) -> Any:
     return getattr(model, "transformer", model)
 
 
-def _can_project(model: Any, loss: Any, metrics: list[Any]) -> bool:
+def _can_project(model: Any, metrics: list[Any]) -> bool:
     """Tells whether a step can do without logits.
 
-    It can if model, loss and metrics compute as this package's classes do. If
-    a user's subclass overrides one of the methods, the step has logits.
-
-    Args:
-        model: a `keras.Model`.
-        loss: its one loss, or `None`.
-        metrics: list of its metrics.
+    It can if model, loss and metrics compute as this package's classes do. A
+    user's subclass may override anything, so it has logits.
     """
     transformer = _transformer_of(model)
-    return (
-        _are_ours(
-            transformer,
-            "decoder_outputs",
-            "call",
-            "encode",
-            "decode",
-            "logits",
-        )
-        and _are_ours(transformer.output_embedding, "logits", "matrix")
-        and _are_ours(model, "call", "compute_loss")
-        # A subclass that overrides it expects logits.
-        and type(model).compute_metrics is keras.Model.compute_metrics
-        and _are_ours(loss, "score_projection", "call", "__call__")
-        and all(
-            getattr(metric, "takes_token_scores", False)
-            and _are_ours(metric, "update_state")
-            for metric in metrics
-        )
-    )
-
-
-def _are_ours(instance: Any, *methods: str) -> bool:
-    """Tells whether methods are this package's, and not its user's."""
+    embedding = getattr(transformer, "output_embedding", None)
+    parts = (model, transformer, embedding, model._token_loss, *metrics)
     return all(
-        getattr(
-            getattr(type(instance), method, None), "__module__", ""
-        ).startswith("relative_attention.")
-        for method in methods
-    )
+        type(part).__module__.startswith("relative_attention.")
+        for part in parts
+    ) and all(getattr(m, "takes_token_scores", False) for m in metrics)
 
 
 def _value(weight: keras.Variable | Tensor | None) -> Tensor | None:
@@ -749,55 +697,28 @@ def _check_replicas(
 
 # === Batches that are a function of the step ===
 
+# As `TokenBatches`: training can resume anywhere, on every backend alike.
 
-@runtime_checkable
-class StepBatches(Protocol):
-    """Batches of which each is a function of the step, as `TokenBatches`.
 
-    So training can resume anywhere, and every backend sees the same.
-    """
-
-    def __len__(self) -> int:
-        """Returns the number of batches of an epoch."""
-        ...
-
-    def train_batch(self, step: int) -> Any:
-        """Returns the batch of a step of training, 0 first in epoch 0."""
-
-    def train_dataset(self, first_step: int = 0) -> Any:
-        """Returns an endless `tf.data.Dataset` of training batches."""
-
-    def evaluation_batch(self, number: int) -> Any:
-        """Returns one of the batches that hold every example once."""
-
-    def evaluation_dataset(self) -> Any:
-        """Returns a `tf.data.Dataset` of the evaluation batches."""
+def _are_batches(x: Any) -> bool:
+    return hasattr(x, "train_batch")
 
 
 class _BatchesOf(keras.utils.PyDataset):
-    """Gives the batches that a function makes of their numbers.
+    """Gives the batches that a function makes of their numbers, 0 first."""
 
-    Args:
-        batch: function from a number, 0 first, to a batch.
-        num_batches: int, or `None` for no end.
-    """
+    # `None` for no end.
+    num_batches: int | None = None
 
-    def __init__(
-        self, batch: Callable[[int], Any], num_batches: int | None = None
-    ) -> None:
+    def __init__(self, batch: Callable[[int], Any]) -> None:
         super().__init__()
         self._batch = batch
-        self._num_batches = num_batches
-
-    @property
-    def num_batches(self) -> int | None:
-        return self._num_batches
 
     def __getitem__(self, index: int) -> Any:
         return self._batch(index)
 
 
-def train_data(batches: StepBatches, first_step: int) -> Any:
+def train_data(batches: Any, first_step: int) -> Any:
     """Returns endless training batches as `fit` takes them.
 
     Args:
@@ -814,7 +735,7 @@ def train_data(batches: StepBatches, first_step: int) -> Any:
     return _BatchesOf(lambda index: batches.train_batch(first_step + index))
 
 
-def evaluation_data(batches: StepBatches) -> Any:
+def evaluation_data(batches: Any) -> Any:
     """Returns batches of every example once, as `evaluate` takes them.
 
     Args:
@@ -825,4 +746,6 @@ def evaluation_data(batches: StepBatches) -> Any:
     """
     if keras.backend.backend() == "tensorflow":
         return batches.evaluation_dataset()
-    return _BatchesOf(batches.evaluation_batch, len(batches))
+    data = _BatchesOf(batches.evaluation_batch)
+    data.num_batches = len(batches)
+    return data

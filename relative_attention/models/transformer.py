@@ -6,6 +6,7 @@ Which positions there may be, and how to add others, is in
 
 import dataclasses
 import pathlib
+import types
 from collections.abc import Sequence
 from typing import Any
 from typing import Self
@@ -160,14 +161,10 @@ class Transformer(TrainableModel):
 
     def build(self, input_shape: Any = None) -> None:
         shape = (None, None, self.config.hidden_dim)
-        for embedding in (
+        for layer in (
             self.source_embedding,
             self.target_embedding,
             self.output_embedding,
-        ):
-            if not embedding.built:
-                embedding.build((None, None))
-        for layer in (
             self.target_space_embedding,
             self.encoder_positions,
             self.decoder_positions,
@@ -175,7 +172,8 @@ class Transformer(TrainableModel):
             self.decoder_norm,
             *self.encoder_blocks,
         ):
-            if layer is not None:
+            # Embeddings may be the same.
+            if layer is not None and not layer.built:
                 layer.build(shape)
         for block in self.decoder_blocks:
             block.build(shape, shape)
@@ -505,13 +503,23 @@ class Transformer(TrainableModel):
         hidden, cache = self.step_outputs(token_ids, cache, position, ancestors)
         return self.logits(hidden), cache
 
-    def prepare_steps(self) -> "PreparedSteps":
+    def prepare_steps(self) -> Any:
         """Returns the same decoder with weights laid out for many steps.
 
         The layout is a copy. It is made again for every search, inside its
         graph, as weights may change from one to the next.
         """
-        return PreparedSteps(self)
+        matrix = self.output_embedding.transposed_matrix()
+
+        def decode_step(*args: Any) -> tuple[Tensor, dict[str, Any]]:
+            hidden, cache = self.step_outputs(*args)
+            return self.logits(hidden, matrix), cache
+
+        return types.SimpleNamespace(
+            start_cache=self.start_cache,
+            merge_cache=self.merge_cache,
+            decode_step=decode_step,
+        )
 
     def step_outputs(
         self,
@@ -656,28 +664,18 @@ class Transformer(TrainableModel):
         For translations of strings, `relative_attention.export_saved_model`.
 
         Args:
-            filepath: path of what is to be written.
-            format: string. As of `keras.Model.export`.
-            verbose: A boolean to indicate whether to say what was written.
-            input_signature: as of `keras.Model.export`. Defaults to ids of
+            filepath, format, verbose: as for `keras.Model.export`.
+            input_signature: as for `keras.Model.export`. Defaults to ids of
                 any number of sentences of any length.
             **kwargs: as for `keras.Model.export`.
         """
         if input_signature is None:
             ids = {
-                name: keras.layers.InputSpec(
-                    shape=(None, None), dtype="int32", name=name
-                )
+                name: keras.layers.InputSpec("int32", (None, None), name=name)
                 for name in _INPUTS
             }
             input_signature = [ids]
-        super().export(
-            filepath,
-            format=format,
-            verbose=verbose,
-            input_signature=input_signature,
-            **kwargs,
-        )
+        super().export(filepath, format, verbose, input_signature, **kwargs)
 
     # === Int8, and adapters ===
 
@@ -760,33 +758,6 @@ class Transformer(TrainableModel):
                 model or the adapters that it has; nothing has changed then.
         """
         adapters.load_lora_weights(self, path)
-
-
-class PreparedSteps:
-    """A decoder whose weights are laid out for the steps of one search.
-
-    Args:
-        model: `Transformer`.
-    """
-
-    def __init__(self, model: Transformer) -> None:
-        self.start_cache = model.start_cache
-        self.merge_cache = model.merge_cache
-        self._model = model
-        self._output_matrix = model.output_embedding.transposed_matrix()
-
-    def decode_step(
-        self,
-        token_ids: Tensor,
-        cache: dict[str, Any],
-        position: int | Tensor,
-        ancestors: Tensor | None = None,
-    ) -> tuple[Tensor, dict[str, Any]]:
-        """Computes what `Transformer.decode_step` does."""
-        hidden, cache = self._model.step_outputs(
-            token_ids, cache, position, ancestors
-        )
-        return self._model.logits(hidden, self._output_matrix), cache
 
 
 def _make_embeddings(
@@ -887,12 +858,11 @@ def _check_token_ids(name: str, token_ids: Tensor) -> None:
 
 def _check_inputs(inputs: Any) -> None:
     """Refuses inputs that have no source for every target."""
-    if not isinstance(inputs, dict) or not set(_INPUTS) <= set(inputs):
-        received = (
-            f"a dict with the keys {sorted(inputs)}"
-            if isinstance(inputs, dict)
-            else f"a {type(inputs).__name__}"
-        )
+    is_dict = isinstance(inputs, dict)
+    if not is_dict or not set(_INPUTS) <= set(inputs):
+        received = f"a {type(inputs).__name__}"
+        if is_dict:
+            received = f"a dict with the keys {sorted(inputs)}"
         raise ValueError(
             '`inputs` must be a dict of "source_token_ids" and '
             f'"target_token_ids". Received: {received}.'

@@ -167,7 +167,11 @@ def check_finite(arrays: Mapping[str, Tensor], dtype: str = "float32") -> None:
         with np.errstate(over="ignore"):
             is_stored = np.isfinite(array.astype(dtype)).all()
         if not is_stored:
-            raise InputError(too_large(name, np.abs(array).max(), dtype))
+            raise InputError(
+                f"`dtype` must have room for every weight; {dtype} ends at "
+                f"{np.finfo(dtype).max:g}. Received: {name} with a magnitude "
+                f"of {np.abs(array).max():g}. Store the weights in float32."
+            )
 
 
 def not_finite(name: str) -> str:
@@ -176,15 +180,6 @@ def not_finite(name: str) -> str:
         f"The weights of the model must be finite. Received: {name} holds nan "
         "or inf; the training that made it diverged. Take a checkpoint from "
         "before."
-    )
-
-
-def too_large(name: str, largest: float, dtype: str) -> str:
-    """Returns the message for a weight beyond the range of a dtype."""
-    return (
-        f"`dtype` must have room for every weight; {dtype} ends at "
-        f"{np.finfo(dtype).max:g}. Received: {name} with a magnitude of "
-        f"{largest:g}. Store the weights in float32."
     )
 
 

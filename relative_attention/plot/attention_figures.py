@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from relative_attention.decoding.translation import check_attention
+from relative_attention.decoding.model_steps import check_attention
 from relative_attention.files import AnyPath
 from relative_attention.plot.attention_view import sentence_pair
 from relative_attention.plot.figure import check_matplotlib

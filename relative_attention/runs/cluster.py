@@ -1,8 +1,8 @@
 """The machines and devices that train one model together."""
 
 import contextlib
-import dataclasses
 import functools
+import itertools
 import json
 import os
 from collections.abc import Callable
@@ -93,7 +93,6 @@ class Cluster:
         """The traced sum over all machines, made once for each cluster."""
         import tensorflow as tf
 
-        # Asked for where there are several machines alone.
         strategy: Any = self.strategy
 
         @tf.function(autograph=False)
@@ -115,8 +114,16 @@ def choose_strategy(devices: int | str) -> "tf.distribute.Strategy | None":
         return None
     import tensorflow as tf
 
-    if os.environ.get("TF_CONFIG"):
-        return _many_machines()
+    text = os.environ.get("TF_CONFIG")
+    if text:
+        check_tf_config(text)
+        try:
+            return tf.distribute.MultiWorkerMirroredStrategy()
+        except (ValueError, KeyError, RuntimeError, tf.errors.OpError) as error:
+            raise InputError(
+                f"The machines could not meet as TF_CONFIG has it ({text}): "
+                f"{error}"
+            ) from error
     gpus = tf.config.list_physical_devices("GPU")
     number = max(len(gpus), 1) if devices == "all" else int(devices)
     if number == 1:
@@ -134,27 +141,14 @@ def choose_strategy(devices: int | str) -> "tf.distribute.Strategy | None":
     )
 
 
-def _many_machines() -> "tf.distribute.Strategy":
-    import tensorflow as tf
-
-    check_tf_config(os.environ["TF_CONFIG"])
-    try:
-        return tf.distribute.MultiWorkerMirroredStrategy()
-    except (ValueError, KeyError, RuntimeError, tf.errors.OpError) as error:
-        raise InputError(
-            "The machines could not meet as TF_CONFIG has it "
-            f"({os.environ['TF_CONFIG']}): {error}"
-        ) from error
-
-
 def _divide_cpu(number: int) -> None:
     import tensorflow as tf
 
     (cpu,) = tf.config.list_physical_devices("CPU")
-    parts = [tf.config.LogicalDeviceConfiguration()] * number
     before = tf.config.get_logical_device_configuration(cpu)
     if before and len(before) >= number:
         return
+    parts = [tf.config.LogicalDeviceConfiguration()] * number
     try:
         tf.config.set_logical_device_configuration(cpu, parts)
     except RuntimeError as error:
@@ -165,37 +159,29 @@ def _divide_cpu(number: int) -> None:
         ) from error
 
 
-_EXAMPLE = (
-    '{"cluster": {"worker": ["first:2222", "second:2222"]}, '
-    '"task": {"type": "worker", "index": 0}}'
-)
-
-
 def check_tf_config(text: str) -> None:
     """Refuses a `TF_CONFIG` that TensorFlow would wait with, or crash on."""
     try:
         config = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise _error(f"be JSON ({error})", text) from error
-    if not isinstance(config, dict):
-        raise _error("be a JSON object", text)
-    cluster, task = config.get("cluster"), config.get("task")
-    if not isinstance(cluster, dict) or not cluster:
-        raise _error("have a `cluster`, lists of addresses by job", text)
-    for job, addresses in cluster.items():
-        if not (
-            isinstance(addresses, list)
-            and addresses
-            and all(_is_address(address) for address in addresses)
-        ):
-            raise _error(f'have a list of "host:port" for `{job}`', text)
-    if not isinstance(task, dict) or task.get("type") not in cluster:
-        raise _error(
-            f"have a `task` whose `type` is one of {', '.join(cluster)}", text
+        cluster, task = config["cluster"], config["task"]
+        num_machines = len(cluster[task["type"]])
+        is_right = (
+            all(isinstance(addresses, list) for addresses in cluster.values())
+            and all(map(_is_address, itertools.chain(*cluster.values())))
+            and type(task["index"]) is int
+            and 0 <= task["index"] < num_machines
         )
-    index, last = task.get("index"), len(cluster[task["type"]]) - 1
-    if type(index) is not int or not 0 <= index <= last:
-        raise _error(f"have a `task` whose `index` is from 0 to {last}", text)
+    except (ValueError, RecursionError, LookupError, TypeError, AttributeError):
+        is_right = False
+    if not is_right:
+        raise InputError(
+            "The environment variable TF_CONFIG must be JSON with a "
+            '`cluster`, lists of "host:port" by job, and a `task`, the `type` '
+            "(a job) and `index` of this machine, for example "
+            '{"cluster": {"worker": ["first:2222", "second:2222"]}, "task": '
+            '{"type": "worker", "index": 0}}. Received: '
+            f"{text[:500]}."
+        )
 
 
 def _is_address(address: Any) -> bool:
@@ -203,13 +189,6 @@ def _is_address(address: Any) -> bool:
         return False
     host, _, port = address.rpartition(":")
     return bool(host) and port.isdecimal() and int(port) < 2**16
-
-
-def _error(wanted: str, text: str) -> InputError:
-    return InputError(
-        f"The environment variable TF_CONFIG must {wanted}, for example "
-        f"{_EXAMPLE}. Received: {text[:500]}."
-    )
 
 
 # Shapes of batches, each of which JAX compiles a step for: of the text to
@@ -281,32 +260,6 @@ _MOST_TOKENS = 2**20
 _SAFE_SHARE = 0.9
 # Many short sentences need other memory than few long ones.
 _SHORT_LENGTH = 32
-
-
-@dataclasses.dataclass(frozen=True)
-class UpdateSize:
-    """How many tokens an update takes, and how many at a time.
-
-    Attributes:
-        batch_tokens: The most that a device takes at a time.
-        update_tokens: Those of an update, on all devices together.
-        num_replicas: The number of devices.
-    """
-
-    batch_tokens: int
-    update_tokens: int
-    num_replicas: int
-
-    @property
-    def tokens_at_a_time(self) -> int:
-        """The tokens that all devices together take at a time."""
-        return self.batch_tokens * self.num_replicas
-
-    @property
-    def num_parts(self) -> int:
-        """The number of parts that the gradient of an update is the sum of."""
-        # Rounded up: a device never takes more than its `batch_tokens`.
-        return -(-self.update_tokens // self.tokens_at_a_time)
 
 
 def choose_batch_tokens(

@@ -1,5 +1,6 @@
 """Trains one model on what several translate: sequence-level distillation."""
 
+import dataclasses
 import gc
 import os
 import pathlib
@@ -12,6 +13,9 @@ from relative_attention.corpora.recipe_text import find_corpus
 from relative_attention.corpora.recipe_text import find_file
 from relative_attention.corpora.recipe_text import named_files
 from relative_attention.data import ParallelCorpus
+from relative_attention.data import TokenVocabulary
+from relative_attention.data.vocabulary_kinds import AnyVocabulary
+from relative_attention.decoding import Translator
 from relative_attention.errors import InputError
 from relative_attention.files import lock_run
 from relative_attention.runs.cluster import check_backend
@@ -20,14 +24,15 @@ from relative_attention.runs.distilled_text import SOURCE
 from relative_attention.runs.distilled_text import TARGET
 from relative_attention.runs.distilled_text import VALIDATION_SOURCE
 from relative_attention.runs.distilled_text import VALIDATION_TARGET
-from relative_attention.runs.distilled_text import Distillation
+from relative_attention.runs.distilled_text import Teachers
+from relative_attention.runs.distilled_text import check_same_origin
 from relative_attention.runs.distilled_text import distilled_paths
+from relative_attention.runs.distilled_text import save_origin
 from relative_attention.runs.distilled_text import write_distilled_pairs
 from relative_attention.runs.prepare import check_joining
 from relative_attention.runs.prepare import check_language
 from relative_attention.runs.prepare import check_texts
 from relative_attention.runs.recipe import Recipe
-from relative_attention.runs.recipe_sections import DataSection
 from relative_attention.runs.report import Report
 from relative_attention.runs.report import print_error
 from relative_attention.runs.run import train
@@ -36,13 +41,11 @@ from relative_attention.runs.run_directory import is_run
 from relative_attention.runs.run_directory import recorded_files
 from relative_attention.runs.run_directory import write_record
 from relative_attention.runs.start_from import find_initial_weights
-from relative_attention.runs.teachers import TeacherName
-from relative_attention.runs.teachers import Teachers
-from relative_attention.runs.teachers import load_teachers
-from relative_attention.runs.teachers import read_teacher_names
 from relative_attention.runs.translate_text import file_sha256
 from relative_attention.saving.model_directory import find_vocabulary
+from relative_attention.saving.model_directory import load_translator
 from relative_attention.saving.model_directory import save_vocabularies
+from relative_attention.zoo import find_model
 
 
 def distill(
@@ -132,11 +135,17 @@ def distill(
     """
     report = report or print_error
     output = pathlib.Path(output)
-    names, backward_names = (
-        read_teacher_names(argument, models, output)
-        for argument, models in (("teachers", teachers), ("backward", backward))
-    )
-    _check_machine(recipe)
+    names = [
+        *_read_names("teachers", teachers, output),
+        *_read_names("backward", backward, output),
+    ]
+    if os.environ.get("TF_CONFIG"):
+        raise InputError(
+            "One machine translates the text. Unset TF_CONFIG; when all is "
+            "translated, end the command, and let all machines go on by "
+            "`train --resume`."
+        )
+    check_backend(recipe)
     # TensorFlow wants its devices before it does anything else.
     choose_strategy(recipe.training.devices)
     check_language(recipe)
@@ -144,48 +153,55 @@ def distill(
     known = recorded_files(output) if resume else {}
     texts = find_corpus(recipe.data, data_directory, known)
     check_texts(texts)
-    others = _other_texts(
-        [*names, *backward_names], recipe, texts, data_directory, known
-    )
-    loaded = load_teachers(
-        names,
-        backward_names,
-        separately,
-        num_beams=num_beams,
-        batch_tokens=batch_tokens,
+    others = {
+        name.text: known.get(name.text)
+        or find_file(name.text, recipe.data, data_directory)
+        for name in names
+        if name.text is not None
+    }
+    for path in others.values():
+        ParallelCorpus(path, cast(str, texts.target)).check()
+    loaded = _load_teachers(
+        names, separately, num_beams=num_beams, batch_tokens=batch_tokens
     )
     search = loaded[0].translator
-    _check_closest_of(closest_of, search.num_beams)
-    vocabularies = loaded[0].vocabularies()
+    if closest_of is not None and (
+        type(closest_of) is not int or not 1 <= closest_of <= search.num_beams
+    ):
+        raise InputError(
+            "`closest_of` must be an int from 1 to the number of beams, "
+            f"{search.num_beams}, which `num_beams` raises. Received: "
+            f"{closest_of!r}."
+        )
+    vocabularies = _vocabularies(search)
     student = _student_recipe(recipe, loaded)
     find_initial_weights(student, output, resume, known)
-    check_joining(student, *vocabularies)
-    origin = Distillation(
-        teachers=[name.origin(others) for name in names],
-        backward=[name.origin(others) for name in backward_names],
-        separately=separately,
-        num_beams=search.num_beams,
-        length_penalty=search.length_penalty,
-        closest_of=closest_of,
-        text_sha256={
+    check_joining(student, vocabularies)
+    is_held_out = texts.validation_source is None
+    origin = {
+        "teachers": [n.origin(others) for n in names if not n.backward],
+        "backward": [n.origin(others) for n in names if n.backward],
+        "separately": separately,
+        "num_beams": search.num_beams,
+        "length_penalty": search.length_penalty,
+        "closest_of": closest_of,
+        "text_sha256": {
             # `find_corpus` has refused a recipe without them.
             "source": file_sha256(cast(str, texts.source)),
             "target": file_sha256(cast(str, texts.target)),
         },
-        held_out=(
-            [texts.held_out, recipe.training.seed]
-            if texts.validation_source is None
-            else None
+        "held_out": (
+            [texts.held_out, recipe.training.seed] if is_held_out else None
         ),
-    )
+    }
     read = {**named_files(recipe.data, texts), **others}
     with lock_run(output, report=report):
         if not overwrite:
-            origin.check_same(output)
+            check_same_origin(origin, output)
         claim_run_directory(output, student, resume, overwrite, read)
         write_record(output, {**read, **distilled_paths(output)})
         # Before anything that is made of it.
-        origin.save(output)
+        save_origin(origin, output)
         # The one that is written last.
         last = "vocabulary" if student.vocabulary.joint else "target_vocabulary"
         if find_vocabulary(output, last) is None:
@@ -199,58 +215,117 @@ def distill(
     return train(student, output, data_directory, resume=True, report=report)
 
 
-def _check_machine(recipe: Recipe) -> None:
-    """Refuses several machines, and a backend that cannot train."""
-    if os.environ.get("TF_CONFIG"):
+@dataclasses.dataclass(frozen=True)
+class _TeacherName:
+    """A trained model, and what it reads: `MODEL`, or `MODEL@TEXT`.
+
+    Attributes:
+        model: The folder of a trained model, or a name of the zoo.
+        text: The name of a text that is the recipe's in another language, line
+            by line; `None` for the recipe's own.
+        backward: Whether it translates into the recipe's source.
+    """
+
+    model: str
+    text: str | None
+    backward: bool
+
+    def origin(self, texts: Mapping[str, str]) -> dict[str, str]:
+        """Returns what `origin.json` says of it; `texts` are paths by name."""
+        weights = find_model(self.model) / "model.safetensors"
+        origin = {"model": self.model, "weights_sha256": file_sha256(weights)}
+        if self.text is not None:
+            origin["text"] = self.text
+            origin["text_sha256"] = file_sha256(texts[self.text])
+        return origin
+
+
+def _read_names(
+    argument: str, names: Sequence[pathlib.Path | str], output: pathlib.Path
+) -> list[_TeacherName]:
+    """Reads the names of teachers, and makes sure that they are there."""
+    is_list = not isinstance(names, str | pathlib.Path)
+    if not is_list or (argument == "teachers" and not names):
         raise InputError(
-            "One machine translates the text. Unset TF_CONFIG; when all is "
-            "translated, end the command, and let all machines go on by "
-            "`train --resume`."
+            f"`{argument}` must be a list of at least one trained model. "
+            f"Received: {names!r}."
         )
-    check_backend(recipe)
+    found = []
+    for name in map(str, names):
+        model, mark, text = name.rpartition("@")
+        # A folder may have an `@` in its name.
+        if not mark or pathlib.Path(name).is_dir():
+            model, text = name, ""
+        elif not model or not text:
+            raise InputError(
+                f"`{argument}` must name a trained model, alone or as "
+                "MODEL@TEXT with the text that it reads. Received: "
+                f"{name!r}."
+            )
+        if find_model(model).resolve() == output.resolve():
+            raise InputError(
+                f"The teacher {model} is the folder of the student. Choose "
+                "another `--output`."
+            )
+        found.append(_TeacherName(model, text or None, argument == "backward"))
+    return found
 
 
-def _check_closest_of(closest_of: int | None, num_beams: int) -> None:
-    if closest_of is None:
-        return
-    is_int = isinstance(closest_of, int) and not isinstance(closest_of, bool)
-    if not is_int or not 1 <= closest_of <= num_beams:
-        raise InputError(
-            "`closest_of` must be an int from 1 to the number of beams, "
-            f"{num_beams}, which `num_beams` raises. Received: {closest_of!r}."
-        )
+def _load_teachers(
+    names: Sequence[_TeacherName], separately: bool, **settings: int | None
+) -> list[Teachers]:
+    """Loads teachers, those first that translate from source to target.
 
-
-def _other_texts(
-    names: Sequence[TeacherName],
-    recipe: Recipe,
-    texts: DataSection,
-    data_directory: pathlib.Path | str | None,
-    known: Mapping[str, str],
-) -> dict[str, str]:
-    """Returns the texts that teachers name, and their paths, checked."""
-    others = {
-        name.text: known.get(name.text)
-        or find_file(name.text, recipe.data, data_directory)
-        for name in names
-        if name.text is not None
+    Teachers of one direction that read the same text translate together,
+    unless `separately`. All search like the first, but for `settings` that are
+    not `None`.
+    """
+    search: dict[str, Any] = {
+        name: n for name, n in settings.items() if n is not None
     }
-    for path in others.values():
-        ParallelCorpus(path, cast(str, texts.target)).check()
-    return others
+    groups: dict[Any, list[_TeacherName]] = {}
+    for number, name in enumerate(names):
+        group = number if separately else (name.backward, name.text)
+        groups.setdefault(group, []).append(name)
+    loaded = []
+    for some in groups.values():
+        try:
+            translator = load_translator([n.model for n in some], **search)
+        except ValueError as error:
+            raise InputError(str(error)) from error
+        search = {
+            "num_beams": translator.num_beams,
+            "length_penalty": translator.length_penalty,
+            **search,
+        }
+        loaded.append(Teachers(translator, some[0].backward, some[0].text))
+    return loaded
+
+
+def _vocabularies(
+    translator: Translator,
+) -> tuple[AnyVocabulary, AnyVocabulary]:
+    """Returns source and target vocabulary, one object if it is joint."""
+    # They came from a folder, and are of the kinds that those have.
+    return (
+        cast(AnyVocabulary, translator.source_vocabulary),
+        cast(AnyVocabulary, translator.vocabulary),
+    )
 
 
 def _student_recipe(recipe: Recipe, teachers: Sequence[Teachers]) -> Recipe:
     """Returns the recipe with the texts and the vocabulary of the teachers."""
     for some in teachers:
-        if some.take_tokens() != recipe.data.tokenized:
+        _, target = _vocabularies(some.translator)
+        is_tokens = isinstance(target, TokenVocabulary) and not target.tokenizer
+        if is_tokens != recipe.data.tokenized:
             raise InputError(
                 "`data.tokenized` must be as all teachers have it, who read "
                 "its text and write what the student learns. One of them "
-                f"has {str(some.take_tokens()).lower()}. Received: "
+                f"has {str(is_tokens).lower()}. Received: "
                 f"{str(recipe.data.tokenized).lower()}."
             )
-    source, target = teachers[0].vocabularies()
+    source, target = _vocabularies(teachers[0].translator)
     values = {
         "data.source": SOURCE,
         "data.target": TARGET,

@@ -1,6 +1,6 @@
 """The text that a student learns from, in the folder of its run.
 
-distilled/origin.json        what it is made of: `Distillation`
+distilled/origin.json        what it is made of, by `distill`
 distilled/held_out/          the recipe's text in two parts, if it has no
                              validation text
 distilled/held_out-2/        likewise, the text that the second of those who
@@ -14,6 +14,7 @@ distilled/train.target       pairs, then the same lines translated
 """
 
 import dataclasses
+import itertools
 import json
 import pathlib
 from collections.abc import Mapping
@@ -23,18 +24,22 @@ from typing import cast
 
 from relative_attention.corpora.recipe_text import hold_out
 from relative_attention.data import ParallelCorpus
+from relative_attention.data.lines import count_lines
 from relative_attention.data.lines import read_lines
+from relative_attention.decoding import Translation
+from relative_attention.decoding import Translator
 from relative_attention.errors import InputError
+from relative_attention.evaluation import sentence_scores
 from relative_attention.files import atomic_file
 from relative_attention.files import read_json_object
+from relative_attention.files import resumable_file
 from relative_attention.runs.recipe import Recipe
 from relative_attention.runs.recipe_sections import DataSection
 from relative_attention.runs.report import Report
-from relative_attention.runs.teachers import Teachers
-from relative_attention.runs.translate_text import ClosestTo
-from relative_attention.runs.translate_text import translate_text
+from relative_attention.runs.translate_text import TranslationProgress
+from relative_attention.runs.translate_text import read_chunks
+from relative_attention.runs.translate_text import translate_chunks
 
-_DIRECTORY = "distilled"
 _ORIGIN = "distilled/origin.json"
 # The names of the texts in the student's recipe. The record of the run has
 # their paths, wherever the folder is by then.
@@ -43,10 +48,7 @@ TARGET = "distilled/train.target"
 VALIDATION_SOURCE = "distilled/held_out/validation.source"
 VALIDATION_TARGET = "distilled/held_out/validation.target"
 
-_WAY_OUT = (
-    "Pass `--overwrite` to delete them and the run, or choose another "
-    "`--output`."
-)
+# What the translations depend on, and what users call it.
 _WORDS = {
     "teachers": "teachers, or texts that these read",
     "backward": "teachers of the other direction, or texts that these read",
@@ -60,85 +62,52 @@ _WORDS = {
 
 
 @dataclasses.dataclass(frozen=True)
-class Distillation:
-    """What the translations of a student's training text depend on.
+class Teachers:
+    """One model, or an ensemble, and what it translates.
 
     Attributes:
-        teachers: For each its `model`, as it was named, and `weights_sha256`;
-            if it reads a text of its own, `text` and `text_sha256`.
-        backward: Likewise, of those of the other direction.
-        separately: Whether each translates alone.
-        num_beams: Of the beam search.
-        length_penalty: Likewise.
-        closest_of: Of how many translations the one closest to the target is
-            taken, or `None` for the best.
-        text_sha256: Of the recipe's two training texts.
-        held_out: The number of lines held out and the seed, or `None` where
-            there is a validation text.
+        translator: A `Translator`.
+        backward: Whether they write the recipe's source, not its target.
+        text: The name of the text that they read, if it is neither the source
+            nor the target of the recipe.
     """
 
-    teachers: list[dict[str, str]]
-    backward: list[dict[str, str]]
-    separately: bool
-    num_beams: int
-    length_penalty: float
-    closest_of: int | None
-    text_sha256: dict[str, str]
-    held_out: list[int] | None
-
-    def save(self, output: pathlib.Path) -> None:
-        """Writes it to the folder of a run."""
-        with atomic_file(output / _ORIGIN, "w") as file:
-            json.dump(dataclasses.asdict(self), file, indent=1)
-
-    def comparable(self) -> dict[str, Any]:
-        """Returns what decides over the translations, without names."""
-        return _comparable(dataclasses.asdict(self))
-
-    def check_same(self, output: pathlib.Path) -> None:
-        """Refuses a run that has translations by others, or of other text."""
-        origin = _read_origin(output)
-        if origin is None:
-            # What a kill leaves of a file has a dot before its name.
-            if any((output / _DIRECTORY).glob("[!.]*")):
-                raise InputError(
-                    f"{output / _ORIGIN} is missing or damaged, so that it is "
-                    f"not known whose translations are beside it. {_WAY_OUT}"
-                )
-            return
-        before = _comparable(origin)
-        for name, value in self.comparable().items():
-            if before.get(name) != value:
-                raise InputError(
-                    f"{output} holds translations with other {_WORDS[name]}: "
-                    f"they would not be of one kind. {_WAY_OUT}"
-                )
+    translator: Translator
+    backward: bool
+    text: str | None
 
 
-def _comparable(origin: Mapping[str, Any]) -> dict[str, Any]:
-    """Replaces teachers by checksums: their names may change."""
-    hashes = {
-        name: [_hash_of(teacher) for teacher in origin[name]]
-        for name in ("teachers", "backward")
-    }
-    return {**origin, **hashes}
+# === What it is made of ===
 
 
-def _hash_of(teacher: Mapping[str, str]) -> str:
-    weights = teacher["weights_sha256"]
-    return (
-        f"{weights}@{teacher['text_sha256']}" if "text" in teacher else weights
+def save_origin(origin: Mapping[str, Any], output: pathlib.Path) -> None:
+    """Writes what the translations depend on, a value for each of `_WORDS`."""
+    with atomic_file(output / _ORIGIN, "w") as file:
+        json.dump(origin, file, indent=1)
+
+
+def check_same_origin(origin: Mapping[str, Any], output: pathlib.Path) -> None:
+    """Refuses a run that has translations by others, or of other text."""
+    way_out = (
+        "Pass `--overwrite` to delete them and the run, or choose another "
+        "`--output`."
     )
-
-
-def _read_origin(output: pathlib.Path | str) -> dict[str, Any] | None:
-    """Returns what `save` wrote, or `None` if it is not there, or damaged."""
-    try:
-        origin = read_json_object(pathlib.Path(output) / _ORIGIN)
-        _comparable(origin)
-    except (OSError, ValueError, LookupError, TypeError):
-        return None
-    return origin
+    read = _read_origin(output)
+    if read is None:
+        # What a kill leaves of a file has a dot before its name.
+        if any((output / "distilled").glob("[!.]*")):
+            raise InputError(
+                f"{output / _ORIGIN} is missing or damaged, so that it is not "
+                f"known whose translations are beside it. {way_out}"
+            )
+        return
+    before = _comparable(read)
+    for name, value in _comparable(origin).items():
+        if before.get(name) != value:
+            raise InputError(
+                f"{output} holds translations with other {_WORDS[name]}: they "
+                f"would not be of one kind. {way_out}"
+            )
 
 
 def distilled_from(
@@ -150,6 +119,31 @@ def distilled_from(
         return {}
     kept = [name for name in _WORDS if name not in ("text_sha256", "held_out")]
     return {"distilled_from": {name: origin.get(name) for name in kept}}
+
+
+def _read_origin(output: pathlib.Path | str) -> dict[str, Any] | None:
+    """Returns what was saved, or `None` if it is not there, or damaged."""
+    try:
+        origin = read_json_object(pathlib.Path(output) / _ORIGIN)
+        _comparable(origin)
+    except (OSError, ValueError, LookupError, TypeError):
+        return None
+    return origin
+
+
+def _comparable(origin: Mapping[str, Any]) -> dict[str, Any]:
+    """Replaces teachers by checksums: their names may change."""
+    hashes: dict[str, Any] = {"teachers": [], "backward": []}
+    for name, found in hashes.items():
+        for teacher in origin[name]:
+            checksum = teacher["weights_sha256"]
+            if "text" in teacher:
+                checksum += f"@{teacher['text_sha256']}"
+            found.append(checksum)
+    return {**origin, **hashes}
+
+
+# === The text ===
 
 
 def distilled_paths(output: pathlib.Path) -> dict[str, str]:
@@ -164,7 +158,7 @@ def write_distilled_pairs(
     others: Mapping[str, str],
     teachers: Sequence[Teachers],
     output: pathlib.Path,
-    origin: Distillation,
+    origin: Mapping[str, Any],
     report: Report,
 ) -> None:
     """Writes what a student learns from, unless it is there already.
@@ -172,16 +166,21 @@ def write_distilled_pairs(
     `texts` has the paths of the recipe's texts, `others` those of the texts
     that teachers name.
     """
-    directory = output / _DIRECTORY
-    held_out = directory / "held_out"
-    corpus = _learnt_from(recipe, texts, cast(str, texts.source), held_out)
-    closest_to = None
-    if origin.closest_of is not None:
-        tokenize = "none" if recipe.data.tokenized else "13a"
-        closest_to = ClosestTo(corpus.target, origin.closest_of, tokenize)
+    directory = output / "distilled"
+
+    def learnt_from(source: str, held_out: str) -> ParallelCorpus:
+        # Which lines are held out depends on their number and the seed alone,
+        # so they are the same in all texts.
+        corpus = ParallelCorpus(source, cast(str, texts.target))
+        if texts.validation_source is None:
+            how = (texts.held_out, recipe.training.seed)
+            corpus, _ = hold_out(corpus, *how, directory / held_out)
+        return corpus
+
+    corpus = learnt_from(cast(str, texts.source), "held_out")
     translations = [
-        directory / f"translated-{number + 1}"
-        for number in range(len(teachers))
+        directory / f"translated-{number}"
+        for number in range(1, len(teachers) + 1)
     ]
     # The target is written last.
     if not (output / TARGET).is_file():
@@ -190,17 +189,19 @@ def write_distilled_pairs(
         for number, (some, path) in enumerate(zip(teachers, translations), 1):
             source = corpus.target if some.backward else corpus.source
             if some.text is not None:
-                own = held_out.with_name(f"held_out-{number}")
-                source = _learnt_from(
-                    recipe, texts, others[some.text], own
-                ).source
-            translate_text(
+                own = learnt_from(others[some.text], f"held_out-{number}")
+                source = own.source
+            references = None
+            if origin["closest_of"] is not None and not some.backward:
+                references = corpus.target
+            _translate(
                 some.translator,
                 source,
                 path,
-                origin.comparable(),
+                origin,
+                references,
+                "none" if recipe.data.tokenized else "13a",
                 report,
-                None if some.backward else closest_to,
             )
             sources.append(path if some.backward else corpus.source)
             targets.append(corpus.target if some.backward else path)
@@ -210,20 +211,71 @@ def write_distilled_pairs(
         path.unlink(missing_ok=True)
 
 
-def _learnt_from(
-    recipe: Recipe, texts: DataSection, source: str, held_out: pathlib.Path
-) -> ParallelCorpus:
-    """Returns a text and the recipe's target, but for lines to validate on.
+def _translate(
+    translator: Translator,
+    source: pathlib.Path | str,
+    path: pathlib.Path,
+    origin: Mapping[str, Any],
+    references: pathlib.Path | str | None,
+    tokenize: str,
+    report: Report,
+) -> None:
+    """Translates a text into a file, unless that is there already.
 
-    Which lines are held out depends on their number and the seed alone, so
-    they are the same in all texts.
+    A process that was killed is resumed, but for the chunk it was at. With
+    `references`, of several translations of a line the closest to its
+    reference is taken, as in section 3.3 of Kim and Rush (2016).
     """
-    corpus = ParallelCorpus(source, cast(str, texts.target))
-    if texts.validation_source is None:
-        corpus, _ = hold_out(
-            corpus, texts.held_out, recipe.training.seed, held_out
-        )
-    return corpus
+    if path.is_file():
+        return
+    counts = {"lines": 0, "cut": 0}
+    with resumable_file(path, _comparable(origin), counts) as output:
+        num_lines, num_before = count_lines(source), output.counts["lines"]
+        rest = range(num_before, num_lines)
+        progress = TranslationProgress(num_lines, num_before)
+        if references is not None:
+            targets = read_chunks(references, rest)
+
+        def translate(num_done: int, chunk: list[str]) -> tuple[str, int]:
+            if num_done > num_before:
+                report(f"translated {progress.line(num_done)}")
+            if references is None:
+                found = translator.search(chunk)
+            else:
+                found = closest_translations(
+                    translator.search(chunk, num_results=origin["closest_of"]),
+                    next(targets),
+                    tokenize,
+                )
+            text = "".join(f"{result.text}\n" for result in found)
+            return text, sum(result.was_cut for result in found)
+
+        translate_chunks(read_chunks(source, rest), translate, output)
+        report(f"translated {progress.line(num_lines)}")
+
+
+def closest_translations(
+    candidates: Sequence[Sequence[Translation]],
+    references: Sequence[str],
+    tokenize: str,
+) -> list[Translation]:
+    """Returns for each line the translation with the greatest sentence BLEU.
+
+    Of equal ones it is the first.
+    """
+    scores = iter(
+        sentence_scores(
+            [one.text for some in candidates for one in some],
+            [line for some, line in zip(candidates, references) for _ in some],
+            ["bleu"],
+            tokenize=tokenize,
+        )["bleu"]
+    )
+    chosen = []
+    for some in candidates:
+        own = list(itertools.islice(scores, len(some)))
+        chosen.append(some[own.index(max(own))])
+    return chosen
 
 
 def _join(texts: Sequence[pathlib.Path | str], path: pathlib.Path) -> None:

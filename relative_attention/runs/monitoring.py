@@ -3,7 +3,6 @@
 import importlib.util
 import itertools
 import pathlib
-from collections.abc import Callable
 from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -24,6 +23,7 @@ from relative_attention.plot import figure_png
 from relative_attention.plot import relation_figure
 from relative_attention.plot import training_curve
 from relative_attention.runs.prepare import PreparedData
+from relative_attention.runs.progress import RunProgress
 from relative_attention.runs.report import Report
 from relative_attention.runs.report import print_error
 from relative_attention.training import ChartLog
@@ -43,57 +43,39 @@ _MOST_TOKENS = 30
 def monitoring_callbacks(
     directory: pathlib.Path | str,
     data: PreparedData,
-    total_steps: int,
-    num_steps: Callable[[], int],
+    progress: RunProgress,
     pictures: bool = True,
     report: Report = print_error,
-    first_tokens: float = 0.0,
-    seconds_left: Callable[[], float | None] = lambda: None,
 ) -> list[keras.callbacks.Callback]:
     """Returns the callbacks that show how training goes.
 
     Put them after `ValidationBleu`, which adds to the logs, and before
-    `RunProgress`, whose history has what they add: `learning_rate` and
+    `progress`, whose records have what they add: `learning_rate` and
     `tokens_per_second`. They only read weights and logs: of several machines
     the chief has them.
 
     Args:
         directory: The path of the run.
         data: A `PreparedData`.
-        total_steps: An integer, the steps of the whole training.
-        num_steps: A function without arguments that returns how many steps
-            are done.
+        progress: The `RunProgress` of the run.
         pictures: A boolean to indicate whether TensorBoard gets pictures of
             attention and relation embeddings, and sample translations.
             Defaults to `True`.
         report: A function that is called with a line for the log where
             something is not drawn.
-        first_tokens: A float, the tokens of a resumed epoch that were counted
-            before. Defaults to `0.0`.
-        seconds_left: A function without arguments that returns how much of
-            `training.minutes` is left. Defaults to no limit.
     """
     event_log = EventLog(pathlib.Path(directory) / "logs")
     callbacks: list[keras.callbacks.Callback] = [
         ProgressLine(
-            total_steps,
-            num_steps=num_steps,
-            first_tokens=first_tokens,
-            seconds_left=seconds_left,
+            progress.total_steps,
+            num_steps=lambda: progress.step,
+            first_tokens=progress.resumed_logs.get("tokens", 0.0),
+            seconds_left=progress.seconds_left,
         ),
-        ChartLog(event_log, num_steps),
+        ChartLog(event_log, lambda: progress.step),
     ]
-    if not pictures:
-        return callbacks
-    callbacks.append(SampleLog(event_log, data, num_steps))
-    # Looked for, not imported, so that training begins sooner.
-    if importlib.util.find_spec("matplotlib") is None:
-        report(
-            "pictures of attention and relation embeddings are not drawn: "
-            f"they need `matplotlib` ({install_hint('plot')})"
-        )
-    else:
-        callbacks.append(PictureLog(event_log, data, num_steps, report))
+    if pictures:
+        callbacks.append(PictureLog(event_log, data, progress, report))
     return callbacks
 
 
@@ -106,7 +88,7 @@ def draw_curves(
 
     Args:
         directory: The path of the run.
-        history: The records of its `RunHistory`.
+        history: A list of records, one for each validation.
         report: A function that is called with a line for the log if the
             curves are not drawn.
     """
@@ -147,31 +129,50 @@ class ValidationBleu(keras.callbacks.Callback):
             logs["val_bleu"] = corpus_bleu(hypotheses, self._references).score
 
 
-class SampleLog(keras.callbacks.Callback):
-    """Translates the first validation sentences for TensorBoard, each epoch.
+class PictureLog(keras.callbacks.Callback):
+    """Shows sample translations, attention and relation embeddings each epoch.
 
-    A table shows source, reference and the model's own translation.
+    A table in TensorBoard shows source, reference and the model's own
+    translation of the first validation sentences. Pictures show the relation
+    embeddings, and the attention of the first sentence with its reference, so
+    that those of several epochs can be compared. If a picture fails, that is
+    reported, no more are drawn, and training continues.
 
     Args:
         event_log: An `EventLog`.
         data: A `PreparedData`.
-        num_steps: A function without arguments that returns how many steps
-            are done.
+        progress: The `RunProgress` of the run.
+        report: A function that is called with a line for the log if pictures
+            are not drawn.
     """
 
     def __init__(
         self,
         event_log: EventLog,
         data: PreparedData,
-        num_steps: Callable[[], int],
+        progress: RunProgress,
+        report: Report,
     ) -> None:
         super().__init__()
         self.event_log = event_log
         self.data = data
-        self.num_steps = num_steps
+        self.progress = progress
+        self.report = report
+        # Looked for, not imported, so that training begins sooner.
+        self._draws = importlib.util.find_spec("matplotlib") is not None
+        if not self._draws:
+            report(
+                "pictures of attention and relation embeddings are not drawn: "
+                f"they need `matplotlib` ({install_hint('plot')})"
+            )
 
     def on_train_begin(self, logs: Mapping[str, Any] | None = None) -> None:
-        self._pairs = _first_pairs(self.data, _NUM_SAMPLES)
+        with_text = (
+            pair
+            for pair in self.data.validation
+            if all(side.strip() for side in pair)
+        )
+        self._pairs = list(itertools.islice(with_text, _NUM_SAMPLES))
         self._translator = _greedy_translator(
             self.model, self.data, max_extra_length=20
         )
@@ -179,86 +180,35 @@ class SampleLog(keras.callbacks.Callback):
     def on_epoch_end(
         self, epoch: int, logs: Mapping[str, Any] | None = None
     ) -> None:
-        if not self._pairs:
-            return
         with averaged_weights(self.model):
-            hypotheses = _translate(
-                self._translator, [source for source, _ in self._pairs]
-            )
-        rows = [
-            [source, reference, hypothesis]
-            for (source, reference), hypothesis in zip(self._pairs, hypotheses)
-        ]
-        self.event_log.text(
-            "validation",
-            "samples",
-            [["source", "reference", "hypothesis"], *rows],
-            self.num_steps(),
-        )
+            if self._pairs:
+                self._write_samples()
+            if self._draws:
+                self._draw()
         self.event_log.flush()
 
-
-class PictureLog(keras.callbacks.Callback):
-    """Draws relation embeddings and the attention of a sentence, each epoch.
-
-    The sentence is the first of the validation text, with its reference, so
-    that pictures of several epochs can be compared. If a picture fails, that
-    is reported, no more are drawn, and training continues.
-
-    Args:
-        event_log: An `EventLog`.
-        data: A `PreparedData`.
-        num_steps: A function without arguments that returns how many steps
-            are done.
-        report: A function that is called with a line for the log if a
-            picture fails.
-    """
-
-    def __init__(
-        self,
-        event_log: EventLog,
-        data: PreparedData,
-        num_steps: Callable[[], int],
-        report: Report,
-    ) -> None:
-        super().__init__()
-        self.event_log = event_log
-        self.data = data
-        self.num_steps = num_steps
-        self.report = report
-        self._has_failed = False
-
-    def on_train_begin(self, logs: Mapping[str, Any] | None = None) -> None:
-        vocabularies = (
-            self.data.source_vocabulary,
-            self.data.target_vocabulary,
+    def _write_samples(self) -> None:
+        hypotheses = _translate(
+            self._translator, [source for source, _ in self._pairs]
         )
-        self._token_ids = [
-            _token_ids(vocabulary, text)
-            for pair in _first_pairs(self.data, 1)
-            for vocabulary, text in zip(vocabularies, pair)
-        ]
+        rows = [["source", "reference", "hypothesis"]]
+        for pair, hypothesis in zip(self._pairs, hypotheses):
+            rows.append([*pair, hypothesis])
+        self.event_log.text("validation", "samples", rows, self.progress.step)
 
-    def on_epoch_end(
-        self, epoch: int, logs: Mapping[str, Any] | None = None
-    ) -> None:
-        if self._has_failed:
-            return
+    def _draw(self) -> None:
         try:
-            with averaged_weights(self.model):
-                figures = dict(self._figures())
-            for tag, figure in figures.items():
+            for tag, figure in self._figures():
                 self.event_log.image(
-                    "validation", tag, figure_png(figure), self.num_steps()
+                    "validation", tag, figure_png(figure), self.progress.step
                 )
         # A run of days must not end because of a font or a figure.
         except Exception as error:
-            self._has_failed = True
+            self._draws = False
             self.report(
                 "pictures of attention and relation embeddings are no longer "
                 f"drawn: {type(error).__name__}: {error}"
             )
-        self.event_log.flush()
 
     def _figures(self) -> Iterator[tuple[str, Any]]:
         tables = relation_tables(self.model)
@@ -269,18 +219,18 @@ class PictureLog(keras.callbacks.Callback):
                 if name.startswith(stack)
             }
             if of_stack:
-                yield (
-                    f"relations/{stack}",
-                    relation_figure(
-                        of_stack,
-                        f"Relation embeddings of the {stack} by distance "
-                        "(key position - query position)",
-                    ),
+                title = (
+                    f"Relation embeddings of the {stack} by distance (key "
+                    "position - query position)"
                 )
-        if self._token_ids:
-            yield "attention", self._attention(*self._token_ids)
+                yield f"relations/{stack}", relation_figure(of_stack, title)
+        if self._pairs:
+            yield "attention", self._attention(*self._pairs[0])
 
-    def _attention(self, source_ids: np.ndarray, target_ids: np.ndarray) -> Any:
+    def _attention(self, source: str, target: str) -> Any:
+        data = self.data
+        source_ids = _token_ids(data.source_vocabulary, source)
+        target_ids = _token_ids(data.target_vocabulary, target)
         scores = self.model.attention_scores(
             {
                 "source_token_ids": source_ids[None],
@@ -297,8 +247,8 @@ class PictureLog(keras.callbacks.Callback):
                 ]
                 for name, blocks in scores.items()
             },
-            self.data.source_vocabulary.pieces(source_ids),
-            self.data.target_vocabulary.pieces(target_ids),
+            data.source_vocabulary.pieces(source_ids),
+            data.target_vocabulary.pieces(target_ids),
         )
 
 
@@ -324,14 +274,6 @@ def _translate(translator: Translator, sources: Sequence[str]) -> list[str]:
         return translator.translate(sources)
     except NotFiniteError:
         return [""] * len(sources)
-
-
-def _first_pairs(data: PreparedData, count: int) -> list[tuple[str, str]]:
-    """Returns the first validation pairs with text on both sides."""
-    with_text = (
-        pair for pair in data.validation if all(side.strip() for side in pair)
-    )
-    return list(itertools.islice(with_text, count))
 
 
 def _token_ids(vocabulary: AnyVocabulary, text: str) -> np.ndarray:

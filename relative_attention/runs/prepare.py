@@ -1,10 +1,15 @@
-"""Finds and prepares what a run reads: texts, vocabularies, ids, batches."""
+"""Finds and prepares what a run reads: texts, vocabularies, ids, batches.
+
+find_inputs     paths, vocabularies of one's own, the model to start from:
+                all that can be wrong is found before any work is done
+prepare_data    lines held out, vocabularies, and ids, all in the folder
+                of the run, where a resumed run finds them
+"""
 
 import dataclasses
 import itertools
 import pathlib
 from collections.abc import Iterable
-from collections.abc import Mapping
 from typing import Any
 from typing import cast
 
@@ -32,20 +37,24 @@ from relative_attention.runs.start_from import find_initial_weights
 from relative_attention.saving.model_directory import find_vocabulary
 from relative_attention.saving.model_directory import save_vocabularies
 
+# A model learns next to nothing from fewer.
+_FEW_PAIRS = 200
+
 
 @dataclasses.dataclass(frozen=True)
 class RunInputs:
-    """The texts, vocabularies and weights that a run begins with.
+    """What a run reads.
 
     Attributes:
-        texts: A `DataSection` with paths that exist.
-        vocabularies: A pair of one's own vocabularies, or `None`.
+        files: A `DataSection` with paths that exist.
+        vocabularies: A pair of vocabularies, of one's own or of the model to
+            start from; `None` if they are to be learned, or were before.
         initial_weights: The model to start from, or `None`.
         paths: A dict of the names that the recipe has for what is read, and
             the paths; noted for resuming.
     """
 
-    texts: DataSection
+    files: DataSection
     vocabularies: tuple[AnyVocabulary, AnyVocabulary] | None
     initial_weights: InitialWeights | None
     paths: dict[str, str]
@@ -65,20 +74,26 @@ def find_inputs(
     """
     check_language(recipe)
     known = recorded_files(output) if resume else {}
-    texts = find_corpus(recipe.data, data_directory, known)
-    check_texts(texts, None if overwrite else output)
+    files = find_corpus(recipe.data, data_directory, known)
+    check_texts(files, None if overwrite else output)
     initial_weights = find_initial_weights(recipe, output, resume, known)
-    own = named_vocabularies(recipe, data_directory, known)
-    paths = {**known, **named_files(recipe.data, texts), **own}
-    if initial_weights is not None and recipe.training.start_from is not None:
-        directory = str(initial_weights.directory)
-        paths[recipe.training.start_from] = directory
-    vocabularies = load_given(recipe, own, output, resume)
-    if initial_weights is not None and initial_weights.keeps_vocabularies:
-        check_joining(recipe, *initial_weights.vocabularies)
-    if vocabularies is not None:
-        check_joining(recipe, *vocabularies)
-    return RunInputs(texts, vocabularies, initial_weights, paths)
+    section = recipe.vocabulary
+    own = {
+        name: known.get(name) or find_file(name, recipe.data, data_directory)
+        for name in (section.model, section.source_model, section.target_model)
+        if name is not None
+    }
+    vocabularies = None
+    if own and not (resume and _find_vocabularies(recipe, output)):
+        vocabularies = _load_own(recipe, list(own.values()))
+    paths = {**known, **named_files(recipe.data, files), **own}
+    if initial_weights is not None:
+        name = cast(str, recipe.training.start_from)
+        paths[name] = str(initial_weights.directory)
+        if initial_weights.keeps_vocabularies:
+            vocabularies = initial_weights.vocabularies
+    check_joining(recipe, vocabularies or ())
+    return RunInputs(files, vocabularies, initial_weights, paths)
 
 
 def check_language(recipe: Recipe) -> None:
@@ -89,68 +104,77 @@ def check_language(recipe: Recipe) -> None:
         check_moses(recipe.data.target_language)
 
 
-def named_vocabularies(
-    recipe: Recipe,
-    data_directory: pathlib.Path | str | None = None,
-    known: Mapping[str, str] | None = None,
-) -> dict[str, str]:
-    """Finds the files that a recipe's `vocabulary` names."""
-    section = recipe.vocabulary
+def check_texts(
+    files: DataSection, directory: pathlib.Path | str | None = None
+) -> None:
+    """Reads every text once, to see that all are usable.
+
+    Texts whose ids the run in `directory` holds are not read again: millions
+    of pairs take a while.
+    """
+    for name, corpus in _texts(files).items():
+        if directory is None or not TokenCorpus.is_made_of(
+            corpus, pathlib.Path(directory) / "cache" / name
+        ):
+            corpus.check()
+
+
+def check_joining(
+    recipe: Recipe, vocabularies: Iterable[AnyVocabulary]
+) -> None:
+    """Checks that the ids of lines can be joined, if a recipe asks for it."""
+    if not _joining(recipe):
+        return
+    for vocabulary in vocabularies:
+        # With punctuation at the boundary, where spellings differ if at all.
+        first, second, both = vocabulary.encode(["a.", ".a", "a. .a"])
+        if first + second != both:
+            raise InputError(
+                "`data.join` must be null with this vocabulary "
+                f"({type(vocabulary).__name__}): the ids of two lines, one "
+                "after another, are not those of the joined line. Received: "
+                f"{recipe.data.join}. Set data.join=null, or learn a new "
+                "vocabulary (vocabulary.from_start=false)."
+            )
+
+
+def _joining(recipe: Recipe) -> dict[str, Any]:
+    """Returns how `TokenBatches` are to join lines, `{}` for not at all."""
+    data = recipe.data
+    if data.join is None or data.join == 1:
+        return {}
     return {
-        name: (known or {}).get(name)
-        or find_file(name, recipe.data, data_directory)
-        for name in (section.model, section.source_model, section.target_model)
-        if name is not None
+        "join": data.join,
+        "join_share": data.join_share,
+        "max_length": data.max_length,
     }
 
 
-def load_given(
-    recipe: Recipe,
-    paths: Mapping[str, str],
-    output: pathlib.Path | str,
-    resume: bool = False,
-) -> tuple[AnyVocabulary, AnyVocabulary] | None:
-    """Loads what `named_vocabularies` found."""
-    if not paths:
-        return None
-    name = "vocabulary" if recipe.vocabulary.joint else "target_vocabulary"
-    if resume and find_vocabulary(pathlib.Path(output), name) is not None:
-        return None
+def _load_own(
+    recipe: Recipe, paths: list[str]
+) -> tuple[AnyVocabulary, AnyVocabulary]:
     load = (
         TokenVocabulary.from_opennmt_tf
         if recipe.data.tokenized
         else Vocabulary.from_sentencepiece
     )
-    vocabularies = [load(path) for path in paths.values()]
-    if not recipe.vocabulary.joint and len(vocabularies) == 1:
-        # The same file for both, as two vocabularies.
-        vocabularies += [load(path) for path in paths.values()]
-    return vocabularies[0], vocabularies[-1]
+    source = load(paths[0])
+    # One file for both sides may still be two vocabularies.
+    return source, source if recipe.vocabulary.joint else load(paths[-1])
 
 
-@dataclasses.dataclass(frozen=True)
-class Batches:
-    """The batches of a run.
-
-    Attributes:
-        train: `TokenBatches` to learn from.
-        validation: `TokenBatches` to validate on.
-    """
-
-    train: TokenBatches
-    validation: TokenBatches
-
-    @property
-    def padding(self) -> str | None:
-        """A sentence on the shapes and their padding, where they are fixed."""
-        train = self.train
-        if not isinstance(train, FixedShapeBatches):
-            return None
-        shapes = ", ".join(f"{rows} x {size}" for rows, size in train.shapes)
-        return (
-            f"batches: {len(train.shapes)} shapes (rows x tokens: {shapes}); "
-            f"{train.padding_share:.1%} of the positions are padding"
-        )
+def _texts(files: DataSection) -> dict[str, ParallelCorpus]:
+    """Returns the texts by their part of the data, those that there are."""
+    sides = {
+        "train": (files.source, files.target),
+        "validation": (files.validation_source, files.validation_target),
+        "test": (files.test_source, files.test_target),
+    }
+    return {
+        name: ParallelCorpus(source, target)
+        for name, (source, target) in sides.items()
+        if source is not None and target is not None
+    }
 
 
 @dataclasses.dataclass(frozen=True)
@@ -184,31 +208,19 @@ class PreparedData:
         seed: int,
         start_token_id: int = 0,
         fixed_shapes: bool = False,
-    ) -> Batches:
-        """Divides the ids into batches of these numbers of tokens."""
-        own = seed, start_token_id
-        if not fixed_shapes:
-            return Batches(
-                TokenBatches(
-                    self.train_corpus, train_tokens, *own, **self.joining
-                ),
-                TokenBatches(self.validation_corpus, validation_tokens, *own),
+    ) -> tuple[TokenBatches, TokenBatches]:
+        """Divides the ids into batches to train on and to validate on."""
+        kind: Any = FixedShapeBatches if fixed_shapes else TokenBatches
+        batches = []
+        for corpus, tokens, num_shapes, joining in (
+            (self.train_corpus, train_tokens, TRAIN_SHAPES, self.joining),
+            (self.validation_corpus, validation_tokens, VALIDATION_SHAPES, {}),
+        ):
+            shapes = {"num_shapes": num_shapes} if fixed_shapes else {}
+            batches.append(
+                kind(corpus, tokens, seed, start_token_id, **shapes, **joining)
             )
-        return Batches(
-            FixedShapeBatches(
-                self.train_corpus,
-                train_tokens,
-                *own,
-                num_shapes=TRAIN_SHAPES,
-                **self.joining,
-            ),
-            FixedShapeBatches(
-                self.validation_corpus,
-                validation_tokens,
-                *own,
-                num_shapes=VALIDATION_SHAPES,
-            ),
-        )
+        return batches[0], batches[1]
 
     @property
     def is_joint(self) -> bool:
@@ -217,156 +229,94 @@ class PreparedData:
 
 
 def prepare_data(
-    recipe: Recipe,
-    files: DataSection,
-    directory: pathlib.Path,
-    report: Report,
-    initial_weights: InitialWeights | None = None,
-    given: tuple[AnyVocabulary, AnyVocabulary] | None = None,
+    recipe: Recipe, inputs: RunInputs, directory: pathlib.Path, report: Report
 ) -> PreparedData:
     """Holds lines out if need be, learns the vocabulary, and encodes.
 
-    What `directory` holds of this already is used. Vocabularies that are
-    `given`, or that of the model to start from, are not learned.
+    What `directory` holds of this already is used.
     """
-    train, validation, test = _texts(files)
+    files, texts = inputs.files, _texts(inputs.files)
     numbers = {}
-    if validation is None:
+    if "validation" not in texts:
         how = (files.held_out, recipe.training.seed)
-        parts = hold_out(train, *how, directory / "cache" / "held_out")
-        train, validation = parts
-        numbers = dict(zip(("train", "validation"), line_numbers(parts, *how)))
-    source_vocabulary, target_vocabulary = _vocabularies(
-        recipe, train, directory, report, initial_weights, given
+        parts = hold_out(texts["train"], *how, directory / "cache" / "held_out")
+        names = ("train", "validation")
+        texts.update(zip(names, parts))
+        numbers = dict(zip(names, line_numbers(parts, *how)))
+    vocabularies = _vocabularies(
+        recipe, texts["train"], directory, report, inputs.vocabularies
     )
-    check_joining(recipe, source_vocabulary, target_vocabulary)
-    corpora = {
-        name: TokenCorpus.prepare(
-            corpus,
-            source_vocabulary,
-            target_vocabulary,
+    check_joining(recipe, vocabularies)
+    corpora = {}
+    for name in ("train", "validation"):
+        corpus = TokenCorpus.prepare(
+            texts[name],
+            *vocabularies,
             files.max_length,
             directory / "cache" / name,
         )
-        for name, corpus in (("train", train), ("validation", validation))
-    }
-    # A line is reported by its number in the user's file.
-    for name, lines in numbers.items():
-        corpora[name] = corpora[name].with_line_numbers(lines)
-    for name, corpus in corpora.items():
+        if name in numbers:
+            # A line is reported by its number in the user's file.
+            corpus = corpus.with_line_numbers(numbers[name])
+        corpora[name] = corpus
         report(
             f"{name}: {len(corpus):,} pairs; left out "
             f"{corpus.num_empty:,} with an empty line, "
             f"{corpus.num_too_long:,} of over {files.max_length} tokens"
         )
+    num_pairs = len(corpora["train"])
+    if num_pairs < _FEW_PAIRS:
+        report(
+            f"warning: {num_pairs:,} pairs are too few to learn to translate "
+            "from, which takes tens of thousands: is `data.source` the text "
+            "that you meant?"
+        )
     return PreparedData(
-        source_vocabulary,
-        target_vocabulary,
+        *vocabularies,
         corpora["train"],
         corpora["validation"],
-        validation,
-        test,
-        joining(recipe),
+        texts["validation"],
+        texts.get("test"),
+        _joining(recipe),
     )
-
-
-def joining(recipe: Recipe) -> dict[str, Any]:
-    """Returns how `TokenBatches` are to join the lines of a recipe."""
-    data = recipe.data
-    if data.join is None or data.join == 1:
-        return {}
-    return {
-        "join": data.join,
-        "join_share": data.join_share,
-        "max_length": data.max_length,
-    }
-
-
-def check_joining(recipe: Recipe, *vocabularies: AnyVocabulary) -> None:
-    """Checks that the ids of lines can be joined, if a recipe asks for it."""
-    if not joining(recipe):
-        return
-    for vocabulary in vocabularies:
-        # With punctuation at the boundary, where spellings differ if at all.
-        first, second, both = vocabulary.encode(["a.", ".a", "a. .a"])
-        if first + second != both:
-            raise InputError(
-                "`data.join` must be null with this vocabulary "
-                f"({type(vocabulary).__name__}): the ids of two lines, one "
-                "after another, are not those of the joined line. Received: "
-                f"{recipe.data.join}. Set data.join=null, or learn a new "
-                "vocabulary (vocabulary.from_start=false)."
-            )
-
-
-def check_texts(
-    files: DataSection, directory: pathlib.Path | str | None = None
-) -> None:
-    """Reads every text once, to see that all are usable.
-
-    Texts whose ids the run in `directory` holds are not read again: millions
-    of pairs take a while.
-    """
-    for name, corpus in zip(("train", "validation", "test"), _texts(files)):
-        if corpus is None:
-            continue
-        if directory is not None and TokenCorpus.is_made_of(
-            corpus, pathlib.Path(directory) / "cache" / name
-        ):
-            continue
-        corpus.check()
-
-
-def _texts(
-    files: DataSection,
-) -> tuple[ParallelCorpus, ParallelCorpus | None, ParallelCorpus | None]:
-    """Returns the texts, or `None`, for training, validation and testing."""
-    # `find_corpus` has refused a recipe without a text to learn from.
-    source, target = cast(str, files.source), cast(str, files.target)
-    return (
-        ParallelCorpus(source, target),
-        _text(files.validation_source, files.validation_target),
-        _text(files.test_source, files.test_target),
-    )
-
-
-def _text(source: str | None, target: str | None) -> ParallelCorpus | None:
-    if source is None or target is None:
-        return None
-    return ParallelCorpus(source, target)
 
 
 def _vocabularies(
     recipe: Recipe,
-    corpus: Iterable[tuple[str, str]],
+    corpus: ParallelCorpus,
     directory: pathlib.Path,
     report: Report,
-    initial_weights: InitialWeights | None,
     given: tuple[AnyVocabulary, AnyVocabulary] | None,
 ) -> tuple[AnyVocabulary, AnyVocabulary]:
     """Returns source and target vocabulary, as files of the run."""
-    section = recipe.vocabulary
-    names = ["vocabulary"]
-    if not section.joint:
-        names = ["source_vocabulary", "target_vocabulary"]
-    if find_vocabulary(directory, names[-1]) is None:
-        if initial_weights is not None:
-            initial_weights.copy_vocabularies(directory)
-        # Checked before: with these, that of the model is not taken.
-        if given is not None:
-            save_vocabularies(*given, directory)
-    vocabularies = []
-    for side, name in enumerate(names):
-        found = find_vocabulary(directory, name)
-        if found is None:
-            lines = itertools.chain.from_iterable(
-                corpus if section.joint else ([pair[side]] for pair in corpus)
-            )
-            found = _learn(recipe, lines, report)
-            suffix = ".tokens" if recipe.data.tokenized else ".model"
-            found.save(directory / f"{name}{suffix}")
-        vocabularies.append(found)
-    return vocabularies[0], vocabularies[-1]
+    if given is not None and not _find_vocabularies(recipe, directory):
+        save_vocabularies(*given, directory)
+    for side, name in enumerate(_names(recipe)):
+        if find_vocabulary(directory, name) is not None:
+            continue
+        lines = (
+            itertools.chain.from_iterable(corpus)
+            if recipe.vocabulary.joint
+            else (pair[side] for pair in corpus)
+        )
+        suffix = ".tokens" if recipe.data.tokenized else ".model"
+        _learn(recipe, lines, report).save(directory / f"{name}{suffix}")
+    found = _find_vocabularies(recipe, directory)
+    return found[0], found[-1]
+
+
+def _names(recipe: Recipe) -> list[str]:
+    if recipe.vocabulary.joint:
+        return ["vocabulary"]
+    return ["source_vocabulary", "target_vocabulary"]
+
+
+def _find_vocabularies(
+    recipe: Recipe, directory: pathlib.Path | str
+) -> list[AnyVocabulary]:
+    """Returns the vocabularies of a run, `[]` unless it has all of them."""
+    found = [find_vocabulary(directory, name) for name in _names(recipe)]
+    return [] if None in found else cast(list[AnyVocabulary], found)
 
 
 def _learn(

@@ -1,85 +1,61 @@
-"""The callback that saves a run while it trains, and ends it."""
+"""Saves a run while it trains, resumes it, and ends it.
+
+`RunProgress` writes in the folder of a run:
+
+    checkpoints/step-00001000     after a validation, or when one is due: all
+                                  that resuming needs (`training/checkpoint.py`)
+    checkpoints/stop-00001234     after a signal; deleted with the next one
+    epochs/step-00000580...       weights at the end of a pass over the corpus,
+                                  if the finished model is their mean
+    best.safetensors              weights of the best validation so far;
+                                  model.safetensors is the same until the end
+    history.json, training.csv    a record of each validation
+
+Each of them takes its name when it is complete. So a `kill -9` leaves the last
+checkpoint, and hidden files, which the next process deletes. That one restores
+the checkpoint and repeats the updates after it: as batches and dropout follow
+from the seed and the step, they are the same, to the last bit.
+"""
 
 import json
 import math
 import pathlib
 import time
-from collections.abc import Callable
 from collections.abc import Mapping
 from typing import Any
 
 import keras
 
+from relative_attention.errors import InputError
 from relative_attention.files import atomic_file
 from relative_attention.models.trainable import metric_sums
 from relative_attention.models.trainable import set_metric_sums
 from relative_attention.models.weights import save_weights
-from relative_attention.runs.checkpoints import Checkpointer
-from relative_attention.runs.checkpoints import EpochWeights
-from relative_attention.runs.checkpoints import RunState
 from relative_attention.runs.cluster import Cluster
 from relative_attention.runs.recipe_sections import TrainingSection
 from relative_attention.runs.report import Report
 from relative_attention.runs.report import print_error
-from relative_attention.training.callbacks import StopSignals
-from relative_attention.training.logs import TRAINING_TABLE
-from relative_attention.training.logs import Record
-from relative_attention.training.logs import write_training_table
-from relative_attention.training.optimizer import averaged_weights
+from relative_attention.runs.run_directory import RECORD
+from relative_attention.training import TRAINING_TABLE
+from relative_attention.training import Record
+from relative_attention.training import RunCheckpoints
+from relative_attention.training import StopSignals
+from relative_attention.training import averaged_weights
+from relative_attention.training import load_checkpoint
+from relative_attention.training import save_checkpoint
+from relative_attention.training import write_training_table
 
-
-class RunHistory:
-    """Keeps a record of each validation, and tells which was the best.
-
-    Args:
-        directory: The path of the run.
-        best_by: A string, what is compared: `"loss"` or `"bleu"`, of
-            validation. Defaults to `"loss"`.
-
-    Attributes:
-        records: A list of dicts of numbers, one for each validation.
-    """
-
-    def __init__(
-        self, directory: pathlib.Path | str, best_by: str = "loss"
-    ) -> None:
-        self.directory = pathlib.Path(directory)
-        self.best_by = best_by
-        self.records: list[Record] = []
-
-    def is_best(self, record: Record) -> bool:
-        """Returns whether a new validation is better than all before."""
-        best = min(map(self._cost, self.records), default=math.inf)
-        return self._cost(record) < best
-
-    def since_best(self) -> int:
-        """Returns how many validations came after the best one."""
-        costs = [self._cost(record) for record in self.records]
-        return len(costs) - costs.index(min(costs)) - 1 if costs else 0
-
-    def write(self) -> None:
-        """Writes the records as `history.json` and `training.csv`."""
-        with atomic_file(self.directory / "history.json", "w") as file:
-            json.dump(self.records, file, indent=1)
-        write_training_table(self.records, self.directory / TRAINING_TABLE)
-
-    def _cost(self, record: Record) -> float:
-        """Returns a number that is lower for a better validation."""
-        if self.best_by == "bleu":
-            return -record["val_bleu"]
-        loss = record["val_loss"]
-        # `nan` cannot be compared.
-        return loss if math.isfinite(loss) else math.inf
+# The checksums of the texts among what must stay the same. Runs of an earlier
+# version have none.
+TRAIN_IDS, VALIDATION_IDS = "train_ids", "validation_ids"
+_TEXTS = {
+    TRAIN_IDS: "The text to train on (`data.source`, `data.target`)",
+    VALIDATION_IDS: "The validation text",
+}
 
 
 class RunProgress(keras.callbacks.Callback):
     """Counts the updates of a run, saves its progress, and ends it.
-
-    - After an update: the weights, if an epoch ends with it; a checkpoint, if
-      one is due, or if the run was told to stop, which then ends.
-    - After a validation: the best weights so far, as `best.safetensors` and
-      `model.safetensors`; a checkpoint; `history.json` and `training.csv`.
-      The run ends if `training.early_stopping` or `training.minutes` says so.
 
     Put it last in the list of callbacks, to see what others add to the logs.
 
@@ -88,20 +64,22 @@ class RunProgress(keras.callbacks.Callback):
         training: A `TrainingSection`: what is kept, how often, and when the
             run ends.
         cluster: A `Cluster`, whose chief writes.
-        validate_at: A function of a number of updates done that returns
-            whether a validation follows.
-        signals: A `StopSignals`, entered. Defaults to `None`.
+        steps_per_pass: An integer, the updates of a pass over the corpus.
+        total_steps: An integer, the updates of the whole run.
         run: A dict for JSON of what must be the same when the run is resumed.
-        epoch_weights: An `EpochWeights`. Defaults to `None`: none are kept.
-        report: A function that is called with each line on what is wrong.
-            Defaults to printing to standard error.
+        signals: A `StopSignals`, entered. Defaults to `None`: no signal ends
+            the run.
+        report: A function that is called with each line for the log. Defaults
+            to printing to standard error.
 
     Attributes:
         step: The number of updates done.
+        records: A list of dicts of numbers, one for each validation.
         unvalidated: A dict, the logs of an epoch whose validation has not
             ended, or `None`.
         resumed_logs: A dict, what the metrics of a resumed epoch gave before;
             empty if the run begins with an epoch.
+        steps_per_epoch: The updates between two validations.
     """
 
     def __init__(
@@ -109,29 +87,25 @@ class RunProgress(keras.callbacks.Callback):
         directory: pathlib.Path,
         training: TrainingSection,
         cluster: Cluster,
-        validate_at: Callable[[int], bool],
+        steps_per_pass: int,
+        total_steps: int,
+        run: dict[str, Any],
         signals: StopSignals | None = None,
-        run: dict[str, Any] | None = None,
-        epoch_weights: EpochWeights | None = None,
         report: Report = print_error,
     ) -> None:
         super().__init__()
         self.directory = directory
         self.training = training
         self.cluster = cluster
-        self.validate_at = validate_at
-        self.signals = signals
+        self.steps_per_pass = steps_per_pass
+        self.steps_per_epoch = training.validate_every or steps_per_pass
+        self.total_steps = total_steps
+        self.run = run
+        self.signals = signals or StopSignals()
         self.report = report
-        self.checkpointer = Checkpointer(
-            directory,
-            training.keep_checkpoints,
-            run,
-            cluster.is_chief,
-            report,
-        )
-        self.history = RunHistory(directory, training.best_by)
-        self.epoch_weights = epoch_weights
+        self.checkpoints = RunCheckpoints(directory)
         self.step = 0
+        self.records: list[Record] = []
         self.unvalidated: Record | None = None
         self.resumed_logs: Record = {}
         self._resumed_sums: list[float] | None = None
@@ -139,8 +113,12 @@ class RunProgress(keras.callbacks.Callback):
         self._seconds_before = 0.0
         self._start = self._last_save = time.perf_counter()
 
+    # === Resuming ===
+
     def restore(self, model: keras.Model) -> None:
-        """Restores the last good checkpoint of the run, if any.
+        """Loads the last good checkpoint into a compiled model, if any.
+
+        A damaged one is reported and renamed, and the one before is tried.
 
         Args:
             model: The compiled model.
@@ -149,33 +127,98 @@ class RunProgress(keras.callbacks.Callback):
             InputError: if there are checkpoints and none can be used, or they
                 are of a run with other batches.
         """
-        state = self.checkpointer.restore(model)
-        if state is None:
+        if self.cluster.is_chief:
+            self.checkpoints.tidy()
+        damaged: dict[pathlib.Path, InputError] = {}
+        for checkpoint in reversed(self.checkpoints.all()):
+            try:
+                state = load_checkpoint(model, checkpoint)
+            except InputError as error:
+                damaged[checkpoint] = error
+                continue
+            self._check_same_run(state["run"])
+            self._resume_from(state, checkpoint.name)
+            # Only now: a run without a good one is left as it is.
+            for path, damage in damaged.items():
+                self._set_aside(path, damage, checkpoint)
+            self.report(f"resuming after update {self.step:,}")
+            # Drops the records of what a crash undid.
+            self._write_history()
             return
-        self.step = state.step
-        self.unvalidated = state.unvalidated
-        self.resumed_logs = state.logs or {}
-        self._resumed_sums = state.sums
-        self.history.records = state.history
-        self._seconds_before = state.seconds
-        self.report(f"resuming after update {self.step:,}")
-        # Drops the records of what a crash undid.
-        self._write_history()
+        if damaged:
+            raise InputError(
+                f"No checkpoint of {self.directory} can be used. The last: "
+                f"{next(iter(damaged.values()))} Start again with "
+                "`--overwrite`, or elsewhere."
+            )
 
-    def is_over(self) -> bool:
-        """Returns whether early stopping or the time limit ends the run.
+    def _resume_from(self, state: dict[str, Any], name: str) -> None:
+        """Takes what `_save` wrote; runs of 51ab9de have not all of it."""
+        self.step = state["step"]
+        self.records = state["history"]
+        self.unvalidated = state["unvalidated"]
+        self.resumed_logs = state.get("logs") or {}
+        self._resumed_sums = state.get("sums")
+        self._seconds_before = state["seconds"]
+        lacks = []
+        if self.run.keys() & _TEXTS.keys() - state["run"].keys():
+            lacks.append("no checksum of the texts, so they are not compared")
+        validated = self.records[-1]["step"] if self.records else 0
+        is_within_epoch = self.unvalidated is None and self.step > validated
+        if is_within_epoch and self._resumed_sums is None:
+            lacks.append(
+                "no sums of the epoch that it is in, so the next record is of "
+                "the rest of it alone"
+            )
+        if lacks:
+            self.report(
+                f"{name} is of an earlier version: it has "
+                f"{' and '.join(lacks)}."
+            )
 
-        Every machine must ask, as each waits for the answers of the others.
-        """
-        if not self.history.records:
-            return False
-        return self.cluster.any(self._reason_to_end() is not None)
+    def _check_same_run(self, before: dict[str, Any]) -> None:
+        for name in {**self.run, **before}:
+            old, new = before.get(name), self.run.get(name)
+            if old == new or (old is None and name in _TEXTS):
+                continue
+            if name in _TEXTS:
+                raise InputError(
+                    f"{_TEXTS[name]} must be the one that the run in "
+                    f"{self.directory} was started with, in the same order "
+                    "and with the same vocabulary: its token ids had the "
+                    f"checksum {old}, now it is {new}. Bring back the text of "
+                    "before, or train on this one in another `--output`."
+                )
+            way_out = (
+                "Give it as many devices as before, or set "
+                "`training.effective_batch_tokens` to what an update had."
+            )
+            if name == "num_shapes":
+                way_out = (
+                    "Go on with the backend of Keras (`KERAS_BACKEND`) that "
+                    "it was started on: tensorflow has no fixed shapes, jax "
+                    "has."
+                )
+            raise InputError(
+                f"The run in {self.directory} had {name} = {old}, now it is "
+                f"{new}: its batches would not be the same. {way_out}"
+            )
 
-    def seconds_left(self) -> float | None:
-        """Returns how much of `training.minutes` is left, if it is set."""
-        if not self.training.minutes:
-            return None
-        return max(60 * self.training.minutes - self._seconds(), 0.0)
+    def _set_aside(
+        self, damaged: pathlib.Path, error: InputError, good: pathlib.Path
+    ) -> None:
+        """Renames a damaged checkpoint: it must not count as one to keep."""
+        lost = self.checkpoints.step_of(damaged) - self.step
+        line = (
+            f"{error} Going on from {good.name}, the one before: {lost:,} "
+            "updates are made again."
+        )
+        if self.cluster.is_chief:
+            aside = self.checkpoints.set_aside(damaged)
+            line += f" It is {aside.name} now, and can be deleted."
+        self.report(line)
+
+    # === What `fit` calls ===
 
     def on_train_begin(self, logs: Mapping[str, Any] | None = None) -> None:
         self._start = self._last_save = time.perf_counter()
@@ -198,14 +241,11 @@ class RunProgress(keras.callbacks.Callback):
         self, batch: int, logs: Mapping[str, Any] | None = None
     ) -> None:
         self.step += 1
-        if (
-            self.epoch_weights is not None
-            and self.cluster.is_chief
-            and self.epoch_weights.save(self.model, self.step)
-        ):
-            # Checkpoints may be many epochs apart.
-            self._prune_epochs()
-        if self.validate_at(self.step):
+        if self.step % self.steps_per_pass == 0:
+            # Before a checkpoint of this update: a run that resumes there does
+            # not pass it again.
+            self._save_pass()
+        if self.is_validated_at(self.step):
             # The validation, which may be long, ends with a checkpoint. A run
             # that is told to stop in it must not lose these logs.
             self.unvalidated = _numbers(logs)
@@ -217,7 +257,7 @@ class RunProgress(keras.callbacks.Callback):
     def on_test_batch_end(
         self, batch: int, logs: Mapping[str, Any] | None = None
     ) -> None:
-        if self._is_told_to_stop():
+        if self.signals.received is not None:
             self.model.stop_evaluating = True
 
     def on_test_end(self, logs: Mapping[str, Any] | None = None) -> None:
@@ -235,40 +275,81 @@ class RunProgress(keras.callbacks.Callback):
         # Best weights, checkpoint, history, in this order. Killed after the
         # first, the run validates again; killed after the second, `restore`
         # writes the history. In another order the best would be lost.
-        if self.history.is_best(record) and self.cluster.is_chief:
+        if self._cost(record) < self._best_cost() and self.cluster.is_chief:
+            self._check_folder()
             with averaged_weights(self.model):
                 # Both, so that a run that is cut short leaves a model, too.
                 for name in ("best.safetensors", "model.safetensors"):
                     save_weights(self.model.weights, self.directory / name)
-        self.history.records.append(record)
+        self.records.append(record)
         self.unvalidated = None
         self._save("step")
         self._write_history()
-        if self.signals is not None and self._is_told_to_stop():
+        if self.signals.received is not None:
             self.signals.leave()
         if self.is_over():
             self.model.stop_training = True
             reason = self._reason_to_end() or "another machine ends it"
             self.report(f"training ends after update {self.step:,}: {reason}")
 
+    # === When a run is validated, and when it ends ===
+
+    def is_validated_at(self, step: int) -> bool:
+        """Returns whether a validation follows so many updates."""
+        return step % self.steps_per_epoch == 0 or step == self.total_steps
+
+    def is_over(self) -> bool:
+        """Returns whether early stopping or the time limit ends the run.
+
+        Every machine must ask, as each waits for the answers of the others.
+        """
+        if not self.records:
+            return False
+        return self.cluster.any(self._reason_to_end() is not None)
+
+    def seconds_left(self) -> float | None:
+        """Returns how much of `training.minutes` is left, if it is set."""
+        if not self.training.minutes:
+            return None
+        return max(60 * self.training.minutes - self._seconds(), 0.0)
+
+    def has_finite_validation(self) -> bool:
+        """Returns whether a validation gave a model that is worth keeping."""
+        return self._best_cost() < math.inf
+
     def _reason_to_end(self) -> str | None:
-        records, training = self.history.records, self.training
-        if training.minutes and records[-1]["seconds"] >= 60 * training.minutes:
+        training = self.training
+        seconds = self.records[-1]["seconds"]
+        if training.minutes and seconds >= 60 * training.minutes:
             return f"the time is up (`training.minutes` {training.minutes:g})"
+        costs = list(map(self._cost, self.records))
+        since_best = len(costs) - costs.index(min(costs)) - 1
         # Each machine has its own BLEU, of what it translated, but all must
         # end together: the chief decides, whose BLEU is written down.
-        since_best, limit = self.history.since_best(), training.early_stopping
+        limit = training.early_stopping
         if limit and since_best >= limit and self.cluster.is_chief:
             return (
                 f"{since_best} validation{'s' * (since_best > 1)} without a "
-                "better one "
-                f"(`training.early_stopping` {limit})"
+                f"better one (`training.early_stopping` {limit})"
             )
         return None
+
+    def _best_cost(self) -> float:
+        return min(map(self._cost, self.records), default=math.inf)
+
+    def _cost(self, record: Record) -> float:
+        """Returns a number that is lower for a better validation."""
+        if self.training.best_by == "bleu":
+            return -record["val_bleu"]
+        loss = record["val_loss"]
+        # `nan` cannot be compared.
+        return loss if math.isfinite(loss) else math.inf
 
     def _seconds(self) -> float:
         """Returns the time of all parts of the run, this one included."""
         return self._seconds_before + time.perf_counter() - self._start
+
+    # === What is written ===
 
     def _is_save_due(self) -> bool:
         every, minutes = self.training.save_every, self.training.save_minutes
@@ -278,12 +359,9 @@ class RunProgress(keras.callbacks.Callback):
             or (minutes and seconds >= 60 * minutes)
         )
 
-    def _is_told_to_stop(self) -> bool:
-        return self.signals is not None and self.signals.received is not None
-
     def _stop_if_told(self, logs: Mapping[str, Any] | None = None) -> None:
         """After a signal, saves a checkpoint and ends the process."""
-        if self.signals is not None and self._is_told_to_stop():
+        if self.signals.received is not None:
             self._save("stop", logs)
             self.report(
                 f"told to stop: saved after update {self.step:,}, to be "
@@ -294,26 +372,72 @@ class RunProgress(keras.callbacks.Callback):
     def _save(self, kind: str, logs: Mapping[str, Any] | None = None) -> None:
         """Saves a checkpoint, in the middle of an epoch with its logs."""
         self._last_save = time.perf_counter()
-        state = RunState(
-            step=self.step,
-            history=self.history.records,
-            unvalidated=self.unvalidated,
-            seconds=self._seconds(),
-            run=self.checkpointer.run,
-            sums=None if logs is None else metric_sums(self.model),
-            logs=None if logs is None else _numbers(logs),
-        )
-        self.checkpointer.save(self.model, state, kind)
-        self._prune_epochs()
+        if not self.cluster.is_chief:
+            return
+        self._check_folder()
+        state = {
+            "step": self.step,
+            "history": self.records,
+            "unvalidated": self.unvalidated,
+            "seconds": self._seconds(),
+            "run": self.run,
+            "sums": None if logs is None else metric_sums(self.model),
+            "logs": None if logs is None else _numbers(logs),
+        }
+        path = self.checkpoints.path(kind, self.step)
+        save_checkpoint(self.model, path, state)
+        # Only now, as the old ones are needed until the new one is whole.
+        if kind == "step":
+            self.checkpoints.prune(self.step, self.training.keep_checkpoints)
+        self._prune_passes()
 
-    def _prune_epochs(self) -> None:
-        if self.epoch_weights is not None and self.cluster.is_chief:
-            steps = self.checkpointer.folders.all_steps()
-            self.epoch_weights.prune(self.step, steps)
+    def _check_folder(self) -> None:
+        """Ends a run whose folder is gone: what it wrote would be of no use."""
+        if not (self.directory / RECORD).is_file():
+            raise InputError(
+                f"The folder of the run, {self.directory}, was removed or "
+                "moved while it trained. Put it back and go on with `train "
+                "--resume`, or train again."
+            )
 
     def _write_history(self) -> None:
         if self.cluster.is_chief:
-            self.history.write()
+            with atomic_file(self.directory / "history.json", "w") as file:
+                json.dump(self.records, file, indent=1)
+            write_training_table(self.records, self.directory / TRAINING_TABLE)
+
+    # === Weights at the ends of passes, to be averaged ===
+
+    def last_passes(self, step: int) -> list[pathlib.Path]:
+        """Returns the weights of the last passes up to a step, oldest first."""
+        last = step // self.steps_per_pass
+        first = max(last - self.training.average_epochs, 0) + 1
+        paths = [self._pass_path(number) for number in range(first, last + 1)]
+        return [path for path in paths if path.is_file()]
+
+    def _pass_path(self, number: int) -> pathlib.Path:
+        name = f"step-{number * self.steps_per_pass:08}.safetensors"
+        return self.directory / "epochs" / name
+
+    def _save_pass(self) -> None:
+        if self.training.average_epochs and self.cluster.is_chief:
+            self._check_folder()
+            path = self._pass_path(self.step // self.steps_per_pass)
+            path.parent.mkdir(exist_ok=True)
+            save_weights(self.model.weights, path)
+            # Checkpoints may be many passes apart.
+            self._prune_passes()
+
+    def _prune_passes(self) -> None:
+        """Deletes the weights that count neither now nor at a checkpoint.
+
+        A run may be resumed from any of its checkpoints, and end soon after.
+        """
+        steps = (self.step, *self.checkpoints.all_steps())
+        needed = {path for step in steps for path in self.last_passes(step)}
+        for path in (self.directory / "epochs").glob("step-*.safetensors"):
+            if path not in needed and path.stem[5:].isdecimal():
+                path.unlink()
 
 
 def _numbers(logs: Mapping[str, Any] | None) -> Record:

@@ -1,4 +1,9 @@
-"""Recipes, which hold everything that decides what a training run gives."""
+"""Recipes, which hold everything that decides what a training run gives.
+
+Each key is declared in `recipe_sections.py`. Every recipe, whether it comes
+from a file or from the command line, is checked once, in
+`Recipe.from_mapping`.
+"""
 
 import dataclasses
 import pathlib
@@ -22,9 +27,7 @@ from relative_attention.runs.recipe_sections import GONE
 from relative_attention.runs.recipe_sections import DataSection
 from relative_attention.runs.recipe_sections import TrainingSection
 from relative_attention.runs.recipe_sections import VocabularySection
-from relative_attention.runs.recipe_sections import check_gone
 from relative_attention.settings import check_mapping
-from relative_attention.settings import check_section
 from relative_attention.settings import field_value
 from relative_attention.settings import keys_of
 from relative_attention.settings import read_section
@@ -57,6 +60,10 @@ class Recipe:
     training: TrainingSection = TrainingSection()
     decoding: DecodingSection = DecodingSection()
 
+    # The keys of `training` whose values are the preset's, as nobody wrote
+    # them. No field: a recipe made from values alone was told all of them.
+    _from_preset = frozenset[str]()
+
     @classmethod
     def load(cls, path: pathlib.Path | str) -> "Recipe":
         """Reads a recipe from a YAML file.
@@ -75,13 +82,14 @@ class Recipe:
         except (OSError, UnicodeDecodeError) as error:
             raise InputError(f"No recipe at {path}: {error}.") from error
         mapping = dict(check_mapping(read_yaml(text, str(path)), path))
-        derived = mapping.pop(_DERIVED, None)
-        name = (
-            path.stem if path.stem != "recipe" else path.resolve().parent.name
-        )
+        derived = mapping.pop("derived", None)
+        name = path.stem
+        if name == "recipe":
+            name = path.resolve().parent.name
         recipe = cls.from_mapping({"name": name, **mapping})
         if isinstance(derived, list):
-            recipe._derived.update(map(str, derived))
+            names = {str(key).removeprefix("training.") for key in derived}
+            recipe._set_from_preset(recipe._from_preset | names)
         return recipe
 
     @classmethod
@@ -92,48 +100,37 @@ class Recipe:
             mapping: A dict of the fields of `Recipe`, the sections as dicts.
 
         Raises:
-            InputError: if a key is unknown or a value of another type.
+            InputError: if a key is unknown, or a value is of another type or
+                out of its bounds.
         """
-        mapping, derived = _with_preset_training(
-            check_mapping(mapping, "recipe")
-        )
+        mapping = dict(check_mapping(mapping, "recipe"))
         if "name" not in mapping:
             raise InputError("`name` must say what the recipe is called.")
-        fields: dict[str, Any] = {}
-        for key, value in mapping.items():
-            if key in SECTIONS:
-                section = dict(check_mapping(value, key))
-                for name in section.keys() & _gone_keys(key):
-                    check_gone(f"{key}.{name}", section.pop(name))
-                fields[key] = read_section(SECTIONS[key], key, section)
-            elif key == "model":
-                fields[key] = _read_model(check_mapping(value, key))
-            else:
-                fields[key] = field_value(cls, "", key, value)
-        return cls(**fields)._checked(derived)
+        sections = {
+            name: dict(check_mapping(mapping.pop(name, None), name))
+            for name in _ALL_SECTIONS
+        }
+        training = _preset_training(sections["model"].get("preset"))
+        from_preset = training.keys() - sections["training"].keys()
+        sections["training"] = {**training, **sections["training"]}
+        fields = {
+            name: field_value(cls, "", name, value)
+            for name, value in mapping.items()
+        }
+        fields["model"] = {
+            key: field_value(_model_class(key), "model.", key, value)
+            for key, value in sections["model"].items()
+        }
+        for name, section_class in SECTIONS.items():
+            _drop_gone_keys(name, sections[name])
+            fields[name] = read_section(section_class, name, sections[name])
+        recipe = cls(**fields)
+        recipe._set_from_preset(from_preset)
+        _check_together(recipe)
+        return recipe
 
-    def __post_init__(self) -> None:
-        # Names (`section.key`) of the values that follow from the preset, as
-        # nobody wrote them. Not a field: a recipe made from values alone has
-        # been told all of them.
-        self._derived: set[str]
-        object.__setattr__(self, "_derived", set())
-
-    def _checked(self, derived: Iterable[str]) -> "Recipe":
-        """Returns the recipe itself, if a model could be trained with it.
-
-        Args:
-            derived: The names of the values that follow from the preset.
-        """
-        if "preset" not in self.model:
-            raise InputError(
-                "`model.preset` must name a preset. See `relative-attention "
-                "list`."
-            )
-        _check_values(self)
-        self.model_config(self.vocabulary.size)
-        self._derived.update(derived)
-        return self
+    def _set_from_preset(self, names: Iterable[str]) -> None:
+        object.__setattr__(self, "_from_preset", frozenset(names))
 
     def override(self, assignments: Iterable[str]) -> "Recipe":
         """Returns a copy with some values replaced.
@@ -148,31 +145,20 @@ class Recipe:
         Raises:
             InputError: as `from_mapping`, or if a string is no assignment.
         """
-        changed: dict[str, dict[str, Any]] = {
-            name: {} for name in _ALL_SECTIONS
-        }
-        derived = set(self._derived)
+        mapping = self.to_mapping()
+        from_preset = set(self._from_preset)
         for assignment in assignments:
-            read = _read_assignment(assignment)
-            if read is None:
-                continue
-            section, name, value = read
-            changed[section][name] = value
-            derived.discard(f"{section}.{name}")
-        model = {**self.model, **changed["model"]}
-        if model.get("preset") != self.model.get("preset"):
-            # What followed from the preset follows from the new one.
-            training = _preset_training(model.get("preset"))
-            derived &= {f"training.{name}" for name in training}
-            for name, value in training.items():
-                if f"training.{name}" in derived:
-                    changed["training"][name] = value
-        sections = {
-            name: dataclasses.replace(getattr(self, name), **changed[name])
-            for name in SECTIONS
-        }
-        recipe = dataclasses.replace(self, model=model, **sections)
-        return recipe._checked(derived)
+            section, key, value = _read_assignment(assignment)
+            mapping[section][key] = value
+            if section == "training":
+                from_preset.discard(key)
+        preset = mapping["model"].get("preset")
+        if preset != self.model.get("preset"):
+            for key in from_preset & _preset_training(preset).keys():
+                del mapping["training"][key]
+        recipe = Recipe.from_mapping(mapping)
+        recipe._set_from_preset(recipe._from_preset | from_preset)
+        return recipe
 
     def to_mapping(self) -> dict[str, Any]:
         """Returns nested dicts, from which `from_mapping` makes the same."""
@@ -181,15 +167,16 @@ class Recipe:
     def save(self, path: pathlib.Path | str) -> None:
         """Writes the recipe, every value of it, as YAML.
 
-        What followed from the preset is named too, so that it follows from
-        another where the file's preset is overridden.
+        What followed from the preset is named too (`derived`), so that it
+        follows from another where the file's preset is overridden.
 
         Args:
             path: The path of the file.
         """
         mapping = self.to_mapping()
-        if self._derived:
-            mapping[_DERIVED] = sorted(self._derived)
+        if self._from_preset:
+            names = sorted(self._from_preset)
+            mapping["derived"] = [f"training.{name}" for name in names]
         text = yaml.safe_dump(mapping, sort_keys=False, allow_unicode=True)
         with atomic_file(path, "w") as file:
             file.write(text)
@@ -207,19 +194,42 @@ class Recipe:
         Raises:
             InputError: if a field of `model` is unknown, or a value wrong.
         """
-        overrides = {k: v for k, v in self.model.items() if k != "preset"}
+        fields = {**self.model, "vocabulary_size": vocabulary_size}
+        preset = fields.pop("preset")
         if source_vocabulary_size is not None:
-            overrides.setdefault("share_embeddings", "target")
-            overrides["source_vocabulary_size"] = source_vocabulary_size
+            fields.setdefault("share_embeddings", "target")
+            fields["source_vocabulary_size"] = source_vocabulary_size
         try:
-            return preset_config(
-                self.model["preset"],
-                vocabulary_size=vocabulary_size,
-                **overrides,
-            )
+            return preset_config(preset, **fields)
         except ValueError as error:
             raise InputError(f"In `model`: {error}") from error
 
+
+def find_recipe(name: pathlib.Path | str) -> Recipe:
+    """Returns a recipe by its path, or by its name in the zoo.
+
+    Args:
+        name: A string, the path of a YAML file, or of a folder with a
+            `recipe.yaml`, such as a trained model; or a name of
+            `zoo_recipes()`, before which these go.
+
+    Raises:
+        InputError: if there is no such recipe, or it is wrong.
+    """
+    path = pathlib.Path(name)
+    for file in (path / "recipe.yaml", path):
+        if file.is_file():
+            return Recipe.load(file)
+    known = zoo_recipes()
+    if str(name) in known:
+        return Recipe.load(zoo_directory() / name / "recipe.yaml")
+    raise InputError(
+        f"Unknown recipe {str(name)!r}: neither a file nor one of the zoo."
+        f"{did_you_mean(name, known)} Known: {', '.join(known)}."
+    )
+
+
+# === Keys ===
 
 SECTIONS = {
     "data": DataSection,
@@ -235,76 +245,10 @@ FOLLOWS_FROM_DATA = ("vocabulary_size", "source_vocabulary_size")
 # on what devices. The run checks that updates have as many tokens.
 CHANGEABLE_KEYS = tuple(
     f"{section}.{name}"
-    for section, cls in SECTIONS.items()
-    for name, rule in keys_of(cls).items()
+    for section, section_class in SECTIONS.items()
+    for name, rule in keys_of(section_class).items()
     if rule.may_change
 )
-
-
-# In a file, the names of the values that followed from its preset.
-_DERIVED = "derived"
-
-
-def _with_preset_training(
-    mapping: dict[str, Any],
-) -> tuple[dict[str, Any], set[str]]:
-    """Adds its preset's training where a recipe says nothing else."""
-    model, training = mapping.get("model"), mapping.get("training")
-    preset = model.get("preset") if isinstance(model, dict) else None
-    # What is wrong here is an error later, with the rest of the recipe.
-    if not isinstance(training, dict | None):
-        return mapping, set()
-    written = training or {}
-    added = {
-        name: value
-        for name, value in _preset_training(preset).items()
-        if name not in written
-    }
-    return (
-        {**mapping, "training": {**added, **written}},
-        {f"training.{name}" for name in added},
-    )
-
-
-def _preset_training(preset: Any) -> dict[str, Any]:
-    """Returns the training of a preset, `{}` if there is no such preset."""
-    return preset_training(preset) if preset in presets() else {}
-
-
-def _gone_keys(section: str) -> set[str]:
-    """Returns the keys that a section has no more."""
-    prefix = f"{section}."
-    return {key.removeprefix(prefix) for key in GONE if key.startswith(prefix)}
-
-
-def _read_assignment(assignment: str) -> tuple[str, str, Any] | None:
-    """Returns section, key and value of a string `section.key=value`.
-
-    `None` for a key that is gone, at a value that says nothing.
-    """
-    key, equals, text = assignment.partition("=")
-    section, dot, name = key.partition(".")
-    if not (equals and dot and name):
-        raise InputError(
-            "An override must be `section.key=value`, for example "
-            f"`training.steps=1000`. Received: {assignment!r}."
-        )
-    if section not in _ALL_SECTIONS:
-        raise InputError(unknown("section", section, _ALL_SECTIONS))
-    cls = _model_class(name) if section == "model" else SECTIONS[section]
-    prefix = f"{section}."
-    if key in GONE:
-        check_gone(key, read_yaml(text, f"The value of `{key}`"))
-        return None
-    value = read_assignment(cls, prefix, name, text)
-    return section, name, field_value(cls, prefix, name, value)
-
-
-def _read_model(mapping: dict[str, Any]) -> dict[str, Any]:
-    return {
-        key: field_value(_model_class(key), "model.", key, value)
-        for key, value in mapping.items()
-    }
 
 
 @dataclasses.dataclass(frozen=True)
@@ -323,45 +267,48 @@ def _model_class(key: str) -> type:
     return _Preset if key == "preset" else TransformerConfig
 
 
-def find_recipe(name: pathlib.Path | str) -> Recipe:
-    """Returns a recipe by its path, or by its name in the zoo.
-
-    Args:
-        name: A string, the path of a YAML file, or of a folder with a
-            `recipe.yaml`, such as a trained model; or a name of
-            `zoo_recipes()`, before which these go.
-
-    Raises:
-        InputError: if there is no such recipe, or it is wrong.
-    """
-    path, name = pathlib.Path(name), str(name)
-    if path.is_dir() and (path / "recipe.yaml").is_file():
-        return Recipe.load(path / "recipe.yaml")
-    if path.is_file():
-        return Recipe.load(path)
-    if name in zoo_recipes():
-        return Recipe.load(zoo_directory() / name / "recipe.yaml")
-    known = zoo_recipes()
-    raise InputError(
-        f"Unknown recipe {name!r}: neither a file nor one of the zoo."
-        f"{did_you_mean(name, known)} Known: {', '.join(known)}."
-    )
+def _preset_training(preset: Any) -> dict[str, Any]:
+    """Returns the training of a preset, `{}` if there is no such preset."""
+    return preset_training(preset) if preset in presets() else {}
 
 
-def _check_values(recipe: Recipe) -> None:
-    """Checks the values of a recipe, each alone and all together."""
-    _check_name(recipe.name)
-    for section in ("data", "vocabulary", "training", "decoding"):
-        check_section(getattr(recipe, section), section)
+def _drop_gone_keys(section: str, values: dict[str, Any]) -> None:
+    """Drops keys that are gone, if their values say nothing."""
+    for name in list(values):
+        key = f"{section}.{name}"
+        if key not in GONE:
+            continue
+        value = values.pop(name)
+        if value not in GONE[key]:
+            raise InputError(
+                f"`{key}` is gone, as it helped no model here "
+                f"(docs/science/results.md). Received: {value!r}. Leave it "
+                "out, or take commit 51ab9de of relative-attention, which has "
+                "it."
+            )
+
+
+def _check_together(recipe: Recipe) -> None:
+    """Checks what no value of a recipe says alone."""
+    data, training = recipe.data, recipe.training
+    # The folder in `runs` is called so.
+    if not recipe.name.strip(". ") or set(recipe.name) & set("/\\\0"):
+        raise InputError(
+            "`name` must be the name of a folder, without slashes. "
+            f"Received: {recipe.name!r}."
+        )
+    if "preset" not in recipe.model:
+        raise InputError(
+            "`model.preset` must name a preset. See `relative-attention list`."
+        )
     _check_vocabulary(recipe)
-    if recipe.data.tokenized and recipe.data.target_language is not None:
+    if data.tokenized and data.target_language is not None:
         raise InputError(
             "`data.target_language` is for BLEU by Moses' tokeniser, which "
             "texts that are tokenised already (`data.tokenized`) cannot take. "
-            f"Received: {recipe.data.target_language!r}. Add "
+            f"Received: {data.target_language!r}. Add "
             "data.target_language=null."
         )
-    training = recipe.training
     if training.steps is None and training.epochs is None:
         raise InputError(
             "`training.steps` or `training.epochs` must say how long to "
@@ -374,40 +321,23 @@ def _check_values(recipe: Recipe) -> None:
             f"Received: {training.average_last} and "
             f"{training.keep_checkpoints}."
         )
-    _check_averages(training)
-    if training.best_by == "bleu" and training.bleu_every != 1:
-        raise InputError(
-            "`training.best_by: bleu` needs BLEU at every validation, "
-            "`training.bleu_every: 1`. Received: "
-            f"{training.bleu_every}."
-        )
-
-
-def _check_name(name: str) -> None:
-    # The folder in `runs` is called so.
-    if not name.strip(". ") or any(c in name for c in "/\\\0"):
-        raise InputError(
-            "`name` must be the name of a folder, without slashes. "
-            f"Received: {name!r}."
-        )
-
-
-def _check_averages(training: TrainingSection) -> None:
-    chosen = {
-        f"`training.{name}`": value
-        for name, value in (
-            ("average_last", training.average_last or None),
-            ("average_epochs", training.average_epochs or None),
-            ("ema_momentum", training.ema_momentum),
-        )
-        if value is not None
+    averages = {
+        "`training.average_last`": training.average_last or None,
+        "`training.average_epochs`": training.average_epochs or None,
+        "`training.ema_momentum`": training.ema_momentum,
     }
+    chosen = {k: str(v) for k, v in averages.items() if v is not None}
     if len(chosen) > 1:
         raise InputError(
             f"{' and '.join(chosen)} are {len(chosen)} ways to average "
-            "weights: choose one. Received: "
-            f"{' and '.join(map(str, chosen.values()))}."
+            f"weights: choose one. Received: {' and '.join(chosen.values())}."
         )
+    if training.best_by == "bleu" and training.bleu_every != 1:
+        raise InputError(
+            "`training.best_by: bleu` needs BLEU at every validation, "
+            f"`training.bleu_every: 1`. Received: {training.bleu_every}."
+        )
+    recipe.model_config(recipe.vocabulary.size)
 
 
 def _check_vocabulary(recipe: Recipe) -> None:
@@ -435,39 +365,55 @@ def _check_vocabulary(recipe: Recipe) -> None:
         )
 
 
-# What YAML says for nothing.
-_NULLS = ("", "~", "null", "Null", "NULL")
+# === What is written in YAML, in a file or on the command line ===
 
 _short = reprlib.Repr()
 _short.maxstring = _short.maxother = 200
+
+
+def _read_assignment(assignment: str) -> tuple[str, str, Any]:
+    """Returns section, key and value of a string `section.key=value`.
+
+    The value is written as in YAML; but what can only be a string, such as
+    the name of a file, is taken as it stands, unless it is in quotes or null.
+    """
+    name, equals, text = assignment.partition("=")
+    section, dot, key = name.partition(".")
+    if not (equals and dot and key):
+        raise InputError(
+            "An override must be `section.key=value`, for example "
+            f"`training.steps=1000`. Received: {assignment!r}."
+        )
+    if section not in _ALL_SECTIONS:
+        raise InputError(unknown("section", section, _ALL_SECTIONS))
+    is_text = False
+    if name not in GONE:
+        cls = _model_class(key) if section == "model" else SECTIONS[section]
+        allowed = types_of(cls, f"{section}.", key)
+        is_text = set(allowed) <= {str, types.NoneType}
+    nulls = ("", "~", "null", "Null", "NULL")
+    if is_text and text not in nulls and text[0] not in "'\"":
+        return section, key, text
+    what = f"The value of `{name}`, {_short.repr(text)},"
+    return section, key, read_yaml(text, what)
 
 
 def read_yaml(text: str, what: str) -> Any:
     """Returns what a text in YAML holds."""
     try:
         return yaml.load(text, _Loader)
-    except RecursionError as error:
-        raise InputError(f"{what} is not YAML: nested too deeply.") from error
-    except (
-        yaml.YAMLError,
-        # Impossible dates and numbers, and tags on values of other kinds.
-        ValueError,
-        LookupError,
-        TypeError,
-        AttributeError,
-        ArithmeticError,
-    ) as error:
-        raise InputError(f"{what} is not YAML: {_one_line(error)}.") from error
-
-
-def _one_line(error: Exception) -> str:
-    """Says what is wrong and where, without the lines that YAML adds."""
-    problem, mark = (
-        getattr(error, name, None) for name in ("problem", "problem_mark")
-    )
-    if problem and mark:
-        return f"{problem} (line {mark.line + 1}, column {mark.column + 1})"
-    return " ".join(str(error).split())
+    # Beside its own errors PyYAML raises whatever comes of impossible dates
+    # and numbers, and of tags on values of other kinds.
+    except Exception as error:
+        problem = " ".join(str(error).split())
+        if isinstance(error, RecursionError):
+            problem = "nested too deeply"
+        if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark:
+            # Without the lines that PyYAML adds.
+            mark = error.problem_mark
+            where = f"(line {mark.line + 1}, column {mark.column + 1})"
+            problem = f"{error.problem} {where}"
+        raise InputError(f"{what} is not YAML: {problem}.") from error
 
 
 class _Loader(yaml.SafeLoader):
@@ -483,9 +429,7 @@ class _Loader(yaml.SafeLoader):
         if len(merged) > 1 or any(
             isinstance(value, yaml.SequenceNode) for value in merged
         ):
-            raise yaml.constructor.ConstructorError(
-                None, None, "`<<` takes one mapping", node.start_mark
-            )
+            raise _wrong("`<<` takes one mapping", node)
         super().flatten_mapping(node)
 
     def construct_number(self, node: yaml.ScalarNode) -> Any:
@@ -505,34 +449,18 @@ class _Loader(yaml.SafeLoader):
                 if not isinstance(key, yaml.ScalarNode) or key.value == "<<":
                     continue
                 if key.value in names:
-                    raise yaml.constructor.ConstructorError(
-                        None,
-                        None,
-                        f"{key.value!r} is there twice",
-                        key.start_mark,
-                    )
+                    raise _wrong(f"{key.value!r} is there twice", key)
                 names.add(key.value)
         return super().construct_mapping(node, deep)
+
+
+def _wrong(problem: str, node: yaml.Node) -> yaml.MarkedYAMLError:
+    return yaml.constructor.ConstructorError(
+        None, None, problem, node.start_mark
+    )
 
 
 for _kind in ("int", "float"):
     _Loader.add_constructor(
         f"tag:yaml.org,2002:{_kind}", _Loader.construct_number
-    )
-
-
-def read_assignment(cls: type, prefix: str, key: str, text: str) -> Any:
-    """Returns the value that a command line gives to a field.
-
-    It is written as in YAML; but what can only be a string, such as the name
-    of a file, is taken as it stands, unless it is in quotes or null.
-    """
-    allowed = types_of(cls, prefix, key)
-    if set(allowed) <= {str, types.NoneType}:
-        if text in _NULLS:
-            return None
-        if text[0] not in "'\"":
-            return text
-    return read_yaml(
-        text, f"The value of `{prefix}{key}`, {_short.repr(text)},"
     )

@@ -1,15 +1,12 @@
-"""Declares the keys of a recipe: what each means, may be, and is by default.
+"""Declares the keys of a recipe: what each is by default, may be, and means.
 
 The section `decoding` is `DecodingSection` of `relative_attention.decoding`,
 since a saved model has it too; `model` has a preset and the fields of
-`TransformerConfig`. What several keys must be together is in
-`recipe.py`.
+`TransformerConfig`. What several keys must be together is in `recipe.py`.
 """
 
 import dataclasses
-from typing import Any
 
-from relative_attention.errors import InputError
 from relative_attention.settings import key
 from relative_attention.training.precision import PRECISIONS
 
@@ -25,127 +22,73 @@ GONE = {
 }
 
 
-def check_gone(name: str, value: Any) -> None:
-    """Refuses a key that is gone, unless its value says nothing.
-
-    Args:
-        name: A string, a key of `GONE`.
-        value: What a file or the command line gives.
-
-    Raises:
-        InputError: if it has another value.
-    """
-    if value not in GONE[name]:
-        raise InputError(
-            f"`{name}` is gone, as it helped no model here "
-            f"(docs/science/results.md). Received: {value!r}. Leave it out, or "
-            "take commit 51ab9de of relative-attention, which has it."
-        )
-
-
 @dataclasses.dataclass(frozen=True)
 class DataSection:
     """Names the texts that a model learns from and is scored on."""
 
-    source: str | None = key(
-        None, "Text to translate, plain or `.gz`, a sentence a line."
-    )
-    target: str | None = key(None, "The translation of `source`, line by line.")
-    validation_source: str | None = key(
-        None,
-        """Text to validate on; without it, some lines are held out of the
-        training text.""",
-    )
-    validation_target: str | None = key(
-        None, "The translation of `validation_source`."
-    )
-    test_source: str | None = key(
-        None, "Text that the finished model is scored on."
-    )
-    test_target: str | None = key(None, "The translation of `test_source`.")
-    corpus: str | None = key(
-        None, "Name of the folder that holds the files, for finding them."
-    )
-    origin: str | None = key(
-        None,
-        "Where to get the corpus, for the error when it is not found.",
-    )
-    tokenized: bool = key(
-        False,
-        """Whether the texts are pre-tokenized, with blanks between the tokens.
-        The vocabulary is then that of their most frequent tokens. What is
-        translated must be tokenized in the same way, the output is tokenized,
-        and BLEU is that of the tokens.""",
-    )
-    target_language: str | None = key(
-        None,
-        """Code of the language of `target`, such as `de`. With it, the results
-        also have BLEU of lowercased text by Moses' tokenizer.""",
-        may_change=True,
-    )
-    held_out: int = key(
-        1000,
-        """Lines held out where there is no validation text; at most a tenth of
-        all lines.""",
-        at_least=1,
-    )
-    max_length: int = key(
-        256,
-        """Tokens, the end of sentence included, above which a pair is left out
-        of training.""",
-        at_least=2,
-    )
-    join: int | None = key(
-        None,
-        """The most lines of the training text that are joined to one, with a
-        blank between, on both sides; other lines in every epoch. A model that
-        learns from single sentences alone translates longer text badly. Lines
-        stay single where they would exceed `max_length` or the tokens of a
-        batch together. `null` or 1: none are joined. Text to validate and test
-        on is never joined.""",
-        at_least=1,
-    )
-    join_share: float = key(
-        0.3,
-        """With `join`, the share of rows that are joined, of 2 to `join` lines
-        each. For example, with 4 and 0.3 they have 56% of all lines.""",
-        is_fraction=True,
-        is_positive=True,
-    )
+    source: str | None = key(None)
+    """Text to translate, plain or `.gz`, a sentence a line."""
+    target: str | None = key(None)
+    """The translation of `source`, line by line."""
+    validation_source: str | None = key(None)
+    """Text to validate on; without it, some lines are held out of the training
+    text."""
+    validation_target: str | None = key(None)
+    """The translation of `validation_source`."""
+    test_source: str | None = key(None)
+    """Text that the finished model is scored on."""
+    test_target: str | None = key(None)
+    """The translation of `test_source`."""
+    corpus: str | None = key(None)
+    """Name of the folder that holds the files, for finding them."""
+    origin: str | None = key(None)
+    """Where to get the corpus, for the error when it is not found."""
+    tokenized: bool = key(False)
+    """Whether the texts are pre-tokenized, with blanks between the tokens. The
+    vocabulary is then that of their most frequent tokens. What is translated
+    must be tokenized in the same way, the output is tokenized, and BLEU is
+    that of the tokens."""
+    target_language: str | None = key(None, may_change=True)
+    """Code of the language of `target`, such as `de`. With it, the results
+    also have BLEU of lowercased text by Moses' tokenizer."""
+    held_out: int = key(1000, at_least=1)
+    """Lines held out where there is no validation text; at most a tenth of all
+    lines."""
+    max_length: int = key(256, at_least=2)
+    """Tokens, the end of sentence included, above which a pair is left out of
+    training."""
+    join: int | None = key(None, at_least=1)
+    """The most lines of the training text that are joined to one, with a blank
+    between, on both sides; other lines in every epoch. A model that learns
+    from single sentences alone translates longer text badly. Lines stay single
+    where they would exceed `max_length` or the tokens of a batch together.
+    `null` or 1: none are joined. Text to validate and test on is never joined.
+    """
+    join_share: float = key(0.3, is_fraction=True, is_positive=True)
+    """With `join`, the share of rows that are joined, of 2 to `join` lines
+    each. For example, with 4 and 0.3 they have 56% of all lines."""
 
 
 @dataclasses.dataclass(frozen=True)
 class VocabularySection:
     """Describes the SentencePiece vocabulary, or one of tokens."""
 
-    size: int = key(
-        8000,
-        """Number of pieces, 259 of them bytes and special ones; fewer where
-        the text carries no more.""",
-        at_least=1,
-    )
-    joint: bool = key(
-        True,
-        "Whether one vocabulary serves both languages, or each has its own.",
-    )
-    model: str | None = key(
-        None,
-        """Path of a SentencePiece model to use instead of learning one. For
-        pre-tokenized texts, path of a list of tokens, a token a line, as
-        OpenNMT-tf writes it. `size` is then not used.""",
-    )
-    source_model: str | None = key(
-        None,
-        "Path of such a model for the source alone, where `joint` is false.",
-    )
-    target_model: str | None = key(
-        None, "Path of such a model for the target, likewise."
-    )
-    from_start: bool = key(
-        True,
-        """With `training.start_from`, whether to take that model's vocabulary.
-        Else a new one is learned; pieces that both have keep their rows.""",
-    )
+    size: int = key(8000, at_least=1)
+    """Number of pieces, 259 of them bytes and special ones; fewer where the
+    text carries no more."""
+    joint: bool = key(True)
+    """Whether one vocabulary serves both languages, or each has its own."""
+    model: str | None = key(None)
+    """Path of a SentencePiece model to use instead of learning one. For
+    pre-tokenized texts, path of a list of tokens, a token a line, as
+    OpenNMT-tf writes it. `size` is then not used."""
+    source_model: str | None = key(None)
+    """Path of such a model for the source alone, where `joint` is false."""
+    target_model: str | None = key(None)
+    """Path of such a model for the target, likewise."""
+    from_start: bool = key(True)
+    """With `training.start_from`, whether to take that model's vocabulary.
+    Else a new one is learned; pieces that both have keep their rows."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -157,170 +100,84 @@ class TrainingSection:
     preset (`preset_training`); the defaults here are the paper's.
     """
 
-    start_from: str | None = key(
-        None,
-        """Folder of a trained model whose weights to start from, or the name
-        of one of the zoo.""",
-    )
-    steps: int | None = key(
-        None,
-        "Updates. Either this or `epochs`, or both: what comes first.",
-        at_least=1,
-        may_change=True,
-    )
-    epochs: int | None = key(
-        None,
-        "Passes over the corpus.",
-        at_least=1,
-        may_change=True,
-    )
-    minutes: float | None = key(
-        None,
-        """Stop after the first validation that ends beyond this time; `null`
-        for no limit.""",
-        is_positive=True,
-        may_change=True,
-    )
+    start_from: str | None = key(None)
+    """Folder of a trained model whose weights to start from, or the name of
+    one of the zoo."""
+    steps: int | None = key(None, at_least=1, may_change=True)
+    """Updates. Either this or `epochs`, or both: what comes first."""
+    epochs: int | None = key(None, at_least=1, may_change=True)
+    """Passes over the corpus."""
+    minutes: float | None = key(None, is_positive=True, may_change=True)
+    """Stop after the first validation that ends beyond this time; `null` for
+    no limit."""
     devices: int | str = key(
-        "all",
-        """How many GPUs of this machine to train on, or `all` of them. Without
-        a GPU, how many parts to divide the CPU into, to try it out. Several
-        machines are set up by `TF_CONFIG`.""",
-        at_least=1,
-        choices=("all",),
-        may_change=True,
+        "all", at_least=1, choices=("all",), may_change=True
     )
-    validate_every: int | None = key(
-        None,
-        "Updates between two validations; `null` for one pass over the corpus.",
-        at_least=1,
-    )
-    bleu_every: int = key(
-        5,
-        """Validations between two that translate the validation text greedily
-        and compute BLEU; `0` for never.""",
-        at_least=0,
-        may_change=True,
-    )
-    pictures: bool = key(
-        True,
-        """Whether TensorBoard gets pictures of attention and relation
-        embeddings, and sample translations.""",
-        may_change=True,
-    )
+    """How many GPUs of this machine to train on, or `all` of them. Without a
+    GPU, how many parts to divide the CPU into, to try it out. Several machines
+    are set up by `TF_CONFIG`."""
+    validate_every: int | None = key(None, at_least=1)
+    """Updates between two validations; `null` for one pass over the corpus."""
+    bleu_every: int = key(5, at_least=0, may_change=True)
+    """Validations between two that translate the validation text greedily and
+    compute BLEU; `0` for never."""
+    pictures: bool = key(True, may_change=True)
+    """Whether TensorBoard gets pictures of attention and relation embeddings,
+    and sample translations."""
     batch_tokens: int | str = key(
-        4096,
-        """Padded positions, on the longer side, that a device takes at a time,
-        or `auto` for the most that fit on a GPU.""",
-        at_least=1,
-        choices=("auto",),
-        may_change=True,
+        4096, at_least=1, choices=("auto",), may_change=True
     )
-    effective_batch_tokens: int | None = key(
-        None,
-        """Padded positions of an update. Each device takes its share in parts
-        of `batch_tokens` at most (gradient accumulation). `null`: what all
-        devices take at a time.""",
-        at_least=1,
-        may_change=True,
-    )
-    learning_rate_scale: float = key(
-        1.0, "Factor on the Transformer schedule.", is_positive=True
-    )
-    warmup_steps: int = key(
-        4000, "Updates until the highest learning rate.", at_least=1
-    )
-    zero_first_step: bool = key(
-        False,
-        """Whether the first update has the rate 0, as in tensor2tensor since
-        its third version.""",
-    )
-    adam_beta_2: float = key(
-        0.98, "Decay of Adam's mean of squared gradients.", is_fraction=True
-    )
-    adam_epsilon: float = key(
-        1e-9,
-        """What Adam adds to the root of its mean of squared gradients, before
-        the bias correction, as in tensor2tensor. fairseq adds 1e-8 after it:
-        the same once `adam_beta_2` to the power of the update is close to
-        0.""",
-        is_positive=True,
-    )
-    gradient_clip: float | None = key(
-        None,
-        """Greatest gradient norm, over all weights, of the mean loss of a
-        token; `null` for no limit. fairseq's `--clip-norm` is the same: it
-        divides by the number of tokens first.""",
-        is_positive=True,
-    )
-    label_smoothing: float = key(
-        0.1, "Probability spread over the wrong tokens.", is_fraction=True
-    )
-    ema_momentum: float | None = key(
-        None,
-        """Decay of a moving average of the weights. The average is then what is
-        validated and kept; `null` for none.""",
-        is_fraction=True,
-    )
-    precision: str = key(
-        "auto",
-        "The dtype policy that training computes in.",
-        choices=PRECISIONS,
-    )
-    on_nonfinite: str = key(
-        "stop",
-        """What to do where the loss or gradient of an update is not finite:
-        `stop`, or `skip` the update. It is never made.""",
-        choices=("stop", "skip"),
-        may_change=True,
-    )
-    save_every: int | None = key(
-        None,
-        "Updates between two checkpoints; `null` for one at each validation.",
-        at_least=1,
-        may_change=True,
-    )
-    save_minutes: float | None = key(
-        None,
-        "Minutes between two checkpoints; `null` for one at each validation.",
-        is_positive=True,
-        may_change=True,
-    )
-    keep_checkpoints: int = key(
-        5,
-        "How many of the last checkpoints are kept.",
-        at_least=1,
-        may_change=True,
-    )
-    average_last: int = key(
-        0,
-        """How many of the last checkpoints the finished model is the mean of;
-        `0`: it is the best by validation.""",
-        at_least=0,
-        may_change=True,
-    )
-    average_epochs: int = key(
-        0,
-        """How many of the last passes over the corpus the finished model is
-        the mean of, each with the weights at its end, whenever checkpoints are
-        saved; `0`: see `average_last`.""",
-        at_least=0,
-    )
-    best_by: str = key(
-        "loss",
-        """What makes a model the best: the lowest validation `loss` or the
-        highest `bleu`.""",
-        choices=("loss", "bleu"),
-    )
-    early_stopping: int = key(
-        0,
-        """Training ends after this many validations without a better one; `0`
-        for never.""",
-        at_least=0,
-        may_change=True,
-    )
-    seed: int = key(
-        1,
-        "The seed of initial weights, dropout and the order of the batches.",
-        at_least=0,
-    )
+    """Padded positions, on the longer side, that a device takes at a time, or
+    `auto` for the most that fit on a GPU."""
+    effective_batch_tokens: int | None = key(None, at_least=1, may_change=True)
+    """Padded positions of an update. Each device takes its share in parts of
+    `batch_tokens` at most (gradient accumulation). `null`: what all devices
+    take at a time."""
+    learning_rate_scale: float = key(1.0, is_positive=True)
+    """Factor on the Transformer schedule."""
+    warmup_steps: int = key(4000, at_least=1)
+    """Updates until the highest learning rate."""
+    zero_first_step: bool = key(False)
+    """Whether the first update has the rate 0, as in tensor2tensor since its
+    third version."""
+    adam_beta_2: float = key(0.98, is_fraction=True)
+    """Decay of Adam's mean of squared gradients."""
+    adam_epsilon: float = key(1e-9, is_positive=True)
+    """What Adam adds to the root of its mean of squared gradients, before the
+    bias correction, as in tensor2tensor. fairseq adds 1e-8 after it: the same
+    once `adam_beta_2` to the power of the update is close to 0."""
+    gradient_clip: float | None = key(None, is_positive=True)
+    """Greatest gradient norm, over all weights, of the mean loss of a token;
+    `null` for no limit. fairseq's `--clip-norm` is the same: it divides by the
+    number of tokens first."""
+    label_smoothing: float = key(0.1, is_fraction=True)
+    """Probability spread over the wrong tokens."""
+    ema_momentum: float | None = key(None, is_fraction=True)
+    """Decay of a moving average of the weights. The average is then what is
+    validated and kept; `null` for none."""
+    precision: str = key("auto", choices=PRECISIONS)
+    """The dtype policy that training computes in."""
+    on_nonfinite: str = key("stop", choices=("stop", "skip"), may_change=True)
+    """What to do where the loss or gradient of an update is not finite:
+    `stop`, or `skip` the update. It is never made."""
+    save_every: int | None = key(None, at_least=1, may_change=True)
+    """Updates between two checkpoints; `null` for one at each validation."""
+    save_minutes: float | None = key(None, is_positive=True, may_change=True)
+    """Minutes between two checkpoints; `null` for one at each validation."""
+    keep_checkpoints: int = key(5, at_least=1, may_change=True)
+    """How many of the last checkpoints are kept."""
+    average_last: int = key(0, at_least=0, may_change=True)
+    """How many of the last checkpoints the finished model is the mean of; `0`:
+    it is the best by validation."""
+    average_epochs: int = key(0, at_least=0)
+    """How many of the last passes over the corpus the finished model is the
+    mean of, each with the weights at its end, whenever checkpoints are saved;
+    `0`: see `average_last`."""
+    best_by: str = key("loss", choices=("loss", "bleu"))
+    """What makes a model the best: the lowest validation `loss` or the highest
+    `bleu`."""
+    early_stopping: int = key(0, at_least=0, may_change=True)
+    """Training ends after this many validations without a better one; `0` for
+    never."""
+    seed: int = key(1, at_least=0)
+    """The seed of initial weights, dropout and the order of the batches."""

@@ -41,8 +41,9 @@ def say_nothing(line: str) -> None:
     """Drops a line: of several machines the chief alone speaks."""
 
 
-_PACKAGES = ("keras", "tensorflow", "numpy", "sentencepiece", "sacrebleu")
+# === Where it was made ===
 
+_PACKAGES = ("keras", "tensorflow", "numpy", "sentencepiece", "sacrebleu")
 # Instructions that make matrix products fast, in bfloat16 above all.
 _NOTABLE_FLAGS = (
     "avx2",
@@ -57,13 +58,17 @@ _NOTABLE_FLAGS = (
 
 def provenance() -> dict[str, Any]:
     """Returns hardware, versions, commit and date, as a dict for JSON."""
+    backend = keras.backend.backend()
+    packages = [p for p in _PACKAGES if p != "tensorflow" or p == backend]
+    if backend not in packages:
+        packages.append(backend)
     return {
         "date": datetime.date.today().isoformat(),
         "relative_attention": relative_attention.__version__,
         "commit": _commit(),
-        "hardware": _hardware(),
+        "hardware": ", ".join([_processor(), *_gpus()]),
         "python": platform.python_version(),
-        **{name: _version(name) for name in _packages()},
+        **{name: _version(name) for name in packages},
     }
 
 
@@ -83,15 +88,6 @@ def provenance_sentence(origin: dict[str, Any]) -> str:
             origin["date"],
         ]
     )
-
-
-def _packages() -> list[str]:
-    """Returns the packages that computed."""
-    backend = keras.backend.backend()
-    if backend == "tensorflow":
-        return list(_PACKAGES)
-    others = [name for name in _PACKAGES if name != "tensorflow"]
-    return [*others, backend]
 
 
 def _commit() -> str | None:
@@ -119,11 +115,23 @@ def _git(root: pathlib.Path, *arguments: str) -> str | None:
         return None
 
 
-def _hardware() -> str:
-    name, flags = _processor()
+def _processor() -> str:
+    """Describes the processor: name, cores that we may use, instructions."""
+    fields: dict[str, str] = {}
+    try:
+        for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
+            key, _, value = line.partition(":")
+            fields.setdefault(key.strip(), value.strip())
+    except OSError:
+        pass
+    name = fields.get("model name") or platform.processor() or "unknown"
+    flags = (fields.get("flags") or fields.get("Features") or "").split()
     notable = " ".join(flag for flag in _NOTABLE_FLAGS if flag in flags)
-    cpu = f"{name}, {_cores()} cores ({notable or 'no notable instructions'})"
-    return ", ".join([cpu, *_gpus()])
+    try:
+        cores: int | None = len(os.sched_getaffinity(0))
+    except AttributeError:  # Not on macOS.
+        cores = os.cpu_count()
+    return f"{name}, {cores} cores ({notable or 'no notable instructions'})"
 
 
 def _gpus() -> list[str]:
@@ -139,34 +147,11 @@ def _gpus() -> list[str]:
         return [torch.cuda.get_device_name(number) for number in numbers]
     import tensorflow as tf
 
+    details = tf.config.experimental.get_device_details
     return [
-        tf.config.experimental.get_device_details(device).get(
-            "device_name", "GPU"
-        )
+        details(device).get("device_name", "GPU")
         for device in tf.config.list_physical_devices("GPU")
     ]
-
-
-def _processor() -> tuple[str, set[str]]:
-    """Returns the name of the processor and the set of its flags."""
-    fields: dict[str, str] = {}
-    try:
-        for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
-            key, _, value = line.partition(":")
-            fields.setdefault(key.strip(), value.strip())
-    except OSError:
-        pass
-    name = fields.get("model name") or platform.processor() or "unknown"
-    flags = fields.get("flags") or fields.get("Features") or ""
-    return name, set(flags.split())
-
-
-def _cores() -> int | None:
-    """Returns the number of cores that this process may use."""
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:  # Not on macOS.
-        return os.cpu_count()
 
 
 def _version(package: str) -> str | None:
@@ -174,6 +159,9 @@ def _version(package: str) -> str | None:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
         return None
+
+
+# === Scores and curve ===
 
 
 def write_results(

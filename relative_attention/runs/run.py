@@ -1,6 +1,16 @@
-"""Trains the model of a recipe, from its texts to its scores."""
+"""Trains the model of a recipe, from its texts to its scores.
 
-import functools
+train                    what `relative-attention train RECIPE` calls
+  find_inputs            what can be wrong is found (`prepare.py`)
+  claim_run_directory    whose folder it is (`run_directory.py`)
+  prepare_data           vocabularies and ids (`prepare.py`)
+  TrainingRun.prepare    batches and the model
+  TrainingRun.fit        `model.fit` from the last checkpoint; `progress.py`
+                         saves, resumes and ends it
+  TrainingRun.finish     the finished model and its scores (`report.py`)
+"""
+
+import dataclasses
 import pathlib
 import shutil
 from typing import Any
@@ -12,12 +22,8 @@ from relative_attention.files import lock_run
 from relative_attention.models import Transformer
 from relative_attention.models.trainable import evaluation_data
 from relative_attention.models.trainable import train_data
-from relative_attention.runs.checkpoints import TRAIN_IDS
-from relative_attention.runs.checkpoints import VALIDATION_IDS
-from relative_attention.runs.checkpoints import EpochWeights
 from relative_attention.runs.cluster import TRAIN_SHAPES
 from relative_attention.runs.cluster import Cluster
-from relative_attention.runs.cluster import UpdateSize
 from relative_attention.runs.cluster import check_backend
 from relative_attention.runs.cluster import choose_batch_tokens
 from relative_attention.runs.cluster import choose_strategy
@@ -31,6 +37,8 @@ from relative_attention.runs.monitoring import monitoring_callbacks
 from relative_attention.runs.prepare import PreparedData
 from relative_attention.runs.prepare import find_inputs
 from relative_attention.runs.prepare import prepare_data
+from relative_attention.runs.progress import TRAIN_IDS
+from relative_attention.runs.progress import VALIDATION_IDS
 from relative_attention.runs.progress import RunProgress
 from relative_attention.runs.recipe import Recipe
 from relative_attention.runs.recipe_sections import TrainingSection
@@ -117,14 +125,7 @@ def train(
                 claim_run_directory(
                     output, recipe, resume, overwrite, inputs.paths
                 )
-            data = prepare_data(
-                recipe,
-                inputs.texts,
-                output,
-                report,
-                inputs.initial_weights,
-                inputs.vocabularies,
-            )
+            data = prepare_data(recipe, inputs, output, report)
         report(f"precision: {precision} ({reason})")
         run = TrainingRun(recipe, data, cluster, precision, output, report)
         run.prepare(inputs.initial_weights)
@@ -137,6 +138,7 @@ def train(
         return load_results(output)
 
 
+@dataclasses.dataclass
 class TrainingRun:
     """Trains the model of a recipe: `prepare`, then `fit`, then `finish`.
 
@@ -149,31 +151,29 @@ class TrainingRun:
         report: A function that is called with each line for the log.
     """
 
-    def __init__(
-        self,
-        recipe: Recipe,
-        data: PreparedData,
-        cluster: Cluster,
-        precision: str,
-        output: pathlib.Path,
-        report: Report,
-    ) -> None:
-        self.recipe = recipe
-        self.data = data
-        self.cluster = cluster
-        self.precision = precision
-        self.output = output
-        self.report = report
-        # Else XLA would compile a step for each of many shapes.
-        self._has_fixed_shapes = not trains_on_tensorflow()
+    recipe: Recipe
+    data: PreparedData
+    cluster: Cluster
+    precision: str
+    output: pathlib.Path
+    report: Report
 
     def prepare(self, initial_weights: InitialWeights | None = None) -> None:
         """Makes the batches and the model, and checks that the run fits."""
         training = self.recipe.training
-        self.size = self._update_size()
-        self.batches = self.data.batches(
-            self.size.update_tokens,
-            self.size.tokens_at_a_time,
+        num_devices = self.cluster.num_replicas
+        self.batch_tokens = choose_batch_tokens(
+            self.recipe, self._make_model, self.report
+        )
+        tokens_at_a_time = self.batch_tokens * num_devices
+        self.update_tokens = training.effective_batch_tokens or tokens_at_a_time
+        # Rounded up: a device never takes more than its `batch_tokens`.
+        num_parts = -(-self.update_tokens // tokens_at_a_time)
+        # Else XLA would compile a step for each of many shapes.
+        self._has_fixed_shapes = not trains_on_tensorflow()
+        self.train_batches, self.validation_batches = self.data.batches(
+            self.update_tokens,
+            tokens_at_a_time,
             training.seed,
             self.recipe.model_config(
                 len(self.data.target_vocabulary)
@@ -182,45 +182,69 @@ class TrainingRun:
         )
         # After steps were tried: what they drew must not change the weights.
         keras.utils.set_random_seed(training.seed)
-        self.model = self._make_model(self.size.num_parts)
-        self._steps_per_pass = len(self.batches.train)
-        check_disk_space(
-            self.output,
-            checkpoint_bytes(self.model),
-            training.keep_checkpoints,
-            4 * self.model.count_params() * self._most_epochs_kept(),
-        )
+        self.model = self._make_model(num_parts)
+        self._check_disk_space()
         if self.cluster.is_chief:
             save_config(self.model.config, self.recipe.decoding, self.output)
+        steps_per_pass = len(self.train_batches)
         self.total_steps = training_length(
-            training, self._steps_per_pass, self.report
+            training, steps_per_pass, self.report
         )
-        self.report(self._description())
-        if self.batches.padding:
-            self.report(self.batches.padding)
+        self.report(
+            f"model: {self.model.count_params():,} parameters; "
+            f"{steps_per_pass:,} updates a pass over the corpus, of "
+            f"{self.update_tokens:,} tokens on {num_devices} "
+            f"device{'s' * (num_devices > 1)}, each in {num_parts} "
+            f"part{'s' * (num_parts > 1)}"
+        )
+        if self._has_fixed_shapes:
+            batches: Any = self.train_batches
+            shapes = ", ".join(f"{n} x {size}" for n, size in batches.shapes)
+            self.report(
+                f"batches: {len(batches.shapes)} shapes (rows x tokens: "
+                f"{shapes}); {batches.padding_share:.1%} of the positions are "
+                "padding"
+            )
         if initial_weights is not None:
-            for line in initial_weights.assign_to(
+            initial_weights.assign_to(
                 self.model,
                 self.data.source_vocabulary,
                 self.data.target_vocabulary,
-            ):
-                self.report(line)
+                self.report,
+            )
 
-    def fit(self, signals: StopSignals) -> None:
+    def fit(self, signals: StopSignals | None = None) -> None:
         """Trains to the end, from the last checkpoint if there is one."""
-        self.progress = self._progress(signals)
+        # Other updates would see other batches.
+        must_stay = {
+            "update_tokens": self.update_tokens,
+            TRAIN_IDS: self.data.train_corpus.checksum,
+            VALIDATION_IDS: self.data.validation_corpus.checksum,
+        }
+        if self._has_fixed_shapes:
+            must_stay["num_shapes"] = TRAIN_SHAPES
+        self.progress = RunProgress(
+            self.output,
+            self.recipe.training,
+            self.cluster,
+            len(self.train_batches),
+            self.total_steps,
+            must_stay,
+            signals,
+            self.report,
+        )
         self.progress.restore(self.model)
         try:
-            self._fit()
+            self._fit(self._callbacks())
         except Exception as error:
             if is_out_of_memory(error):
-                smaller = max(self.size.batch_tokens // 2, 1)
+                smaller = max(self.batch_tokens // 2, 1)
                 raise InputError(
                     f"Out of memory with `training.batch_tokens` "
-                    f"{self.size.batch_tokens}. Go on with `train --resume "
+                    f"{self.batch_tokens}. Go on with `train --resume "
                     f"{self.output} training.batch_tokens={smaller} "
                     "training.effective_batch_tokens="
-                    f"{self.size.update_tokens}`, which makes the "
+                    f"{self.update_tokens}`, which makes the "
                     "same updates in smaller parts."
                 ) from error
             if is_lost_machine(error):
@@ -233,10 +257,9 @@ class TrainingRun:
 
     def finish(self, origin: dict[str, Any]) -> dict[str, Any]:
         """Scores the finished model, and writes `results.json`."""
-        history = self.progress.history.records
+        history = self.progress.records
         draw_curves(self.output, history, self.report)
-        best = self.output / "best.safetensors"
-        if not best.exists():
+        if not self.progress.has_finite_validation():
             raise InputError(
                 "No validation had a finite loss, so there is no model to "
                 f"keep; the checkpoints of {self.output} are as training left "
@@ -244,11 +267,19 @@ class TrainingRun:
                 "`training.learning_rate_scale`, or with "
                 "`training.gradient_clip`."
             )
+        weights = self._averaged_weights()
+        best = self.output / "best.safetensors"
+        if not weights and not best.is_file():
+            raise InputError(
+                f"{best} is missing, which had the weights of the best "
+                "validation. Put it back and go on with `train --resume "
+                f"{self.output}`, or take the mean of the last checkpoints: "
+                f"`relative-attention average {self.output}`."
+            )
         # The best, too, is written again: a part of the run that ended before
         # this may have left the mean of other checkpoints.
         average_checkpoints(
-            self._averaged_weights() or [best],
-            self.output / "model.safetensors",
+            weights or [best], self.output / "model.safetensors"
         )
         return write_results(
             self.output,
@@ -263,10 +294,8 @@ class TrainingRun:
         """Returns what the finished model is the mean of, if of anything."""
         training, progress = self.recipe.training, self.progress
         if training.average_last:
-            return progress.checkpointer.folders.steps()[
-                -training.average_last :
-            ]
-        paths = self._epoch_weights.last(progress.step)
+            return progress.checkpoints.steps()[-training.average_last :]
+        paths = progress.last_passes(progress.step)
         if training.average_epochs > len(paths):
             self.report(
                 f"only {len(paths)} of the {training.average_epochs} passes of "
@@ -275,66 +304,55 @@ class TrainingRun:
             )
         return paths
 
-    def _most_epochs_kept(self) -> int:
-        """Returns how many ends of passes there are at a time, at most.
-
-        Besides the last ones, each checkpoint needs those before it; few where
-        few passes lie between two.
-        """
-        training = self.recipe.training
-        between = self._steps_between_validations
-        between = min(training.save_every or between, between)
-        passes = -(-between // self._steps_per_pass)
-        keep = training.average_epochs
-        return keep + training.keep_checkpoints * min(keep, passes)
-
-    def _update_size(self) -> UpdateSize:
-        training = self.recipe.training
-        num_replicas = self.cluster.num_replicas
-        batch_tokens = choose_batch_tokens(
-            self.recipe, self._make_model, self.report
-        )
-        return UpdateSize(
-            batch_tokens,
-            training.effective_batch_tokens or batch_tokens * num_replicas,
-            num_replicas,
-        )
-
     def _make_model(self, accumulation_steps: int = 1) -> Transformer:
         with self.cluster.scope():
             return build_model(
                 self.recipe, self.data, self.precision, accumulation_steps
             )
 
-    def _description(self) -> str:
-        size = self.size
-        return (
-            f"model: {self.model.count_params():,} parameters; "
-            f"{self._steps_per_pass:,} updates a pass over the corpus, "
-            f"of {size.update_tokens:,} tokens on {size.num_replicas} "
-            f"device{'s' * (size.num_replicas > 1)}, each in {size.num_parts} "
-            f"part{'s' * (size.num_parts > 1)}"
-        )
+    def _check_disk_space(self) -> None:
+        """Refuses a run whose checkpoints would fill the disk.
 
-    def _fit(self) -> None:
+        Counted are the checkpoints that are kept, one more that is being
+        written, the best and the finished model, and the ends of passes to be
+        averaged; what the folder holds of them already is not asked for again.
+        """
+        training = self.recipe.training
+        num_checkpoints = training.keep_checkpoints + 2
+        size = checkpoint_bytes(self.model)
+        passes = 4 * self.model.count_params() * training.average_epochs
+        there = sum(
+            file.stat().st_size for file in self.output.rglob("*.safetensors")
+        )
+        needed = num_checkpoints * size + passes - there
+        free = shutil.disk_usage(self.output).free
+        if free < needed:
+            others = f", and {_size(passes)} of epochs" if passes else ""
+            raise InputError(
+                f"The disk of {self.output} has {_size(free)} free; the run "
+                f"needs {_size(needed)}: {num_checkpoints} checkpoints of "
+                f"{_size(size)}{others}. Free some, choose another "
+                "`--output`, or lower `training.keep_checkpoints`."
+            )
+
+    def _fit(self, callbacks: list[keras.callbacks.Callback]) -> None:
         progress = self.progress
-        callbacks = self._callbacks()
         if progress.unvalidated is not None:
             self._validate(progress.unvalidated, callbacks)
         while progress.step < self.total_steps and not progress.is_over():
             # An epoch of `fit` ends with a validation. The first is shorter
             # where the run was stopped between two, and so may be the last.
-            due, done = self._steps_between_validations, progress.step
+            due, done = progress.steps_per_epoch, progress.step
             left = self.total_steps - done
             steps = min(due - done % due, left)
             num_epochs = left // due if steps == due else 1
-            first_epoch = len(progress.history.records)
+            first_epoch = len(progress.records)
             self.model.fit(
-                train_data(self.batches.train, done),
+                train_data(self.train_batches, done),
                 steps_per_epoch=steps,
                 initial_epoch=first_epoch,
                 epochs=first_epoch + num_epochs,
-                validation_data=self._validation_dataset(),
+                validation_data=evaluation_data(self.validation_batches),
                 callbacks=callbacks,
                 # The data set shuffles itself.
                 shuffle=False,
@@ -345,12 +363,12 @@ class TrainingRun:
         self, logs: Record, callbacks: list[keras.callbacks.Callback]
     ) -> None:
         """Ends an epoch as `fit` does, where its training was done before."""
-        epoch = len(self.progress.history.records)
+        epoch = len(self.progress.records)
         together = keras.callbacks.CallbackList(callbacks, model=self.model)
         together.on_train_begin()
         together.on_epoch_begin(epoch)
         scores = self.model.evaluate(
-            self._validation_dataset(),
+            evaluation_data(self.validation_batches),
             callbacks=together,
             verbose=0,
             return_dict=True,
@@ -359,63 +377,16 @@ class TrainingRun:
         together.on_epoch_end(epoch, {**logs, **validated})
         together.on_train_end()
 
-    def _validation_dataset(self) -> Any:
-        return evaluation_data(self.batches.validation)
-
-    @functools.cached_property
-    def _steps_between_validations(self) -> int:
-        return self.recipe.training.validate_every or self._steps_per_pass
-
-    def _is_validated_at(self, step: int) -> bool:
-        return (
-            step % self._steps_between_validations == 0
-            or step == self.total_steps
-        )
-
-    def _progress(self, signals: StopSignals) -> RunProgress:
-        return RunProgress(
-            self.output,
-            self.recipe.training,
-            self.cluster,
-            self._is_validated_at,
-            signals,
-            # Other updates would see other batches.
-            run={
-                "update_tokens": self.size.update_tokens,
-                TRAIN_IDS: self.data.train_corpus.checksum,
-                VALIDATION_IDS: self.data.validation_corpus.checksum,
-                **(
-                    {"num_shapes": TRAIN_SHAPES}
-                    if self._has_fixed_shapes
-                    else {}
-                ),
-            },
-            epoch_weights=self._epoch_weights,
-            report=self.report,
-        )
-
-    @functools.cached_property
-    def _epoch_weights(self) -> EpochWeights:
-        return EpochWeights(
-            self.output,
-            self.recipe.training.average_epochs,
-            self._is_pass_end,
-        )
-
-    def _is_pass_end(self, step: int) -> bool:
-        return step > 0 and step % self._steps_per_pass == 0
-
     def _callbacks(self) -> list[keras.callbacks.Callback]:
         """Returns the callbacks, each after those whose logs it reads."""
-        training = self.recipe.training
-        resumed = self.progress.resumed_logs
+        training, progress = self.recipe.training, self.progress
         callbacks = [
             AveragedValidation(),
             FiniteGuard(
                 training.on_nonfinite,
-                self.progress.step,
-                self.batches.train.line_numbers,
-                first_skipped=resumed.get("skipped", 0.0),
+                progress.step,
+                self.train_batches.line_numbers,
+                first_skipped=progress.resumed_logs.get("skipped", 0.0),
             ),
         ]
         if training.bleu_every:
@@ -424,14 +395,11 @@ class TrainingRun:
             callbacks += monitoring_callbacks(
                 self.output,
                 self.data,
-                self.total_steps,
-                lambda: self.progress.step,
+                progress,
                 pictures=training.pictures,
-                first_tokens=resumed.get("tokens", 0.0),
-                seconds_left=self.progress.seconds_left,
                 report=self.report,
             )
-        return [*callbacks, self.progress]
+        return [*callbacks, progress]
 
 
 def training_length(
@@ -439,7 +407,7 @@ def training_length(
 ) -> int:
     """Returns the updates that a recipe allows: its steps or its epochs."""
     if section.epochs is None:
-        # `check_values` has seen that one of the two is there.
+        # A recipe has one of the two.
         return section.steps or 0
     steps = section.epochs * num_batches
     if section.steps is not None and section.steps > steps:
@@ -492,35 +460,6 @@ def compile_model(
     )
     # Here, as its variables belong to the strategy whose scope this is.
     model.optimizer.build(model.trainable_variables)
-
-
-def check_disk_space(
-    directory: pathlib.Path,
-    checkpoint_bytes: int,
-    num_checkpoints: int,
-    other_bytes: int = 0,
-) -> None:
-    """Refuses a run whose checkpoints would fill the disk.
-
-    Counted are the checkpoints that are kept, one more that is being written,
-    and the best and the finished model; what `directory` holds of them
-    already is not asked for again.
-    """
-    needed = (num_checkpoints + 2) * checkpoint_bytes + other_bytes
-    there = sum(
-        file.stat().st_size
-        for file in directory.rglob("*.safetensors")
-        if file.is_file()
-    )
-    free = shutil.disk_usage(directory).free
-    if free + there < needed:
-        others = f", and {_size(other_bytes)} of epochs" if other_bytes else ""
-        raise InputError(
-            f"The disk of {directory} has {_size(free)} free; the run needs "
-            f"{_size(needed - there)}: {num_checkpoints + 2} checkpoints of "
-            f"{_size(checkpoint_bytes)}{others}. Free some, choose another "
-            "`--output`, or lower `training.keep_checkpoints`."
-        )
 
 
 def _size(num_bytes: int) -> str:

@@ -1,4 +1,8 @@
-"""The folder of a run: who may use it, and what `--overwrite` may delete."""
+"""The folder of a run: who may use it, and what `--overwrite` may delete.
+
+`run.json` says that a folder is a run, where the run was started, and what it
+reads. A folder without one belongs to its user.
+"""
 
 import fnmatch
 import json
@@ -16,107 +20,6 @@ from relative_attention.files import read_json_object
 from relative_attention.runs.recipe import CHANGEABLE_KEYS
 from relative_attention.runs.recipe import Recipe
 
-
-def check_resume(path: pathlib.Path | str, resume: bool | str) -> bool:
-    """Returns whether to resume the run in a folder.
-
-    Args:
-        path: The path of the folder.
-        resume: A boolean, or `"auto"` to resume the run if there is one.
-
-    Raises:
-        InputError: if `resume` is `True` and there is no run.
-    """
-    if resume is True and not is_run(path):
-        raise InputError(
-            f"{path} holds no run to go on with. Give the folder that `train` "
-            "filled (`--output`, or runs/NAME); to start where there is none, "
-            "and go on where there is one, pass `--resume=auto` with a recipe."
-        )
-    if resume not in (True, False, "auto"):
-        raise InputError(
-            '`resume` must be True, False or "auto". '
-            f"Received: resume={resume!r}."
-        )
-    return bool(resume) and is_run(path)
-
-
-def claim_run_directory(
-    path: pathlib.Path | str,
-    recipe: Recipe,
-    resume: bool = False,
-    overwrite: bool = False,
-    files: Mapping[str, str] | None = None,
-) -> pathlib.Path:
-    """Makes sure that a folder may be used for a run, and writes the recipe.
-
-    A run that has trained is deleted only with `overwrite`; what no run wrote
-    is never deleted. A run that made no update, as its data could not be
-    prepared, is replaced. `files` are the names that the recipe has for what
-    it reads, and their paths, noted for resuming.
-    """
-    path = pathlib.Path(path)
-    files = files or {}
-    if resume and overwrite:
-        raise InputError("`--resume` and `--overwrite` exclude one another.")
-    if path.exists() and not path.is_dir():
-        raise InputError(f"{path} is a file, not a folder for a run.")
-    if is_free(path):
-        resume = False
-    elif not is_run(path):
-        raise InputError(
-            f"{path} holds files but no run. Choose another `--output`."
-        )
-    elif overwrite:
-        clear_run(path, files.values())
-    elif not has_trained(path):
-        # Vocabularies and the like may be of another recipe.
-        if not (resume and _is_the_same_run(path, recipe)):
-            clear_run(path, files.values(), keep_texts=True)
-    elif resume:
-        _check_same_run(path, recipe)
-    else:
-        raise InputError(
-            f"{path} holds another run. Go on with it by `train --resume "
-            f"{path}`, pass `--overwrite` to delete it, or choose another "
-            "`--output`."
-        )
-    path.mkdir(parents=True, exist_ok=True)
-    write_record(path, files)
-    recipe.save(path / "recipe.yaml")
-    return path
-
-
-def _is_the_same_run(path: pathlib.Path, recipe: Recipe) -> bool:
-    return (path / "recipe.yaml").is_file() and not _differences(path, recipe)
-
-
-def _check_same_run(path: pathlib.Path, recipe: Recipe) -> None:
-    for key, old, new in _differences(path, recipe):
-        if key not in CHANGEABLE_KEYS:
-            raise InputError(
-                f"The run in {path} had `{key}` {old!r}, now it is {new!r}: "
-                "it would not be the same run. Resume with the old value, or "
-                f"choose another `--output`. What may change: "
-                f"{', '.join(CHANGEABLE_KEYS)}."
-            )
-
-
-def _differences(
-    path: pathlib.Path, recipe: Recipe
-) -> list[tuple[str, Any, Any]]:
-    """Returns triples of a key, the run's value, and the recipe's."""
-    before = Recipe.load(path / "recipe.yaml").to_mapping()
-    return [
-        (f"{section}.{key}", before[section].get(key), value.get(key))
-        for section, value in recipe.to_mapping().items()
-        if section not in ("name", "description")
-        for key in sorted(value.keys() | before[section].keys())
-        if before[section].get(key) != value.get(key)
-    ]
-
-
-# Written by runs alone; says where they were started and what they read.
 RECORD = "run.json"
 _FORMAT = 1
 # What a run writes. `*` stands for slashes, too.
@@ -153,80 +56,76 @@ _WRITTEN = (
 _TEXTS = ("cache/train/", "cache/validation/", "distilled/")
 
 
+def check_resume(path: pathlib.Path | str, resume: bool | str) -> bool:
+    """Returns whether to resume the run in a folder.
+
+    Args:
+        path: The path of the folder.
+        resume: A boolean, or `"auto"` to resume the run if there is one.
+
+    Raises:
+        InputError: if `resume` is `True` and there is no run.
+    """
+    if resume not in (True, False, "auto"):
+        raise InputError(
+            '`resume` must be True, False or "auto". '
+            f"Received: resume={resume!r}."
+        )
+    if resume is True and not is_run(path):
+        raise InputError(
+            f"{path} holds no run to go on with. Give the folder that `train` "
+            "filled (`--output`, or runs/NAME); to start where there is none, "
+            "and go on where there is one, pass `--resume=auto` with a recipe."
+        )
+    return bool(resume) and is_run(path)
+
+
+def claim_run_directory(
+    path: pathlib.Path | str,
+    recipe: Recipe,
+    resume: bool = False,
+    overwrite: bool = False,
+    files: Mapping[str, str] | None = None,
+) -> None:
+    """Makes sure that a folder may be used for a run, and writes the recipe.
+
+    A run that has trained is deleted only with `overwrite`; what no run wrote
+    is never deleted. A run that made no update, as its data could not be
+    prepared, is replaced. `files` are the names that the recipe has for what
+    it reads, and their paths, noted for resuming.
+    """
+    path = pathlib.Path(path)
+    files = files or {}
+    if resume and overwrite:
+        raise InputError("`--resume` and `--overwrite` exclude one another.")
+    if path.exists() and not path.is_dir():
+        raise InputError(f"{path} is a file, not a folder for a run.")
+    if is_run(path):
+        if overwrite:
+            _clear(path, files.values())
+        elif not _has_trained(path):
+            # Vocabularies and the like may be of another recipe.
+            if not (resume and _is_the_same_run(path, recipe)):
+                _clear(path, files.values(), keep_texts=True)
+        elif resume:
+            _check_same_run(path, recipe)
+        else:
+            raise InputError(
+                f"{path} holds another run. Go on with it by `train --resume "
+                f"{path}`, pass `--overwrite` to delete it, or choose another "
+                "`--output`."
+            )
+    elif path.exists() and any(p.name != RUN_LOCK for p in path.iterdir()):
+        raise InputError(
+            f"{path} holds files but no run. Choose another `--output`."
+        )
+    write_record(path, files)
+    recipe.save(path / "recipe.yaml")
+
+
 def is_run(directory: pathlib.Path | str) -> bool:
     """Returns whether a folder holds a run, finished or not."""
     return bool(_read_record(directory))
-
-
-def has_trained(directory: pathlib.Path | str) -> bool:
-    """Returns whether a run has something to lose: an update, or a model."""
-    directory = pathlib.Path(directory)
-    return any(
-        (directory / name).exists()
-        for name in ("training.csv", "results.json", "model.safetensors")
-    ) or any(directory.glob("checkpoints/st[eo]p-*"))
-
-
-def is_free(directory: pathlib.Path | str) -> bool:
-    """Returns whether there is nothing at this path, or an empty folder."""
-    directory = pathlib.Path(directory)
-    return not directory.exists() or (
-        directory.is_dir()
-        and all(path.name == RUN_LOCK for path in directory.iterdir())
-    )
-
-
-def clear_run(
-    directory: pathlib.Path | str,
-    data: Iterable[str] = (),
-    keep_texts: bool = False,
-) -> None:
-    """Deletes what a run wrote, unless something else would be lost.
-
-    That is a file of `data`, which is read, or one that no run writes. With
-    `keep_texts` files of others stay, and so do texts and translations.
-    """
-    directory = pathlib.Path(directory).resolve()
-    for file in data:
-        if directory in pathlib.Path(file).resolve().parents:
-            raise InputError(
-                f"{file}, which the recipe reads, is in {directory}, the "
-                "folder whose run would be deleted. Choose another "
-                "`--output`, or move the file."
-            )
-    # Links are not followed, and no run makes any.
-    content = list(directory.rglob("*"))
-    files = [p for p in content if p.is_symlink() or not p.is_dir()]
-    own = {p for p in files if _is_written(p, directory)}
-    if not keep_texts and len(own) < len(files):
-        foreign = min(set(files) - own)
-        raise InputError(
-            f"{directory} holds {foreign.relative_to(directory)}, which no "
-            "run writes: it is not deleted. Move it away, or choose another "
-            "`--output`."
-        )
-    for path in own:
-        name = path.relative_to(directory).as_posix()
-        if name != RUN_LOCK and not (keep_texts and name.startswith(_TEXTS)):
-            path.unlink()
-    # The deepest first, as each must be empty.
-    for folder in sorted(set(content) - set(files), reverse=True):
-        if not any(folder.iterdir()):
-            folder.rmdir()
-
-
-def _is_written(path: pathlib.Path, directory: pathlib.Path) -> bool:
-    """Returns whether a run writes a file of this name."""
-    # What a kill leaves of a file that was being written has a dot before its
-    # name, and letters drawn at random after it.
-    parts = (
-        re.sub(r"^\.(.+)-\w+$", r"\1", part)
-        for part in path.relative_to(directory).parts
-    )
-    name = "/".join(parts)
-    return not path.is_symlink() and any(
-        fnmatch.fnmatchcase(name, pattern) for pattern in _WRITTEN
-    )
 
 
 def write_record(
@@ -244,10 +143,9 @@ def write_record(
 
 def recorded_files(directory: pathlib.Path | str) -> dict[str, str]:
     """Returns the `files` of `write_record`, those that are still there."""
-    files = _read_record(directory).get("files", {})
     return {
         name: path
-        for name, path in files.items()
+        for name, path in _read_record(directory).get("files", {}).items()
         if isinstance(path, str) and os.path.exists(path)
     }
 
@@ -257,6 +155,88 @@ def _read_record(directory: pathlib.Path | str) -> dict[str, Any]:
         record = read_json_object(pathlib.Path(directory) / RECORD)
     except (OSError, ValueError):
         return {}
-    if record.get("format") != _FORMAT:
-        return {}
-    return record if isinstance(record.get("files"), dict) else {}
+    is_known = record.get("format") == _FORMAT
+    return record if is_known and isinstance(record.get("files"), dict) else {}
+
+
+def _has_trained(directory: pathlib.Path) -> bool:
+    """Returns whether a run has something to lose: an update, or a model."""
+    return any(
+        (directory / name).exists()
+        for name in ("training.csv", "results.json", "model.safetensors")
+    ) or any(directory.glob("checkpoints/st[eo]p-*"))
+
+
+def _is_the_same_run(path: pathlib.Path, recipe: Recipe) -> bool:
+    return (path / "recipe.yaml").is_file() and not _differences(path, recipe)
+
+
+def _check_same_run(path: pathlib.Path, recipe: Recipe) -> None:
+    for key, old, new in _differences(path, recipe):
+        if key not in CHANGEABLE_KEYS:
+            raise InputError(
+                f"The run in {path} had `{key}` {old!r}, now it is {new!r}: "
+                "it would not be the same run. Resume with the old value, or "
+                f"choose another `--output`. What may change: "
+                f"{', '.join(CHANGEABLE_KEYS)}."
+            )
+
+
+def _differences(
+    path: pathlib.Path, recipe: Recipe
+) -> list[tuple[str, Any, Any]]:
+    """Returns triples of a key, the run's value, and the recipe's."""
+    before = Recipe.load(path / "recipe.yaml").to_mapping()
+    return [
+        (f"{section}.{key}", before[section].get(key), value.get(key))
+        for section, value in recipe.to_mapping().items()
+        if section not in ("name", "description")
+        for key in sorted(value.keys() | before[section].keys())
+        if before[section].get(key) != value.get(key)
+    ]
+
+
+def _clear(
+    directory: pathlib.Path, data: Iterable[str], keep_texts: bool = False
+) -> None:
+    """Deletes what a run wrote, unless something else would be lost.
+
+    That is a file of `data`, which is read, or one that no run writes. With
+    `keep_texts` files of others stay, and so do texts and translations.
+    """
+    directory = directory.resolve()
+    for file in data:
+        if directory in pathlib.Path(file).resolve().parents:
+            raise InputError(
+                f"{file}, which the recipe reads, is in {directory}, the "
+                "folder whose run would be deleted. Choose another "
+                "`--output`, or move the file."
+            )
+    # Links are not followed, and no run makes any. The deepest come first, as
+    # a folder must be empty.
+    content = sorted(directory.rglob("*"), reverse=True)
+    files = [p for p in content if p.is_symlink() or not p.is_dir()]
+    names = {path: path.relative_to(directory).as_posix() for path in files}
+    own = {p for p in files if not p.is_symlink() and _is_written(names[p])}
+    if not keep_texts and len(own) < len(files):
+        raise InputError(
+            f"{directory} holds {names[min(set(files) - own)]}, which no run "
+            "writes: it is not deleted. Move it away, or choose another "
+            "`--output`."
+        )
+    for path in content:
+        if path not in names:
+            if not any(path.iterdir()):
+                path.rmdir()
+        elif path in own and names[path] != RUN_LOCK:
+            if not (keep_texts and names[path].startswith(_TEXTS)):
+                path.unlink()
+
+
+def _is_written(name: str) -> bool:
+    """Returns whether a run writes a file of this name."""
+    # What a kill leaves of a file that was being written has a dot before its
+    # name, and letters drawn at random after it.
+    parts = (re.sub(r"^\.(.+)-\w+$", r"\1", part) for part in name.split("/"))
+    name = "/".join(parts)
+    return any(fnmatch.fnmatchcase(name, pattern) for pattern in _WRITTEN)

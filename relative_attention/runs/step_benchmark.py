@@ -1,5 +1,6 @@
 """Measures how fast models train on this machine's first device."""
 
+import operator
 import statistics
 import time
 from collections.abc import Sequence
@@ -14,10 +15,10 @@ from relative_attention.errors import InputError
 from relative_attention.models import Transformer
 from relative_attention.models import presets
 from relative_attention.models import training_flops
+from relative_attention.runs.recipe_sections import TrainingSection
 from relative_attention.runs.report import Report
-from relative_attention.training import AveragingAdam
-from relative_attention.training import MaskedCrossEntropy
-from relative_attention.training import TransformerSchedule
+from relative_attention.runs.report import say_nothing
+from relative_attention.runs.run import compile_model
 
 # The first step compiles, the second may still allocate.
 _WARM_UP_STEPS = 2
@@ -31,7 +32,7 @@ def step_benchmark(
     precision: str = "float32",
     num_steps: int = 5,
     num_rounds: int = 3,
-    report: Report | None = None,
+    report: Report = say_nothing,
 ) -> list[dict[str, Any]]:
     """Measures tokens per second of training, by preset and sentence length.
 
@@ -52,7 +53,6 @@ def step_benchmark(
         num_steps: An integer, the steps of a turn. Defaults to `5`.
         num_rounds: An integer, the turns of each preset. Defaults to `3`.
         report: A function that is called with a line on how far it is.
-            Defaults to `None`.
 
     Returns:
         A list of dicts: `"preset"`, `"length"`, `"tokens_per_second"` (source
@@ -63,14 +63,23 @@ def step_benchmark(
     Raises:
         InputError: if a preset is unknown or a number too small.
     """
-    _check_numbers(
-        names,
-        lengths,
-        [batch_tokens, vocabulary_size, num_steps, num_rounds],
-    )
-    models = {
-        name: _compiled(name, vocabulary_size, precision) for name in names
-    }
+    for name in names:
+        if name not in presets():
+            raise InputError(
+                f"Unknown preset {name!r}. Known: {', '.join(presets())}."
+            )
+    sizes = [batch_tokens, vocabulary_size, num_steps, num_rounds]
+    if not names or not lengths or min(*lengths, *sizes) < 1:
+        raise InputError(
+            "There must be a preset and a length, and every number must be at "
+            f"least 1. Received: presets {names} and numbers "
+            f"{[*lengths, *sizes]}."
+        )
+    models = {}
+    for name in names:
+        model = Transformer.from_preset(name, vocabulary_size, dtype=precision)
+        compile_model(model, TrainingSection())
+        models[name] = model
     rows = []
     for length in lengths:
         batches = _batches(batch_tokens, length, vocabulary_size)
@@ -78,73 +87,28 @@ def step_benchmark(
         for model in models.values():
             _time_steps(model, batches, _WARM_UP_STEPS)
         seconds: dict[str, list[float]] = {name: [] for name in names}
-        for number in range(num_rounds):
+        for number in range(1, num_rounds + 1):
             for name, model in models.items():
-                if report is not None:
-                    report(
-                        f"{length} tokens, round {number + 1} of "
-                        f"{num_rounds}: {name}"
-                    )
+                report(
+                    f"{length} tokens, round {number} of {num_rounds}: {name}"
+                )
                 seconds[name].append(_time_steps(model, batches, num_steps))
-        first = seconds[names[0]]
         num_pairs = len(batches.corpus)
-        rows += [
-            _row(name, models[name], length, num_pairs, seconds[name], first)
-            for name in names
-        ]
-    return rows
-
-
-def _check_numbers(
-    names: Sequence[str], lengths: Sequence[int], others: list[int]
-) -> None:
-    for name in names:
-        if name not in presets():
-            raise InputError(
-                f"Unknown preset {name!r}. Known: {', '.join(presets())}."
+        for name, model in models.items():
+            speed = num_pairs / statistics.median(seconds[name])
+            flops = training_flops(model.config, length, length)
+            # Of the same round, one after the other.
+            slowdowns = map(operator.truediv, seconds[name], seconds[names[0]])
+            rows.append(
+                {
+                    "preset": name,
+                    "length": length,
+                    "tokens_per_second": 2 * length * speed,
+                    "flops_per_second": flops * speed,
+                    "slowdown": statistics.median(slowdowns),
+                }
             )
-    numbers = [*lengths, *others]
-    if not names or not lengths or min(numbers) < 1:
-        raise InputError(
-            "There must be a preset and a length, and every number must be at "
-            f"least 1. Received: presets {names} and numbers {numbers}."
-        )
-
-
-def _row(
-    name: str,
-    model: Transformer,
-    length: int,
-    num_pairs: int,
-    times: list[float],
-    first: list[float],
-) -> dict[str, Any]:
-    """Returns the medians of a preset, compared with the first in turn."""
-    step = statistics.median(times)
-    flops = training_flops(model.config, length, length)
-    return {
-        "preset": name,
-        "length": length,
-        "tokens_per_second": 2 * length * num_pairs / step,
-        "flops_per_second": flops * num_pairs / step,
-        "slowdown": statistics.median(
-            mine / other for mine, other in zip(times, first)
-        ),
-    }
-
-
-def _compiled(name: str, vocabulary_size: int, precision: str) -> Transformer:
-    model = Transformer.from_preset(name, vocabulary_size, dtype=precision)
-    model.compile(
-        optimizer=AveragingAdam(
-            TransformerSchedule(model.config.hidden_dim),
-            ema_momentum=None,
-            beta_2=0.98,
-            epsilon=1e-9,
-        ),
-        loss=MaskedCrossEntropy(0.1),
-    )
-    return model
+    return rows
 
 
 def _batches(

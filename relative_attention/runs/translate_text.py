@@ -7,116 +7,57 @@ import json
 import pathlib
 import time
 from collections.abc import Callable
+from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
+from typing import Protocol
 
 from relative_attention.data.lines import batched
-from relative_attention.data.lines import count_lines
 from relative_attention.data.lines import read_lines
 from relative_attention.decoding import Ensemble
-from relative_attention.decoding import Translation
 from relative_attention.decoding import Translator
 from relative_attention.errors import InputError
-from relative_attention.evaluation import sentence_scores
-from relative_attention.files import resumable_file
-from relative_attention.runs.report import Report
 from relative_attention.zoo import find_model
 
 # So many lines are translated before any is written: enough to sort by length.
 # They are in memory, and lost at most.
 CHUNK_LINES = 2000
 
+# Called with the number of lines before a chunk and its lines; returns the
+# lines to write, and how many sentences were too long to be translated whole.
+TranslateChunk = Callable[[int, list[str]], tuple[str, int]]
 
-@dataclasses.dataclass(frozen=True)
-class ClosestTo:
-    """Keeps of several translations the one that is closest to a reference.
 
-    A student then learns what a model would write, and yet what is near to the
-    corpus.
+class LineOutput(Protocol):
+    """What `translate_chunks` writes to: a `ResumableFile`, or a stream.
 
     Attributes:
-        references: The text that the translations shall be close to.
-        num_candidates: How many of a line there are to choose from.
-        tokenize: sacreBLEU's name of the tokenizer.
-
-    Reference:
-     - [Kim and Rush, 2016](https://arxiv.org/abs/1606.07947), section 3.3
+        counts: dict of ints. `lines`, those translated so far, and `cut`, of
+            these the ones that were too long.
     """
 
-    references: pathlib.Path | str
-    num_candidates: int
-    tokenize: str
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """The counts as of the last `keep`."""
+
+    def write(self, data: bytes) -> None:
+        """Writes bytes."""
+
+    def keep(self, **counts: int) -> None:
+        """Lets nothing that was written be lost, as far as it can."""
 
 
-def closest_translations(
-    candidates: Sequence[Sequence[Translation]],
-    references: Sequence[str],
-    tokenize: str,
-) -> list[Translation]:
-    """Returns for each line the translation with the greatest sentence BLEU.
-
-    Of equal ones it is the first.
-    """
-    scores = iter(
-        sentence_scores(
-            [one.text for some in candidates for one in some],
-            [line for some, line in zip(candidates, references) for _ in some],
-            ["bleu"],
-            tokenize=tokenize,
-        )["bleu"]
-    )
-    chosen = []
-    for some in candidates:
-        own = list(itertools.islice(scores, len(some)))
-        chosen.append(some[own.index(max(own))])
-    return chosen
-
-
-def translate_text(
-    translator: Translator,
-    source: pathlib.Path | str,
-    path: pathlib.Path,
-    origin: Mapping[str, Any],
-    report: Report,
-    closest_to: ClosestTo | None = None,
+def translate_chunks(
+    chunks: Iterable[list[str]], translate: TranslateChunk, output: LineOutput
 ) -> None:
-    """Translates a text into a file, unless that is there already.
-
-    A process that was killed is resumed, but for the chunk it was at.
-    """
-    if path.is_file():
-        return
-    lines = shard_lines(count_lines(source), 1, 1)
-    with resumable_file(path, origin, {"lines": 0, "cut": 0}) as output:
-        num_before = output.counts["lines"]
-        progress = TranslationProgress(len(lines), num_before)
-        search = _searching(translator, closest_to, lines[num_before:])
-
-        for chunk in read_chunks(source, lines[num_before:]):
-            num_done = output.counts["lines"]
-            if num_done > num_before:
-                report(f"translated {progress.line(num_done)}")
-            found = search(chunk)
-            output.write("".join(f"{one.text}\n" for one in found).encode())
-            num_cut = output.counts["cut"] + sum(one.was_cut for one in found)
-            output.keep(lines=num_done + len(chunk), cut=num_cut)
-        report(f"translated {progress.line(output.counts['lines'])}")
-
-
-def _searching(
-    translator: Translator, closest_to: ClosestTo | None, lines: range
-) -> Callable[[list[str]], list[Translation]]:
-    """Returns what translates the next chunk of some lines."""
-    if closest_to is None:
-        return translator.search
-    references = read_chunks(closest_to.references, lines)
-    return lambda chunk: closest_translations(
-        translator.search(chunk, num_results=closest_to.num_candidates),
-        next(references),
-        closest_to.tokenize,
-    )
+    """Translates chunks of lines one after another."""
+    for chunk in chunks:
+        num_lines, num_cut = output.counts["lines"], output.counts["cut"]
+        text, num_cut_now = translate(num_lines, chunk)
+        output.write(text.encode())
+        output.keep(lines=num_lines + len(chunk), cut=num_cut + num_cut_now)
 
 
 def read_chunks(path: pathlib.Path | str, lines: range) -> Iterator[list[str]]:

@@ -12,6 +12,7 @@ from relative_attention.saving.model_directory import load_config
 from relative_attention.saving.model_directory import load_vocabularies
 from relative_attention.saving.model_directory import save_config
 from relative_attention.saving.model_directory import save_vocabularies
+from relative_attention.saving.model_directory import stopped_run_hint
 from relative_attention.zoo import find_file_or_model
 from relative_attention.zoo import find_model
 
@@ -128,6 +129,7 @@ def _last_checkpoints(
     if not checkpoints:
         raise InputError(
             f"{directory} has no checkpoints (folders `checkpoints/step-*`)."
+            f"{stopped_run_hint(directory)}"
         )
     if last is None:
         return checkpoints

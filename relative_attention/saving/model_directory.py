@@ -118,7 +118,7 @@ def _load_one(
                 f"A vocabulary in {directory} has {len(vocabulary)} pieces, "
                 f"the model {size}: they do not belong together."
             )
-    weights = directory / "model.safetensors"
+    weights = find_weights(directory)
     _check_size(config, weights)
     try:
         model = Transformer(config, dtype=dtype)
@@ -135,14 +135,38 @@ def _load_one(
     )
 
 
+def find_weights(directory: pathlib.Path) -> pathlib.Path:
+    """Returns the path of a model's weights, or says why there are none.
+
+    Raises:
+        InputError: if there are none.
+    """
+    path = directory / "model.safetensors"
+    if not path.is_file():
+        raise InputError(f"No weights at {path}.{stopped_run_hint(directory)}")
+    return path
+
+
+def stopped_run_hint(directory: pathlib.Path) -> str:
+    """Says of a run without a model what it has, and how to go on with it."""
+    has_model = (directory / "model.safetensors").is_file()
+    if has_model or not (directory / "run.json").is_file():
+        return ""
+    saved = sorted(directory.glob("checkpoints/st[eo]p-*"))
+    what = saved[-1].relative_to(directory) if saved else "nothing"
+    return (
+        " The run there has not come to its first validation, and saved "
+        f"{what} so far. Go on with it: `relative-attention train --resume "
+        f"{directory}`."
+    )
+
+
 def _check_size(config: TransformerConfig, path: pathlib.Path) -> None:
     """Refuses weights that cannot fit, before a model is built.
 
     The folder may come from a stranger: a config of a billion layers must not
     fill the memory.
     """
-    if not path.is_file():
-        raise InputError(f"No weights at {path}.")
     try:
         with safe_open(path, "numpy") as file:
             slices = {name: file.get_slice(name) for name in file.keys()}

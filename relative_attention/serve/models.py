@@ -19,7 +19,7 @@ from relative_attention.decoding import Translation
 from relative_attention.decoding import Translator
 from relative_attention.decoding import beam_search
 from relative_attention.decoding.compiled import run_compiled
-from relative_attention.decoding.translation import read_translations
+from relative_attention.decoding.translator import read_translations
 from relative_attention.errors import InputError
 from relative_attention.saving import load_translator
 from relative_attention.serve.metrics import Metrics

@@ -213,7 +213,13 @@ def averaged_weights(model: keras.Model) -> Iterator[None]:
     Args:
         model: compiled Keras model.
     """
-    pairs = _averages(model)
+    optimizer = getattr(model.optimizer, "inner_optimizer", model.optimizer)
+    pairs = []
+    if isinstance(optimizer, AveragingAdam) and optimizer.averages:
+        # 0 before the first update.
+        if keras.ops.convert_to_numpy(optimizer.iterations):
+            # Not the model's list, which changes with `trainable`.
+            pairs = optimizer.averaged_variables()
     # Copies, as on some backends the array is the variable's own memory.
     raw = [np.array(keras.ops.convert_to_numpy(v)) for v, _ in pairs]
     try:
@@ -249,15 +255,3 @@ class AveragedValidation(keras.callbacks.Callback):
     def restore(self) -> None:
         """Gives the model its own weights back."""
         self._swapped.close()
-
-
-def _averages(
-    model: keras.Model,
-) -> list[tuple[keras.Variable, keras.Variable]]:
-    """Returns pairs of a weight and its average; `[]` before any update."""
-    optimizer = getattr(model.optimizer, "inner_optimizer", model.optimizer)
-    averages = getattr(optimizer, "averages", None)
-    if not averages or not keras.ops.convert_to_numpy(optimizer.iterations):
-        return []
-    # Not the model's list, which changes with `trainable`.
-    return optimizer.averaged_variables()

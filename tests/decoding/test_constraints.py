@@ -1,30 +1,25 @@
-"""Lengths and prefixes that translations are held to, known by hand."""
+"""Lengths and prefixes that translations are held to; arguments refused."""
 
 import numpy as np
 import pytest
 
 import relative_attention as ra
+from tests.decoding.known_models import Chain
+from tests.decoding.known_models import arrays
+from tests.decoding.known_models import until_end
 
 pytestmark = pytest.mark.usefixtures("eagerly")
 
-
 # What would rather end at once than go on.
 HASTY = {0: {1: 0.9, 2: 0.1}, 2: {1: 0.8, 2: 0.2}}
-
-
 # Each id is followed by the next.
 COUNTING = {i: {i + 1: 0.9, 1: 0.1} for i in range(2, 12)} | {0: {2: 1.0}}
+SEARCHES = pytest.mark.parametrize("search", [ra.beam_search, ra.sample])
 
 
-def search(model, rows, num_beams=3, num_results=1, **arguments):
-    results = ra.beam_search(
-        model,
-        rows,
-        num_beams=num_beams,
-        num_results=num_results,
-        **{"length_penalty": 0.0, **arguments},
-    )
-    return {name: np.asarray(value) for name, value in results.items()}
+def search(model, rows, **arguments):
+    settings = {"num_beams": 3, "length_penalty": 0.0, **arguments}
+    return arrays(ra.beam_search(model, rows, **settings))
 
 
 @pytest.mark.parametrize(
@@ -38,10 +33,10 @@ def search(model, rows, num_beams=3, num_results=1, **arguments):
 )
 @pytest.mark.parametrize("num_beams", [1, 3])
 def test_early_end_is_forbidden_but_counts_in_the_scores(
-    chain, until_end, min_length, max_length, ids, num_beams
+    min_length, max_length, ids, num_beams
 ):
     found = search(
-        chain(HASTY),
+        Chain(HASTY),
         [[7, 8, 1]],
         num_beams=num_beams,
         max_extra_length=2,
@@ -58,9 +53,9 @@ def test_early_end_is_forbidden_but_counts_in_the_scores(
     )
 
 
-def test_row_without_a_prefix_is_searched_freely(chain, until_end):
+def test_row_without_a_prefix_is_searched_freely():
     found = search(
-        chain(COUNTING),
+        Chain(COUNTING),
         [[7, 1], [7, 1]],
         target_prefix=[[6, 9], [0, 0]],
         max_extra_length=2,
@@ -75,23 +70,19 @@ def test_row_without_a_prefix_is_searched_freely(chain, until_end):
 
 
 @pytest.mark.parametrize("width", [0, 5])
-def test_prefixes_that_are_all_empty_change_nothing(chain, width):
-    sources = [[7, 1], [7, 8]]
-    free = search(chain(COUNTING), sources, num_results=3)
-    empty = search(
-        chain(COUNTING),
-        sources,
-        num_results=3,
-        target_prefix=np.zeros((2, width), np.int32),
-    )
+def test_prefixes_that_are_all_empty_change_nothing(width):
+    arguments = (Chain(COUNTING), [[7, 1], [7, 8]])
+    free = search(*arguments, num_results=3)
+    prefix = np.zeros((2, width), np.int32)
+    empty = search(*arguments, num_results=3, target_prefix=prefix)
     for name, value in free.items():
         np.testing.assert_array_equal(empty[name], value)
 
 
 @pytest.mark.parametrize("num_beams", [1, 3])
-def test_prefix_may_be_longer_than_the_limit(chain, until_end, num_beams):
+def test_prefix_may_be_longer_than_the_limit(num_beams):
     found = search(
-        chain({0: {2: 1.0}, 2: {2: 1.0}, 3: {1: 0.5, 3: 0.5}}),
+        Chain({0: {2: 1.0}, 2: {2: 1.0}, 3: {1: 0.5, 3: 0.5}}),
         [[7, 1], [7, 1], [7, 1]],
         num_beams=num_beams,
         max_length=2,
@@ -107,28 +98,99 @@ def test_prefix_may_be_longer_than_the_limit(chain, until_end, num_beams):
     assert [len(row) for row in ids] == [5, 2, 4]
 
 
+# === What is refused ===
+
+
 @pytest.mark.parametrize(
     "prefix, message",
     [
-        pytest.param(
-            [[4], [5]], r"shape \(3, P\).*Received shape: \(2, 1\)", id="rows"
-        ),
-        pytest.param(
-            [4, 5, 6], r"shape \(3, P\).*Received shape: \(3,\)", id="vector"
-        ),
-        pytest.param(
-            [[4, 1], [5, 0], [6, 0]], r"no end of sentence \(id 1\)", id="end"
-        ),
-        pytest.param(
-            [[4, 0], [0, 5], [6, 0]], r"no id after padding \(id 0\)", id="gap"
-        ),
-        pytest.param([[4], [-1], [6]], "Received: -1 to 6", id="negative"),
-        pytest.param([[4], [999], [6]], "Received: 4 to 999", id="unknown"),
+        ([[4], [5]], r"shape \(3, P\).*Received shape: \(2, 1\)"),
+        ([4, 5, 6], r"shape \(3, P\).*Received shape: \(3,\)"),
+        ([[4, 1], [5, 0], [6, 0]], r"no end of sentence \(id 1\)"),
+        ([[4, 0], [0, 5], [6, 0]], r"no id after padding \(id 0\)"),
+        ([[4], [999], [6]], "Received: 4 to 999"),
     ],
+    ids=["rows", "vector", "end", "gap", "unknown"],
 )
-@pytest.mark.parametrize("search", [ra.beam_search, ra.sample])
-def test_wrong_prefix_is_refused(peaked_model, search, prefix, message):
+def test_wrong_prefix_is_refused(peaked_model, prefix, message):
     with pytest.raises(
         ValueError, match="(?s)`target_prefix` must.*" + message
     ):
-        search(peaked_model, [[5, 1], [3, 1], [6, 1]], target_prefix=prefix)
+        ra.sample(peaked_model, [[5, 1], [3, 1], [6, 1]], target_prefix=prefix)
+
+
+@SEARCHES
+@pytest.mark.parametrize(
+    "source, received",
+    [
+        ([5, 6, 1], "int64 of shape (3,)"),
+        (np.array([[5.5, 1.0]]), "float64 of shape (1, 2)"),
+        ([[5, -6, 1]], "-6 to 5"),
+        ([[5, 13, 1]], "1 to 13"),
+    ],
+    ids=["one_axis", "float", "negative", "large"],
+)
+def test_search_names_source_ids_that_are_wrong(
+    peaked_model, search, source, received
+):
+    with pytest.raises(ValueError) as error:
+        search(peaked_model, source)
+    assert str(error.value).startswith("`source_token_ids` must ")
+    assert str(error.value).endswith(f"Received: {received}.")
+
+
+@pytest.mark.parametrize(
+    "search, arguments, message",
+    [
+        (ra.beam_search, {"num_beams": 0}, "at least 1"),
+        (ra.beam_search, {"num_results": 0}, "at least 1"),
+        (ra.beam_search, {"num_results": 5}, "between 1 and `num_beams`, 4"),
+        (ra.beam_search, {"max_length": -1}, "at least 0"),
+        (ra.beam_search, {"length_penalty": -0.5}, "at least 0, and finite"),
+        (ra.beam_search, {"length_penalty": np.nan}, "at least 0, and finite"),
+        (ra.beam_search, {"length_penalty": "0.6"}, "at least 0, and finite"),
+        (ra.sample, {"min_length": -2}, "at least 0"),
+        (ra.sample, {"num_results": 0}, "at least 1"),
+        (
+            ra.sample,
+            {"temperature": 0},
+            "above 0 (`beam_search` with one beam takes the likeliest token)",
+        ),
+        (ra.sample, {"top_k": 1.5}, "an int"),
+        (ra.sample, {"top_k": 0}, "at least 1"),
+        (ra.sample, {"top_p": 1.5}, "in (0, 1]"),
+        (ra.sample, {"seed": -3}, "at least 0"),
+    ],
+    ids=lambda value: getattr(value, "__name__", None) or str(value),
+)
+def test_error_says_what_is_out_of_range(search, arguments, message):
+    with pytest.raises(ValueError) as raised:
+        search(Chain(HASTY), [[7, 1]], **arguments)
+    ((name, value),) = arguments.items()
+    assert str(raised.value) == (
+        f"`{name}` must be {message}. Received: {name}={value!r}."
+    )
+
+
+@SEARCHES
+@pytest.mark.parametrize("limit", [2**31 - 1, 10**30])
+def test_limits_beyond_any_sentence_are_no_limit(search, limit):
+    model = Chain({0: {2: 1.0}, 2: {6: 1.0}, 6: {1: 1.0}})
+    source = [[7, 8, 9, 1]]
+    for arguments in (
+        {"max_extra_length": limit, "max_length": limit},
+        {"max_extra_length": 5, "max_length": limit},
+    ):
+        results = search(model, source, **arguments)
+        assert np.asarray(results["token_ids"]).tolist() == [[[2, 6, 1]]]
+    results = search(model, source, max_extra_length=1, min_length=limit)
+    assert np.asarray(results["token_ids"]).shape == (1, 1, 5)
+    results = search(model, source, max_extra_length=-limit)
+    assert np.asarray(results["token_ids"]).shape == (1, 1, 0)
+
+
+def test_beam_too_wide_for_a_step_is_refused(peaked_model):
+    with pytest.raises(ValueError, match="`num_beams` must be at most 10,3"):
+        ra.beam_search(peaked_model, [[5, 1]], num_beams=10**8)
+    with pytest.raises(ValueError, match="with a vocabulary of 13:"):
+        ra.Translator(peaked_model, None, num_beams=10**8)

@@ -8,7 +8,10 @@ import pytest
 import tensorflow as tf
 
 import relative_attention as ra
-from relative_attention.decoding.translation import read_translations
+from relative_attention.decoding.translator import read_translations
+from tests.decoding.known_models import Letters
+from tests.decoding.known_models import Numbers
+from tests.decoding.known_models import make_model
 
 pytestmark = pytest.mark.usefixtures("eagerly")
 
@@ -39,60 +42,42 @@ class Caesar:
             + 0.7 * tf.one_hot(following, 30)
             + 0.2 * tf.one_hot(tf.maximum(letter, 1), 30)
         )
-        return (
-            tf.repeat(
-                tf.math.log(probabilities)[:, None], token_ids.shape[1], axis=1
-            ),
-            cache,
-        )
+        logits = tf.math.log(probabilities)[:, None]
+        return tf.repeat(logits, token_ids.shape[1], axis=1), cache
 
 
 SENTENCES = ["abc", "z", "hell o", "", "q" * 7, "  ", "abc", "xy"]
-
-
 CAESAR = ["bcd", "{", "ifmmp", "", "r" * 7, "", "bcd", "yz"]
+METHODS = pytest.mark.parametrize("method", ["search", "sample"])
 
 
-@pytest.fixture
-def translator(letters):
-    """`translator(**settings)`: of a model that adds one to each letter."""
-
-    def translator(**settings):
-        return ra.Translator(
-            Caesar(),
-            letters(),
-            **{"num_beams": 2, "max_extra_length": 1, **settings},
-        )
-
-    return translator
+def make_translator(**settings):
+    settings = {"num_beams": 2, "max_extra_length": 1, **settings}
+    return ra.Translator(Caesar(), Letters(), **settings)
 
 
-@pytest.mark.parametrize("batch_tokens", [1, 8192])
-def test_translations_stand_in_the_order_of_the_sentences(
-    translator, batch_tokens
-):
-    wide = translator(batch_tokens=batch_tokens)
-    assert wide.translate(SENTENCES) == CAESAR
-
-
-def test_batches_keep_to_their_tokens(translator):
-    narrow = translator(batch_tokens=32)
-    assert narrow.translate(SENTENCES) == CAESAR
+@pytest.mark.parametrize(
+    "batch_tokens, shapes",
     # Two beams each of 8, 6, twice 4, 3 and 2 positions.
-    assert narrow.model.shapes == [(2, 8), (4, 4)]
+    [(8192, [(6, 8)]), (32, [(2, 8), (4, 4)])],
+)
+def test_translations_stand_in_the_order_of_the_sentences(batch_tokens, shapes):
+    translator = make_translator(batch_tokens=batch_tokens)
+    assert translator.translate(SENTENCES) == CAESAR
+    assert translator.model.shapes == shapes
 
 
-def test_blank_sentences_stay_empty_and_are_not_searched(translator):
-    blank = translator()
-    translations = blank.search(["", "  "])
-    assert [t.text for t in translations] == ["", ""]
-    assert [t.score for t in translations] == [0.0, 0.0]
-    assert blank.translate([]) == []
-    assert blank.model.shapes == []
+def test_blank_sentences_stay_empty_and_are_not_searched():
+    translator = make_translator()
+    empty = ra.Translation("", 0.0, False)
+    assert translator.search(["", "  "]) == [empty] * 2
+    assert translator.translate([]) == []
+    assert translator.model.shapes == []
 
 
-def test_long_sentence_is_cut_and_marked(translator):
-    cut, whole = translator(max_source_length=5).search(["abcdefgh", "abcd"])
+def test_long_sentence_is_cut_and_marked():
+    translator = make_translator(max_source_length=5)
+    cut, whole = translator.search(["abcdefgh", "abcd"])
     assert (cut.was_cut, whole.was_cut) == (True, False)
     assert cut.text == whole.text == "bcde"
     assert cut.score == whole.score
@@ -101,10 +86,10 @@ def test_long_sentence_is_cut_and_marked(translator):
 # === More than one translation ===
 
 
-def test_several_results_are_lists_best_first(translator):
+def test_several_results_are_lists_best_first():
     sentences = ["ab", "", "z"]
-    several = translator(num_beams=4)
-    found = several.search(sentences, num_results=3)
+    translator = make_translator(num_beams=4)
+    found = translator.search(sentences, num_results=3)
     # One letter is kept, the first as good as the second.
     assert found[0][0].text == "bc"
     assert {result.text for result in found[0][1:]} == {"ac", "bb"}
@@ -114,36 +99,37 @@ def test_several_results_are_lists_best_first(translator):
     for results in found:
         scores = [result.score for result in results]
         assert scores == sorted(scores, reverse=True)
-    assert several.translate(sentences, num_results=3) == [
+    assert translator.translate(sentences, num_results=3) == [
         [result.text for result in results] for results in found
     ]
-    assert several.translate(sentences, num_results=1) == [
-        [text] for text in several.translate(sentences)
+    assert translator.translate(sentences, num_results=1) == [
+        [text] for text in translator.translate(sentences)
     ]
 
 
-def test_results_are_fewer_where_fewer_were_found(translator):
+def test_results_are_fewer_where_fewer_were_found():
     # Nothing but the end of sentence ends within one token.
     # All 30 of the vocabulary are looked at.
-    one_token = translator(num_beams=15, max_length=1)
-    ((result,),) = one_token.search(["abc"], num_results=4)
+    translator = make_translator(num_beams=15, max_length=1)
+    ((result,),) = translator.search(["abc"], num_results=4)
     assert (result.text, result.token_ids) == ("", (1,))
 
 
-def test_results_out_of_range_are_refused(translator):
+def test_results_out_of_range_are_refused():
+    translator = make_translator()
     with pytest.raises(ValueError, match="num_results=5"):
-        translator().translate(["abc"], num_results=5)
-    for method in (translator().search, translator().sample):
+        translator.translate(["abc"], num_results=5)
+    for method in (translator.search, translator.sample):
         with pytest.raises(ValueError, match="num_results=0"):
             method(["", " "], num_results=0)
 
 
-def test_call_may_have_its_own_beams_and_penalty(translator):
+def test_call_may_have_its_own_beams_and_penalty():
     sentences = ["ab", "z", ""]
-    usual = translator(num_beams=1, length_penalty=0.0)
+    usual = make_translator(num_beams=1, length_penalty=0.0)
     for beams, penalty in ((1, 0.0), (3, 0.0), (3, 2.0)):
-        other = translator(num_beams=beams, length_penalty=penalty)
         options = {"num_beams": beams, "length_penalty": penalty}
+        other = make_translator(**options)
         assert usual.search(sentences, **options) == other.search(sentences)
         assert usual.translate(sentences, beams, **options) == (
             other.translate(sentences, beams)
@@ -155,109 +141,92 @@ def test_call_may_have_its_own_beams_and_penalty(translator):
 # === What translations are held to ===
 
 
-def test_translations_begin_with_their_prefixes(translator):
+def test_translations_begin_with_their_prefixes():
     sentences = ["abc", "hell o", "z", " ", "xy"]
     prefixes = ["qq", "", "be yond", "k", "x"]
-    wanted = ["qqd", CAESAR[2], "beyond", "", "xz"]
-    free = translator()
-    found = free.search(sentences, target_prefixes=prefixes)
-    assert [translation.text for translation in found] == wanted
-    texts = free.translate(["abc"], target_prefixes=["qq"])
-    assert texts == ["qqd"]
-    drawn = free.sample(sentences, target_prefixes=prefixes, seed=1)
+    translator = make_translator()
+    assert translator.translate(sentences, target_prefixes=prefixes) == [
+        *("qqd", CAESAR[2], "beyond", "", "xz")
+    ]
+    drawn = translator.sample(sentences, target_prefixes=prefixes, seed=1)
     for translation, sentence, prefix in zip(drawn, sentences, prefixes):
         if sentence.strip():
             assert translation.text.startswith(prefix.replace(" ", ""))
 
 
-@pytest.mark.parametrize("method", ["translate", "search", "sample"])
-def test_prefix_is_asked_for_each_sentence(translator, method):
+@METHODS
+def test_prefix_is_asked_for_each_sentence(method):
     for prefixes in ([], ["a"], ["a", "b", "c"]):
         with pytest.raises(
             ValueError, match=rf"{len(prefixes)} for 2 sentences"
         ):
-            getattr(translator(), method)(
+            getattr(make_translator(), method)(
                 ["abc", "z"], target_prefixes=prefixes
             )
 
 
+@METHODS
 @pytest.mark.parametrize("min_length, max_length", [(6, 8), (3, 3)])
-def test_lengths_hold_for_search_and_sample(translator, min_length, max_length):
-    held = translator(
+def test_lengths_hold_for_search_and_sample(method, min_length, max_length):
+    translator = make_translator(
         min_length=min_length, max_length=max_length, max_extra_length=9
     )
-    for found in (
-        held.search(["abc", "hello world"]),
-        held.sample(["abc", "hello world"], seed=3),
-    ):
-        for translation in found:
-            length = len(translation.token_ids)
-            assert min_length <= length <= max_length
+    for translation in getattr(translator, method)(["abc", "hello world"]):
+        assert min_length <= len(translation.token_ids) <= max_length
 
 
-@pytest.mark.parametrize("method", ["search", "sample"])
+@METHODS
 def test_attention_is_from_each_token_to_each_of_its_source(
-    peaked_model, letters, method
+    peaked_model, method
 ):
-    class FewLetters(letters):
-        def encode(self, lines):
-            return [[i % 13 for i in row] for row in super().encode(lines)]
-
-    translator = ra.Translator(peaked_model, FewLetters(), max_length=4)
+    translator = ra.Translator(peaked_model, Numbers(), max_length=4)
     found = getattr(translator, method)(
-        ["abc", "hello", "", "k"], num_results=2, return_attention=True
+        ["5 6 7", "2 3 4 5 6", "", "9"], num_results=2, return_attention=True
     )
     assert found[2][0].attention is None
     for translation in (*found[0], *found[1], *found[3]):
-        attention = translation.attention
+        lengths = (translation.token_ids, translation.source_token_ids)
         # A decoder block of 3 heads.
-        assert attention.shape == (
-            1,
-            3,
-            len(translation.token_ids),
-            len(translation.source_token_ids),
+        assert translation.attention.shape == (1, 3, *map(len, lengths))
+        np.testing.assert_allclose(
+            translation.attention.sum(-1), 1.0, atol=1e-5
         )
-        np.testing.assert_allclose(attention.sum(-1), 1.0, atol=1e-5)
 
 
-# === Draws ===
-
-
-def test_draws_do_not_depend_on_batches_or_order(translator):
+def test_draws_do_not_depend_on_batches_or_order():
     arguments = {"num_results": 3, "seed": 11, "temperature": 2.0, "top_k": 20}
-    found = translator().sample(SENTENCES, **arguments)
-    narrow = translator(batch_tokens=1)
+    found = make_translator().sample(SENTENCES, **arguments)
+    narrow = make_translator(batch_tokens=1)
     others = narrow.sample(SENTENCES[::-1], **arguments)[::-1]
     ids = [[t.token_ids for t in results] for results in found]
     assert ids == [[t.token_ids for t in results] for results in others]
     assert [len(results) for results in found] == [
         3 if sentence.strip() else 1 for sentence in SENTENCES
     ]
-    assert ids[0] == ids[SENTENCES.index("abc", 1)]
     assert len(set(ids[2])) > 1
 
 
 # === Vocabularies, progress and errors ===
 
 
-def test_source_vocabulary_reads_the_source(translator, letters):
-    class Shouted(letters):
+def test_source_vocabulary_reads_the_source():
+    class Shouted(Letters):
         # An id of the source alone.
         end_id = 0
 
         def encode(self, lines):
             return super().encode([line.lower() for line in lines])
 
-    shouted = translator(source_vocabulary=Shouted())
-    (translation,) = shouted.search(["ABC"])
+    translator = make_translator(source_vocabulary=Shouted())
+    (translation,) = translator.search(["ABC"])
     assert translation.text == "bcd"
     assert translation.source_token_ids == (2, 3, 4, 0)
 
 
-@pytest.mark.parametrize("method", ["search", "sample"])
-def test_progress_counts_every_sentence_once(translator, method):
+@METHODS
+def test_progress_counts_every_sentence_once(method):
     counts = []
-    decode = getattr(translator(batch_tokens=1), method)
+    decode = getattr(make_translator(batch_tokens=1), method)
     decode(["ab", "", "c", " "], report=counts.append)
     # The two blank ones are done before the first batch.
     assert counts == [3, 4]
@@ -276,10 +245,46 @@ def test_progress_counts_every_sentence_once(translator, method):
     ],
     ids=str,
 )
-def test_limit_out_of_range_is_refused(arguments, translator):
+def test_limit_out_of_range_is_refused(arguments):
     (name,) = arguments
     with pytest.raises(ValueError, match=f"`{name}` must be at least"):
-        translator(**arguments)
+        make_translator(**arguments)
+
+
+WRONG = [
+    ("one", "a string; pass \\['one'\\]"),
+    (iter(["one"]), "iterator; pass list\\("),
+    ([b"one"], "item 0 is of type bytes"),
+    (np.array([["one"]]), "ndarray of shape \\(1, 1\\)"),
+    (tf.constant(["one"]), "item 0 is of type EagerTensor"),
+]
+
+
+def test_every_function_names_sentences_that_are_none(peaked_model):
+    translator = ra.Translator(peaked_model, Letters(), max_length=3)
+    lines = ["ab"]
+    uses = {
+        "sentences": translator.translate,
+        "target_prefixes": lambda given: translator.sample(
+            lines, target_prefixes=given
+        ),
+        "sources": lambda given: ra.score_translations(
+            translator, given, lines
+        ),
+        "targets": lambda given: ra.score_translations(
+            translator, lines, given
+        ),
+        "hypotheses": lambda given: ra.corpus_bleu(given, lines),
+        "references": lambda given: ra.corpus_scores(lines, given),
+    }
+    for name, use in uses.items():
+        for value, received in WRONG:
+            with pytest.raises(
+                TypeError, match=f"^`{name}` must be a list .*{received}"
+            ):
+                use(value)
+        with pytest.raises(ValueError, match=f"^`{name}` must hold text.*d800"):
+            use(["\ud800"])
 
 
 # === Translations read from the ids that a search found ===
@@ -296,19 +301,17 @@ RESULTS = {
     ),
     "scores": np.array([[-0.5, -1.5], [-1e7, -1e7]]),
 }
-
-
 SOURCES = [(5, 1), (6, 7, 1)]
 
 
-def test_results_become_text_ids_and_scores(letters):
+def test_results_become_text_ids_and_scores():
     first, second = read_translations(
-        RESULTS, SOURCES, [False, True], letters()
+        RESULTS, SOURCES, [False, True], Letters()
     )
-    assert [result.text for result in first] == ["abf", "cd"]
-    assert [result.token_ids for result in first] == [(2, 3, 1), (4, 0, 5)]
-    assert [result.score for result in first] == [-0.5, -1.5]
-    assert [result.source_token_ids for result in first] == [(5, 1)] * 2
+    assert first == [
+        ra.Translation("abf", -0.5, False, (5, 1), (2, 3, 1)),
+        ra.Translation("cd", -1.5, False, (5, 1), (4, 0, 5)),
+    ]
     # The first is a result whatever its score.
     assert second == [ra.Translation("", -1e7, True, (6, 7, 1), (1,))]
 
@@ -320,12 +323,11 @@ def test_results_become_text_ids_and_scores(letters):
         # No file holds half a surrogate pair.
         ("a\ud800b\udc00", "a\ufffdb\ufffd"),
         ("\U0001f6b2 \ufeff", "\U0001f6b2 \ufeff"),
-        ("", ""),
     ],
     ids=ascii,
 )
-def test_translation_is_a_line_of_utf_8(letters, text, line):
-    class Writing(letters):
+def test_translation_is_a_line_of_utf_8(text, line):
+    class Writing(Letters):
         def decode(self, rows):
             return [text] * len(rows)
 
@@ -333,10 +335,32 @@ def test_translation_is_a_line_of_utf_8(letters, text, line):
     assert found[0][0].text == line
 
 
-def test_translation_is_printed_on_a_line():
-    attention = np.zeros((2, 4, 30, 30), np.float32)
-    text = repr(ra.Translation("Ja.", -0.5, False, (5, 1), (7, 1), attention))
-    assert text == (
-        "Translation(text='Ja.', score=-0.5, was_cut=False, "
-        "source_token_ids=(5, 1), token_ids=(7, 1))"
-    )
+# === Weights or logits that are no numbers ===
+
+USES = {
+    "translate": lambda translator: translator.translate(["3", "4 9 9"]),
+    "sample": lambda translator: translator.sample(["3", "4 9 9"], seed=1),
+    "score": lambda translator: ra.score_translations(
+        translator, ["3", "4 9 9"], ["3", "2"]
+    ),
+}
+
+
+@pytest.mark.parametrize("use", USES.values(), ids=USES)
+def test_numbers_that_are_not_finite_are_an_error(use):
+    translator = ra.Translator(make_model(), Numbers(), max_length=5)
+    model = translator.model
+    # One broken sentence is enough.
+    embeddings = model.target_embedding.embeddings
+    array = np.asarray(embeddings).copy()
+    array[9] = np.nan
+    embeddings.assign(array)
+    with pytest.raises(ra.InputError, match="embeddings holds nan or inf"):
+        use(translator)
+    # Row 4 alone: a logit is infinite, every weight is finite.
+    array = np.ones(embeddings.shape)
+    array[4] = 3e38
+    embeddings.assign(array)
+    model.decoder_norm.beta.assign(np.full(18, 5.0))
+    with pytest.raises(ra.InputError, match="logits .* must be finite"):
+        use(translator)

@@ -61,17 +61,14 @@ def test_missing_file_is_named(tmp_path):
     assert str(error.value) == f"No weights at {path}."
 
 
-@pytest.mark.parametrize("damage", ["cut", "empty", "text"])
-def test_damaged_file_is_named(tmp_path, variables, damage):
+def test_damaged_file_is_named(tmp_path, variables):
     path = tmp_path / "weights.safetensors"
     save_weights(variables, path)
-    whole = path.read_bytes()
-    path.write_bytes(
-        {"cut": whole[:-4], "empty": b"", "text": b"no weights here\n"}[damage]
-    )
-    with pytest.raises(InputError) as error:
-        load_weights(variables, path)
-    assert str(error.value).startswith(f"{path} cannot be read: ")
+    for damaged in (path.read_bytes()[:-4], b"", b"no weights here\n"):
+        path.write_bytes(damaged)
+        with pytest.raises(InputError) as error:
+            load_weights(variables, path)
+        assert str(error.value).startswith(f"{path} cannot be read: ")
 
 
 @pytest.mark.parametrize(
@@ -146,14 +143,6 @@ def test_quantized_model_is_refused(monkeypatch):
     model.decoder_blocks[0].feed_forward.output_dense.quantize("int8")
     with pytest.raises(InputError, match="must not be quantized.*to int8"):
         stored_weights(model, "float32")
-
-
-def test_largest_number_of_float16_is_stored():
-    model = make_model()
-    bias = model.decoder_blocks[0].feed_forward.output_dense.bias
-    bias.assign(np.full(12, 65519.0))
-    arrays = stored_weights(model, "float16")
-    assert all(array.dtype == np.float16 for array in arrays.values())
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,17 @@
 """Runs without what takes most of the time: graphs, scores and pictures."""
 
+import contextlib
+import os
+import shutil
+import subprocess
+import sys
+
+import numpy as np
 import pytest
+import yaml
 
 import relative_attention as ra
+from relative_attention.models.weights import load_arrays
 from relative_attention.runs import run as training_run
 from tests.small_run import RECIPE
 
@@ -14,13 +23,28 @@ QUICK = (
 )
 
 
-def results_of(output, recipe, origin, history, translator, data):
-    """Stands in for scoring the model, which takes longer than training."""
-    return {"steps": history[-1]["step"], "curve": history}
+_MAIN = "import sys; from relative_attention.cli import main; sys.exit(main())"
 
 
-def train_quickly(recipe, output, corpus, *overrides, **arguments):
-    """Trains as `ra.train` does, step by step instead of by a graph.
+def start_command(log, *words, **variables):
+    """Starts the command in a process of its own, and logs what it says."""
+    with open(log, "ab") as file:
+        return subprocess.Popen(
+            [sys.executable, "-c", _MAIN, *map(str, words)],
+            env={**os.environ, **variables},
+            stdout=file,
+            stderr=file,
+        )
+
+
+def write_recipe(recipe, path):
+    path.write_text(yaml.safe_dump(recipe.to_mapping()))
+    return path
+
+
+@contextlib.contextmanager
+def quick_training():
+    """Updates are made step by step, and nothing is scored at the end.
 
     A handful of steps would be over before their graph is made.
     """
@@ -31,16 +55,21 @@ def train_quickly(recipe, output, corpus, *overrides, **arguments):
         model.run_eagerly = True
         return model
 
+    def results_of(output, recipe, origin, history, translator, data):
+        return {**origin, "steps": history[-1]["step"], "curve": history}
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(training_run, "build_model", build)
         patch.setattr(training_run, "write_results", results_of)
         patch.setattr(training_run, "draw_curves", lambda *_: None)
-        return ra.train(
-            recipe.override([*QUICK, *overrides]),
-            output,
-            data_directory=corpus,
-            **arguments,
-        )
+        yield
+
+
+def train_quickly(recipe, output, corpus, *overrides, **arguments):
+    """Trains as `ra.train` does, by `quick_training`."""
+    recipe = recipe.override([*QUICK, *overrides])
+    with quick_training():
+        return ra.train(recipe, output, data_directory=corpus, **arguments)
 
 
 @pytest.fixture
@@ -59,3 +88,19 @@ def quick_run(corpus, tmp_path_factory):
     output = tmp_path_factory.mktemp("quick") / "run"
     train_quickly(ra.Recipe.from_mapping(RECIPE), output, corpus)
     return output
+
+
+@pytest.fixture
+def copy(quick_run, tmp_path):
+    """A finished run that may be changed."""
+    return shutil.copytree(quick_run, tmp_path / "copy")
+
+
+def assert_same_arrays(path, other, atol=0):
+    """Both files have the same arrays, by name."""
+    arrays, expected = load_arrays(path), load_arrays(other)
+    assert arrays.keys() == expected.keys()
+    for name, array in arrays.items():
+        np.testing.assert_allclose(
+            array, expected[name], rtol=0, atol=atol, err_msg=name
+        )

@@ -6,7 +6,6 @@ import pytest
 
 import relative_attention as ra
 from relative_attention.runs.cluster import Cluster
-from relative_attention.runs.cluster import UpdateSize
 from relative_attention.runs.cluster import check_tf_config
 from relative_attention.runs.cluster import choose_batch_tokens
 from relative_attention.runs.cluster import choose_strategy
@@ -83,50 +82,31 @@ def test_chief_votes_after_its_turn_and_others_before_theirs(
     assert steps == (["turn", "vote"] if task_id == 0 else ["vote", "turn"])
 
 
-@on_tensorflow
-def test_votes_of_all_devices_are_summed(monkeypatch):
-    """As on two machines, of which the other one says yes."""
-    cluster = Cluster(Strategy({"worker"}, "worker", 0))
-    others = 1.0
-    monkeypatch.setattr(
-        cluster, "_sum_of_votes", lambda vote: vote + others, raising=False
-    )
-    assert cluster.any(False) is True
-    others = 0.0
-    assert cluster.any(False) is False
-    assert cluster.any(True) is True
-
-
 TASK = {"type": "worker", "index": 0}
+ONE = {"worker": ["a:1"]}
 
 
 @pytest.mark.parametrize(
-    ("config", "message"),
+    "config",
     [
-        ("first:2222", "must be JSON"),
-        ("[" * 50000, "must be JSON"),
-        ([], "must be a JSON object"),
-        ({}, "must have a `cluster`"),
-        ({"cluster": {"worker": "a:1"}, "task": TASK}, "list of .*`worker`"),
-        ({"cluster": {"worker": [1]}, "task": TASK}, "list of .*`worker`"),
-        ({"cluster": {"worker": ["a"]}, "task": TASK}, "list of .*`worker`"),
-        ({"cluster": {"worker": ["a:1"]}}, "`type` is one of worker"),
-        ({"cluster": {"worker": ["a:1"]}, "task": {"type": "ps"}}, "`type` is"),
-        (
-            {"cluster": {"worker": ["a:1"]}, "task": {**TASK, "index": 1}},
-            "`index` is from 0 to 0",
-        ),
-        (
-            {"cluster": {"worker": ["a:1"]}, "task": {**TASK, "index": "0"}},
-            "`index` is from 0 to 0",
-        ),
+        "first:2222",
+        "[" * 50000,
+        [],
+        {},
+        {"cluster": {"worker": "a:1"}, "task": TASK},
+        {"cluster": {"worker": [1]}, "task": TASK},
+        {"cluster": {"worker": ["a"]}, "task": TASK},
+        {"cluster": ONE},
+        {"cluster": ONE, "task": {"type": "ps"}},
+        {"cluster": ONE, "task": {**TASK, "index": 1}},
+        {"cluster": ONE, "task": {**TASK, "index": "0"}},
     ],
     ids=lambda value: str(value)[:40],
 )
-def test_wrong_cluster_is_refused(config, message, monkeypatch):
+def test_wrong_cluster_is_refused(config, monkeypatch):
     text = config if isinstance(config, str) else json.dumps(config)
     monkeypatch.setenv("TF_CONFIG", text)
-    with pytest.raises(ra.InputError, match=message):
+    with pytest.raises(ra.InputError, match="TF_CONFIG must be JSON with a"):
         choose_strategy("all")
 
 
@@ -135,7 +115,7 @@ def test_cluster_of_the_readme_is_taken():
     check_tf_config(json.dumps({"cluster": {"worker": workers}, "task": TASK}))
 
 
-@pytest.mark.parametrize("limit", [1024, 1500, 4096, 50_000, 2**30])
+@pytest.mark.parametrize("limit", [1024, 1500, 50_000, 2**30])
 def test_largest_budget_is_just_below_what_fits(limit):
     tried = []
 
@@ -154,6 +134,20 @@ def test_device_too_small_for_anything_is_reported():
         largest_budget(lambda tokens: False)
 
 
+def test_budget_is_for_short_sentences_and_for_long_ones(recipe, monkeypatch):
+    recipe = recipe.override(["training.batch_tokens=auto"])
+    most = {32: 2000, recipe.data.max_length: 50_000}
+    monkeypatch.setattr("keras.distribution.list_devices", lambda kind: [kind])
+    monkeypatch.setattr(
+        "relative_attention.runs.cluster._step_fits",
+        lambda model, tokens, length: tokens <= most[length],
+    )
+    lines = []
+    tokens = choose_batch_tokens(recipe, lambda: None, lines.append)
+    assert 1600 <= tokens <= 1800
+    assert lines == [f"batch_tokens: {tokens:,}, the most that fit"]
+
+
 def test_number_of_the_recipe_is_taken_without_trying(recipe):
     assert choose_batch_tokens(recipe, None, None) == 512
 
@@ -164,14 +158,3 @@ def test_cpu_has_a_number_of_its_own(recipe):
     recipe = recipe.override(["training.batch_tokens=auto"])
     assert choose_batch_tokens(recipe, None, lines.append) == 4096
     assert "no GPU" in lines[0]
-
-
-@pytest.mark.parametrize(
-    ("update_tokens", "num_parts"), [(6, 1), (600, 1), (601, 2), (1800, 3)]
-)
-def test_no_part_of_an_update_is_larger_than_devices_take(
-    update_tokens, num_parts
-):
-    size = UpdateSize(300, update_tokens, num_replicas=2)
-    assert size.tokens_at_a_time == 600
-    assert size.num_parts == num_parts

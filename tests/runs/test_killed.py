@@ -3,16 +3,14 @@
 import json
 import random
 import signal
-import subprocess
-import sys
 import time
 
 import pytest
-import yaml
 
 import relative_attention as ra
+from tests.runs.conftest import start_command
+from tests.runs.conftest import write_recipe
 
-MAIN = "import sys; from relative_attention.cli import main; sys.exit(main())"
 STEPS = 400
 OVERRIDES = [
     f"training.steps={STEPS}",
@@ -29,20 +27,6 @@ FINAL = (
     f"checkpoints/step-{STEPS:08}/model.safetensors",
     f"checkpoints/step-{STEPS:08}/training.safetensors",
 )
-
-
-def start(recipe, corpus, output):
-    command = [
-        sys.executable,
-        "-c",
-        MAIN,
-        "train",
-        str(recipe),
-        "--resume=auto",
-    ]
-    command += ["--output", str(output), "--data", str(corpus)]
-    with open(f"{output}.log", "ab") as log:
-        return subprocess.Popen(command, stdout=log, stderr=log)
 
 
 def records(output):
@@ -74,14 +58,16 @@ def test_killed_at_any_moment_and_resumed_is_bit_for_bit_the_same(
     recipe = recipe.override(OVERRIDES)
     whole = tmp_path / "whole"
     ra.train(recipe, whole, data_directory=corpus)
-    file = tmp_path / "recipe.yaml"
-    file.write_text(yaml.safe_dump(recipe.to_mapping()))
     output = tmp_path / "killed"
+    log = output.with_suffix(".log")
+    file = write_recipe(recipe, tmp_path / "recipe.yaml")
+    command = ["train", file, "--resume=auto"]
+    command += ["--output", output, "--data", corpus]
     moments = random.Random(0)
     signals = [signal.SIGKILL] * 8 + [signal.SIGTERM, signal.SIGINT] * 2
     moments.shuffle(signals)
     for number in signals:
-        process = start(file, corpus, output)
+        process = start_command(log, *command)
         wait_for_a_save(process, output)
         time.sleep(moments.uniform(0, 0.2))
         process.send_signal(number)
@@ -92,10 +78,9 @@ def test_killed_at_any_moment_and_resumed_is_bit_for_bit_the_same(
             signal.SIGTERM: 128 + signal.SIGTERM,
             signal.SIGINT: 128 + signal.SIGINT,
         }
-        log = output.with_suffix(".log").read_text()
-        assert status == expected[number], log[-3000:]
+        assert status == expected[number], log.read_text()[-3000:]
         assert not (output / "results.json").exists()
-    assert start(file, corpus, output).wait(timeout=400) == 0
+    assert start_command(log, *command).wait(timeout=400) == 0
     for name in FINAL:
         assert (output / name).read_bytes() == (whole / name).read_bytes(), name
     assert records(output) == records(whole)

@@ -1,23 +1,20 @@
 """Runs on two devices, and on two machines of which one dies."""
 
 import json
-import os
 import signal
 import socket
-import subprocess
-import sys
 import time
 
 import numpy as np
 import pytest
-import yaml
 
 import relative_attention as ra
-from relative_attention.models.weights import load_arrays
+from tests.runs.conftest import assert_same_arrays
+from tests.runs.conftest import start_command
+from tests.runs.conftest import write_recipe
 
 pytestmark = pytest.mark.slow
 
-MAIN = "import sys; from relative_attention.cli import main; sys.exit(main())"
 STEPS = 60
 OVERRIDES = [
     f"training.steps={STEPS}",
@@ -36,28 +33,17 @@ OVERRIDES = [
 
 
 def test_two_devices_of_a_recipe_are_one(recipe, corpus, tmp_path):
-    recipe = recipe.override(
-        [
-            *OVERRIDES,
-            "training.steps=12",
-            "training.validate_every=6",
-        ]
-    )
-    file = tmp_path / "recipe.yaml"
-    file.write_text(yaml.safe_dump(recipe.to_mapping()))
-    for number in (1, 2):
-        command = [sys.executable, "-c", MAIN, "train", str(file)]
-        command += ["--output", str(tmp_path / str(number))]
-        command += ["--data", str(corpus), f"training.devices={number}"]
-        process = subprocess.run(command, capture_output=True, text=True)
-        assert process.returncode == 0, process.stderr[-3000:]
-    assert "on 2 devices" in process.stderr
+    overrides = ["training.steps=12", "training.validate_every=6"]
+    recipe = recipe.override([*OVERRIDES, *overrides])
+    file = write_recipe(recipe, tmp_path / "recipe.yaml")
+    for number in ("1", "2"):
+        log = tmp_path / f"{number}.log"
+        words = ["train", file, "--output", tmp_path / number]
+        words += ["--data", corpus, f"training.devices={number}"]
+        assert start_command(log, *words).wait() == 0, log.read_text()[-3000:]
+    assert "on 2 devices" in log.read_text()
     last = "checkpoints/step-00000012/model.safetensors"
-    one, two = (load_arrays(tmp_path / name / last) for name in ("1", "2"))
-    for name, array in two.items():
-        np.testing.assert_allclose(
-            array, one[name], rtol=0, atol=1e-6, err_msg=name
-        )
+    assert_same_arrays(tmp_path / "1" / last, tmp_path / "2" / last, atol=1e-6)
 
 
 def start(number, addresses, recipe, corpus, output):
@@ -66,22 +52,12 @@ def start(number, addresses, recipe, corpus, output):
         "cluster": {"worker": addresses},
         "task": {"type": "worker", "index": number},
     }
-    command = [
-        sys.executable,
-        "-c",
-        MAIN,
-        "train",
-        str(recipe),
-        "--resume=auto",
-    ]
-    command += ["--output", str(output), "--data", str(corpus)]
-    with open(f"{output}-{number}.log", "ab") as log:
-        return subprocess.Popen(
-            command,
-            env={**os.environ, "TF_CONFIG": json.dumps(cluster)},
-            stdout=log,
-            stderr=log,
-        )
+    words = ["train", recipe, "--resume=auto", "--output", output]
+    return start_command(
+        f"{output}-{number}.log",
+        *(*words, "--data", corpus),
+        TF_CONFIG=json.dumps(cluster),
+    )
 
 
 def free_addresses(count):
@@ -112,8 +88,7 @@ def test_a_worker_that_is_killed_changes_nothing(recipe, corpus, tmp_path):
     recipe = recipe.override(OVERRIDES)
     expected = tmp_path / "one_machine"
     ra.train(recipe, expected, data_directory=corpus)
-    file = tmp_path / "recipe.yaml"
-    file.write_text(yaml.safe_dump(recipe.to_mapping()))
+    file = write_recipe(recipe, tmp_path / "recipe.yaml")
     output = tmp_path / "two_machines"
 
     def is_saved():
@@ -141,14 +116,7 @@ def test_a_worker_that_is_killed_changes_nothing(recipe, corpus, tmp_path):
         assert record["tokens"] == whole["tokens"]
         np.testing.assert_allclose(record["loss"], whole["loss"], rtol=1e-4)
     last = f"checkpoints/step-{STEPS:08}/model.safetensors"
-    arrays, expected = (
-        load_arrays(folder / last) for folder in (output, expected)
-    )
-    assert arrays.keys() == expected.keys()
-    for name, array in arrays.items():
-        np.testing.assert_allclose(
-            array, expected[name], rtol=0, atol=1e-6, err_msg=name
-        )
+    assert_same_arrays(output / last, expected / last, atol=1e-6)
     log = (tmp_path / "two_machines-0.log").read_text()
     assert "Start all of them again with `--resume`" in log
     assert "on 2 devices" in log

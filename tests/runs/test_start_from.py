@@ -1,5 +1,6 @@
 """Models that start from the weights of others, and what cannot."""
 
+import dataclasses
 import shutil
 
 import keras
@@ -7,22 +8,82 @@ import numpy as np
 import pytest
 
 import relative_attention as ra
-from relative_attention.corpora.recipe_text import find_corpus
+from relative_attention.decoding.translator import DecodingSection
 from relative_attention.models.weights import load_arrays
 from relative_attention.models.weights import save_arrays
+from relative_attention.models.weights import save_weights
 from relative_attention.models.weights import weight_name
+from relative_attention.runs.prepare import find_inputs
 from relative_attention.runs.prepare import prepare_data
 from relative_attention.runs.start_from import find_initial_weights
 from relative_attention.saving.model_directory import load_config
-from relative_attention.saving.model_directory import load_vocabularies
-from tests.runs.old_models import NEW_TEXT
-from tests.runs.old_models import OLD_TEXT
-from tests.runs.old_models import make
-from tests.runs.old_models import recipe_of
-from tests.runs.old_models import start_of
-from tests.runs.old_models import subwords
-from tests.runs.old_models import tokens
-from tests.runs.old_models import vocabulary
+from relative_attention.saving.model_directory import save_config
+from relative_attention.saving.model_directory import save_vocabularies
+from tests.runs.conftest import assert_same_arrays
+
+OLD_TEXT = ["the cat sat on the mat", "the hat of the cat"] * 20
+NEW_TEXT = ["the mats of cats and hats 7", "the dog sat on the cat"] * 20
+FIELDS = {
+    "num_encoder_layers": 1,
+    "num_decoder_layers": 1,
+    "hidden_dim": 8,
+    "intermediate_dim": 16,
+    "num_heads": 2,
+    "max_relative_position": 3,
+}
+
+
+def vocabulary(text, size=290):
+    return ra.Vocabulary.train(text, size)
+
+
+def subwords():
+    lines = ["<pad>_", "<EOS>_", *"\\_u;0123456789thecatsonm "]
+    return ra.SubwordVocabulary(
+        "".join(f"'{line}'\n" for line in lines).encode()
+    )
+
+
+def tokens(tokenizer):
+    pieces = ["▁the", "▁cat", "t", "▁", "s"]
+    return ra.TokenVocabulary(
+        ["<blank>", "</s>", "<s>", *pieces, "<unk>"], tokenizer
+    )
+
+
+def make(directory, source, target=None, **fields):
+    """A model directory with weights that are all different."""
+    target = target or source
+    directory.mkdir()
+    config = ra.Recipe.from_mapping(recipe_of(directory, **fields))
+    config = config.model_config(
+        len(target), None if source is target else len(source)
+    )
+    model = ra.Transformer(config)
+    random = np.random.default_rng(5)
+    for weight in model.weights:
+        weight.assign(random.normal(size=weight.shape))
+    save_config(config, DecodingSection(), directory)
+    save_weights(model.weights, directory / "model.safetensors")
+    save_vocabularies(source, target, directory)
+    return model
+
+
+def recipe_of(
+    directory, joint=True, from_start=True, tokenized=False, **fields
+):
+    return {
+        "name": "new",
+        "data": {"tokenized": tokenized},
+        "vocabulary": {"joint": joint, "from_start": from_start, "size": 300},
+        "model": {"preset": "transformer_tiny_relative", **FIELDS, **fields},
+        "training": {"start_from": str(directory), "steps": 1},
+    }
+
+
+def start_of(directory, **options):
+    recipe = ra.Recipe.from_mapping(recipe_of(directory, **options))
+    return recipe, find_initial_weights(recipe, directory.with_name("new"))
 
 
 @pytest.fixture
@@ -42,18 +103,13 @@ def started(directory, source=None, target=None, **options):
         )
     )
     initial = arrays_of(model)
-    lines = start.assign_to(model, source, target)
+    lines = []
+    start.assign_to(model, source, target, lines.append)
     return model, initial, lines
 
 
 def arrays_of(model):
     return {weight_name(w): np.array(w) for w in model.weights}
-
-
-def test_recipe_that_starts_from_nothing():
-    mapping = recipe_of("x")
-    mapping["training"]["start_from"] = None
-    assert find_initial_weights(ra.Recipe.from_mapping(mapping), "y") is None
 
 
 @pytest.mark.parametrize(
@@ -74,29 +130,6 @@ def test_model_with_the_same_vocabulary_is_the_same(directory, fields):
         f"weights: {old.count_params():,}, started from {directory}",
         "vocabulary: that of the model started from",
     ]
-
-
-@pytest.mark.parametrize(
-    "kind", ["joint", "two", "subwords"], ids=lambda kind: kind
-)
-def test_vocabularies_come_along(directory, tmp_path, kind):
-    source = subwords() if kind == "subwords" else vocabulary(OLD_TEXT)
-    target = vocabulary(NEW_TEXT, 295) if kind == "two" else source
-    make(directory, source, target, joint=source is target)
-    _, start = start_of(directory, joint=source is target)
-    (tmp_path / "new").mkdir()
-    start.copy_vocabularies(tmp_path / "new")
-    found = load_vocabularies(tmp_path / "new")
-    assert [x.model for x in found] == [source.model, target.model]
-    assert (found[0] is found[1]) == (source is target)
-
-
-def test_new_vocabularies_are_not_overwritten(directory, tmp_path):
-    make(directory, vocabulary(OLD_TEXT))
-    _, start = start_of(directory, from_start=False)
-    (tmp_path / "new").mkdir()
-    start.copy_vocabularies(tmp_path / "new")
-    assert not list((tmp_path / "new").iterdir())
 
 
 def assert_rows(old_rows, rows, initial, old, new):
@@ -131,12 +164,8 @@ def assert_rows(old_rows, rows, initial, old, new):
 
 @pytest.mark.parametrize(
     "fields",
-    [
-        {"share_embeddings": "all"},
-        {"share_embeddings": "source_target", "output_bias": True},
-        {"share_embeddings": "target"},
-    ],
-    ids=lambda fields: fields["share_embeddings"],
+    [{}, {"share_embeddings": "source_target", "output_bias": True}],
+    ids=["all", "source_target"],
 )
 def test_rows_follow_their_pieces(directory, fields):
     old, new = vocabulary(OLD_TEXT), vocabulary(NEW_TEXT, 295)
@@ -156,9 +185,7 @@ def test_rows_follow_their_pieces(directory, fields):
         f"vocabulary: of 295 pieces, {kept} keep their rows, {spelt} get the "
         f"mean of the pieces that spell them, {rest} start untrained"
     )
-    assert num_vocabulary_weights == {"all": 1, "target": 2}.get(
-        fields["share_embeddings"], 3
-    )
+    assert num_vocabulary_weights == (3 if fields else 1)
 
 
 def test_two_vocabularies_have_rows_of_their_own(directory):
@@ -171,9 +198,8 @@ def test_two_vocabularies_have_rows_of_their_own(directory):
     result = arrays_of(model)
     for side, name in enumerate(["source", "target"]):
         key = f"{name}_embedding/embeddings"
-        assert_rows(
-            arrays[key], result[key], initial[key], old[side], new[side]
-        )
+        rows = (arrays[key], result[key], initial[key])
+        assert_rows(*rows, old[side], new[side])
         assert lines[1 + side].startswith(f"{name} vocabulary: of {293 - side}")
 
 
@@ -209,7 +235,7 @@ def test_weights_of_another_model_change_nothing(directory, what):
         arrays["more"] = np.zeros(3, "float32")
     save_arrays(arrays, path)
     with pytest.raises(ra.InputError, match="does not fit the model"):
-        start.assign_to(model, *start.vocabularies)
+        start.assign_to(model, *start.vocabularies, print)
     for name, array in arrays_of(model).items():
         np.testing.assert_array_equal(array, before[name])
 
@@ -225,68 +251,75 @@ def test_run_starts_from_the_weights(quickly, quick_run, tmp_path):
         "training.learning_rate_scale=1e-30",
         report=lines.append,
     )
-    assert f"started from {quick_run}" in "\n".join(lines)
-    expected = load_arrays(quick_run / "model.safetensors")
-    for name, array in load_arrays(output / "model.safetensors").items():
-        np.testing.assert_allclose(array, expected[name], atol=1e-9)
-    assert (output / "vocabulary.model").read_bytes() == (
-        quick_run / "vocabulary.model"
-    ).read_bytes()
+    text = "\n".join(lines)
+    assert f"started from {quick_run}" in text
+    assert "precision: float32 (the recipe says so)" in text
+    name = "model.safetensors"
+    assert_same_arrays(output / name, quick_run / name, atol=1e-9)
 
 
-def test_run_that_goes_on_does_not_start_again(directory, quick_run):
+@pytest.mark.parametrize("joint", [True, False], ids=["joint", "two"])
+def test_vocabularies_come_along(joint, recipe, corpus, directory):
+    target = None if joint else vocabulary(NEW_TEXT, 295)
+    make(directory, vocabulary(OLD_TEXT), target, joint=joint)
+    recipe = recipe.override(
+        [
+            *(f"model.{name}={value}" for name, value in FIELDS.items()),
+            f"training.start_from={directory}",
+            f"vocabulary.joint={str(joint).lower()}",
+        ]
+    )
+    output = directory.with_name("run")
+    inputs = find_inputs(recipe, output, corpus)
+    # Another time they are found in the folder of the run.
+    for found in (inputs, dataclasses.replace(inputs, vocabularies=None)):
+        data = prepare_data(recipe, found, output, print)
+        assert data.is_joint == joint
+        assert len(data.source_vocabulary) == 290
+        assert len(data.target_vocabulary) == (290 if joint else 295)
+
+
+# === When a run starts from weights, and when it has ===
+
+
+def test_resumed_run_does_not_start_again(directory, quick_run):
     make(directory, vocabulary(OLD_TEXT))
-    recipe = ra.Recipe.from_mapping(recipe_of(directory))
+    mapping = recipe_of(directory)
+    recipe = ra.Recipe.from_mapping(mapping)
     assert find_initial_weights(recipe, quick_run, resume=True) is None
     assert find_initial_weights(recipe, quick_run) is not None
     # Nothing was saved before it was stopped.
-    assert (
-        find_initial_weights(recipe, directory.parent, resume=True) is not None
-    )
+    parent = directory.parent
+    assert find_initial_weights(recipe, parent, resume=True) is not None
     # What it started from is not needed any more.
     shutil.rmtree(directory)
     assert find_initial_weights(recipe, quick_run, resume=True) is None
-
-
-@pytest.mark.parametrize("from_start", [True, False], ids=["its own", "new"])
-def test_data_is_encoded_with_the_vocabulary_of_the_recipe(
-    recipe, corpus, quick_run, tmp_path, from_start
-):
-    recipe = recipe.override(
-        [
-            f"training.start_from={quick_run}",
-            f"vocabulary.from_start={str(from_start).lower()}",
-            "vocabulary.size=350",
-        ]
-    )
-    files = find_corpus(recipe.data, corpus)
-    initial = find_initial_weights(recipe, tmp_path)
-    for _ in range(2):
-        data = prepare_data(recipe, files, tmp_path, print, initial)
-        assert data.is_joint
-        assert len(data.target_vocabulary) == (400 if from_start else 350)
-        # Another time it is found in the folder of the run.
-        initial = None
-
-
-def test_list_of_tokens_comes_along_where_texts_are_tokenised(directory):
-    make(directory, tokens(None))
-    _, initial = start_of(directory, tokenized=True)
-    assert initial.vocabularies[0].tokens == tokens(None).tokens
+    mapping["training"]["start_from"] = None
+    assert find_initial_weights(ra.Recipe.from_mapping(mapping), "y") is None
 
 
 @pytest.mark.parametrize(
-    "old",
+    ("name", "has_started"),
     [
-        lambda: tokens(vocabulary(OLD_TEXT).model),
-        lambda: vocabulary(OLD_TEXT),
+        (".DS_Store", False),
+        (".step-00000004-abcd1234", False),
+        ("stop-00000003", True),
+        (".step-00000004-abcd1234-old", True),
     ],
-    ids=["pieces", "model"],
 )
-def test_pieces_are_no_vocabulary_of_tokenised_texts(directory, old):
-    make(directory, old())
-    with pytest.raises(ra.InputError, match="is no list of tokens with an end"):
-        start_of(directory, tokenized=True)
+def test_run_has_started_when_it_has_a_checkpoint(
+    name, has_started, recipe, tmp_path
+):
+    absent = recipe.override([f"training.start_from={tmp_path / 'absent'}"])
+    (tmp_path / "run" / "checkpoints" / name).mkdir(parents=True)
+    if has_started:
+        assert not find_initial_weights(absent, tmp_path / "run", resume=True)
+        return
+    with pytest.raises(ra.InputError, match="No model to start from"):
+        find_initial_weights(absent, tmp_path / "run", resume=True)
+
+
+# === What is refused ===
 
 
 @pytest.fixture(scope="module")
@@ -301,15 +334,11 @@ def unchanged(tmp_path_factory):
     ("field", "value"),
     [
         ("hidden_dim", 16),
-        ("intermediate_dim", 24),
-        ("num_encoder_layers", 2),
         ("num_decoder_layers", 3),
-        ("num_heads", 4),
         ("max_relative_position", 5),
         ("share_relations_across_heads", False),
         ("share_embeddings", "target"),
         ("normalize_first", False),
-        ("attention_bias", True),
         ("position_encoding", "sinusoidal"),
         ("key_dim", 3),
     ],
@@ -322,6 +351,9 @@ def test_another_architecture_is_refused(unchanged, field, value):
         match=f"`model.{field}` is {value!r} in the recipe and {before!r}",
     ):
         start_of(unchanged, **{field: value})
+    message = "`vocabulary.joint` is False in the recipe and True"
+    with pytest.raises(ra.InputError, match=message):
+        start_of(unchanged, joint=False)
 
 
 def test_what_has_no_effect_may_differ(directory):
@@ -330,33 +362,41 @@ def test_what_has_no_effect_may_differ(directory):
     start_of(directory, **fields, key_dim=4, max_relative_position=9)
 
 
-@pytest.mark.parametrize("joint", [True, False], ids=["joint", "two"])
-def test_other_number_of_vocabularies_is_refused(directory, joint):
-    old = vocabulary(OLD_TEXT)
-    target = old if joint else vocabulary(NEW_TEXT)
-    make(directory, old, target, joint=joint)
-    with pytest.raises(
-        ra.InputError,
-        match=f"`vocabulary.joint` is {not joint} in the recipe and {joint}",
-    ):
-        start_of(directory, joint=not joint)
+NO_LIST = "is no list of tokens with an end"
 
 
 @pytest.mark.parametrize(
-    ("old", "from_start", "message"),
+    ("old", "options", "message"),
     [
-        (lambda: tokens(None), True, "`vocabulary.from_start: false`"),
-        (lambda: tokens(None), False, "without a SentencePiece model"),
-        (subwords, False, "`vocabulary.from_start: true`"),
+        (lambda: tokens(None), {}, "`vocabulary.from_start: false`"),
+        (
+            lambda: tokens(None),
+            {"from_start": False},
+            "without a SentencePiece model",
+        ),
+        (subwords, {"from_start": False}, "`vocabulary.from_start: true`"),
+        (lambda: vocabulary(OLD_TEXT), {"tokenized": True}, NO_LIST),
+        (
+            lambda: tokens(vocabulary(OLD_TEXT).model),
+            {"tokenized": True},
+            NO_LIST,
+        ),
+        (lambda: tokens(None), {"tokenized": True}, None),
+        (subwords, {}, None),
     ],
-    ids=["tokens", "words", "subwords"],
+    ids="tokens words subwords model pieces list kept".split(),
 )
 def test_vocabulary_that_cannot_be_used_is_refused(
-    directory, old, from_start, message
+    directory, old, options, message
 ):
-    make(directory, old())
+    made = old()
+    make(directory, made)
+    if message is None:
+        _, start = start_of(directory, **options)
+        assert len(start.vocabularies[0]) == len(made)
+        return
     with pytest.raises(ra.InputError, match=message):
-        start_of(directory, from_start=from_start)
+        start_of(directory, **options)
 
 
 def test_missing_models_are_refused(directory, tmp_path):
@@ -369,30 +409,3 @@ def test_missing_models_are_refused(directory, tmp_path):
     (directory / "model.safetensors").unlink()
     with pytest.raises(ra.InputError, match="No weights at"):
         start_of(directory)
-
-
-@pytest.fixture
-def absent_start(recipe, tmp_path):
-    return recipe.override([f"training.start_from={tmp_path / 'absent'}"])
-
-
-@pytest.mark.parametrize(
-    "name", [".DS_Store", ".step-00000004-abcd1234", "notes"]
-)
-def test_run_without_a_checkpoint_still_starts_from_weights(
-    name, absent_start, tmp_path
-):
-    (tmp_path / "run" / "checkpoints" / name).mkdir(parents=True)
-    with pytest.raises(ra.InputError, match="No model to start from"):
-        find_initial_weights(absent_start, tmp_path / "run", resume=True)
-
-
-@pytest.mark.parametrize(
-    "name", ["step-00000004", "stop-00000003", ".step-00000004-abcd1234-old"]
-)
-def test_run_with_a_checkpoint_has_started(name, absent_start, tmp_path):
-    (tmp_path / "run" / "checkpoints" / name).mkdir(parents=True)
-    assert (
-        find_initial_weights(absent_start, tmp_path / "run", resume=True)
-        is None
-    )

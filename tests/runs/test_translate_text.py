@@ -1,36 +1,6 @@
-"""Which translation is taken, and how much of a text is done."""
-
-import types
-
-import pytest
+"""How much of a text is translated, and when the rest will be."""
 
 from relative_attention.runs.translate_text import TranslationProgress
-from relative_attention.runs.translate_text import closest_translations
-
-
-def some(*texts):
-    return [types.SimpleNamespace(text=text) for text in texts]
-
-
-@pytest.mark.parametrize(
-    ("tokenize", "expected"),
-    # A token with a full stop is another token than one without.
-    [
-        ("13a", ["a b c d.", "x", "e f g h"]),
-        ("none", ["q b c d .", "x", "e f g h"]),
-    ],
-)
-def test_the_greatest_sentence_bleu_decides_and_then_the_order(
-    tokenize, expected
-):
-    candidates = [
-        some("a q c q", "a b c d.", "q b c d ."),
-        some("x", "y"),
-        some("e", "e f g h"),
-    ]
-    references = ["a b c d .", "z", "e f g h"]
-    found = closest_translations(candidates, references, tokenize)
-    assert [one.text for one in found] == expected
 
 
 def test_time_left_is_that_of_the_lines_of_this_process():

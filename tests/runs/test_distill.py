@@ -1,0 +1,516 @@
+"""A student learns from its own text and from what its teachers make of it."""
+
+import functools
+import gc
+import json
+import shutil
+import sys
+import types
+import weakref
+
+import numpy as np
+import pytest
+import sacrebleu
+
+import relative_attention as ra
+from relative_attention.runs import translate_text
+from relative_attention.runs.distilled_text import closest_translations
+from tests.export.tiny_models import make_model
+from tests.runs.conftest import QUICK
+from tests.runs.conftest import assert_same_arrays
+from tests.runs.conftest import quick_training
+
+# The package has a function of this name.
+distill_module = sys.modules["relative_attention.runs.distill"]
+
+NUM_LINES = 25
+CHUNK_LINES = 10
+
+
+@pytest.fixture(scope="module")
+def texts(corpus, tmp_path_factory):
+    """Folder of a corpus like `corpus`, with fewer and shorter lines.
+
+    The training text is there in a third language, too.
+    """
+    folder = tmp_path_factory.mktemp("texts")
+    for path in corpus.iterdir():
+        lines = path.read_text().splitlines()[:NUM_LINES]
+        short = [" ".join(line.split()[:6]) for line in lines]
+        (folder / path.name).write_text("\n".join(short) + "\n")
+    lines = [line[::-1] for line in lines_of(folder / "train.en")]
+    (folder / "train.third").write_text("\n".join(lines) + "\n")
+    (folder / "short.de").write_text("ein\n")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def sides(texts):
+    """The lines of the source, the target and the third language."""
+    return [lines_of(texts / f"train.{end}") for end in ("en", "de", "third")]
+
+
+@pytest.fixture(scope="module")
+def teachers(sides, tmp_path_factory):
+    """Folders of three teachers with one vocabulary, and a stranger."""
+    folder = tmp_path_factory.mktemp("teachers")
+    lines = sides[0] + sides[1]
+    rng = np.random.default_rng(2)
+    for name in ("first", "second", "third", "stranger"):
+        text = lines[:NUM_LINES] if name == "stranger" else lines
+        vocabulary = ra.Vocabulary.train(text, 330)
+        model = make_model(rng, vocabulary_size=len(vocabulary))
+        ra.save_translator(
+            ra.Translator(model, vocabulary, num_beams=2, max_extra_length=2),
+            folder / name,
+        )
+    return folder
+
+
+@pytest.fixture(scope="module")
+def both(teachers):
+    return [teachers / "first", teachers / "second"]
+
+
+@functools.cache
+def load_once(folders, settings):
+    return ra.load_translator(folders, **dict(settings))
+
+
+def load(folders, **settings):
+    """Loads teachers, if they are whole, with the graphs that they have."""
+    ra.load_translator(folders[:1])
+    return load_once(tuple(map(str, folders)), tuple(settings.items()))
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    monkeypatch.setattr(distill_module, "load_translator", load)
+    monkeypatch.setattr(translate_text, "CHUNK_LINES", CHUNK_LINES)
+    with quick_training():
+        yield
+
+
+@pytest.fixture
+def distill(recipe, texts, both):
+    """`distill(output, "section.key=value", ..., **arguments)`."""
+
+    def distill(output, *overrides, teachers=both, **arguments):
+        return ra.distill(
+            recipe.override([*QUICK, *overrides]),
+            teachers,
+            output,
+            data_directory=texts,
+            **arguments,
+        )
+
+    return distill
+
+
+@pytest.fixture
+def no_training(monkeypatch):
+    """The student is not trained; gives the arguments that it would be by."""
+    calls = []
+    monkeypatch.setattr(
+        distill_module, "train", lambda *_, **named: calls.append(named)
+    )
+    return calls
+
+
+@pytest.fixture
+def no_translating(monkeypatch):
+    """Nothing may be translated any more."""
+    monkeypatch.setattr(
+        ra.Translator, "search", lambda *_, **__: pytest.fail("it translates")
+    )
+
+
+def lines_of(path):
+    # Untrained teachers write all manner of characters that end a line.
+    return path.read_bytes().decode().removesuffix("\n").split("\n")
+
+
+def learnt(output):
+    """The two texts that a student learns from."""
+    return [
+        lines_of(output / "distilled" / f"train.{side}")
+        for side in ("source", "target")
+    ]
+
+
+def origin_of(output):
+    return json.loads((output / "distilled" / "origin.json").read_text())
+
+
+def snapshot(folder):
+    return {
+        path.relative_to(folder): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+# === What comes out ===
+
+
+def test_student_is_trained_on_both_texts_with_the_teachers_vocabulary(
+    distill, recipe, texts, sides, both, tmp_path
+):
+    output = tmp_path / "student"
+    results = distill(output)
+    source, target, _ = sides
+    expected = load(both).translate(source)
+    assert learnt(output) == [source * 2, target + expected]
+    assert len(set(expected)) > NUM_LINES / 2
+    # What was made on the way is gone.
+    text = output / "distilled"
+    assert sorted(path.name for path in text.iterdir()) == [
+        "origin.json",
+        "train.source",
+        "train.target",
+    ]
+    origin = results["distilled_from"]
+    assert [t["model"] for t in origin["teachers"]] == list(map(str, both))
+    assert origin["num_beams"] == 2
+    assert origin["backward"] == [] and not origin["separately"]
+    assert origin["closest_of"] is None
+    # The same as a run of `train` on such a text, to the last digit.
+    ra.train(
+        recipe.override(
+            [
+                *QUICK,
+                f"data.source={text / 'train.source'}",
+                f"data.target={text / 'train.target'}",
+                f"vocabulary.model={both[0] / 'vocabulary.model'}",
+            ]
+        ),
+        tmp_path / "same",
+        data_directory=texts,
+    )
+    name = "model.safetensors"
+    assert_same_arrays(output / name, tmp_path / "same" / name)
+    student = ra.load_translator([output, *both])
+    assert len(student.model.models) == 3
+
+
+def test_teachers_translate_separately_backward_and_a_third_language(
+    distill, texts, sides, teachers, both, tmp_path, no_training
+):
+    first, second = both
+    stranger = teachers / "stranger"
+    output = tmp_path / "student"
+    distill(
+        output,
+        teachers=[first, f"{second}@train.third"],
+        backward=[stranger, f"{stranger}@train.third"],
+        separately=True,
+    )
+    source, target, third = sides
+    back = load([stranger], num_beams=2)
+    forward = load([first]).translate(source)
+    forward += load([second], num_beams=2).translate(third)
+    backward = back.translate(target) + back.translate(third)
+    assert learnt(output) == [
+        [*source * 3, *backward],
+        [*target, *forward, *target * 2],
+    ]
+    origin = origin_of(output)
+    named = [t["model"] for t in origin["teachers"] + origin["backward"]]
+    assert named == list(map(str, [first, second, stranger, stranger]))
+    texts_read = [t.get("text") for t in origin["backward"]]
+    assert texts_read == [None, "train.third"]
+    # It is among what the run reads: `--overwrite` never deletes it.
+    record = json.loads((output / "run.json").read_text())
+    assert record["files"]["train.third"] == str(texts / "train.third")
+
+
+def test_teachers_that_read_one_text_translate_it_together(
+    distill, sides, both, tmp_path, no_training
+):
+    first, second = both
+    names = [f"{first}@train.third", first, f"{second}@train.third", second]
+    output = tmp_path / "student"
+    distill(output, teachers=names[::-1], backward=names[::2])
+    source, target, third = sides
+    together = load((second, first))
+    back = load(both).translate(third)
+    forward = together.translate(source) + together.translate(third)
+    assert learnt(output) == [
+        [*source * 3, *back],
+        [*target, *forward, *target],
+    ]
+
+
+@pytest.mark.parametrize("interrupted", [False, True])
+def test_closest_of_the_best_translations_is_learnt(
+    distill, sides, both, tmp_path, no_training, interrupted
+):
+    output = tmp_path / "student"
+    source = sides[0]
+    translator = load(both, num_beams=3)
+    candidates = translator.translate(source, num_results=3)
+    # Where the third best is what shall be learnt, the second may be as close.
+    target = [found[n % 3] for n, found in enumerate(candidates)]
+    bleu = sacrebleu.BLEU(effective_order=True)
+    expected = [
+        max(
+            found[:2],
+            key=lambda text, line=line: bleu.sentence_score(text, [line]).score,
+        )
+        for found, line in zip(candidates, target)
+    ]
+    best = [found[0] for found in candidates]
+    assert expected[1::3] == target[1::3] != best[1::3]
+    (tmp_path / "target").write_text("\n".join(target) + "\n")
+
+    def stop(line):
+        raise KeyboardInterrupt
+
+    words = [output, f"data.target={tmp_path / 'target'}"]
+    asked = {"num_beams": 3, "closest_of": 2, "backward": both}
+    if interrupted:
+        with pytest.raises(KeyboardInterrupt):
+            distill(*words, report=stop, **asked)
+    distill(*words, **asked)
+    # Those of the other direction are the most probable ones.
+    back = translator.translate(target)
+    assert learnt(output) == [
+        [*source * 2, *back],
+        [*target, *expected, *target],
+    ]
+    assert origin_of(output)["closest_of"] == 2
+
+
+def test_tokens_with_and_without_a_full_stop_are_two():
+    texts = ("a q c q", "a b c d.", "q b c d .")
+    candidates = [types.SimpleNamespace(text=text) for text in texts]
+    for tokenize, expected in (("13a", "a b c d."), ("none", "q b c d .")):
+        arguments = ([candidates], ["a b c d ."], tokenize)
+        (found,) = closest_translations(*arguments)
+        assert found.text == expected
+
+
+@pytest.mark.large
+def test_lines_that_are_held_out_are_not_translated(
+    distill, sides, both, tmp_path, no_training
+):
+    output = tmp_path / "student"
+    distill(
+        output,
+        "data.validation_source=null",
+        "data.validation_target=null",
+        "data.held_out=2",
+        backward=[f"{both[0]}@train.third"],
+        separately=True,
+    )
+    source, target = learnt(output)
+    num_learnt = NUM_LINES - 2
+    text = output / "distilled"
+    held_out = lines_of(text / "held_out" / "validation.target")
+    assert len(held_out) == 2
+    assert len(source) == len(target) == 4 * num_learnt
+    assert sorted(target[:num_learnt] + held_out) == sorted(sides[1])
+    read = [line[::-1] for line in source[:num_learnt]]
+    back = load(both[:1], num_beams=2).translate(read)
+    assert source[3 * num_learnt :] == back
+    distill(output, overwrite=True)
+    assert not list(text.glob("held_out*"))
+
+
+# === Interrupted ===
+
+
+def test_interrupted_translation_resumes_with_the_next_chunk(
+    distill, sides, both, tmp_path, no_training, monkeypatch
+):
+    output = tmp_path / "student"
+    reported = []
+
+    def stop(line):
+        reported.append(line)
+        if sum("translated 20" in line for line in reported) == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        distill(output, separately=True, report=stop)
+    assert not no_training
+    text = output / "distilled"
+    first, second = (load([teacher]).translate(sides[0]) for teacher in both)
+    assert lines_of(text / "translated-1") == first
+    assert lines_of(text / "translated-2.partial") == second[:20]
+    assert not (text / "train.target").exists()
+    # Other updates of the student are no reason to translate again.
+    search = ra.Translator.search
+    num_lines = []
+    monkeypatch.setattr(
+        ra.Translator,
+        "search",
+        lambda self, lines, *rest, **named: (
+            num_lines.append(len(lines)) or search(self, lines, *rest, **named)
+        ),
+    )
+    lines = []
+    distill(output, "training.seed=5", separately=True, report=lines.append)
+    assert num_lines == [5]
+    assert [named["resume"] for named in no_training] == [True]
+    assert any("translated 25 of 25" in line for line in lines)
+    assert learnt(output)[1][NUM_LINES:] == first + second
+
+
+def test_teachers_are_gone_when_the_student_is_trained(
+    distill, tmp_path, monkeypatch
+):
+    """Their graphs, which lead back to them, keep no memory."""
+    loaded = []
+
+    def load_again(folders, **settings):
+        translator = ra.load_translator(folders, **settings)
+        loaded.extend(map(weakref.ref, translator.model.models))
+        return translator
+
+    monkeypatch.setattr(distill_module, "load_translator", load_again)
+    monkeypatch.setattr(
+        distill_module, "train", lambda *_, **__: [ref() for ref in loaded]
+    )
+    gc.disable()
+    try:
+        assert distill(tmp_path / "student") == [None, None]
+    finally:
+        gc.enable()
+
+
+@pytest.mark.large
+def test_interrupted_training_is_resumed_without_the_teachers(
+    distill, tmp_path, request, both
+):
+    copies = [shutil.copytree(f, tmp_path / f.name) for f in both]
+    output = tmp_path / "student"
+    assert distill(output, "training.steps=2", teachers=copies)["steps"] == 2
+    request.getfixturevalue("no_translating")
+    assert distill(output, teachers=copies)["steps"] == 4
+    for copy in copies:
+        shutil.rmtree(copy)
+    recipe = ra.find_recipe(output).override(["training.steps=6"])
+    results = ra.train(recipe, output, resume=True)
+    assert results["steps"] == 6
+    assert len(results["distilled_from"]["teachers"]) == 2
+
+
+# === Refused ===
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    return tmp_path_factory.mktemp("finished")
+
+
+@pytest.fixture
+def student(distill, finished, tmp_path):
+    """A finished run that may be changed."""
+    if not (finished / "student").exists():
+        distill(finished / "student", "training.steps=1")
+    return shutil.copytree(finished / "student", tmp_path / "student")
+
+
+@pytest.mark.large
+def test_translations_of_another_kind_are_refused_until_told_to_overwrite(
+    distill, student, texts, teachers, both, tmp_path
+):
+    changed = tmp_path / "changed.en"
+    changed.write_text((texts / "train.en").read_text().replace("a", "o"))
+    before = snapshot(student)
+    for words, arguments, message in (
+        ([], {"teachers": [both[0], teachers / "third"]}, "other teachers"),
+        ([], {"teachers": both[:1]}, "other teachers"),
+        ([], {"num_beams": 1}, "other `--num-beams`"),
+        ([], {"separately": True}, "other `--separately`"),
+        ([], {"closest_of": 2}, "other `--closest-of`"),
+        ([], {"backward": both}, "other teachers of the other direction"),
+        ([f"data.source={changed}"], {}, "other training texts"),
+    ):
+        with pytest.raises(ra.InputError, match=f"{message}.*--overwrite"):
+            distill(student, *words, **arguments)
+    for content in (None, "{", "{}", '{"teachers": [3]}'):
+        origin = student / "distilled" / "origin.json"
+        origin.unlink()
+        if content is not None:
+            origin.write_text(content)
+        with pytest.raises(ra.InputError, match="origin.json is .*--overwrite"):
+            distill(student)
+        origin.write_bytes(before[origin.relative_to(student)])
+    assert snapshot(student) == before
+    results = distill(student, "training.steps=1", num_beams=1, overwrite=True)
+    assert results["distilled_from"]["num_beams"] == 1
+
+
+CLOSEST = "`closest_of` must be an int from 1 to the number of beams, 2,"
+
+
+@pytest.mark.parametrize(
+    "names, arguments, message",
+    [
+        ([], {}, "`teachers` must be a list of at least one"),
+        (["first", "absent"], {}, "No model directory at .*absent"),
+        (["first", "stranger"], {}, "first and .*stranger, whose vocab"),
+        (["first"], {"backward": "first"}, "`backward` must be a list"),
+        (["first@"], {}, "`teachers` must .*MODEL@TEXT"),
+        (
+            ["first"],
+            {"backward": ["@train.de"]},
+            "`backward` must .*MODEL@TEXT.*'@train.de'",
+        ),
+        (["first@absent.de"], {}, "No text file absent.de"),
+        (["first@short.de"], {}, "short.de with 1 lines, .*train.de with 25"),
+        (["first"], {"closest_of": 3}, CLOSEST),
+        (["first"], {"closest_of": True}, CLOSEST),
+        (["first"], {"overrides": ["data.tokenized=true"]}, "tokenized"),
+        (["first"], {"overrides": ["data.target_language=xx"]}, "'xx'"),
+        (
+            ["first"],
+            {"overrides": ["training.start_from=absent"]},
+            "No model to start from",
+        ),
+        (["first"], {"cluster": "{}"}, "One machine .* TF_CONFIG"),
+        (["first"], {"backend": "torch"}, "tensorflow or jax"),
+        (
+            ["first"],
+            {"backend": "jax", "overrides": ["training.devices=2"]},
+            "`training.devices` must be 1",
+        ),
+    ],
+    ids=str,
+)
+def test_what_is_wrong_is_told_before_any_work(
+    distill, teachers, names, arguments, message, tmp_path, monkeypatch, request
+):
+    request.getfixturevalue("no_translating")
+    arguments = dict(arguments)
+    overrides = arguments.pop("overrides", [])
+    monkeypatch.setenv("TF_CONFIG", arguments.pop("cluster", ""))
+    backend = arguments.pop("backend", None)
+    if backend is not None:
+        monkeypatch.setattr("keras.backend.backend", lambda: backend)
+    with pytest.raises(ra.InputError, match=message) as error:
+        distill(
+            tmp_path / "student",
+            *overrides,
+            teachers=[teachers / name for name in names],
+            **arguments,
+        )
+    assert "\n" not in str(error.value)
+    assert not list(tmp_path.iterdir())
+
+
+def test_folder_of_a_teacher_or_of_another_run_is_refused(
+    distill, both, quick_run, no_translating
+):
+    before = snapshot(both[0]), snapshot(quick_run)
+    for arguments in (
+        {"overwrite": True},
+        {"teachers": both[1:], "backward": both[:1]},
+    ):
+        with pytest.raises(ra.InputError, match="folder of the student"):
+            distill(both[0], **arguments)
+    with pytest.raises(ra.InputError, match="`data.source` 'train.en'"):
+        distill(quick_run)
+    assert (snapshot(both[0]), snapshot(quick_run)) == before
