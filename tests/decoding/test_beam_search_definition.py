@@ -130,20 +130,6 @@ def test_prefix_is_the_definition_with_forced_tokens(peaked_model):
     assert_is_the_definition(peaked_model, 3, 1, 5, PREFIXES)
 
 
-def test_lengths_of_another_call_are_used(peaked_model):
-    # They must not have become a part of the graph.
-    for length in (2, 5):
-        found = beam_search(
-            peaked_model,
-            padded(SENTENCES),
-            min_length=length,
-            max_length=length,
-            target_prefix=padded([[0]] * 3, extra=2),
-        )
-        for row in found["token_ids"][:, 0]:
-            assert len(until_end(row)) == length
-
-
 # === A sentence and its batch ===
 
 
