@@ -25,13 +25,12 @@ from relative_attention.models.weights import save_weights
 _LORA_LAYERS = ("query", "value")
 
 
-def path_of(layer: keras.layers.Layer) -> str:
-    """Returns the path of a layer in its model, less the model's name."""
-    return str(layer.path).split("/", 1)[-1]
-
-
-def _layers_of(model: keras.Model) -> list[Any]:
-    return list(model._flatten_layers(include_self=False))
+def _layers_of(model: keras.Model) -> dict[str, Any]:
+    """Returns the layers by their paths, less the model's name."""
+    return {
+        str(layer.path).split("/", 1)[-1]: layer
+        for layer in model._flatten_layers(include_self=False)
+    }
 
 
 # === int8 ===
@@ -49,7 +48,7 @@ def quantize(
     # Keras has made a config of the mode, and of a config its mode.
     if mode != "int8":
         raise ValueError(f'`mode` must be "int8". Received: mode={mode!r}.')
-    if _quantized_layers(model):
+    if quantization_config(model):
         raise ValueError(
             "The model is quantized already. Load it again to quantize it in "
             "another way."
@@ -68,32 +67,21 @@ def quantize(
         gc.unfreeze()
 
 
-def _quantized_layers(model: keras.Model) -> list[Any]:
-    return [
-        layer
-        for layer in _layers_of(model)
-        if layer.quantization_mode is not None
-    ]
-
-
 def quantization_config(model: keras.Model) -> dict[str, Any]:
     """Returns how layers are quantized, by their paths, for JSON."""
     return {
-        path_of(layer): keras.saving.serialize_keras_object(
-            layer.quantization_config
-        )
-        for layer in _quantized_layers(model)
+        path: keras.saving.serialize_keras_object(layer.quantization_config)
+        for path, layer in _layers_of(model).items()
+        if layer.quantization_mode is not None
     }
 
 
 def quantize_as(model: keras.Model, quantized: Mapping[str, Any]) -> None:
     """Quantizes layers as `quantization_config` said."""
-    for layer in _layers_of(model):
-        if path_of(layer) in quantized:
-            how = keras.saving.deserialize_keras_object(
-                quantized[path_of(layer)]
-            )
-            layer.quantize(how.mode, config=how)
+    layers = _layers_of(model)
+    for path, config in quantized.items():
+        how = keras.saving.deserialize_keras_object(config)
+        layers[path].quantize(how.mode, config=how)
 
 
 # === Adapters ===
@@ -150,8 +138,8 @@ def load_lora_weights(model: keras.Model, path: str | pathlib.Path) -> None:
 
 def _layers_to_adapt(model: keras.Model) -> dict[str, Any]:
     return {
-        path_of(layer): layer
-        for layer in _layers_of(model)
+        path: layer
+        for path, layer in _layers_of(model).items()
         if hasattr(layer, "enable_lora")
     }
 
@@ -159,7 +147,7 @@ def _layers_to_adapt(model: keras.Model) -> dict[str, Any]:
 def _adapt(model: keras.Model, layers: Iterable[Any], rank: int) -> None:
     """Freezes all weights, and adapts the layers."""
     frozen = list(model.trainable_variables)
-    for layer in _layers_of(model):
+    for layer in _layers_of(model).values():
         layer.trainable = False
     for layer in layers:
         layer.trainable = True
