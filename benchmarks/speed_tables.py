@@ -122,40 +122,6 @@ def training_table(result: Result) -> str:
     return markdown_table(header, cells)
 
 
-def training_profile_table(result: Result) -> str:
-    """Returns the dearest operations of a training step."""
-    total = sum(row["milliseconds_a_step"] for row in result.rows)
-    cells = [
-        [
-            f"`{row['operation']}`",
-            f"{row['calls_a_step']:.0f}",
-            f"{row['milliseconds_a_step'] / total:.1%}",
-        ]
-        for row in result.rows[: result.options["rows"]]
-    ]
-    header = ["operation", "calls a step", "share of the time"]
-    return markdown_table(header, cells)
-
-
-def memory_profile_table(result: Result) -> str:
-    """Returns how the memory of training grows, by model."""
-    cells = []
-    for row in result.rows:
-        libraries = row["libraries_bytes"]
-        cells.append(
-            [
-                row["engine"],
-                f"{libraries / 1e9:.2f} GB",
-                *(
-                    f"{peak / 1e9:.2f} GB ({(peak - libraries) / 1e9:.2f})"
-                    for peak in row["peak_memory_bytes"]
-                ),
-            ]
-        )
-    steps = [f"{steps} steps" for steps in result.rows[0]["steps"]]
-    return markdown_table(["model", "libraries", *steps], cells)
-
-
 # By the name of the mark in the page: the table, and the results it is made of.
 TABLES: dict[str, tuple[Callable[..., str], Sequence[str]]] = {
     "attention_speed": (

@@ -80,7 +80,7 @@ def benchmark(
     of strings, and returns the `Result`.
 
     Args:
-        name: string. The module below `benchmarks`, as `"training.feeding"`.
+        name: string. The module below `benchmarks`, as `"serving.load"`.
         description: the docstring of the module; its first line is shown.
         example: string. Arguments that can be given.
         add_arguments: function that adds options to a parser.

@@ -14,7 +14,7 @@ from benchmarks.harness.results import Result
 
 @pytest.fixture
 def run_benchmark(tmp_path, capsys):
-    """`run_benchmark("training.feeding", ...)`: its result and output."""
+    """`run_benchmark("decoding.output_length", ...)`: its result and output."""
 
     def run(name, *arguments):
         output = tmp_path / "results" / "result.json"

@@ -18,7 +18,6 @@ def test_what_starts_engines_has_no_tensorflow_itself():
     modules = [
         "attention.attention_speed",
         "decoding.translation_speed",
-        "training.memory_profile",
         "training.training_speed",
     ]
     code = "import sys; " + "; ".join(
@@ -82,37 +81,3 @@ def test_training_speed(run_command, texts):
     ]
     assert all(row["ratio_to_peer"] is None for row in result.rows)
     assert "| relative, float32" in printed and "not run" in printed
-
-
-@pytest.mark.large
-@pytest.mark.only_on("tensorflow", reason="TensorFlow's profiler")
-def test_profile(run_benchmark, texts):
-    result, printed = run_benchmark(
-        "training.training_profile",
-        *("--data", texts, "--vocabulary-size", 300, "--batch-tokens", 64),
-        *("--preset", "transformer_tiny_relative", "--dtype", "float32"),
-        *("--steps", 2),
-    )
-    times = [row["milliseconds_a_step"] for row in result.rows]
-    assert times == sorted(times, reverse=True) and times[0] > 0
-    assert any("MatMul" in row["operation"] for row in result.rows)
-    assert "ms of operations a step; `transformer_tiny_relative`" in printed
-
-
-@pytest.mark.large
-@pytest.mark.only_on("tensorflow", reason="it trains with TensorFlow")
-def test_memory_grows_from_the_libraries_on(run_command, texts):
-    result, printed = run_command(
-        "training.memory_profile",
-        *("--data", texts, "--vocabulary-size", 300, "--batch-tokens", 32),
-        *("--precisions", "float32", "--window", 5, "--windows", 2, 1, 1),
-    )
-    assert [row["engine"] for row in result.rows] == [
-        "relative, float32",
-        "sinusoidal, float32",
-    ]
-    for row in result.rows:
-        first, second = row["peak_memory_bytes"]
-        assert 1e8 < row["libraries_bytes"] < first <= second < 1e11
-        assert row["steps"] == [5, 10]
-    assert "5 steps" in printed
