@@ -676,6 +676,8 @@ class RelativeSelfAttention(OneEncodingAttention):
         use_bias: bool = False,
         implementation: str = "auto",
         output_shape: int | None = None,
+        kernel_initializer: InitializerLike = "glorot_uniform",
+        seed: int | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(
@@ -691,6 +693,8 @@ class RelativeSelfAttention(OneEncodingAttention):
             use_bias=use_bias,
             implementation=implementation,
             output_shape=output_shape,
+            kernel_initializer=kernel_initializer,
+            seed=seed,
             **kwargs,
         )
 
