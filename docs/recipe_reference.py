@@ -30,27 +30,24 @@ _HEAD = """\
 
 # The keys of a recipe
 
-A recipe is a YAML file with the sections below; `relative-attention list`
-names those that come with the package. What it leaves out has the default.
-Any value can be replaced on the command line, and `--help` of `train` shows
-how:
+A recipe is a YAML file with the sections below. What it leaves out has the
+default. `relative-attention list` names the recipes that come with the
+package. Any value can be replaced on the command line:
 
     relative-attention train my.yaml training.steps=1000 model.dropout=0.2
 
-An unknown key, a value of another type and one out of its bounds are refused
-by name before any work is done. Keys with "yes" under *resume* may change when
-a run goes on (`train --resume runs/mine training.steps=20000`); the others may
-not, as it would not be the same run. Beside its sections a recipe may have
-`name`, what the run is called (by default after its file or folder), and
-`description`, a sentence on what it is for.
+An unknown key, a value of another type or one out of its bounds is refused
+before any work is done. Keys with "yes" under *resume* may change when a run
+is resumed (`train --resume runs/mine training.steps=20000`). A recipe may also
+have `name` (by default that of its file or folder) and `description`.
 """
 
 _MODEL = """\
 `preset` names a preset, whose values the other keys replace: {presets}. A
-preset also brings what its authors trained it with (`ra.preset_training`)
-where the recipe says nothing else in `training`. The defaults here are those
-of `TransformerConfig`, for which the preset's stand. Of `model` nothing may
-change when a run goes on. The sizes of the vocabularies follow from the data.
+preset also brings its authors' training (`ra.preset_training`), which the
+section `training` may replace. The defaults here are those of
+`TransformerConfig`; a preset has its own. Nothing of `model` may change when a
+run is resumed. The sizes of the vocabularies follow from the data.
 """
 
 

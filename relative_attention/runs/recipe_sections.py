@@ -27,7 +27,7 @@ class DataSection:
     """Names the texts that a model learns from and is scored on."""
 
     source: str | None = key(None)
-    """Text to translate, plain or `.gz`, a sentence a line."""
+    """Text to translate, plain or `.gz`, one sentence per line."""
     target: str | None = key(None)
     """The translation of `source`, line by line."""
     validation_source: str | None = key(None)
@@ -40,7 +40,7 @@ class DataSection:
     test_target: str | None = key(None)
     """The translation of `test_source`."""
     corpus: str | None = key(None)
-    """Name of the folder that holds the files, for finding them."""
+    """Subfolder of the data folder to look in."""
     origin: str | None = key(None)
     """Where to get the corpus, for the error when it is not found."""
     tokenized: bool = key(False)
@@ -80,12 +80,12 @@ class VocabularySection:
     """Whether one vocabulary serves both languages, or each has its own."""
     model: str | None = key(None)
     """Path of a SentencePiece model to use instead of learning one. For
-    pre-tokenized texts, path of a list of tokens, a token a line, as
+    pre-tokenized texts, path of a list of tokens, one per line, as
     OpenNMT-tf writes it. `size` is then not used."""
     source_model: str | None = key(None)
     """Path of such a model for the source alone, where `joint` is false."""
     target_model: str | None = key(None)
-    """Path of such a model for the target, likewise."""
+    """Path of such a model for the target alone, where `joint` is false."""
     from_start: bool = key(True)
     """With `training.start_from`, whether to take that model's vocabulary.
     Else a new one is learned; pieces that both have keep their rows."""
