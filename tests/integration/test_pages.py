@@ -1,5 +1,6 @@
 """README and pages of the documentation: links, length, figures."""
 
+import json
 import re
 
 from benchmarks.decoding.prepared_engines import OURS
@@ -34,6 +35,17 @@ def test_no_guide_is_left_out():
     assert guides == shown | set(OTHER_GUIDES.split())
     moving_in = set(ROOT.glob("docs/moving_in/*.md"))
     assert moving_in and moving_in <= set(PAGES)
+
+
+def test_scores_of_the_guide_are_those_of_the_models():
+    page = (ROOT / "docs" / "guides" / "translate.md").read_text("utf-8")
+    rows = re.findall(r"^\| \[`(\w+)`\].*\| ([\d.]+) \|", page, re.M)
+    assert len(rows) == 5
+    for name, bleu in rows:
+        text = (ROOT / "models" / name / "results.json").read_text("utf-8")
+        results = json.loads(text)
+        scores = results.get("scores_of_weights", results["scores"])
+        assert f"{scores['test']['bleu']:.2f}" == bleu, name
 
 
 def test_readme_is_short():
