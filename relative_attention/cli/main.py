@@ -151,15 +151,15 @@ def _way_to_resume(options: argparse.Namespace) -> str:
     """Returns how to resume what was interrupted; "" if it cannot be."""
     if options.command == "train":
         folder = options.output or "DIR"
-        return f" Go on with `relative-attention train --resume {folder}`."
+        return f" Resume with `relative-attention train --resume {folder}`."
     is_resumable = options.command in ("distill", "study") or (
         options.command == "translate" and options.input and options.output
     )
     if not is_resumable:
         return ""
     if getattr(options, "overwrite", False):
-        return " The same command goes on, without --overwrite."
-    return " The same command goes on."
+        return " Rerun the same command, without --overwrite, to resume."
+    return " Rerun the same command to resume."
 
 
 def _load_keras() -> None:

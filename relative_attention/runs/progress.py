@@ -195,7 +195,7 @@ class RunProgress(keras.callbacks.Callback):
             )
             if name == "num_shapes":
                 way_out = (
-                    "Go on with the backend of Keras (`KERAS_BACKEND`) that "
+                    "Resume with the backend of Keras (`KERAS_BACKEND`) that "
                     "it was started on: tensorflow has no fixed shapes, jax "
                     "has."
                 )
@@ -396,7 +396,7 @@ class RunProgress(keras.callbacks.Callback):
         if not (self.directory / RECORD).is_file():
             raise InputError(
                 f"The folder of the run, {self.directory}, was removed or "
-                "moved while it trained. Put it back and go on with `train "
+                "moved while it trained. Put it back and resume with `train "
                 "--resume`, or train again."
             )
 

@@ -241,7 +241,7 @@ class TrainingRun:
                 smaller = max(self.batch_tokens // 2, 1)
                 raise InputError(
                     f"Out of memory with `training.batch_tokens` "
-                    f"{self.batch_tokens}. Go on with `train --resume "
+                    f"{self.batch_tokens}. Resume with `train --resume "
                     f"{self.output} training.batch_tokens={smaller} "
                     "training.effective_batch_tokens="
                     f"{self.update_tokens}`, which makes the "
@@ -272,7 +272,7 @@ class TrainingRun:
         if not weights and not best.is_file():
             raise InputError(
                 f"{best} is missing, which had the weights of the best "
-                "validation. Put it back and go on with `train --resume "
+                "validation. Put it back and resume with `train --resume "
                 f"{self.output}`, or take the mean of the last checkpoints: "
                 f"`relative-attention average {self.output}`."
             )

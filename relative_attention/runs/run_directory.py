@@ -73,9 +73,9 @@ def check_resume(path: pathlib.Path | str, resume: bool | str) -> bool:
         )
     if resume is True and not is_run(path):
         raise InputError(
-            f"{path} holds no run to go on with. Give the folder that `train` "
+            f"{path} holds no run to resume. Give the folder that `train` "
             "filled (`--output`, or runs/NAME); to start where there is none, "
-            "and go on where there is one, pass `--resume=auto` with a recipe."
+            "and resume where there is one, pass `--resume=auto` with a recipe."
         )
     return bool(resume) and is_run(path)
 
@@ -111,7 +111,7 @@ def claim_run_directory(
             _check_same_run(path, recipe)
         else:
             raise InputError(
-                f"{path} holds another run. Go on with it by `train --resume "
+                f"{path} holds another run. Resume it by `train --resume "
                 f"{path}`, pass `--overwrite` to delete it, or choose another "
                 "`--output`."
             )

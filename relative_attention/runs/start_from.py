@@ -211,7 +211,7 @@ def find_initial_weights(
     if directory.resolve() == pathlib.Path(output).resolve():
         raise InputError(
             f"`training.start_from` is {directory}, the folder of this run. "
-            "Choose another `--output`; to go on with the run, pass "
+            "Choose another `--output`; to resume the run, pass "
             "`--resume`."
         )
     try:

@@ -148,7 +148,7 @@ def find_weights(directory: pathlib.Path) -> pathlib.Path:
 
 
 def stopped_run_hint(directory: pathlib.Path) -> str:
-    """Says of a run without a model what it has, and how to go on with it."""
+    """Says of a run without a model what it has, and how to resume it."""
     has_model = (directory / "model.safetensors").is_file()
     if has_model or not (directory / "run.json").is_file():
         return ""
@@ -156,7 +156,7 @@ def stopped_run_hint(directory: pathlib.Path) -> str:
     what = saved[-1].relative_to(directory) if saved else "nothing"
     return (
         " The run there has not come to its first validation, and saved "
-        f"{what} so far. Go on with it: `relative-attention train --resume "
+        f"{what} so far. Resume it: `relative-attention train --resume "
         f"{directory}`."
     )
 

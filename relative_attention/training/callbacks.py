@@ -299,7 +299,7 @@ class FiniteGuard(keras.callbacks.Callback):
             raise InputError(
                 f"{message} The update was not made, and the last checkpoint "
                 "is good. Lower `training.learning_rate_scale`, set "
-                "`training.gradient_clip`, mend those lines, or go on without "
+                "`training.gradient_clip`, mend those lines, or skip "
                 "such updates: `--resume training.on_nonfinite=skip`."
             )
         print(f"{message} Skipped.", file=self.file, flush=True)

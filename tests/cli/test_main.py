@@ -119,11 +119,14 @@ def test_package_that_is_missing_is_one_line(run, monkeypatch):
     ("words", "hint"),
     [
         ("train {recipe} --output r", "relative-attention train --resume r`."),
-        ("distill {recipe} --teachers a", "The same command goes on.\n"),
+        (
+            "distill {recipe} --teachers a",
+            "Rerun the same command to resume.\n",
+        ),
         # Twice, it would delete what there is by then.
         (
             "distill {recipe} --teachers a --overwrite",
-            "The same command goes on, without --overwrite.\n",
+            "Rerun the same command, without --overwrite, to resume.\n",
         ),
         ("demo", "Interrupted.\n"),
     ],

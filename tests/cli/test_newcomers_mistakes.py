@@ -47,7 +47,7 @@ TYPED = {
         "train {recipe_file} --data {corpus} --output {trained}",
         "--resume .*--overwrite.*another `--output`",
     ),
-    "run to go on with that is not there": (
+    "run to resume that is not there": (
         "train --resume nowhere",
         "Give the folder that `train` filled",
     ),

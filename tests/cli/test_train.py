@@ -136,7 +136,7 @@ def test_folder_without_a_run_is_refused(
     monkeypatch.chdir(tmp_path)
     status, _, err = run("train", *words.split())
     assert status == 1
-    assert "holds no run to go on with" in err
+    assert "holds no run to resume" in err
     assert [p.name for p in (tmp_path / "runs").iterdir()] == ["mine"]
 
 

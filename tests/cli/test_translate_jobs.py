@@ -61,7 +61,7 @@ def interrupted(translate, output, monkeypatch):
                 patch.setattr(ra.Translator, name, stop_after(lines, decode))
             status, out, err = translate(*options, **paths)
         assert (status, out) == (130, "")
-        assert "Interrupted. The same command goes on" in err
+        assert "Interrupted. Rerun the same command" in err
         assert names(output) == ["hypotheses.journal", "hypotheses.partial"]
 
     return interrupted

@@ -131,7 +131,7 @@ def test_study_is_interrupted_resumed_and_never_run_twice(
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
     status, _, err = ended(process)
-    assert status == 130 and "The same command goes on" in err
+    assert status == 130 and "Rerun the same command to resume" in err
     for run in begun:
         # Nobody writes it any more, and it was not at its end.
         assert not (run / "run.lock").exists()
