@@ -62,7 +62,7 @@ def test_model_of_the_zoo_is_as_good_as_its_card_says(name, multi30k):
         for side in re.match(r"multi30k_(..)_(..)_", name).groups()
     )
     (stated,) = re.findall(
-        r"^\| cased, detokenised \| \*\*([\d.]+)\*\* \|",
+        r"^\| cased, detokenized \| \*\*([\d.]+)\*\* \|",
         (zoo_directory() / name / "README.md").read_text("utf-8"),
         re.MULTILINE,
     )
