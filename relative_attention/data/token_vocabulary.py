@@ -17,7 +17,7 @@ from relative_attention.files import atomic_file
 from relative_attention.files import read_json_object
 
 _PADDING, _START, _END, _UNKNOWN = "<blank>", "<s>", "</s>", "<unk>"
-# Added to the name of a vocabulary, it names the file of its tokeniser.
+# Added to the name of a vocabulary, it names the file of its tokenizer.
 _TOKENIZER_SUFFIX = ".sentencepiece"
 
 
@@ -25,7 +25,7 @@ class TokenVocabulary:
     """Encodes text as the words or pieces of a list, as OpenNMT-tf does.
 
     A line is split at its blanks (ASCII white space, as in OpenNMT-tf), so it
-    must be tokenised already. Alternatively, a SentencePiece model splits it,
+    must be tokenized already. Alternatively, a SentencePiece model splits it,
     and joins the tokens of a translation. A token that the vocabulary does not
     have is unknown.
 
@@ -77,11 +77,11 @@ class TokenVocabulary:
         del self._ids[_PADDING]
         self._processor = None
         if self.tokenizer is not None:
-            self._processor = load_processor(self.tokenizer, "tokeniser")
+            self._processor = load_processor(self.tokenizer, "tokenizer")
 
     @classmethod
     def train(cls, lines: Iterable[str], size: int) -> "TokenVocabulary":
-        """Takes the most frequent tokens of a text that is tokenised already.
+        """Takes the most frequent tokens of a pre-tokenized text.
 
         Args:
             lines: iterable of strings, with blanks between the tokens.
@@ -163,8 +163,8 @@ class TokenVocabulary:
             path: path of the file.
 
         Raises:
-            InputError: if the file, or that of its tokeniser, is missing or
-                damaged, or the tokeniser is not a file beside it.
+            InputError: if the file, or that of its tokenizer, is missing or
+                damaged, or the tokenizer is not a file beside it.
         """
         path = pathlib.Path(path)
         try:
@@ -180,7 +180,7 @@ class TokenVocabulary:
         return cls(**content, name=str(path))
 
     def save(self, path: pathlib.Path | str) -> None:
-        """Writes the vocabulary, and its tokeniser in a file beside it.
+        """Writes the vocabulary, and its tokenizer in a file beside it.
 
         Args:
             path: path of the file.

@@ -26,7 +26,7 @@ class Vocabulary:
     """Encodes text as byte-pair pieces that restore every line exactly.
 
     Ids: padding 0, end of sentence 1, unknown 2. Text is taken as it is (no
-    normalisation), and characters that the training text lacked are spelt in
+    normalization), and characters that the training text lacked are spelt in
     bytes, so that `decode(encode([line])) == [line]` and nothing is ever
     unknown. One character is lost: U+2581, SentencePiece's mark for a blank,
     comes back as a blank.
@@ -114,7 +114,7 @@ class Vocabulary:
 
         The model may have been trained with any options. It spells a text
         with the same pieces as before, and only its ids change. It gains no
-        byte fallback: its normalisation stays, and what it cannot spell is
+        byte fallback: its normalization stays, and what it cannot spell is
         unknown.
 
         Args:

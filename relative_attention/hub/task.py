@@ -256,7 +256,7 @@ class TranslationLM(FromPreset, TrainableModel, keras_hub.models.Seq2SeqLM):
 
         The card names the task, translation, and the code to load it. Where
         the task was loaded by a name of the zoo, or from a folder that
-        training filled, it names languages and licence, too, and as long as
+        training filled, it names languages and license, too, and as long as
         the weights are those of that folder, its BLEU and its own card. On
         Hugging Face a card that is there stays.
 

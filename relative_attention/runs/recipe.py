@@ -304,8 +304,8 @@ def _check_together(recipe: Recipe) -> None:
     _check_vocabulary(recipe)
     if data.tokenized and data.target_language is not None:
         raise InputError(
-            "`data.target_language` is for BLEU by Moses' tokeniser, which "
-            "texts that are tokenised already (`data.tokenized`) cannot take. "
+            "`data.target_language` is for BLEU by Moses' tokenizer, which "
+            "pre-tokenized texts (`data.tokenized`) cannot take. "
             f"Received: {data.target_language!r}. Add "
             "data.target_language=null."
         )

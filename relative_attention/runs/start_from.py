@@ -245,15 +245,15 @@ def _check_vocabulary(
             or not vocabulary.end
         ):
             raise InputError(
-                "The texts are tokenised already (`data.tokenized`), and the "
+                "The texts are pre-tokenized (`data.tokenized`), and the "
                 f"vocabulary of {directory} is no list of tokens with an end "
-                "of sentence. Give texts that are not tokenised, or train "
+                "of sentence. Give texts that are not tokenized, or train "
                 "without `training.start_from`."
             )
     elif keeps and isinstance(vocabulary, TokenVocabulary):
         raise InputError(
             f"The vocabulary of {directory} is a list of tokens, which "
-            "training reads only where texts are tokenised already "
+            "training reads only where texts are pre-tokenized "
             "(`data.tokenized`). Set `vocabulary.from_start: false` to learn "
             "a new one; the rows of the pieces that both have are kept."
         )

@@ -110,7 +110,7 @@ def test_each_side_has_the_type_that_its_ids_need(size, write, prepare, digits):
 
 
 def test_a_side_may_have_no_ids(write, prepare):
-    # As where a SentencePiece model's normalisation leaves nothing.
+    # As where a SentencePiece model's normalization leaves nothing.
     class Nothing:
         model = b""
 

@@ -1,4 +1,4 @@
-"""What an sdist holds, and what the metadata says of licences."""
+"""What an sdist holds, and what the metadata says of licenses."""
 
 import email
 import pathlib

@@ -72,7 +72,7 @@ def test_override_replaces_one_value_and_all_are_saved(recipe, tmp_path):
         ),
         (
             "data.target_language=de data.tokenized=true",
-            "`data.target_language`.* tokenised already .*'de'",
+            "`data.target_language`.* pre-tokenized texts .*'de'",
         ),
         ("decoding.num_beams=0", "`decoding.num_beams` must be at least 1"),
         ("model.dropout=2", "`dropout` must be a rate"),
