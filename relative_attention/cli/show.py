@@ -105,9 +105,9 @@ def add_plot(subparsers: command.Subparsers) -> None:
     parser.text(
         "--output DIR",
         "where curve.png and attention.png go (default: MODEL; for one "
-        "of the zoo the working directory). A name that ends in .html is that "
-        "of the page: attention by block and head, and what of it is content "
-        "and what is position",
+        "of the zoo the working directory). A name that ends in .html "
+        "names the page of the attention view: attention by block and "
+        "head, content and position apart",
     )
 
 

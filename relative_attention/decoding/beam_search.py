@@ -412,8 +412,8 @@ class _BeamSearch:
     ) -> tuple["_Continuations", ActiveSentences]:
         """Decodes one position, and finds how each sentence may continue.
 
-        The continuations are those of all `B` sentences; a sentence that is
-        done has another's.
+        Returns continuations of all `B` sentences. A finished sentence gets
+        those of another, which are ignored.
         """
         logits, active = decode_active(
             self.model,

@@ -186,8 +186,8 @@ def check_attention(model: Any) -> None:
     """Refuses a model without attention to show, before any work."""
     if not hasattr(model, "attention_scores"):
         raise InputError(
-            "Attention is that of one `Transformer`. Received: "
-            f"{type(model).__name__}. Of an `Ensemble`, ask one of its "
+            "Attention scores need a single `Transformer`. Received: "
+            f"{type(model).__name__}. With an `Ensemble`, use one of its "
             "`models`."
         )
 

@@ -163,8 +163,8 @@ class Translator:
             self.max_length = checked_at_least("max_length", max_length, 0)
         self.min_length = checked_at_least("min_length", min_length, 0)
 
-    # What the methods return depends on `num_results`; all other arguments
-    # are those of the definition below the two lines of types.
+    # What the methods return depends on `num_results`. The definition below
+    # each pair of overloads has all arguments.
 
     @overload
     def translate(

@@ -543,7 +543,7 @@ class OneEncodingAttention(SelfAttention):
         num_heads, key_dim: see `SelfAttention`.
         make_encoding: class of the position encoding.
         encoding_argument: its first argument.
-        **kwargs: its others, and those of `SelfAttention`.
+        **kwargs: the other arguments of the encoding and of `SelfAttention`.
     """
 
     def __init__(

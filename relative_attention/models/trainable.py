@@ -697,7 +697,7 @@ def _check_replicas(
 
 # === Batches that are a function of the step ===
 
-# As `TokenBatches`: training can resume anywhere, on every backend alike.
+# As `TokenBatches`: training can resume anywhere, on every backend.
 
 
 def _are_batches(x: Any) -> bool:

@@ -28,12 +28,15 @@ Two functions do all of it, and never make an embedding for each pair:
     sums(a, y, w)     sum_j a_ij (y_j + w_c)      O and dq
 
 Only `2K + 1` vectors `w` are distinct. All keys farther back than `K` share
-one of them, and all keys farther ahead another. So `w_-K` is added to every
-value, and `r_d = w_d - w_-K` where it is not zero: near the main diagonal, and
-to keys farther ahead. There are two ways to do that. With TensorFlow on CPUs a
-pass over `(B, N, T, T)` costs as much as a matrix product: `_Diagonals` avoids
-such passes, and the gradient is written out. Everywhere else rows are shifted
-into place, and the backend differentiates.
+one of them, and all keys farther ahead another. So every value gets `w_-K`, and
+`r_d = w_d - w_-K` is added where it is not zero: near the main diagonal, and to
+keys farther ahead. Keys can go without `w_-K`, because softmax ignores a number
+that a whole row of logits shares.
+
+There are two ways to do that. With TensorFlow on CPUs a pass over
+`(B, N, T, T)` costs as much as a matrix product: `_Diagonals` avoids such
+passes, and the gradient is written out. Everywhere else rows are shifted into
+place, and the backend differentiates.
 """
 
 from collections.abc import Callable
