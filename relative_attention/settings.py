@@ -56,7 +56,7 @@ class Key:
         if not isinstance(value, int | float):
             if not self.choices or value in self.choices:
                 return None
-            number = "a number or " if int in types_ else ""
+            number = "a number or " if {int, float} & {*types_} else ""
             return f"must be {number}one of {', '.join(self.choices)}"
         if self.at_least is not None and value < self.at_least:
             return f"must be at least {self.at_least}"

@@ -324,7 +324,8 @@ def _learn(
 ) -> AnyVocabulary:
     """Learns a vocabulary of the recipe's kind and size from a text."""
     vocabulary: AnyVocabulary
-    size = recipe.vocabulary.size
+    # `auto` was replaced by a number.
+    size = int(recipe.vocabulary.size)
     if recipe.data.tokenized:
         kind = "tokens"
         report(f"choosing the {size:,} most frequent tokens")

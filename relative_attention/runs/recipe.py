@@ -23,11 +23,14 @@ from relative_attention.models import TransformerConfig
 from relative_attention.models import preset_config
 from relative_attention.models import preset_training
 from relative_attention.models import presets
+from relative_attention.runs.recipe_sections import AUTO
 from relative_attention.runs.recipe_sections import GONE
 from relative_attention.runs.recipe_sections import DataSection
+from relative_attention.runs.recipe_sections import ModelKeys
 from relative_attention.runs.recipe_sections import TrainingSection
 from relative_attention.runs.recipe_sections import VocabularySection
 from relative_attention.settings import check_mapping
+from relative_attention.settings import check_section
 from relative_attention.settings import field_value
 from relative_attention.settings import keys_of
 from relative_attention.settings import read_section
@@ -121,6 +124,8 @@ class Recipe:
             key: field_value(_model_class(key), "model.", key, value)
             for key, value in sections["model"].items()
         }
+        more = {k: v for k, v in fields["model"].items() if k in _MODEL_KEYS}
+        check_section(ModelKeys(**more), "model")
         for name, section_class in SECTIONS.items():
             _drop_gone_keys(name, sections[name])
             fields[name] = read_section(section_class, name, sections[name])
@@ -196,6 +201,9 @@ class Recipe:
         """
         fields = {**self.model, "vocabulary_size": vocabulary_size}
         preset = fields.pop("preset")
+        if fields.get("dropout") == AUTO:
+            # Chosen when a run starts; the preset's is as good for a check.
+            del fields["dropout"]
         if source_vocabulary_size is not None:
             fields.setdefault("share_embeddings", "target")
             fields["source_vocabulary_size"] = source_vocabulary_size
@@ -251,11 +259,7 @@ CHANGEABLE_KEYS = tuple(
 )
 
 
-@dataclasses.dataclass(frozen=True)
-class _Preset:
-    """Holds the one key of `model` that is no field of its config."""
-
-    preset: str
+_MODEL_KEYS = [field.name for field in dataclasses.fields(ModelKeys)]
 
 
 def _model_class(key: str) -> type:
@@ -264,7 +268,7 @@ def _model_class(key: str) -> type:
     known = ["preset", *(f for f in fields if f not in FOLLOWS_FROM_DATA)]
     if key not in known:
         raise InputError(unknown("key", key, known, "model."))
-    return _Preset if key == "preset" else TransformerConfig
+    return ModelKeys if key in _MODEL_KEYS else TransformerConfig
 
 
 def _preset_training(preset: Any) -> dict[str, Any]:
@@ -337,7 +341,8 @@ def _check_together(recipe: Recipe) -> None:
             "`training.best_by: bleu` needs BLEU at every validation, "
             f"`training.bleu_every: 1`. Received: {training.bleu_every}."
         )
-    recipe.model_config(recipe.vocabulary.size)
+    # The architecture is checked with any size of the vocabulary.
+    recipe.model_config(vocabulary_size=8000)
 
 
 def _check_vocabulary(recipe: Recipe) -> None:

@@ -10,6 +10,10 @@ import dataclasses
 from relative_attention.settings import key
 from relative_attention.training.precision import PRECISIONS
 
+# The value of a key that is left to the size of the corpus
+# (`corpus_defaults.py`), or of the memory.
+AUTO = "auto"
+
 # Keys that recipes had until commit 51ab9de, and the values at which they are
 # ignored, as the runs of that time saved all keys.
 GONE = {
@@ -73,9 +77,10 @@ class DataSection:
 class VocabularySection:
     """Describes the SentencePiece vocabulary, or one of tokens."""
 
-    size: int = key(8000, at_least=1)
+    size: int | str = key(8000, at_least=1, choices=(AUTO,))
     """Number of pieces, 259 of them bytes and special ones; fewer where the
-    text carries no more."""
+    text carries no more. `auto`: 2,000 for fewer than 10,000 pairs, 4,000 for
+    fewer than 50,000, else 8,000."""
     joint: bool = key(True)
     """Whether one vocabulary serves both languages, or each has its own."""
     model: str | None = key(None)
@@ -89,6 +94,14 @@ class VocabularySection:
     from_start: bool = key(True)
     """With `training.start_from`, whether to take that model's vocabulary.
     Else a new one is learned; pieces that both have keep their rows."""
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelKeys:
+    """Holds the keys of `model` that are not just fields of its config."""
+
+    preset: str = key("")
+    dropout: float | str = key(0.1, is_fraction=True, choices=(AUTO,))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -125,7 +138,7 @@ class TrainingSection:
     """Whether TensorBoard gets pictures of attention and relation embeddings,
     and sample translations."""
     batch_tokens: int | str = key(
-        4096, at_least=1, choices=("auto",), may_change=True
+        4096, at_least=1, choices=(AUTO,), may_change=True
     )
     """Padded positions, on the longer side, that a device takes at a time, or
     `auto` for the most that fit on a GPU."""
@@ -135,8 +148,10 @@ class TrainingSection:
     take at a time."""
     learning_rate_scale: float = key(1.0, is_positive=True)
     """Factor on the Transformer schedule."""
-    warmup_steps: int = key(4000, at_least=1)
-    """Updates until the highest learning rate."""
+    warmup_steps: int | str = key(4000, at_least=1, choices=(AUTO,))
+    """Updates until the highest learning rate. `auto`: one for each 1,200
+    pairs that are trained on (pairs times `epochs`), 50 to 2,000, and at most
+    a third of `steps`."""
     zero_first_step: bool = key(False)
     """Whether the first update has the rate 0, as in tensor2tensor since its
     third version."""

@@ -30,6 +30,7 @@ from relative_attention.runs.cluster import choose_strategy
 from relative_attention.runs.cluster import is_lost_machine
 from relative_attention.runs.cluster import is_out_of_memory
 from relative_attention.runs.cluster import trains_on_tensorflow
+from relative_attention.runs.corpus_defaults import follow_corpus
 from relative_attention.runs.distilled_text import distilled_from
 from relative_attention.runs.monitoring import ValidationBleu
 from relative_attention.runs.monitoring import draw_curves
@@ -121,6 +122,9 @@ def train(
     # Before anything of a run that is there is changed.
     with lock_run(output, cluster.is_chief, report):
         with cluster.chief_first():
+            recipe = follow_corpus(
+                recipe, inputs, output if resume else None, report
+            )
             if cluster.is_chief:
                 claim_run_directory(
                     output, recipe, resume, overwrite, inputs.paths
@@ -444,7 +448,7 @@ def compile_model(
         optimizer=AveragingAdam(
             TransformerSchedule(
                 model.config.hidden_dim,
-                warmup_steps=training.warmup_steps,
+                warmup_steps=int(training.warmup_steps),
                 scale=training.learning_rate_scale,
                 zero_first_step=training.zero_first_step,
             ),

@@ -347,7 +347,8 @@ def as_text(value: Any) -> str:
 
 
 def _all_values(recipe: Recipe) -> dict[str, Any]:
-    config = recipe.model_config(recipe.vocabulary.size)
+    # With any vocabulary, whose size is left out below.
+    config = recipe.model_config(vocabulary_size=8000)
     sections = {**recipe.to_mapping(), "model": dataclasses.asdict(config)}
     return {
         f"{section}.{name}": value

@@ -1,0 +1,147 @@
+"""How good models of small corpora become, by warm-up, dropout and vocabulary.
+
+The program trains `small_relative` on the first so many pairs of a corpus,
+with the values that the recipe chooses, with three that differ from them in
+one value, and with fixed ones. Every model has equally many updates, and then
+translates the validation text. From the root of a checkout, with the package
+installed:
+
+    python -m benchmarks.training.small_corpora --data ../shared/data \\
+        --corpus tatoeba/en-de --source en --target de --pairs 20000
+
+A training that was stopped is resumed, and a finished one is not repeated.
+"""
+
+import argparse
+import gzip
+import itertools
+import pathlib
+
+import relative_attention as ra
+from benchmarks.harness.command import benchmark
+from benchmarks.harness.command import positive_int
+from benchmarks.harness.progress import show_progress
+from benchmarks.harness.results import Result
+from benchmarks.harness.results import Row
+from benchmarks.harness.tables import markdown_table
+from relative_attention.quiet_tensorflow import load_tensorflow_quietly
+
+_WARMUP, _DROPOUT, _PIECES = _KEYS = (
+    "training.warmup_steps",
+    "model.dropout",
+    "vocabulary.size",
+)
+
+
+def measure(options: argparse.Namespace) -> list[Row]:
+    """Trains a model with each of the settings, and scores it."""
+    load_tensorflow_quietly()
+    recipe = ra.find_recipe("small_relative").override(
+        [
+            *_first_pairs(options),
+            f"training.epochs={options.epochs}",
+            f"training.steps={options.steps or 'null'}",
+            "training.early_stopping=0",
+            "training.bleu_every=0",
+            "training.pictures=false",
+        ]
+    )
+    rows = [_train(recipe, "chosen", options)]
+    warmup_steps, dropout, pieces = (rows[0][key] for key in _KEYS)
+    for name, values in {
+        "longer warm-up": {_WARMUP: 2 * warmup_steps},
+        "other dropout": {_DROPOUT: 0.2},
+        "other vocabulary": {_PIECES: 4000 if pieces != 4000 else 8000},
+        "fixed": {_WARMUP: 2000, _DROPOUT: 0.1, _PIECES: 8000},
+    }.items():
+        show_progress(name)
+        changed = recipe.override(f"{k}={v}" for k, v in values.items())
+        rows.append(_train(changed, name, options))
+    show_progress()
+    return rows
+
+
+def _train(recipe: ra.Recipe, name: str, options: argparse.Namespace) -> Row:
+    output = options.runs / f"{options.pairs}-{name.replace(' ', '-')}"
+    results = ra.train(recipe, output, resume="auto", report=lambda _: None)
+    used = ra.find_recipe(output).to_mapping()
+    score = results["scores"]["validation"]
+    values = {}
+    for key in _KEYS:
+        section, _, name_of_key = key.partition(".")
+        values[key] = used[section][name_of_key]
+    return {
+        "setting": name,
+        **values,
+        "steps": results["steps"],
+        "bleu": score["bleu"],
+        "signature": score["bleu_signature"],
+    }
+
+
+def _first_pairs(options: argparse.Namespace) -> list[str]:
+    """Writes the first pairs, and returns the keys that name the texts."""
+    corpus = options.data.resolve() / options.corpus
+    options.runs.mkdir(parents=True, exist_ok=True)
+    keys = []
+    for side in ("source", "target"):
+        language = getattr(options, side)
+        path = options.runs.resolve() / f"{options.pairs}.{language}"
+        with gzip.open(
+            corpus / f"train.{language}.gz",
+            "rt",
+            encoding="utf-8",
+            newline="\n",
+        ) as file:
+            lines = itertools.islice(file, options.pairs)
+            path.write_text("".join(lines), encoding="utf-8")
+        keys.append(f"data.{side}={path}")
+        keys.append(f"data.validation_{side}={corpus}/val.{language}.gz")
+    return keys
+
+
+def describe(result: Result) -> str:
+    """Returns the table."""
+    cells = [
+        [
+            row["setting"],
+            *(str(row[key]) for key in _KEYS),
+            f"{row['steps']:,}",
+            f"{row['bleu']:.2f}",
+        ]
+        for row in result.rows
+    ]
+    header = ["setting", *_KEYS, "updates", "validation BLEU"]
+    return markdown_table(header, cells)
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--data", type=pathlib.Path, required=True, metavar="DIR")
+    add("--corpus", default="tatoeba/en-de", metavar="NAME")
+    add("--source", default="en", metavar="LANGUAGE")
+    add("--target", default="de", metavar="LANGUAGE")
+    add("--pairs", type=positive_int, required=True, metavar="NUMBER")
+    add("--epochs", type=positive_int, default=30, metavar="NUMBER")
+    add("--steps", type=positive_int, metavar="NUMBER")
+    add(
+        "--runs",
+        type=pathlib.Path,
+        default=pathlib.Path("runs/small_corpora"),
+        metavar="DIR",
+        help="where the trainings are kept (default: %(default)s)",
+    )
+
+
+main = benchmark(
+    "training.small_corpora",
+    __doc__,
+    "--data ../shared/data --pairs 20000",
+    _add_arguments,
+    measure,
+    describe,
+    precision=lambda _: "auto",
+)
+
+if __name__ == "__main__":
+    main()
