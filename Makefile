@@ -10,7 +10,7 @@ PARALLEL ?= --numprocesses auto --maxprocesses 4 --dist loadfile --durations 10
 demo: $(VENV)/.demo
 	$(VENV)/bin/relative-attention demo --output runs/demo
 
-# Each behaviour once, on TensorFlow: what every change runs.
+# Each behavior once, on TensorFlow: what every change runs.
 test: $(VENV)/.test
 	$(VENV)/bin/python -m pytest $(PARALLEL)
 

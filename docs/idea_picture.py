@@ -3,7 +3,7 @@
     python docs/idea_picture.py docs/images/idea.svg
 
 On the left the sentence, on the right the table of `2K + 1` rows; a cell of the
-left has the colour of its row. The numbers are those of
+left has the color of its row. The numbers are those of
 `ra.clipped_relative_positions`.
 """
 
@@ -48,7 +48,7 @@ def draw_table(axes: Axes) -> None:
     distances = np.arange(-LIMIT, LIMIT + 1)
     width = 8
     for row, color in enumerate(COLORS):
-        # Light and dark of one colour stand for the numbers of a vector.
+        # Light and dark of one color stand for the numbers of a vector.
         shades = generator.uniform(0.15, 1, (1, width, 1))
         vector = shades * color[:3] + (1 - shades)
         axes.imshow(

@@ -2,9 +2,10 @@
 
     python docs/recipe_reference.py
 
-What stands there of a key is its declaration in `relative_attention`, by which
-its value is checked, and the text below it; of `model`, the docstring of
-`TransformerConfig`. A test compares the page with what this prints.
+Each key's row is made from its declaration in `relative_attention`, which also
+checks its value, and from the text below the declaration. The section `model`
+is made from the docstring of `TransformerConfig`. A test compares the page
+with the output of this script.
 """
 
 import ast
@@ -30,25 +31,25 @@ _HEAD = """\
 
 # The keys of a recipe
 
-A recipe is a YAML file with the sections below. What it leaves out has the
-default. `relative-attention list` names the recipes that come with the
+A recipe is a YAML file with the sections below. Omitted keys take their
+defaults. `relative-attention list` names the recipes that come with the
 package. Any value can be replaced on the command line:
 
     relative-attention train my.yaml training.steps=1000 model.dropout=0.2
 
-An unknown key, a value of another type or one out of its bounds is refused
-before any work is done. Keys with "yes" under *resume* may change when a run
-is resumed (`train --resume runs/mine training.steps=20000`). A recipe may also
-have `name` (by default that of its file or folder) and `description`.
+An unknown key, a value of the wrong type or one that is not allowed is an
+error before any work. Keys with "yes" under *resume* may change when a run is
+resumed (`train --resume runs/mine training.steps=20000`). A recipe may also
+have a `name` (by default that of its file or folder) and a `description`.
 """
 
 _MODEL = """\
-`preset` names a preset, whose values the other keys replace: {presets}. A
-preset also brings its authors' training (`ra.preset_training`), which the
-section `training` may replace. The defaults here are those of
-`TransformerConfig`; a preset has its own. Nothing of `model` may change when a
-run is resumed. The sizes of the vocabularies follow from the data. In a
-recipe, `dropout` may be `auto`: 0.3 for fewer than 50,000 pairs, else 0.1.
+`preset` is one of {presets}. Other keys replace values of the preset. A preset
+also sets its authors' training values (`ra.preset_training`), which the section
+`training` may replace. The defaults below are those of `TransformerConfig`; a
+preset has its own. No key of `model` may change when a run is resumed. The
+sizes of the vocabularies follow from the data. In a recipe, `dropout` may be
+`auto`: 0.3 for fewer than 50,000 pairs, else 0.1.
 """
 
 

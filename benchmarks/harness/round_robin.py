@@ -22,7 +22,7 @@ def round_robin(
 
     A minute of a shared machine is not like the next, so ratios are taken
     between turns of the same round. Every second round goes backwards: a
-    steady drift then favours nobody.
+    steady drift then favors nobody.
 
     Args:
         names: A sequence of what takes turns.

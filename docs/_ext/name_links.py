@@ -1,7 +1,7 @@
 """Public names in code font lead to their entries in the reference.
 
 No page and no docstring needs a mark for it: a name such as `ra.Transformer`,
-`Transformer` or `Translator.translate` is recognised wherever it stands alone
+`Transformer` or `Translator.translate` is recognized wherever it stands alone
 in code font.
 """
 

@@ -12,7 +12,7 @@ _ROUNDS = 3
 # The multipliers of SplitMix64, which spread every bit over all others.
 _MULTIPLIERS = np.array([0xBF58476D1CE4E5B9, 0x94D049BB133111EB], np.uint64)
 _STEP = 0x9E3779B97F4A7C15
-# The difference between the keys of neighbouring ranges: odd, so that no two
+# The difference between the keys of neighboring ranges: odd, so that no two
 # keys are equal, and with bits well mixed, so that no two are similar.
 _KEY_STEP = np.uint64(0xD1342543DE82EF95)
 # Added to the key in the two halves of each round, so that they differ.

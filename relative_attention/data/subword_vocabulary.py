@@ -23,7 +23,7 @@ _RUNS = re.compile(r"[^\W_]+|[\W_]+")
 # A blank between two words. The blank comes first, and looks back at the word
 # before it, since `re` searches twice as fast for a character.
 _IMPLIED_BLANK = re.compile(r" (?<=[^\W_] )(?=[^\W_])")
-# The words of a language fit, and rarer ones are soon spelt again.
+# The words of a language fit, and rarer ones are soon spelled again.
 _MAX_CACHED_SEGMENTS = 100_000
 # No word is longer; what is, a client may have sent to fill the memory.
 _LONGEST_CACHED = 100
@@ -36,7 +36,7 @@ class SubwordVocabulary:
     One blank between two words is left out, and comes back between them. In
     every run, `\` is escaped as `\\`, `_` as `\u` and a character outside the
     vocabulary's alphabet as its code point, `\8364;`; a final `_` ends it. The
-    run is then spelt by the longest subwords, from left to right. So any
+    run is then spelled by the longest subwords, from left to right. So any
     string comes back, as `decode(encode([line])) == [line]`.
 
     Ids: padding 0, end of sentence 1. There is no unknown id. Whether a

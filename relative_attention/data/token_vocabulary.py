@@ -36,7 +36,7 @@ class TokenVocabulary:
         tokens: list of strings by id: `"<blank>"`, `"</s>"`, `"<s>"`, the
             others, and `"<unk>"`. The second and third may be others where
             neither `start` nor `end` is asked for.
-        tokenizer: bytes. A serialised SentencePiece model. Defaults to
+        tokenizer: bytes. A serialized SentencePiece model. Defaults to
             `None`, which splits at blanks.
         start: A boolean to indicate whether `encode` puts the start before
             each line, as some models want of their source. Defaults to

@@ -26,13 +26,13 @@ class Vocabulary:
     """Encodes text as byte-pair pieces that restore every line exactly.
 
     Ids: padding 0, end of sentence 1, unknown 2. Text is taken as it is (no
-    normalization), and characters that the training text lacked are spelt in
+    normalization), and characters that the training text lacked are spelled in
     bytes, so that `decode(encode([line])) == [line]` and nothing is ever
     unknown. One character is lost: U+2581, SentencePiece's mark for a blank,
     comes back as a blank.
 
     Args:
-        model: bytes. A serialised SentencePiece model with these ids.
+        model: bytes. A serialized SentencePiece model with these ids.
 
     Raises:
         InputError: if `model` is not a SentencePiece model, or has other ids
@@ -91,7 +91,7 @@ class Vocabulary:
             if or_fewer and _TOO_MANY in str(error):
                 return cls(_learn(sample, size, hard_vocab_limit=False))
             raise InputError(
-                f"No vocabulary of {size} pieces can be learnt from this text "
+                f"No vocabulary of {size} pieces can be learned from this text "
                 f"({_reason(error)}). Choose another `vocabulary.size`, or "
                 "give more text."
             ) from error
@@ -200,7 +200,7 @@ def load_processor(
 
 
 def _learn(lines: Iterable[str], size: int, **options: Any) -> bytes:
-    """Trains a SentencePiece model, and returns it serialised."""
+    """Trains a SentencePiece model, and returns it serialized."""
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(lines),

@@ -33,19 +33,19 @@ Report = Callable[[int], Any]
 class DecodingSection:
     """How the finished model translates; see `Translator`.
 
-    It is the section `decoding` of a recipe, and of a model's config.json.
+    This is the section `decoding` of a recipe and of a model's config.json.
     """
 
     num_beams: int = key(4, at_least=1, at_most=1000, may_change=True)
-    """Active hypotheses a sentence."""
+    """Number of beams per sentence."""
     length_penalty: float = key(0.6, at_least=0, may_change=True)
     """GNMT's exponent alpha."""
     max_extra_length: int = key(
         50, at_least=0, at_most=100_000, may_change=True
     )
-    """Tokens that a translation may be longer than its source."""
+    """How many tokens a translation may be longer than its source."""
     max_source_length: int = key(512, at_least=2, may_change=True)
-    """Tokens at which longer sentences are cut."""
+    """Longer sentences are cut to this many tokens."""
 
 
 @dataclasses.dataclass(frozen=True)

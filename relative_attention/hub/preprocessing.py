@@ -37,7 +37,7 @@ class TranslationTokenizer(
     Ids: padding 0, end of sentence 1. Neither is added to a text here.
 
     Args:
-        proto: bytes, a serialised SentencePiece model, or the path of its
+        proto: bytes, a serialized SentencePiece model, or the path of its
             file. Defaults to `None`: it comes later, by `set_proto`.
         **kwargs: arguments of `keras_hub.tokenizers.SentencePieceTokenizer`.
 

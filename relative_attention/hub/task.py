@@ -451,7 +451,7 @@ class TranslationLM(FromPreset, TrainableModel, keras_hub.models.Seq2SeqLM):
         return super().predict(data["x"], data.get("batch_size"), **kwargs)
 
     def _check_targets(self, x: Any, y: Any) -> None:
-        """Refuses sources without targets, from which nothing is learnt."""
+        """Refuses sources without targets, from which nothing is learned."""
         # A `tf.data.Dataset` says what it holds. A generator does not.
         batch = getattr(x, "element_spec", x)
         if isinstance(batch, dict):

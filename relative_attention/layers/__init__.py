@@ -1,10 +1,10 @@
 """Keras layers of the relative-position Transformer.
 
-- `attention.py`: the attention layers. How to add a position encoding is in
-  `positions/__init__.py`.
-- `graph_attention.py`: attention between the nodes of a labelled graph.
+- `attention.py`: the attention layers. `positions/__init__.py` says how to add
+  a position encoding.
+- `graph_attention.py`: attention between the nodes of a labeled graph.
 - `cache.py`: keys and values of decoded positions, and attention to them.
-- `attention_parts.py`: attention with the terms of its sums kept apart.
+- `attention_parts.py`: attention, with its terms returned separately.
 - `dense.py`: projections to heads, feed-forward. `dropout.py`: dropout.
 - `embeddings.py`: tokens and absolute positions.
 - `blocks.py`: encoder and decoder blocks.

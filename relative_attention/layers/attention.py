@@ -1,8 +1,8 @@
 """The attention layers.
 
-`MultiHeadLayer._attend` has the equations. Without scores to return,
-self-attention computes the same by `ops/relative_attention.py`, in less time
-and memory. Attention between the nodes of a graph is in `graph_attention.py`.
+`MultiHeadLayer._attend` has the equations. If no scores are returned,
+self-attention uses `ops/relative_attention.py`, which computes the same in less
+time and memory. Attention between nodes of a graph is in `graph_attention.py`.
 """
 
 import functools
@@ -45,8 +45,8 @@ from relative_attention.positions.relative import RelativeGlobal
 from relative_attention.tensor_type import Shape
 from relative_attention.tensor_type import Tensor
 
-# What `keras.initializers.get` and its siblings turn into an object: a name,
-# a config, or the object itself.
+# What `keras.initializers.get` and the like accept: a name, a config, or the
+# object itself.
 InitializerLike: TypeAlias = str | dict[str, Any] | Callable[..., Tensor]
 RegularizerLike: TypeAlias = str | dict[str, Any] | Callable[..., Tensor] | None
 ConstraintLike: TypeAlias = RegularizerLike
@@ -79,9 +79,9 @@ class AttentionTerms(NamedTuple):
 def traced_output_spec(
     layer: keras.layers.Layer, *args: Any, **kwargs: Any
 ) -> Any:
-    """Returns symbolic outputs of a layer, by a trace of its call.
+    """Returns symbolic outputs of a layer, by tracing its call.
 
-    `compute_output_shape` is not told whether scores are returned.
+    `compute_output_shape` does not know whether scores are returned.
 
     Args:
         layer: the layer.
@@ -90,19 +90,19 @@ def traced_output_spec(
     try:
         return keras.Operation.compute_output_spec(layer, *args, **kwargs)
     except ValueError as error:
-        # Keras wraps it, and asks users to write methods of ours.
+        # Keras wraps the call, and would ask users to write our methods.
         raise (error.__context__ or error) from None
 
 
 class MultiHeadLayer(keras.layers.Layer):
-    """Projections into heads and back, and attention in between.
+    """Projections to heads and back, and attention in between.
 
-    Sub-layers and weights are named and shaped as in
+    Sublayers and weights have the names and shapes of
     `keras.layers.MultiHeadAttention`: `query_dense`, `key_dense` and
     `value_dense` with kernels `(D, N, H)`, `output_dense` with kernel
-    `(N, H_v, D)`. One thing differs: initial values are drawn for the matrix
-    `(D, N * H)`, as in tensor2tensor. Keras draws them for the 3-D kernel as
-    if it were a convolution's, six times too small at base size.
+    `(N, H_v, D)`. Only initial values differ: they are drawn for the matrix
+    `(D, N * H)`, as in tensor2tensor. Keras draws them for the 3-D kernel as if
+    it were a convolution, six times too small at base size.
     """
 
     # By default positions add nothing.
@@ -203,8 +203,8 @@ class MultiHeadLayer(keras.layers.Layer):
     def _make_dense(
         self, name: str, equation: str, output_shape: Shape, bias_axes: str
     ) -> HeadProjection:
-        # Initializers are cloned: one object used thrice would make query,
-        # key and value start equal.
+        # Initializers are cloned: with one object for all three, query, key
+        # and value would start equal.
         return HeadProjection(
             equation,
             output_shape,
@@ -245,8 +245,8 @@ class MultiHeadLayer(keras.layers.Layer):
             logits = content_logits + by_position
         # Eq. 2: alpha_ij = softmax_j(e_ij)
         scores = masked_softmax(logits, mask)  # (B, N, T, S)
-        # Eq. 3: z_i = sum_j alpha_ij (x_j W^V + a_ij^V). Both terms see the
-        # same scores dropped; those that are returned are whole.
+        # Eq. 3: z_i = sum_j alpha_ij (x_j W^V + a_ij^V). Both terms use the
+        # same scores after dropout; the scores returned are without it.
         kept = self.dropout_layer(scores, training=training)
         return AttentionTerms(
             content_logits,
@@ -290,18 +290,18 @@ class SelfAttention(MultiHeadLayer):
             paper).
         position_encoding: string, the name of an encoding that works inside
             attention, such as `"relative"` or `"rotary"`; or an object of
-            `ra.positions`, which takes arguments. Defaults to `None`: the
-            layer knows no positions.
+            `ra.positions`, which takes arguments. Defaults to `None`, no
+            positions.
         value_dim: int. Size `H_v` of each head's values. Defaults to
             `key_dim`.
         bidirectional: bool. Whether the layer belongs to an encoder, whose
             queries see later keys. Some encodings have other weights in a
-            decoder. It hides no keys: see `use_causal_mask`. Defaults to
-            `True`.
+            decoder. This does not mask keys: see `use_causal_mask`. Defaults
+            to `True`.
         implementation: string. How relative positions are computed; see
             `RelativeSelfAttention`. Defaults to `"auto"`.
         **kwargs: `dropout`, `use_bias`, `output_shape`, initializers,
-            regularizers and constraints of the projections and `seed`, as of
+            regularizers and constraints of the projections and `seed`, as in
             `RelativeSelfAttention`; and the arguments of
             `keras.layers.Layer`, such as `name`, `dtype`.
 
@@ -331,7 +331,7 @@ class SelfAttention(MultiHeadLayer):
     (2, 10, 512)
     """
 
-    # Whether later keys are hidden in every call.
+    # Whether later keys are masked in every call.
     causal = False
 
     def __init__(
@@ -344,7 +344,7 @@ class SelfAttention(MultiHeadLayer):
         implementation: str = "auto",
         **kwargs: Any,
     ) -> None:
-        # "blocks" is what "auto" took in older versions.
+        # Older versions used "blocks" for "auto".
         if implementation == "blocks":
             implementation = "auto"
         if implementation not in ("auto", "transpose"):
@@ -415,7 +415,7 @@ class SelfAttention(MultiHeadLayer):
             batch_size: int. Number of sentences.
 
         Returns:
-            `KeyValueCache` of no position.
+            `KeyValueCache` without positions.
         """
         return KeyValueCache.empty(
             batch_size,
@@ -427,16 +427,16 @@ class SelfAttention(MultiHeadLayer):
 
     @staticmethod
     def merge_cache(cache: KeyValueCache) -> KeyValueCache:
-        """Moves what is recent in a cache to the rest of it.
+        """Merges the recent positions of a cache into the rest.
 
-        Each step copies what is recent, so there should not be much of it;
-        this copies all. Done every 32 steps or so, both cost little.
+        Each step copies the recent positions, so there should be few of them;
+        this copies the whole cache. Every 32 steps or so, both cost little.
 
         Args:
             cache: what `start_cache` or `decode_step` returned.
 
         Returns:
-            The same `KeyValueCache` with nothing recent.
+            The same `KeyValueCache` without recent positions.
         """
         return cache.merged()
 
@@ -449,35 +449,35 @@ class SelfAttention(MultiHeadLayer):
     ) -> tuple[Tensor, KeyValueCache]:
         """Attends from one position to itself and to those in the cache.
 
-        The cache holds what every beam of a sentence wrote at each position,
-        and is never reordered when beams continue one another: `ancestors`
-        says which of it is whose. So a step copies nothing but the last few
+        The cache holds what every beam of a sentence wrote at each position.
+        It is never reordered when one beam continues another: `ancestors` says
+        which entries belong to which beam. So a step only copies the last few
         positions.
 
         Args:
             inputs: float tensor `(B, M, D)`, the token at `position` of each
-                of `M` beams a sentence.
-            cache: what `start_cache`, `merge_cache` or the step before
+                of the `M` beams of a sentence.
+            cache: what `start_cache`, `merge_cache` or the previous step
                 returned.
             position: int scalar, absolute, 0 first.
             ancestors: int tensor `(B, M, position + 1)`.
                 `ancestors[b, m, p]` is the beam that wrote position `p` of
                 beam `m`'s history; at the last position it is `m` itself.
-                Defaults to `None`, when every beam wrote its own history.
+                Defaults to `None`: every beam wrote its own history.
 
         Returns:
             Pair of outputs `(B, M, D)` and the cache, one position longer.
         """
-        # A beam's token stands where a sentence's tokens do in a pass, so
-        # the projections serve both: queries `(B, M, N, H)`, and a column of
-        # the cache for each beam.
+        # The beams have the axis of the tokens of a sentence, so the same
+        # projections serve both: queries `(B, M, N, H)`, and a column of the
+        # cache for each beam.
         rotate = self.position_encoding.rotate
         query = rotate(self.query_dense(inputs) * self.key_dim**-0.5, position)
         cache = cache.extended(
             ops.swapaxes(rotate(self.key_dense(inputs), position), 1, 2),
             ops.swapaxes(self.value_dense(inputs), 1, 2),
         )
-        # The new position is in it: a token attends to itself too.
+        # The new position is included: a token attends to itself too.
         context = cached_attention(self, query, cache, position, ancestors)
         return self.output_dense(context), cache
 
@@ -534,7 +534,7 @@ class SelfAttention(MultiHeadLayer):
 
 
 class OneEncodingAttention(SelfAttention):
-    """A `SelfAttention` whose class decides on the position encoding.
+    """A `SelfAttention` with a fixed class of position encoding.
 
     The arguments of the encoding are arguments and attributes of the layer,
     and part of its config.
@@ -597,27 +597,27 @@ class RelativeSelfAttention(OneEncodingAttention):
             tokens share one embedding, and with `0` all edges share one.
         value_dim: int. Size `H_v` of each head's values. Defaults to
             `key_dim`.
-        use_key_relations: bool. Whether there is an a^K (eq. 4). Defaults to
-            `True`.
-        use_value_relations: bool. Whether there is an a^V (eq. 3). Defaults
-            to `True`. With neither (Table 3, last row), the layer is plain
-            self-attention.
+        use_key_relations: bool. Whether to add relations to the keys (eq. 4).
+            Defaults to `True`.
+        use_value_relations: bool. Whether to add relations to the values
+            (eq. 3). Defaults to `True`. With neither (Table 3, last row), the
+            layer is plain self-attention.
         share_relations_across_heads: bool. One table for all heads, as in
-            tensor2tensor and the paper's big model, or one for each, as in
+            tensor2tensor and the paper's big model, or one per head, as in
             the paper's base model. Defaults to `True`.
         dropout: float. Rate in `[0, 1)` on attention scores. Defaults to
             `0.0`.
         use_bias: bool. Whether projections have biases. Defaults to `False`,
             as in tensor2tensor.
-        implementation: string. How the relations are computed. Both ways give
-            the same numbers. `"transpose"` is tensor2tensor's
+        implementation: string. How the relations are computed. Both methods
+            give the same numbers. `"transpose"` is tensor2tensor's
             (`relative_attention_inner`), which makes an embedding for every
-            edge, `(T, T, H)`. `"auto"` makes none, and computes as
-            `"transpose"` does where scores are asked for. On a CPU it takes
-            operations of TensorFlow that LiteRT has not: set the attribute
+            edge, `(T, T, H)`. `"auto"` makes none, except if scores are
+            returned, when it computes like `"transpose"`. On a CPU it uses
+            operations of TensorFlow that LiteRT lacks: set the attribute
             to `"transpose"` before `export(format="litert")`. `"blocks"`, of
             older versions, means `"auto"`. Defaults to `"auto"`.
-        output_shape: int. Size of the outputs. Defaults to `D`, that of
+        output_shape: int. Size of the outputs. Defaults to `D`, the size of
             `inputs`.
         kernel_initializer: initializer of the projections, drawn as matrices
             `(D, N * H)`. Defaults to `"glorot_uniform"`, tensor2tensor's.
@@ -703,16 +703,16 @@ class RelativeSelfAttention(OneEncodingAttention):
 class RelativeGlobalAttention(OneEncodingAttention):
     """Relative self-attention that does not clip: far tokens have no edge.
 
-    The Music Transformer's (Huang et al. 2018), tensor2tensor's
-    `dot_product_relative_v2` (`causal=True`) and
+    This is the attention of the Music Transformer (Huang et al. 2018),
+    tensor2tensor's `dot_product_relative_v2` (`causal=True`) and
     `dot_product_unmasked_relative_v2`. `RelativeSelfAttention` gives all
-    tokens beyond its reach one shared embedding. Here distances of
+    tokens beyond its limit one shared embedding. Here distances of
     `max_relative_position` and more add nothing. No tensor of edges
     `(T, T, H)` is made, unless scores are returned.
 
     Weights are those of `RelativeSelfAttention`, but the relation tables have
     `2M - 1` rows, or `M` with `causal`; row `r` belongs to the distance
-    `r - (M - 1)`. Masks work as there.
+    `r - (M - 1)`. Masks work in the same way.
 
     Args:
         num_heads: int. Number of attention heads `N`.
@@ -741,7 +741,7 @@ class RelativeGlobalAttention(OneEncodingAttention):
         attention_mask: bool tensor, or int tensor of zeros and ones, broadcast
             to `(B, T, T)`, or with an axis of heads to `(B, N, T, T)`. `True`
             and `1` = may attend.
-        use_causal_mask: bool. As `causal`, for this call. Defaults to
+        use_causal_mask: bool. Like `causal`, for this call. Defaults to
             `False`.
         return_attention_scores: bool. Also return the scores, before dropout.
             Defaults to `False`.
@@ -794,10 +794,9 @@ class RelativeGlobalAttention(OneEncodingAttention):
 class CrossAttention(MultiHeadLayer):
     """Multi-head attention from target positions to source positions.
 
-    It has no relations: source and target positions have no distance from
-    one another, and neither the paper nor tensor2tensor gives them one. Keys
-    and values depend on the source alone, so that decoding computes them once
-    (`project_source`).
+    It has no relations, as in the paper and tensor2tensor: there is no
+    distance between source and target positions. Keys and values only depend
+    on the source, so decoding computes them once (`project_source`).
 
     Masking: `padding_mask` and the Keras mask of `encoder_outputs` hide padded
     source positions; with both, a position must be real in both. The Keras
@@ -838,9 +837,8 @@ class CrossAttention(MultiHeadLayer):
         Float tensor `(B, T, D)`, or the pair of it and scores `(B, N, T, S)`.
 
     Raises:
-        ValueError: if a size is not positive, `encoder_outputs` has another
-            batch size or width than it should, or a mask is not a mask of the
-            source.
+        ValueError: if a size is not positive, or `encoder_outputs` or a mask
+            has the wrong shape.
 
     Reference:
      - [Vaswani et al., 2017](https://arxiv.org/abs/1706.03762), section 3.2.3
@@ -889,15 +887,15 @@ class CrossAttention(MultiHeadLayer):
         """Attends from one position of every beam.
 
         Args:
-            inputs: float tensor `(B, M, D)`, a token of each of `M` beams a
-                sentence.
+            inputs: float tensor `(B, M, D)`, a token of each of the `M` beams
+                of a sentence.
             source: what `project_source` returned.
             padding_mask: bool tensor `(B, S)`. `True` = real token.
 
         Returns:
             Float tensor `(B, M, D)`.
         """
-        # The same equations by other kernels: see `ops/step_attention.py`.
+        # The same equations with other kernels: see `ops/step_attention.py`.
         query = self.query_dense(inputs) * self.key_dim**-0.5
         logits = step_product(query, source["key"], transpose=True)
         mask = None if padding_mask is None else padding_mask[:, None, None]
@@ -913,7 +911,7 @@ class CrossAttention(MultiHeadLayer):
     ) -> Tensor | None:
         """Checks source and masks; returns the mask `(B, 1, 1, S)`."""
         shape = tuple(encoder_outputs.shape)
-        # Its width is that of the kernel, once the layer is built for it.
+        # A built layer takes the width of its kernel.
         expected = (inputs.shape[0], "S", self.key_dense.kernel.shape[0])
         if len(shape) != 3 or not all(map(same_size, shape, expected)):
             raise ValueError(

@@ -1,8 +1,8 @@
-"""What of a layer's attention is content and what is position.
+"""Which part of a layer's attention is content and which is position.
 
-These compute what the layers' calls do, and keep the terms of eqs. 3 and 4 of
-Shaw et al. (2018) apart, which costs memory for every edge. They are for
-looking at a sentence; dropout is off.
+These functions compute what the layers' calls do, and return the terms of eqs.
+3 and 4 of Shaw et al. (2018) separately, which needs memory for every edge.
+They are for looking at one sentence; dropout is off.
 """
 
 from typing import NamedTuple
@@ -18,18 +18,18 @@ from relative_attention.tensor_type import Tensor
 
 
 class AttentionParts(NamedTuple):
-    """The terms of eqs. 3 and 4 of Shaw et al. (2018), for looking at.
+    """The terms of eqs. 3 and 4 of Shaw et al. (2018), to be shown.
 
-    What belongs to positions is zero where they add nothing, so that the sums
-    below hold for every layer.
+    Position terms are zero if positions add nothing, so the sums below hold for
+    every layer.
 
     Attributes:
         content_logits: float tensor `(B, N, T, S)`, `q_i k_j / sqrt(d_z)`,
-            the first term of eq. 4. An encoding that rotates queries and keys
-            has its positions in here.
+            the first term of eq. 4. Includes the positions of an encoding that
+            rotates queries and keys.
         position_logits: float tensor `(B, N, T, S)`, `q_i a_ij^K /
             sqrt(d_z)`, the second, or the bias that an encoding adds instead.
-            The sum of both is the logits, also where a mask hides them.
+            The sum of both is the logits, before any mask.
         scores: float tensor `(B, N, T, S)`, the softmax of the logits.
         value_context: float tensor `(B, N, T, H_v)`, `sum_j alpha_ij v_j`,
             the first term of eq. 3.
@@ -38,9 +38,9 @@ class AttentionParts(NamedTuple):
             `z_i`.
         value_shares: float tensor `(B, N, T, S)`. How much of the output
             came through the value of each key: `alpha_ij v_j` along `z_i`, as
-            a share of the length of `z_i`. A share is negative where a term
+            a share of the length of `z_i`. A share is negative if its term
             points away from the output. In float32 at least.
-        relation_shares: float tensor `(B, N, T, S)`, the same of `alpha_ij
+        relation_shares: float tensor `(B, N, T, S)`, the same for `alpha_ij
             a_ij^V`. All shares of a query sum to 1, or to 0 if its output is
             zero.
         distance_logits: float tensor `(B, N, T, 2K + 1)`, what eq. 4 adds for
@@ -64,7 +64,7 @@ def self_attention_parts(
     attention_mask: Tensor | None = None,
     use_causal_mask: bool = False,
 ) -> tuple[Tensor, AttentionParts]:
-    """Computes the outputs of self-attention and the terms they consist of.
+    """Computes the outputs of self-attention and their terms.
 
     Args:
         layer: `SelfAttention`, built.
@@ -102,9 +102,9 @@ def cross_attention_parts(
     encoder_outputs: Tensor,
     padding_mask: Tensor | None = None,
 ) -> tuple[Tensor, AttentionParts]:
-    """Computes the outputs of cross-attention and the terms they consist of.
+    """Computes the outputs of cross-attention and their terms.
 
-    Source and target have no distance, so all of it is content.
+    Source and target have no distance, so all terms are content.
 
     Args:
         layer: `CrossAttention`, built.
@@ -136,16 +136,16 @@ def _parts(
     context = terms.context()
     outputs = layer._merge_heads(context)
     by_position, of_positions = terms.position_logits, terms.position_context
-    # What is the same for all sentences may have an axis of one.
+    # Terms that all sentences share may have a batch axis of one.
     zeros = ops.zeros_like(terms.content_logits)
     by_position = zeros if by_position is None else by_position + zeros
     if of_positions is None:
         of_positions = ops.zeros_like(terms.value_context)
-    # z_i (sum of its terms) = z_i z_i, so these shares of it sum to one. In
-    # half precision the square of a short output would be lost.
+    # z_i (sum of its terms) = z_i z_i, so the shares sum to one. In half
+    # precision the square of a small output would be lost.
     context = widened(context)
     square = ops.sum(ops.square(context), axis=-1, keepdims=True)
-    # Of a query that attends to nothing all shares are zero.
+    # All shares of a query that attends to nothing are zero.
     along = context / ops.where(square > 0, square, ops.ones_like(square))
     of_values = attention_logits(along, widened(value))
     of_relations = layer.position_encoding.value_logits(

@@ -132,10 +132,11 @@ class TransformerBlock(keras.layers.Layer):
             inputs: float tensor `(B, T, D)`.
             training: bool.
             **attend: by name, what computes a sublayer of attention. It
-                returns a pair: what it returns beside outputs is passed on.
+                returns a pair of outputs and something else, which is passed
+                on.
 
         Returns:
-            Tuple of outputs and of what each of `attend` returned beside its.
+            Tuple of outputs and of what else each of `attend` returned.
         """
 
         def feed_forward(x: Tensor) -> tuple[Tensor, None]:
@@ -242,7 +243,7 @@ class TransformerEncoderBlock(TransformerBlock):
 class TransformerDecoderBlock(TransformerBlock):
     """Causal self-attention, attention to the encoder, feed-forward layer.
 
-    Each is in a residual connection of its own.
+    Each has its own residual connection.
 
     Masking: the Keras mask of `inputs` hides padded target positions and is
     passed on. That of `encoder_outputs` hides padded source positions, as
@@ -301,7 +302,7 @@ class TransformerDecoderBlock(TransformerBlock):
         return_attention_scores: bool = False,
         training: bool | None = None,
     ) -> Tensor | tuple[Tensor, Tensor, Tensor]:
-        # The layer inside knows it by another name, which an error would show.
+        # The inner layer has another name for it, which its error would show.
         if source_padding_mask is not None:
             check_padding_mask(
                 "source_padding_mask",
@@ -399,11 +400,11 @@ class TransformerDecoderBlock(TransformerBlock):
 
         Args:
             inputs: float tensor `(B, M, D)`, the token at `position` of each
-                of `M` beams a sentence.
-            cache: what `start_cache` or the step before returned.
+                of the `M` beams of a sentence.
+            cache: what `start_cache` or the previous step returned.
             position: int scalar, absolute, 0 first.
-            ancestors: int tensor `(B, M, position + 1)`, whose history is
-                whose, see `SelfAttention.decode_step`.
+            ancestors: int tensor `(B, M, position + 1)`, the histories of the
+                beams, see `SelfAttention.decode_step`.
             source_padding_mask: bool tensor `(B, S)`. `True` = real token.
 
         Returns:
@@ -411,7 +412,7 @@ class TransformerDecoderBlock(TransformerBlock):
         """
 
         def attend_source(x: Tensor) -> tuple[Tensor, None]:
-            # The beams of a sentence are so many queries of it.
+            # All beams of a sentence are queries to the same source.
             outputs = self.cross_attention.decode_step(
                 x, cache["source"], padding_mask=source_padding_mask
             )

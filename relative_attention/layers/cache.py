@@ -1,15 +1,15 @@
 """Keys and values of decoded positions, and attention to them.
 
-Decoding computes one position at a time. Its queries are the newest tokens of
-`M` beams, its keys and values those of all positions so far. What positions add
+Decoding computes one position at a time. Queries are the newest tokens of `M`
+beams; keys and values are those of all positions so far. What positions add
 does not depend on which beam wrote them.
 
 A cache has a column for each position and beam: column `p * M + m` holds what
 beam `m` wrote at position `p`. Columns are never reordered when beams change:
 `ancestors` says which of them belong to a beam's history.
 
-A named tuple is a nested structure of tensors to every backend, so a cache
-passes through loops, and its rows can be taken, as they are.
+Every backend treats a named tuple as a nested structure of tensors, so a cache
+can pass through loops, and its rows can be selected.
 """
 
 from typing import TYPE_CHECKING
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 class KeyValueCache(NamedTuple):
     """Keys and values of every position decoded so far, of all beams.
 
-    The cache has two parts. Every step copies the recent columns to append
-    its own, so those must stay few; `merged` moves them to the others, which
-    copies all. Done every 32 steps or so, both cost little.
+    The cache has two parts. Every step copies the recent columns to append its
+    own, so there should be few of them. `merged` moves them to the others,
+    which copies all columns. Every 32 steps or so, both cost little.
 
     Attributes:
         key: float tensor `(B, N, p * M, H)`.
@@ -98,9 +98,8 @@ class KeyValueCache(NamedTuple):
 class FixedKeyValueCache(NamedTuple):
     """Keys and values of `P` positions, of which the first are decoded.
 
-    It replaces a `KeyValueCache` where XLA compiles the loop, which needs
-    every tensor to keep its shape. Columns of later positions hold zeros, and
-    are masked.
+    It replaces a `KeyValueCache` if XLA compiles the loop, where every tensor
+    must keep its shape. Columns of later positions hold zeros and are masked.
 
     Attributes:
         key: float tensor `(B, N, P * M, H)`.
@@ -142,7 +141,7 @@ def fixed_cache(cache: Any, num_columns: int) -> Any:
 
     def fixed(part: Any) -> FixedKeyValueCache | None:
         if not isinstance(part, KeyValueCache):
-            return None  # Look at its parts, or leave a tensor as it is.
+            return None  # Visit its parts, or keep a tensor unchanged.
         return FixedKeyValueCache(
             key=ops.pad(part.key, missing),
             value=ops.pad(part.value, missing),
@@ -169,8 +168,8 @@ def cached_attention(
         position: int scalar, absolute, 0 first.
         ancestors: int tensor `(B, M, position + 1)`, or `(B, M, P)` with a
             cache of `P` positions. `ancestors[b, m, p]` is the beam that wrote
-            position `p` of beam `m`'s history. `None` when every beam wrote
-            its own.
+            position `p` of beam `m`'s history. `None`: every beam wrote its
+            own.
 
     Returns:
         Float tensor `(B, M, N, H_v)`.
@@ -189,7 +188,7 @@ def cached_attention(
     logits = cache.logits(query)  # (B, M, N, num_positions * M)
     by_position = encoding.step_logits(layer, query, position, num_positions)
     if by_position is not None:
-        # The same for each of the beams that wrote a position.
+        # The same for all beams that wrote a position.
         if num_beams > 1:
             by_position = ops.repeat(by_position, num_beams, axis=-1)
         logits = logits + by_position
@@ -209,9 +208,9 @@ def _history_mask(
 ) -> Tensor | None:
     """Tells which columns of the cache belong to each beam's history.
 
-    For two beams and three positions, where beam 1 wrote the first position
-    of both histories, `ancestors[b]` is `[[1, 0, 0], [1, 1, 1]]`, and the
-    mask, its columns in pairs of a position, is
+    For example, with two beams and three positions, where beam 1 wrote the
+    first position of both histories, `ancestors[b]` is `[[1, 0, 0], [1, 1,
+    1]]`. The mask, with a pair of columns per position, is
 
         beam 0   0 1   1 0   1 0
         beam 1   0 1   0 1   0 1
@@ -237,7 +236,7 @@ def _sum_over_beams(
 ) -> Tensor:
     """Sums scores by position: `(B, M, N, num_positions)`.
 
-    Of the `M` columns of a position, a history has one; the others are zero.
+    A history has one of the `M` columns of a position; the others are zero.
     """
     if num_beams == 1:
         return scores

@@ -1,4 +1,4 @@
-"""Dense layers: projections into heads and out of them, and feed-forward."""
+"""Dense layers: projections to heads and back, and feed-forward."""
 
 import math
 from collections.abc import Callable
@@ -21,16 +21,16 @@ from relative_attention.tensor_type import Tensor
 def draw_as_matrix(
     initializer: Callable[..., Tensor], num_input_axes: int
 ) -> Callable[..., Tensor]:
-    """Makes an initializer draw a kernel as a matrix, then reshape it.
+    """Makes an initializer draw a kernel as a matrix, then reshapes it.
 
-    An initializer that looks at fan-in and fan-out (Glorot's, say) takes the
-    shape `(D, N, H)` or `(N, H, D)` for a convolution and makes the values
-    `sqrt(N)` times too small or worse. As a matrix it sees what the projection
-    is.
+    An initializer that uses fan-in and fan-out, such as Glorot's, takes the
+    shape `(D, N, H)` or `(N, H, D)` for a convolution, and makes the values
+    `sqrt(N)` times too small or worse. The matrix has the right fan-in and
+    fan-out.
 
     Args:
         initializer: `keras.initializers.Initializer` of the matrix.
-        num_input_axes: int. How many leading axes of the shape are inputs.
+        num_input_axes: int. The number of leading axes that are inputs.
     """
 
     def draw(shape: tuple[int, ...], dtype: str | None = None) -> Tensor:
@@ -45,25 +45,25 @@ def draw_as_matrix(
 class HeadProjection(keras.layers.EinsumDense):
     """`keras.layers.EinsumDense`, computed as one matrix product.
 
-    The same kernel and the same numbers. On TensorFlow the gradient of Keras'
-    einsum with respect to the kernel is one product per sentence, summed over
-    the batch afterwards: 40 % of a training step on a CPU. Flattened to a
-    matrix, the sum is part of the product.
+    It has the same kernel and gives the same numbers. On TensorFlow the
+    gradient of Keras' einsum with respect to the kernel is one product per
+    sentence, then a sum over the batch: 40 % of a training step on a CPU. With
+    a matrix, the sum is part of the product.
 
-    Takes the arguments of `keras.layers.EinsumDense`; the axes that the
+    Takes the arguments of `keras.layers.EinsumDense`. The axes that the
     equation contracts must be the last of the inputs and the first of the
     kernel, in the same order.
 
-    `quantize("int8")` and `enable_lora` are Keras': an int8 layer computes
-    Keras' own product, and an adapted kernel is merged before the product.
+    `quantize("int8")` and `enable_lora` are Keras' own. An int8 layer uses
+    Keras' product; adapters are added to the kernel before the product.
     """
 
     def build(self, input_shape: Shape) -> None:
         super().build(input_shape)
-        # The axis of time stays where it is, and with it a mask.
+        # The time axis does not move, so a mask still applies.
         self.supports_masking = True
-        # A contracted axis is one of the inputs and of the kernel, every
-        # other axis of either is one of the outputs.
+        # A contracted axis is in the inputs and the kernel; every other axis
+        # of either is in the outputs.
         output_rank = 1 + len(self.partial_output_shape)
         self.num_contracted_axes = (
             len(input_shape) + len(self.kernel.shape) - output_rank
@@ -71,7 +71,7 @@ class HeadProjection(keras.layers.EinsumDense):
 
     def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
         num_contracted = self.num_contracted_axes
-        # Read once: an adapted kernel is computed at every reading.
+        # Read once: an adapted kernel is computed whenever it is read.
         kernel = self.kernel
         kernel_shape = tuple(kernel.shape)
         num_rows = math.prod(kernel_shape[:num_contracted])
@@ -100,13 +100,13 @@ class HeadProjection(keras.layers.EinsumDense):
 class FeedForward(keras.layers.Layer):
     """Two dense layers with a ReLU between, the same at every position.
 
-    `max(0, x W_1 + b_1) W_2 + b_2`, with as many outputs as inputs.
+    `max(0, x W_1 + b_1) W_2 + b_2`. Outputs have the size of the inputs.
 
     Args:
-        intermediate_dim: int. Size `F` of the layer between.
-        dropout: float. Rate in `[0, 1)` after the ReLU. The paper does not
-            drop here; tensor2tensor does since its second set of
-            hyperparameters, at 0.1. Defaults to `0.0`.
+        intermediate_dim: int. Size `F` of the inner layer.
+        dropout: float. Rate in `[0, 1)` after the ReLU. The paper has no
+            dropout here; tensor2tensor has 0.1 since its second set of
+            hyperparameters. Defaults to `0.0`.
         seed: int. Seed of the dropout.
         **kwargs: arguments of `keras.layers.Layer`.
 
@@ -156,7 +156,7 @@ class FeedForward(keras.layers.Layer):
         self.output_dense.build((None, self.intermediate_dim))
 
     def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
-        # As a matrix: TensorFlow then computes product, bias and ReLU in one.
+        # With a matrix, TensorFlow fuses product, bias and ReLU.
         rows = ops.reshape(inputs, (-1, inputs.shape[-1]))
         if training and self._has_own_gradient():
             outputs = self._with_own_gradient(rows)
@@ -191,7 +191,7 @@ class FeedForward(keras.layers.Layer):
             factors = self.dropout_layer.draw_factors(
                 (*sizes(rows)[:1], self.intermediate_dim), rows.dtype
             )
-        # Tensors: what has a gradient of its own takes no variables.
+        # Tensors, because a custom gradient does not accept variables.
         first, second = self.intermediate_dense, self.output_dense
         return feed_forward(
             rows,
@@ -205,7 +205,7 @@ class FeedForward(keras.layers.Layer):
 
 
 def width_spec(inputs_shape: Shape, **spec: int) -> keras.layers.InputSpec:
-    """Specifies inputs of the width that a layer was built for.
+    """Returns the input spec of a layer built for inputs of this width.
 
     Args:
         inputs_shape: shape of the inputs, a tuple.
@@ -232,7 +232,7 @@ def known_width(inputs_shape: Shape) -> int:
 
 
 def check_quantization_mode(mode: str | None) -> None:
-    """Raises an error, of which `keras.Model.quantize` makes a warning."""
+    """Raises an error, which `keras.Model.quantize` turns into a warning."""
     check_keras_quantizes()
     if mode != "int8":
         raise NotImplementedError(

@@ -15,37 +15,36 @@ from relative_attention.ops.backend import replica_number
 from relative_attention.ops.backend import sizes
 from relative_attention.tensor_type import Tensor
 
-# Forward and backward pass for 2,048 rows of 512 on two CPU cores take 1.3
-# times as long with Keras' own on TensorFlow, 2.9 on JAX, 1.4 on PyTorch. On
-# GPUs neither was measured; what a seed drops is the same on all machines.
+# With Keras' own layer, forward and backward pass for 2,048 rows of 512 on two
+# CPU cores take 1.3 times as long on TensorFlow, 2.9 on JAX, 1.4 on PyTorch.
+# Neither was measured on GPUs. A seed drops the same elements on all machines.
 
-# How many values a byte has.
+# The number of values of a byte.
 _LEVELS = 256
-# Eight bits resolve lower rates poorly, and those as near to one.
+# Eight bits resolve rates poorly that are closer to 0 or 1 than this.
 _LEAST_RATE = 1 / 32
-# A seed is two numbers: what its generator was made with, and the count of
-# draws. The first tells replicas apart; odd and large, so that the seeds of
-# other layers are not met.
+# A seed is two numbers: the seed of its generator and the count of draws. This
+# is added to the first for each replica. It is odd and large, to avoid the
+# seeds of other layers.
 _STRIDE = 0x9E3779B1
 
 
 @keras.saving.register_keras_serializable(package="relative_attention")
 class Dropout(keras.layers.Dropout):
-    """`keras.layers.Dropout` from 8 random bits an element instead of 32.
+    """`keras.layers.Dropout` with 8 random bits per element instead of 32.
 
-    On a CPU the random numbers are most of what dropout costs, and with them
-    dropout is a sixth of a training step. An element is dropped when its
-    byte is below a threshold, and the threshold is `256 * rate`, rounded up
-    or down at random, once a call, so that every element is dropped with
-    probability `rate` to within 2^-31. Kept elements are scaled by
-    `1 / (1 - rate)`.
+    On a CPU, dropout is a sixth of a training step, and most of its cost is
+    drawing random numbers. An element is dropped if its byte is below a
+    threshold. The threshold is `256 * rate`, rounded up or down at random once
+    per call, so every element is dropped with probability `rate` to within
+    2^-31. Kept elements are scaled by `1 / (1 - rate)`.
 
-    Replicas of a `tf.distribute` strategy drop different elements, where
-    Keras' own all drop the same.
+    Replicas of a `tf.distribute` strategy drop different elements; with Keras'
+    own layer they all drop the same.
 
     Takes the arguments of `keras.layers.Dropout`. With a `noise_shape`, or a
-    rate that eight bits resolve poorly (under 1/32 or over 31/32), it is
-    Keras' own.
+    rate that eight bits resolve poorly (under 1/32 or over 31/32), it computes
+    like Keras' own layer.
     """
 
     def call(self, inputs: Tensor, training: bool | None = False) -> Tensor:
@@ -60,13 +59,13 @@ class Dropout(keras.layers.Dropout):
 
         @custom_gradient
         def drop(inputs: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
-            # Written out, as no gradient of the factors is wanted.
+            # Written out, as the factors need no gradient.
             return inputs * factors, lambda upstream: upstream * factors
 
         return drop(inputs)
 
     def draw_factors(self, shape: Sequence[int | Tensor], dtype: str) -> Tensor:
-        """Draws what each element is multiplied by: 0, or `1 / (1 - rate)`.
+        """Draws the factor of each element: 0, or `1 / (1 - rate)`.
 
         Args:
             shape: tuple of int, or of int scalar tensors.
@@ -75,7 +74,7 @@ class Dropout(keras.layers.Dropout):
         Returns:
             Float tensor of that shape.
         """
-        # Made of two scalars, so that outputs and gradient are one pass each.
+        # Two scalars, so that outputs and gradient take one pass each.
         scale = ops.cast(1 / (1 - self.rate), dtype)
         return ops.where(
             self.draw_keep_mask(shape), scale, ops.zeros_like(scale)
@@ -95,8 +94,8 @@ class Dropout(keras.layers.Dropout):
             with replica_seeds(self.seed_generator) as seed:
                 draws = keras.random.uniform(shape, dtype="float32", seed=seed)
             return draws >= self.rate
-        # Saved runs rely on what a seed draws: a word, then the bytes of those
-        # that follow it.
+        # Saved runs rely on what a seed draws: one word, then the bytes of the
+        # words after it.
         size = math.prod(shape)
         with replica_seeds(self.seed_generator) as seed:
             words = keras.random.randint(
@@ -115,13 +114,13 @@ class Dropout(keras.layers.Dropout):
 def replica_seeds(
     generator: keras.random.SeedGenerator,
 ) -> Iterator[keras.random.SeedGenerator]:
-    """Makes a generator give one seed that differs from replica to replica.
+    """Makes a generator give a seed that differs between replicas.
 
     The state of `keras.random.SeedGenerator` is the same on all replicas of a
-    `tf.distribute` strategy, so that dropout would drop the same elements on
-    each. Within this context, the state reads as that of this replica. The
-    generator counts one draw, the same on all replicas. With one replica,
-    and on other backends than TensorFlow, the generator stays as it is.
+    `tf.distribute` strategy, so dropout would drop the same elements on each.
+    Within this context the generator has a state of this replica. It counts one
+    draw, the same on all replicas. With one replica, and on backends other than
+    TensorFlow, the generator does not change.
 
     Args:
         generator: `keras.random.SeedGenerator`, which keeps the state.
@@ -133,7 +132,7 @@ def replica_seeds(
     if isinstance(number, int):
         yield generator
         return
-    # Drawn out here, because what is assigned within a scope is forgotten.
+    # Drawn outside the scope, which forgets assignments.
     seed = replica_seed(generator.next(), number)
     with keras.StatelessScope(state_mapping=[(generator.state, seed)]):
         yield generator
@@ -144,8 +143,8 @@ def replica_seed(seed: Tensor, number: int | Tensor) -> Tensor:
 
     Args:
         seed: uint32 or int32 tensor `(2,)`.
-        number: int scalar, which replica this is, 0 first. Replica 0 keeps
-            the shared seed.
+        number: int scalar, the number of this replica, from 0. Replica 0
+            keeps the shared seed.
 
     Returns:
         Tensor `(2,)` of the same dtype.

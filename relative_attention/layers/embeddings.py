@@ -1,4 +1,4 @@
-"""Embeddings of tokens, and what is added to them."""
+"""Embeddings of tokens, and embeddings that are added to them."""
 
 import math
 from typing import Any
@@ -18,8 +18,8 @@ from relative_attention.ops.masks import padding_mask
 from relative_attention.tensor_type import Shape
 from relative_attention.tensor_type import Tensor
 
-# Rows of tensor2tensor's table, of which a translation problem uses one; they
-# decide how large its initial values are.
+# Rows of tensor2tensor's table. A translation problem uses one of them, but the
+# scale of its initial values depends on their number.
 _NUM_SPACES = 32
 
 
@@ -32,15 +32,15 @@ class TokenEmbedding(keras.layers.Embedding):
     the zero vector, and `logits` multiplies by the same matrix unscaled and
     without bias.
 
-    `quantize("int8")` and `enable_lora` are Keras': a row of int8 has a scale
-    of its own, by which embeddings and logits are divided; what is multiplied
-    by an int8 matrix stays as it is. `matrix` is what rows and logits are
-    made of, adapted and scaled.
+    `quantize("int8")` and `enable_lora` are Keras' own. Each row of an int8
+    matrix has a scale, by which embeddings and logits are divided; the inputs
+    of `logits` are not quantized. `matrix` returns the matrix with adapters and
+    scales applied.
 
     Args:
         vocabulary_size: int. Number of rows `V`.
         hidden_dim: int. Size `D` of a row.
-        **kwargs: arguments of `keras.layers.Embedding`, but for the sizes.
+        **kwargs: arguments of `keras.layers.Embedding`, except the sizes.
 
     Call arguments:
         inputs: int tensor `(B, T)` of token ids.
@@ -49,9 +49,9 @@ class TokenEmbedding(keras.layers.Embedding):
         Float tensor `(B, T, D)`.
 
     Raises:
-        ValueError: if a size is not positive, or the ids are no integers or
-            lie outside the vocabulary (checked where values are known, so not
-            inside a compiled function).
+        ValueError: if a size is not positive, or the ids are not integers or
+            not in the vocabulary (checked if values are known, so not inside
+            a compiled function).
 
     Reference:
      - [Vaswani et al., 2017](https://arxiv.org/abs/1706.03762), section 3.4
@@ -72,8 +72,8 @@ class TokenEmbedding(keras.layers.Embedding):
 
     def call(self, inputs: Tensor) -> Tensor:
         self._check_ids(inputs)
-        # Where values are not known yet, a negative id would be counted from
-        # the end; beyond the last row it is refused, or zero, or not a number.
+        # If values are not known yet, a negative id would count from the end.
+        # An id beyond the last row is an error, zero or nan.
         ids = ops.cast(inputs, "int32")
         ids = ops.where(ids < 0, self.vocabulary_size, ids)
         rows = self._rows(ids)
@@ -83,7 +83,7 @@ class TokenEmbedding(keras.layers.Embedding):
         return ops.cast(rows * ops.expand_dims(scale, -1), self.compute_dtype)
 
     def add_weight(self, *args: Any, **kwargs: Any) -> keras.Variable:
-        """Adds a weight as a layer does, but not cast by itself.
+        """Adds a weight as a layer does, but without autocast.
 
         A lookup needs a few rows, not the whole matrix in half precision.
 
@@ -93,7 +93,7 @@ class TokenEmbedding(keras.layers.Embedding):
         return super().add_weight(*args, **{"autocast": False, **kwargs})
 
     def quantized_call(self, inputs: Tensor) -> Tensor:
-        """Computes what `call` does: it knows of the scales.
+        """Computes what `call` does, which applies the scales.
 
         Args:
             inputs: int tensor `(B, T)` of token ids.
@@ -101,13 +101,13 @@ class TokenEmbedding(keras.layers.Embedding):
         return self.call(inputs)
 
     def matrix(self) -> Tensor:
-        """Returns the matrix of floats that rows and logits are made of.
+        """Returns the float matrix of rows and logits.
 
-        `embeddings` is that too, unless the layer is quantized.
+        `embeddings` is the same, unless the layer is quantized.
 
         Returns:
-            The variable of a plain layer; of one that is quantized or
-            adapted, a float tensor `(V, D)`.
+            The variable of a plain layer; a float tensor `(V, D)` of a
+            quantized or adapted one.
         """
         if self.quantization_mode is None and not self.lora_enabled:
             return self._embeddings
@@ -132,9 +132,9 @@ class TokenEmbedding(keras.layers.Embedding):
     def transposed_matrix(self) -> Tensor:
         """Returns a copy of `matrix` for the products of a decoding step.
 
-        Of few rows TensorFlow multiplies by it several times as fast as by
-        the matrix itself on a CPU, and making it costs no more than one to
-        four such products.
+        On a CPU, TensorFlow multiplies a few rows by it several times as fast
+        as by the matrix itself, and making it costs as much as one to four
+        such products.
 
         Returns:
             Float tensor `(D, V)` of the layer's compute dtype.
@@ -149,7 +149,7 @@ class TokenEmbedding(keras.layers.Embedding):
         Args:
             hidden: float tensor `(..., D)`.
             transposed_matrix: float tensor `(D, V)`, what `transposed_matrix`
-                returned. Defaults to `None`, where `matrix` is multiplied.
+                returned. Defaults to `None`: `matrix` is used.
 
         Returns:
             Float tensor `(..., V)`.
@@ -217,9 +217,9 @@ class TargetSpaceEmbedding(keras.layers.Layer):
     """One learned vector, added to every position of the source.
 
     In tensor2tensor every problem has the id of a target space (0, generic,
-    for translation), and the embedding of that id, unscaled, is added to the
-    source embeddings before positions are. A model of one problem needs that
-    one row, `embedding` `(D,)`. It is in no paper.
+    for translation). The embedding of that id, unscaled, is added to the
+    source embeddings before positions are. A model of one problem needs only
+    that row, `embedding` `(D,)`. No paper mentions it.
 
     Args:
         **kwargs: arguments of `keras.layers.Layer`.
@@ -305,8 +305,8 @@ class SinusoidalPositions(keras.layers.Layer):
         Returns:
             float32 tensor `(T, D)`.
         """
-        # Column c of either half is an angle position * w_c, with
-        # w_c = max_wavelength^(-c / (D / 2 - 1)), c = 0 first.
+        # Column c of either half has the angle position * w_c, with
+        # w_c = max_wavelength^(-c / (D / 2 - 1)), from c = 0.
         num_timescales = hidden_dim // 2
         log_increment = math.log(self.max_wavelength) / max(
             num_timescales - 1, 1
@@ -318,7 +318,7 @@ class SinusoidalPositions(keras.layers.Layer):
         encodings = ops.concatenate([ops.sin(angles), ops.cos(angles)], axis=1)
         return ops.pad(encodings, ((0, 0), (0, hidden_dim % 2)))
 
-    # The argument is named as that of `build`, by which Keras passes it.
+    # Keras passes it by the name of the argument of `build`.
     def compute_output_shape(self, input_shape: Shape) -> Shape:
         return input_shape
 
@@ -334,8 +334,8 @@ class LearnedPositions(keras.layers.Layer):
     """Adds a learned embedding of the absolute position to embeddings.
 
     Args:
-        max_length: int. Number of positions that have an embedding of their
-            own; positions beyond share the last one.
+        max_length: int. Number of positions with their own embedding; later
+            positions share the last one.
         **kwargs: arguments of `keras.layers.Layer`.
 
     Call arguments:

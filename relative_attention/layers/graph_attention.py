@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 
 class _Labels(RelationTables):
-    """Tables of one row for each label.
+    """Tables with one row per label.
 
-    Edges, as one-hot vectors, take the place of positions: a query meets `R`
-    rows, not `T * T` edges, and each edge picks among the `R` products.
+    Edges, as one-hot vectors, replace positions. A query is multiplied by `R`
+    rows, not by `T * T` edges, and each edge picks one of the `R` products.
     """
 
     def __init__(self, num_relations: int, **kwargs: Any) -> None:
@@ -64,18 +64,18 @@ class _Labels(RelationTables):
 
 @keras.saving.register_keras_serializable(package="relative_attention")
 class RelationAwareSelfAttention(OneEncodingAttention):
-    """Multi-head self-attention between the nodes of a labelled graph.
+    """Multi-head self-attention between the nodes of a labeled graph.
 
     Node `i` attends to node `j` through an edge representation chosen by the
     label of the edge from `i` to `j` (Shaw et al. 2018, section 3.1). It is
     added to the key (eq. 4) and to the value (eq. 3). The labels may be
-    anything: syntactic relations, links of a database schema, clipped
-    distances; with those it equals `RelativeSelfAttention`. Nodes that may
-    not attend to one another at all are hidden by `attention_mask`.
+    syntactic relations, links of a database schema, or anything else; with
+    clipped distances it equals `RelativeSelfAttention`. Use `attention_mask`
+    to hide nodes from each other.
 
     Weights are those of `RelativeSelfAttention`, with relation tables
-    `(R, H)` and `(R, H_v)`, or `(N, R, H)` and `(N, R, H_v)`, a row for each
-    label. Masks work as there.
+    `(R, H)` and `(R, H_v)`, or `(N, R, H)` and `(N, R, H_v)`, a row per label.
+    Masks work in the same way.
 
     Args:
         num_heads: int. Number of attention heads `N`.
@@ -83,15 +83,15 @@ class RelationAwareSelfAttention(OneEncodingAttention):
             paper).
         num_relations: int. Number of labels `R`.
         no_relation: int. A label for pairs without an edge: nothing is added
-            to their key and value. It may lie outside the `R` labels, `-1`
-            say; then every row of the tables is used. Defaults to `None`,
-            when every pair has an edge.
+            to their key and value. It may be outside the `R` labels, such as
+            `-1`; then every row of the tables is used. Defaults to `None`:
+            every pair has an edge.
         use_key_relations: bool. Whether keys have a table (eq. 4). Defaults
             to `True`.
         use_value_relations: bool. Whether values have one (eq. 3). Defaults
             to `True`.
         share_relations_across_heads: bool. One table for all heads, or one
-            for each. Defaults to `True`.
+            per head. Defaults to `True`.
         relation_initializer: initializer of one table. Defaults to
             `"glorot_uniform"`.
         relation_regularizer: regularizer of the tables.
@@ -105,8 +105,7 @@ class RelationAwareSelfAttention(OneEncodingAttention):
         inputs: float tensor `(B, T, D)`, the nodes.
         relations: int tensor `(T, T)`, or `(B, T, T)` for a graph each: the
             label, in `[0, R)` or `no_relation`, of the edge from each query
-            (row) to each key (column). With padded nodes, any label will do
-            for theirs.
+            (row) to each key (column). Padded nodes may have any label.
         attention_mask: bool tensor, or int tensor of zeros and ones, broadcast
             to `(B, T, T)`, or with an axis of heads to `(B, N, T, T)`. `True`
             and `1` = may attend.
@@ -123,8 +122,8 @@ class RelationAwareSelfAttention(OneEncodingAttention):
 
     Raises:
         ValueError: if a size is not positive, a mask does not broadcast, or
-            `relations` has another shape or another label (checked where its
-            values are known, so not inside a compiled function).
+            `relations` has a wrong shape or label (labels are checked if values
+            are known, so not inside a compiled function).
 
     Example:
     >>> layer = RelationAwareSelfAttention(2, key_dim=8, num_relations=3)
@@ -160,8 +159,8 @@ class RelationAwareSelfAttention(OneEncodingAttention):
     ) -> None:
         super().build(inputs_shape)
 
-    # Keras calls a layer with arguments of its own; no caller relies on those
-    # of the base class, which are what mypy compares with.
+    # Keras allows each layer its own call arguments; mypy compares them with
+    # those of the base class, which no caller relies on.
     def call(  # type: ignore[override]
         self,
         inputs: Tensor,
@@ -188,7 +187,7 @@ class RelationAwareSelfAttention(OneEncodingAttention):
         """Returns labels as one-hot vectors, `(..., T, T, R)`."""
         relations = ops.cast(relations, "int32")
         if self.no_relation is not None:
-            # The one-hot vector of -1 is zero, so it takes no row of a table.
+            # The one-hot vector of -1 is zero, so it uses no row of a table.
             relations = ops.where(
                 ops.equal(relations, self.no_relation), -1, relations
             )

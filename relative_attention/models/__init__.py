@@ -1,6 +1,7 @@
 """The Transformer and its presets.
 
-The names of presets need no Keras; the models are imported when first used.
+The names of presets are available without Keras; models are imported on first
+use.
 """
 
 import importlib

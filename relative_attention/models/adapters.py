@@ -1,6 +1,6 @@
-"""What can be put on a trained model: int8 weights, and adapters to train.
+"""Changes of a trained model: int8 weights, and adapters to train.
 
-The methods of `Transformer` with these names say what a user must know.
+The methods of `Transformer` with these names have the documentation for users.
 """
 
 import gc
@@ -21,7 +21,7 @@ from relative_attention.models.weights import load_arrays
 from relative_attention.models.weights import load_weights
 from relative_attention.models.weights import save_weights
 
-# Of KerasHub's names those that layers of this package have.
+# The names of KerasHub that layers of this package have.
 _LORA_LAYERS = ("query", "value")
 
 
@@ -45,7 +45,7 @@ def quantize(
 ) -> None:
     """Stores the large matrices as int8, see `Transformer.quantize`."""
     check_keras_quantizes()
-    # Keras has made a config of the mode, and of a config its mode.
+    # Keras has set the config from the mode, or the mode from the config.
     if mode != "int8":
         raise ValueError(f'`mode` must be "int8". Received: mode={mode!r}.')
     if quantization_config(model):
@@ -53,12 +53,12 @@ def quantize(
             "The model is quantized already. Load it again to quantize it in "
             "another way."
         )
-    # Keras collects garbage twice for each layer, among hundreds of thousands
-    # of TensorFlow's objects: half a minute, unless these are set aside.
+    # Keras collects garbage twice per layer. With hundreds of thousands of
+    # TensorFlow's objects this takes half a minute, unless they are frozen.
     gc.freeze()
     try:
         with warnings.catch_warnings():
-            # Of layers with nothing to quantize, as dropout.
+            # From layers with nothing to quantize, such as dropout.
             warnings.filterwarnings("ignore", "Layer .* a `quantize")
             keras.Model.quantize(
                 model, mode, config=config, filters=filters, **kwargs
@@ -118,7 +118,7 @@ def enable_lora(
 
 
 def save_lora_weights(model: keras.Model, path: str | pathlib.Path) -> None:
-    """Writes the adapters of a model alone."""
+    """Writes only the adapters of a model."""
     variables = lora_variables(model)
     if not variables:
         raise ValueError(
@@ -128,7 +128,7 @@ def save_lora_weights(model: keras.Model, path: str | pathlib.Path) -> None:
 
 
 def load_lora_weights(model: keras.Model, path: str | pathlib.Path) -> None:
-    """Reads adapters; a model that has none gets those of the file."""
+    """Reads adapters; they are added to a model that has none."""
     if not lora_variables(model):
         layers = _layers_to_adapt(model)
         paths, rank = _adapters_in(load_arrays(path), layers, path)
@@ -167,7 +167,7 @@ def _adapters_in(
 ) -> tuple[list[str], int]:
     """Returns the paths of the layers that a file adapts, and the rank."""
     paths = sorted({name.rpartition("/")[0] for name in arrays})
-    # All have the same. Of a file that holds something else, any will do.
+    # All have the same rank. If the file holds something else, any will do.
     ranks = [
         len(array)
         for name, array in arrays.items()
@@ -186,7 +186,7 @@ def _adapters_in(
         wrong = sorted(received.items() ^ expected.items())
         what = f"look at {wrong[0][0]}" if wrong else "it is empty"
         raise InputError(
-            f"{path} holds no adapters of this model: {what}. Load what "
-            "`save_lora_weights` wrote, into a model with the same config."
+            f"{path} holds no adapters of this model: {what}. Load a file of "
+            "`save_lora_weights` into a model with the same config."
         )
     return paths, rank

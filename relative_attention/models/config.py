@@ -1,4 +1,4 @@
-"""The numbers that shape a Transformer, and what a step of it costs."""
+"""The sizes and options of a Transformer, and the cost of a training step."""
 
 import dataclasses
 
@@ -19,47 +19,47 @@ class TransformerConfig:
 
     Attributes:
         vocabulary_size: Size `V` of the target vocabulary, and of the source
-            vocabulary unless `source_vocabulary_size` says otherwise.
+            vocabulary unless `source_vocabulary_size` is given.
         num_encoder_layers: Blocks of the encoder.
         num_decoder_layers: Blocks of the decoder.
         hidden_dim: Model width `D` (d_x in the paper).
-        intermediate_dim: Width `F` between the two feed-forward products.
+        intermediate_dim: Width `F` of the feed-forward layers.
         num_heads: Attention heads `N`.
         key_dim: Size `H` of a head (d_z in the paper). `None`:
             `hidden_dim / num_heads`.
-        value_dim: Size `H_v` of a head's values. `None`: as `key_dim`.
+        value_dim: Size `H_v` of a head's values. `None`: `key_dim`.
         position_encoding: The name of a position encoding, such as
-            `"relative"`, `"rotary"` or `"sinusoidal"`; or `None`, no positions
-            at all. `positions/__init__.py` has all names.
-        max_relative_position: Clipping distance `K`, in tokens, of
-            `"relative"`, or the first distance without an embedding of
-            `"relative_global"`.
-        share_relations_across_heads: One relation table a layer (the paper's
-            big model, tensor2tensor) or one for each head (its base model).
-        use_key_relations: Whether there is an a^K (eq. 4).
-        use_value_relations: Whether there is an a^V (eq. 3).
+            `"relative"`, `"rotary"` or `"sinusoidal"`; or `None` for no
+            positions. `positions/__init__.py` has all names.
+        max_relative_position: Clipping distance `K` of `"relative"`, in
+            tokens. For `"relative_global"`, the first distance without an
+            embedding.
+        share_relations_across_heads: One relation table per layer (the
+            paper's big model, tensor2tensor) or one per head (its base model).
+        use_key_relations: Whether to add relations to the keys (eq. 4).
+        use_value_relations: Whether to add relations to the values (eq. 3).
         normalize_first: Layer normalization before each sublayer and after
             the last block (pre-norm), or after each residual (post-norm).
         layer_norm_epsilon: Added to the variance in layer normalization.
-        dropout: Rate on embeddings and on the output of every sublayer.
-        attention_dropout: Rate on attention scores.
-        intermediate_dropout: Rate after the feed-forward ReLU.
+        dropout: Dropout rate on embeddings and on each sublayer's output.
+        attention_dropout: Dropout rate on attention scores.
+        intermediate_dropout: Dropout rate after the feed-forward ReLU.
         share_embeddings: `"all"`: source, target and logits are one matrix;
             `"target"`: target and logits; `"source_target"`: source and
             target; `"none"`: three matrices.
-        source_vocabulary_size: `None`, or the size of a source vocabulary of
-            its own; then `share_embeddings` must be `"target"` or `"none"`.
-        attention_bias: Whether the projections of every attention have
-            biases, as in OpenNMT-tf.
-        output_bias: Whether the logits have a bias, as in OpenNMT-tf.
-        start_token_id: What the decoder's inputs start with: `0`, the zero
-            vector, as in tensor2tensor, or the id of a token, as in
+        source_vocabulary_size: Size of a separate source vocabulary, or
+            `None`. If given, `share_embeddings` must be `"target"` or
+            `"none"`.
+        attention_bias: Whether all attention projections have biases, as in
             OpenNMT-tf.
+        output_bias: Whether the logits have a bias, as in OpenNMT-tf.
+        start_token_id: First input of the decoder: `0` for the zero vector, as
+            in tensor2tensor, or the id of a token, as in OpenNMT-tf.
         first_position: The number that a sinusoidal or learned encoding
             gives to the first token: `0`, or `1` as in OpenNMT-tf.
         use_target_space_embedding: Whether a learned vector is added to the
             source embeddings, as in tensor2tensor.
-        max_length: Positions that a learned encoding has embeddings for.
+        max_length: Number of positions of a learned encoding.
         implementation: How relations are computed; see
             `RelativeSelfAttention`.
     """
@@ -106,8 +106,8 @@ class TransformerConfig:
                 value = checked_positive(name, value)
             elif field.type is float:
                 value = checked_rate(name, value)
-            # Python's own number, even where NumPy's was given: it is written
-            # to files.
+            # A Python number, even if a NumPy one was given: it is written to
+            # files.
             object.__setattr__(self, name, value)
         self._check(
             "start_token_id",
@@ -153,12 +153,11 @@ class TransformerConfig:
 def training_flops(
     config: TransformerConfig, source_length: int, target_length: int
 ) -> int:
-    """Counts the operations of a training step, for each sentence pair.
+    """Counts the operations of a training step per sentence pair.
 
-    The matrix products of the model without relative positions, two
-    operations for each multiplication, forward and twice that backward. What
-    relative positions add is not counted, so that the utilization of a model
-    with them shows what they cost.
+    Counts the matrix products, two operations per multiplication, and twice as
+    many backward as forward. Relative positions are not counted, so their cost
+    shows as a lower utilization.
 
     Args:
         config: `TransformerConfig`.
@@ -173,8 +172,8 @@ def training_flops(
     feed_forward = 2 * width * config.intermediate_dim
 
     def attention(num_queries: int, num_keys: int) -> int:
-        # Queries and outputs of each query, keys and values of each key, and
-        # two products for each pair of them.
+        # Projections: query and output per query, key and value per key. Then
+        # two products per pair of query and key.
         per_pair = num_queries * num_keys
         return (key_width + value_width) * (
             width * (num_queries + num_keys) + per_pair

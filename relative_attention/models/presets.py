@@ -1,8 +1,8 @@
-"""The presets: named architectures, each with every number in it.
+"""The presets: named architectures, each with all of its numbers.
 
-A preset is read as it stands here, with the numbers of its family
-(`_PAPER`, `_TENSOR2TENSOR`): none is made from another. A name may also be
-that of a trained model that comes with the package (`find_preset`).
+A preset has the numbers given here and those of its family (`_PAPER`,
+`_TENSOR2TENSOR`); none is derived from another preset. A name may also be that
+of a bundled trained model (`find_preset`).
 """
 
 import dataclasses
@@ -20,10 +20,10 @@ from relative_attention.zoo import zoo_models
 
 @dataclasses.dataclass(frozen=True)
 class Preset:
-    """An architecture, how its authors trained it, and where that is written.
+    """An architecture, how its authors trained it, and the source of both.
 
     Attributes:
-        config: `TransformerConfig`, but for the size of the vocabulary.
+        config: `TransformerConfig`, without the size of the vocabulary.
         training: Mapping of the keys of a recipe's `training` to numbers.
         source: Where the numbers are from.
     """
@@ -39,7 +39,7 @@ def _preset(
     num_layers: int,
     **fields: Any,
 ) -> Preset:
-    """Makes a preset, with what is the same in all of them."""
+    """Makes a preset, with the values that all presets share."""
     config = TransformerConfig(
         # The vocabulary belongs to the data.
         vocabulary_size=1,
@@ -261,8 +261,8 @@ def preset_config(name: str, **overrides: Any) -> TransformerConfig:
 
     Args:
         name: string. One of `presets()`.
-        **overrides: fields of `TransformerConfig`; `vocabulary_size` among
-            them.
+        **overrides: fields of `TransformerConfig`, including
+            `vocabulary_size`.
 
     Returns:
         `TransformerConfig`.
@@ -277,11 +277,11 @@ def preset_training(name: str) -> dict[str, float | bool]:
     """Returns how the authors of a preset trained it.
 
     Args:
-        name: string. One of `presets()`. Those of this package's own have the
+        name: string. One of `presets()`. The package's own presets have the
             paper's numbers.
 
     Returns:
-        Dict, by the keys of a recipe's `training`: `learning_rate_scale`,
+        Dict with keys of a recipe's `training`: `learning_rate_scale`,
         `warmup_steps` and `zero_first_step` of `TransformerSchedule`,
         `adam_beta_2` (beta 1 is 0.9 and epsilon 1e-9 in all), and
         `label_smoothing` of `MaskedCrossEntropy`.
@@ -295,7 +295,7 @@ def preset_training(name: str) -> dict[str, float | bool]:
 def find_preset(
     name: str, overrides: dict[str, Any]
 ) -> tuple[TransformerConfig, pathlib.Path | None]:
-    """Returns config and weights of an architecture, or of the zoo's model.
+    """Returns config and weights of an architecture or of a model of the zoo.
 
     Args:
         name: string. One of `presets()` or of `zoo_models()`.
@@ -305,8 +305,8 @@ def find_preset(
         Pair of a `TransformerConfig`, and the path of its weights or `None`.
 
     Raises:
-        ValueError: if the name or a field is unknown, a value wrong, or an
-            architecture is to have no `vocabulary_size`.
+        ValueError: if the name or a field is unknown, a value is wrong, or
+            `vocabulary_size` is missing for an architecture.
     """
     trained = zoo_models()
     if name in trained:
@@ -341,7 +341,7 @@ def _replace_fields(
 
 
 def _known(name: str, trained: Sequence[str] = ()) -> Preset:
-    """Returns a preset; an unknown name is told what else has weights."""
+    """Returns a preset; the error for an unknown name lists all names."""
     if name not in PRESETS:
         weights = f"With weights: {', '.join(trained)}. " if trained else ""
         raise ValueError(

@@ -1,18 +1,17 @@
 """A training step, on TensorFlow and on JAX.
 
-Keras' own step goes wrong in four places once there are several replicas: it
-clips gradients before they are added up; its loss scale looks at the first
-replica alone; the step counter and the seeds of dropout move on when a data
-set has ended; and the loss it shows is a mean of means. Here a batch goes
-through
+Keras' own step has four faults with several replicas: it clips gradients before
+it adds them up; its loss scale only checks the first replica; the step counter
+and the seeds of dropout advance when a data set has ended; and the loss that it
+shows is a mean of means. Here a batch goes through
 
-    1. loss and gradients, of all its rows or of one part of them after another;
+    1. loss and gradients, of all its rows or of one part after another;
     2. their sums over all replicas (`tf.distribute`);
-    3. what is shown;
+    3. the metrics;
     4. the update, unless the loss or a gradient is not finite.
 
-`TrainableModel` has what both backends share: the loss of rows, and what is
-shown.
+`TrainableModel` has what both backends share: the loss of rows, and the
+metrics.
 """
 
 from collections.abc import Callable
@@ -37,13 +36,13 @@ if TYPE_CHECKING:
 # Inputs, labels `(B, T)`, and their weights or `None`.
 Rows = tuple[Any, Tensor, Tensor | None]
 Gradients = list[Tensor | None]
-# On JAX the values of trainable variables, of others, of the optimizer's and
-# of the metrics', as Keras hands them over.
+# On JAX, the values of the trainable variables, the others, the optimizer's and
+# the metrics', as Keras passes them.
 State = tuple[list[Tensor], list[Tensor], list[Tensor], list[Tensor]]
 
 
 def supports_own_step() -> bool:
-    """Returns whether the backend takes this step. On PyTorch it is Keras'."""
+    """Returns whether the backend uses this step. PyTorch uses Keras' own."""
     return keras.backend.backend() in ("tensorflow", "jax")
 
 
@@ -52,10 +51,10 @@ def equal_parts(batch: Any, num_parts: int) -> Any:
 
         rows 1 2 3 4 5 6 7, three parts     1 2 3 | 4 5 6 | 7 0 0
 
-    The rows of zeros at the end count for nothing.
+    The rows of zeros at the end do not count.
 
     Args:
-        batch: nest of tensors `(R, ...)`. `None`s in it stay.
+        batch: nest of tensors `(R, ...)`. `None`s in it are kept.
         num_parts: int.
 
     Returns:
@@ -97,13 +96,13 @@ def tensorflow_step(model: "TrainableModel", data: Any) -> dict[str, Tensor]:
     if not optimizer.built:
         with tf.init_scope():
             optimizer.build(model.trainable_variables)
-    # A data set that has ended gives no batch. What does not depend on one
-    # would run all the same: counters, and seeds.
+    # A data set that has ended gives no batch. Counters and seeds do not
+    # depend on the batch, and would advance all the same.
     given = [tensor for tensor in tf.nest.flatten(data) if tensor is not None]
     with tf.control_dependencies(given):
         batch = keras.utils.unpack_x_y_sample_weight(data)
         own_tokens = ops.sum(token_weights(*batch[1:]))
-        # Here, as replicas cannot meet inside the loop over parts.
+        # Here, as replicas cannot synchronize inside the loop over parts.
         num_tokens = sum_over_replicas(own_tokens)
         loss, gradients = _tensorflow_gradients(model, batch, num_tokens)
         loss, gradients = _sums_over_replicas(loss, gradients)
@@ -126,8 +125,8 @@ def _tensorflow_gradients(
             loss = model.loss_of_rows(*rows, num_tokens=num_tokens)
             scaled_loss = model.optimizer.scale_loss(loss)
         gradients = tape.gradient(scaled_loss, model.trainable_variables)
-        # As slices, a row that is looked up twice would count twice in the
-        # gradient norm. Sums over replicas are dense anyway.
+        # With sparse slices, a row that is looked up twice would count twice in
+        # the gradient norm. Sums over replicas are dense anyway.
         return loss, [
             gradient if gradient is None else tf.convert_to_tensor(gradient)
             for gradient in gradients
@@ -137,7 +136,7 @@ def _tensorflow_gradients(
     if num_parts == 1:
         return differentiate(batch)
     num_rows = tf.shape(batch[1])[0]
-    # At least one, so that the loop ends where there are no rows.
+    # At least one, so that the loop ends if there are no rows.
     part_rows = tf.maximum(-(-num_rows // num_parts), 1)
     # XLA needs to know every shape before it runs.
     stacked = equal_parts(batch, num_parts) if model.jit_compile else None
@@ -171,7 +170,7 @@ def _tensorflow_gradients(
 def _sums_over_replicas(
     loss: Tensor, gradients: Gradients
 ) -> tuple[Tensor, Gradients]:
-    """Adds up loss and gradients of all replicas. Each gets the sums."""
+    """Sums loss and gradients over all replicas. Each gets the sums."""
     import tensorflow as tf
 
     context = tf.distribute.get_replica_context()
@@ -209,8 +208,8 @@ def update_all_replicas(
     Args:
         optimizer: the optimizer, built.
         variables: list of variables.
-        gradients: list of sums over replicas, one for each variable; `None`
-            for those that stay as they are.
+        gradients: list of sums over replicas, one per variable; `None` for
+            variables that do not change.
         is_usable: bool scalar, the same on all replicas.
     """
     import tensorflow as tf
@@ -221,7 +220,7 @@ def update_all_replicas(
     context = tf.distribute.get_replica_context()
     num_replicas = context.num_replicas_in_sync
     if num_replicas > 1:
-        # The optimizer adds up once more. Clipping what is less does nothing.
+        # The optimizer sums once more. Clipping smaller values does nothing.
         clipped = clip_gradients(optimizer, present)
         present = [gradient / num_replicas for gradient in clipped]
 
@@ -231,7 +230,7 @@ def update_all_replicas(
     def apply_or_not(
         strategy: "tf.distribute.Strategy", present: Tensor, is_usable: Tensor
     ) -> None:
-        # All replicas must take the same branch, as they meet in it.
+        # All replicas must take the same branch, as they synchronize in it.
         is_usable = strategy.experimental_local_results(is_usable)[0]
         tf.cond(
             is_usable,
@@ -241,7 +240,7 @@ def update_all_replicas(
             lambda: None,
         )
 
-    # Under a strategy replicas meet in the optimizer, even a single one.
+    # Under a strategy replicas synchronize in the optimizer, even a single one.
     if tf.distribute.has_strategy():
         context.merge_call(apply_or_not, args=(present, is_usable))
     else:
@@ -281,9 +280,10 @@ def on_all_replicas(
     step: Callable[[Any], Any],
     results: Callable[[], Any],
 ) -> Callable[[Iterator], Any]:
-    """Makes what `fit` calls with an iterator: a step on every replica.
+    """Makes the function that `fit` calls with an iterator.
 
-    Metrics are read outside the replicas, where they are sums over all.
+    It makes a step on every replica. Metrics are read outside the replicas,
+    where they are sums over all.
 
     Args:
         model: Keras model made within a strategy's scope.
@@ -358,8 +358,8 @@ def jax_step(
         logs = model.get_metrics_result()
     of_metrics = _values(scope, model.metrics_variables)
     updated = optimizer.stateless_apply(of_optimizer, gradients, trainable)
-    # XLA fuses both branches of `where`. A Python branch would wait for the
-    # host.
+    # XLA fuses both branches of `where`. A Python branch would synchronize
+    # with the host.
     trainable, of_optimizer = jax.tree.map(
         lambda new, old: ops.where(is_usable, new, old),
         tuple(map(list, updated)),

@@ -1,8 +1,8 @@
-"""The base class of models of tokens: what `compile`, `fit` and `evaluate` do.
+"""The base class of models of tokens: `compile`, `fit` and `evaluate`.
 
-The loss of a step adds up to that of the whole batch, over replicas and over
-parts of their rows. Each divides the sum of its tokens' losses by the number
-of tokens of the whole batch. How a step goes is in `steps.py`.
+The losses of replicas, and of parts of their rows, add up to the loss of the
+whole batch: each divides the sum of its tokens' losses by the number of tokens
+of the whole batch. The step itself is in `steps.py`.
 """
 
 import inspect
@@ -31,22 +31,22 @@ from relative_attention.tensor_type import Tensor
 if TYPE_CHECKING:
     import tensorflow as tf
 
-# Metrics of updates. An evaluation has none.
+# Metrics of updates; an evaluation has none.
 _OF_UPDATES = ("gradient_norm", "skipped")
 
 
 class TrainableModel(keras.Model):
     """A Keras model of token ids whose steps are exact under `tf.distribute`.
 
-    With `MaskedCrossEntropy`, a step on several replicas of a strategy is the
-    step of one replica on the whole batch: with unequal numbers of tokens or
-    rows, clipping of gradients, loss scaling, and gradient accumulation. What
-    `fit` shows as `loss` is the mean over tokens, `tokens` counts source and
-    target tokens. An update whose loss or gradient is not finite is skipped,
-    on all replicas, and counted in `skipped`. `gradient_norm` is the mean
-    gradient norm before clipping. An evaluation has neither.
+    With `MaskedCrossEntropy`, a step on several replicas of a strategy equals
+    the step of one replica on the whole batch. This holds for unequal numbers
+    of tokens or rows, gradient clipping, loss scaling and gradient
+    accumulation. `fit` shows these metrics: `loss`, the mean over tokens;
+    `tokens`, the number of source and target tokens; and, in training only,
+    `gradient_norm`, the mean gradient norm before clipping, and `skipped`. An
+    update whose loss or gradient is not finite is skipped on all replicas.
 
-    On JAX the step is that of one device; on PyTorch it is Keras' own.
+    On JAX the step runs on one device; on PyTorch it is Keras' own.
 
     Args:
         **kwargs: arguments of `keras.Model`: `name`, `dtype`.
@@ -59,11 +59,11 @@ class TrainableModel(keras.Model):
         super().__init__(**kwargs)
         self.loss_weight = 1.0
         self.accumulation_steps = 1
-        # The loss, if it can be told how many tokens to divide by.
+        # The loss, if it takes the number of tokens to divide by.
         self._token_loss: Any = None
-        # Whether a step goes without logits, see `_can_project`.
+        # Whether a step holds no logits, see `_can_project`.
         self.is_projected = False
-        # What the metrics counted, after a step on several replicas.
+        # The values of the metrics after a step on several replicas.
         self.step_sums: Tensor | None = None
         self.loss_metric = keras.metrics.Mean(name="loss")
         self.tokens_metric = keras.metrics.Sum(name="tokens")
@@ -74,9 +74,9 @@ class TrainableModel(keras.Model):
     # === For subclasses to override ===
 
     def symbolic_batch(self) -> tuple[Any, Any]:
-        """Returns a batch without numbers, as `fit` takes it.
+        """Returns a symbolic batch, as `fit` takes it.
 
-        To be overridden. Only called with several replicas, and where a run
+        To be overridden. Only called with several replicas, and when a run
         resumes.
 
         Returns:
@@ -91,7 +91,7 @@ class TrainableModel(keras.Model):
         """Counts the tokens of a batch, which `fit` shows as `tokens`.
 
         To be overridden by models whose inputs have other names. Counts
-        labels, and `"source_token_ids"` where the inputs have them.
+        labels, and `"source_token_ids"` if the inputs have them.
 
         Args:
             x: inputs of the model.
@@ -130,13 +130,13 @@ class TrainableModel(keras.Model):
             run_eagerly, steps_per_execution: as for `keras.Model.compile`.
             jit_compile: bool or `"auto"`. `"auto"` means no XLA on a CPU,
                 where it gains nothing and compiles again for every length of
-                a batch, nor on several replicas or under a
+                a batch; nor on several replicas or under a
                 `MirroredStrategy` of one, where it does not work.
             auto_scale_loss: as for `keras.Model.compile`.
-            accumulation_steps: int. In how many parts, one after another, a
-                replica takes its rows of a batch, for batches whose
-                activations would not fit at once. The update is that of the
-                whole batch. Not on PyTorch. Defaults to `1`.
+            accumulation_steps: int. Number of parts in which a replica
+                processes its rows of a batch (gradient accumulation), for
+                batches whose activations would not fit at once. The update
+                is that of the whole batch. Not on PyTorch. Defaults to `1`.
             **kwargs: of the `compile` of a further base class.
 
         Raises:
@@ -144,7 +144,7 @@ class TrainableModel(keras.Model):
                 the backend or with several replicas.
         """
         self.accumulation_steps = _checked_steps(accumulation_steps)
-        # One loss has one weight, in whatever they are nested.
+        # A single loss has a single weight, however they are nested.
         self._token_loss = _loss_over_tokens(keras.tree.flatten(loss))
         weights = [w for w in keras.tree.flatten(loss_weights) if w is not None]
         self.loss_weight = weights[0] if weights else 1.0
@@ -152,8 +152,8 @@ class TrainableModel(keras.Model):
             self,
             keras.tree.flatten([metrics or [], weighted_metrics or []]),
         )
-        # Saved as asked for. What "auto" is depends on the machine, and Keras
-        # would save its choice.
+        # Saved as given. "auto" depends on the machine, and Keras would save
+        # its choice.
         self._asked_of_compile = {
             "jit_compile": jit_compile,
             "auto_scale_loss": auto_scale_loss,
@@ -188,7 +188,7 @@ class TrainableModel(keras.Model):
             _check_optimizer(self.optimizer)
 
     def get_compile_config(self) -> dict[str, Any]:
-        """Returns what the model was compiled with, for JSON."""
+        """Returns the arguments of `compile`, for JSON."""
         config = super().get_compile_config()
         if config:
             config.update(
@@ -198,7 +198,7 @@ class TrainableModel(keras.Model):
         return config
 
     def compile_from_config(self, config: dict[str, Any]) -> None:
-        """Compiles the model with what `get_compile_config` returned.
+        """Compiles the model from what `get_compile_config` returned.
 
         Args:
             config: dict.
@@ -219,7 +219,7 @@ class TrainableModel(keras.Model):
             warnings.warn(
                 f"The model was compiled with accumulation_steps={steps}, "
                 "which needs TensorFlow or JAX. On "
-                f"{keras.backend.backend()} it takes whole batches.",
+                f"{keras.backend.backend()} it processes whole batches.",
                 stacklevel=2,
             )
         self.compile(**config)
@@ -232,17 +232,17 @@ class TrainableModel(keras.Model):
         """Trains the model as `keras.Model.fit`, also on `TokenBatches`.
 
         Args:
-            x: also `TokenBatches`. An epoch is then one of theirs unless
-                `steps_per_epoch` is given, in their order for that epoch;
-                `initial_epoch` is where to resume. `shuffle` changes
-                nothing: they are shuffled.
-            validation_data: also `TokenBatches`, of which every pair is
-                taken once.
+            x: also `TokenBatches`. An epoch is then one of theirs, in their
+                order, unless `steps_per_epoch` is given. `initial_epoch` is
+                where to resume. `shuffle` has no effect, as they are shuffled
+                already.
+            validation_data: also `TokenBatches`, of which every pair is used
+                once.
             *args, **kwargs: as for `keras.Model.fit`.
 
         Raises:
-            ValueError: if there is a `class_weight`, which Keras takes for
-                the weight of a whole row.
+            ValueError: if there is a `class_weight`, which Keras would apply
+                to whole rows.
         """
         _check_class_weight(kwargs.get("class_weight"))
         if _are_batches(x):
@@ -272,7 +272,7 @@ class TrainableModel(keras.Model):
         """Evaluates the model as `keras.Model.evaluate`.
 
         Args:
-            x: also `TokenBatches`, of which every pair is taken once.
+            x: also `TokenBatches`, of which every pair is used once.
             *args, **kwargs: as for `keras.Model.evaluate`.
         """
         if _are_batches(x):
@@ -312,7 +312,7 @@ class TrainableModel(keras.Model):
             num_tokens: float scalar, the weight of all tokens of the batch.
 
         Returns:
-            float scalar, their share of the loss of the batch.
+            float scalar, their part of the loss of the batch.
         """
         y_pred = self._predictions(x, y, sample_weight, num_tokens)
         loss = self.compute_loss(
@@ -328,9 +328,10 @@ class TrainableModel(keras.Model):
         sample_weight: Tensor | None,
         num_tokens: Tensor,
     ) -> Tensor | TokenScores:
-        """Predicts rows: their logits, or what loss and metrics need of them.
+        """Predicts rows: their logits, or `TokenScores` instead.
 
-        A step whose loss and metrics are known never holds all logits.
+        If the loss and metrics are this package's, a step never holds all
+        logits.
         """
         if not self.is_projected:
             return self(x, training=True)
@@ -366,8 +367,8 @@ class TrainableModel(keras.Model):
             y_pred: float tensor `(B, T, V)` of logits; or `TokenScores`.
             sample_weight: optional float tensor `(B,)` or `(B, T)`.
             training: bool. Whether the model is trained or evaluated.
-            num_tokens: float scalar `W`, in a step of training. Defaults to
-                `None`, where the loss counts the tokens.
+            num_tokens: float scalar `W`, in a training step. Defaults to
+                `None`: the loss counts the tokens.
 
         Returns:
             float32 scalar: what these rows add to the loss of the batch.
@@ -384,8 +385,8 @@ class TrainableModel(keras.Model):
                 x, y, y_pred, sample_weight, training=training
             )
             if in_parts:
-                # Keras' mean over the part's own rows, and regularizers, both
-                # of which Keras divides by the number of replicas.
+                # The mean over the rows of this part, plus the regularizers.
+                # Keras divides both by the number of replicas.
                 loss = share * num_replicas() * loss
         else:
             if isinstance(y_pred, TokenScores):
@@ -398,7 +399,7 @@ class TrainableModel(keras.Model):
             loss = loss * self.loss_weight + share * regularization
         if x is not None and y is not None:
             self.tokens_metric.update_state(self.count_tokens(x, y))
-            # Our own step shows the sum over replicas and parts.
+            # Our own training step updates the metric with the whole sum.
             if not (training and supports_own_step()):
                 self.loss_metric.update_state(
                     sum_over_replicas(ops.cast(loss, "float32")),
@@ -407,7 +408,7 @@ class TrainableModel(keras.Model):
         return loss
 
     def _check_added_losses(self) -> None:
-        """Refuses losses of a call, which would be those of a part's rows."""
+        """Refuses losses added in a call, which would only be of a part."""
         if not self.losses:
             return
         num_regularized = sum(
@@ -417,9 +418,9 @@ class TrainableModel(keras.Model):
         if len(self.losses) > num_regularized:
             raise ValueError(
                 "Losses that layers add in a call (`add_loss`, "
-                "`activity_regularizer`) must not be there with several "
-                "replicas or `accumulation_steps` over 1, where they would be "
-                "those of a part of the batch. Received: "
+                "`activity_regularizer`) do not work with several replicas or "
+                "`accumulation_steps` over 1, as they would be computed from "
+                "a part of the batch. Received: "
                 f"{len(self.losses) - num_regularized} such losses. "
                 "Regularizers of weights work."
             )
@@ -427,7 +428,7 @@ class TrainableModel(keras.Model):
     def show_step(
         self, loss: Tensor, own_tokens: Tensor, norm: Tensor
     ) -> Tensor:
-        """Counts a step in what `fit` shows.
+        """Updates the metrics of a step.
 
         Args:
             loss: float scalar, of the whole batch.
@@ -440,14 +441,14 @@ class TrainableModel(keras.Model):
         loss = ops.cast(loss, "float32")
         is_finite_loss = ops.isfinite(loss)
         is_finite = ops.logical_and(ops.isfinite(norm), is_finite_loss)
-        # A loss scale that is too large overflows gradients. Its optimizer
-        # skips the update itself and lowers the scale: no step to report.
+        # If the loss scale is too large, gradients overflow. The optimizer then
+        # skips the update and lowers the scale, which is not reported.
         is_scaled = isinstance(
             self.optimizer, keras.optimizers.LossScaleOptimizer
         )
         is_usable = is_finite_loss if is_scaled else is_finite
-        # Each replica counts the loss with its own tokens: the metric adds
-        # them up. A skipped update must not enter the mean.
+        # Each replica weights the loss by its own tokens; the metric sums over
+        # replicas. A skipped update must not enter the mean.
         self.loss_metric.update_state(
             ops.where(is_finite_loss, loss, 0.0),
             sample_weight=ops.where(is_finite_loss, own_tokens, 0.0),
@@ -455,7 +456,7 @@ class TrainableModel(keras.Model):
         self.gradient_norm_metric.update_state(
             ops.where(is_finite, norm, 0.0), ops.cast(is_finite, "float32")
         )
-        # The metric adds up what the replicas count.
+        # The metric sums over replicas.
         self.skipped_metric.update_state(
             ops.cast(ops.logical_not(is_usable), "float32") / num_replicas()
         )
@@ -504,7 +505,7 @@ class TrainableModel(keras.Model):
         return None
 
     def _sums_and_logs(self) -> tuple[Tensor, dict[str, Tensor]]:
-        """Returns the metrics' variables, added up once, and their results."""
+        """Returns the metrics' variables, summed once, and their results."""
         import tensorflow as tf
 
         variables = self.metrics_variables
@@ -523,8 +524,8 @@ class TrainableModel(keras.Model):
     def _maybe_symbolic_build(
         self, iterator: Any = None, data_batch: Any = None
     ) -> None:
-        # Keras would add up the first batches of all replicas to see what
-        # shape they have, and fails where they differ.
+        # To find their shape, Keras would sum the first batches of all
+        # replicas, and fail if their shapes differ.
         if self._is_replicated():
             iterator, data_batch = None, self.symbolic_batch()
         super()._maybe_symbolic_build(iterator=iterator, data_batch=data_batch)
@@ -533,8 +534,8 @@ class TrainableModel(keras.Model):
 def metric_sums(model: keras.Model) -> list[float]:
     """Returns the variables of a model's metrics after a training step.
 
-    One of several machines may ask alone: the step has added up what all
-    replicas have counted.
+    Only one of several machines needs to call this, as the step has summed over
+    all replicas.
 
     Args:
         model: compiled Keras model, whose metrics have scalar variables.
@@ -549,17 +550,17 @@ def metric_sums(model: keras.Model) -> list[float]:
 
 
 def set_metric_sums(model: TrainableModel, sums: list[float]) -> bool:
-    """Gives a model's metrics what `metric_sums` returned.
+    """Sets the variables of a model's metrics to what `metric_sums` returned.
 
     Args:
         model: compiled `TrainableModel`.
         sums: list of floats.
 
     Returns:
-        bool. Whether there is a number for each variable; if not, none is set.
+        bool. Whether there is a number per variable; if not, none is set.
     """
     if keras.backend.backend() == "tensorflow":
-        # Keras would make some of the variables in the first step.
+        # Keras creates some of the variables in the first step.
         with model.distribute_strategy.scope():
             model._symbolic_build(data_batch=model.symbolic_batch())
     variables = model.metrics_variables
@@ -575,9 +576,9 @@ def _without_updates(results: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 def _loss_over_tokens(losses: list[Any]) -> Any:
-    """Returns the one loss if it can be told what to divide by.
+    """Returns the loss if it is a single one that takes `num_tokens`.
 
-    `MaskedCrossEntropy` can, unless a subclass has another `call`.
+    `MaskedCrossEntropy` does, unless a subclass has another `call`.
     """
     call = getattr(losses[0], "call", None) if len(losses) == 1 else None
     if call is None or "num_tokens" not in inspect.signature(call).parameters:
@@ -589,15 +590,15 @@ def _loss_over_tokens(losses: list[Any]) -> Any:
 
 
 def _transformer_of(model: Any) -> Any:
-    """Returns the `Transformer` that a model is, or that it is made of."""
+    """Returns the `Transformer` that a model is or wraps."""
     return getattr(model, "transformer", model)
 
 
 def _can_project(model: Any, metrics: list[Any]) -> bool:
     """Tells whether a step can do without logits.
 
-    It can if model, loss and metrics compute as this package's classes do. A
-    user's subclass may override anything, so it has logits.
+    It can if model, loss and metrics are classes of this package. A user's
+    subclass may override anything, so it gets logits.
     """
     transformer = _transformer_of(model)
     embedding = getattr(transformer, "output_embedding", None)
@@ -609,9 +610,9 @@ def _can_project(model: Any, metrics: list[Any]) -> bool:
 
 
 def _value(weight: keras.Variable | Tensor | None) -> Tensor | None:
-    """Reads a variable: a function with its own gradient takes tensors.
+    """Reads a variable, as a custom gradient does not accept variables.
 
-    A matrix that is adapted or quantized is a tensor already.
+    An adapted or quantized matrix is a tensor already.
     """
     if isinstance(weight, keras.Variable):
         weight = weight.value
@@ -644,16 +645,16 @@ def _check_class_weight(class_weight: Any) -> None:
     """Refuses what Keras would silently misread."""
     if class_weight is not None:
         raise ValueError(
-            "`class_weight` must be None: Keras would look it up by where the "
-            "greatest id of a row stands. Received: class_weight="
-            f"{class_weight}. To weigh tokens or sentences, give "
+            "`class_weight` must be None: Keras would look it up by the "
+            "position of the greatest id of a row. Received: class_weight="
+            f"{class_weight}. To weight tokens or sentences, pass "
             "`sample_weight`, float (B, T) or (B,), or data of triples "
             "(inputs, labels, weights)."
         )
 
 
 def _is_mirrored(strategy: "tf.distribute.Strategy") -> bool:
-    """Tells whether replicas, even a single one, meet outside compiled code."""
+    """Tells whether replicas synchronize outside compiled code."""
     import tensorflow as tf
 
     return isinstance(
@@ -666,22 +667,22 @@ def _is_mirrored(strategy: "tf.distribute.Strategy") -> bool:
 
 
 def _check_optimizer(optimizer: keras.optimizers.Optimizer) -> None:
-    """Refuses parts of an update that Keras would count on every replica."""
+    """Refuses Keras' accumulation, which would count on every replica."""
     inner = getattr(optimizer, "inner_optimizer", optimizer)
     steps = getattr(inner, "gradient_accumulation_steps", None)
     if steps:
         raise ValueError(
             "`gradient_accumulation_steps` of an optimizer must be None under "
-            "a `MirroredStrategy`: replicas cannot meet in a part of an "
-            f"update. Received: gradient_accumulation_steps={steps}. Give "
-            "larger batches and `accumulation_steps` to `compile`."
+            "a `MirroredStrategy`: replicas cannot synchronize within an "
+            f"update. Received: gradient_accumulation_steps={steps}. Use "
+            "larger batches and `accumulation_steps` of `compile`."
         )
 
 
 def _check_replicas(
     num_replicas: int, jit_compile: bool | str, steps_per_execution: int
 ) -> None:
-    """Refuses what Keras would fail on, many lines later."""
+    """Refuses options on which Keras would fail much later."""
     if jit_compile is True:
         raise ValueError(
             f"`jit_compile` must be False or 'auto' with {num_replicas} "
@@ -697,7 +698,7 @@ def _check_replicas(
 
 # === Batches that are a function of the step ===
 
-# As `TokenBatches`: training can resume anywhere, on every backend.
+# Such as `TokenBatches`: training can resume anywhere, on every backend.
 
 
 def _are_batches(x: Any) -> bool:
@@ -705,7 +706,7 @@ def _are_batches(x: Any) -> bool:
 
 
 class _BatchesOf(keras.utils.PyDataset):
-    """Gives the batches that a function makes of their numbers, 0 first."""
+    """Batches that a function makes from their numbers, from 0."""
 
     # `None` for no end.
     num_batches: int | None = None
@@ -723,20 +724,20 @@ def train_data(batches: Any, first_step: int) -> Any:
 
     Args:
         batches: `TokenBatches`, or others that are a function of the step.
-        first_step: int. The step to begin with, 0 first.
+        first_step: int. The step to begin with, from 0.
 
     Returns:
         `tf.data.Dataset` on TensorFlow, `keras.utils.PyDataset` elsewhere.
     """
-    # On TensorFlow `fit` takes a `PyDataset` for batches of one shape if the
-    # first two happen to have the same.
+    # On TensorFlow, `fit` assumes that all batches of a `PyDataset` have one
+    # shape if the first two do.
     if keras.backend.backend() == "tensorflow":
         return batches.train_dataset(first_step)
     return _BatchesOf(lambda index: batches.train_batch(first_step + index))
 
 
 def evaluation_data(batches: Any) -> Any:
-    """Returns batches of every example once, as `evaluate` takes them.
+    """Returns batches with every example once, as `evaluate` takes them.
 
     Args:
         batches: `TokenBatches`, or others that are a function of the step.

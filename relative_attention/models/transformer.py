@@ -1,7 +1,6 @@
 """The Transformer, with relative or absolute positions.
 
-Which positions there may be, and how to add others, is in
-`positions/__init__.py`.
+`positions/__init__.py` lists the position encodings and says how to add one.
 """
 
 import dataclasses
@@ -45,8 +44,8 @@ def decoder_inputs(labels: Tensor, start_token_id: int = 0) -> Tensor:
         decoder's inputs [ s,  9, 22, 14]
 
     Training, scoring, alignment, pictures and the first step of a search all
-    begin here: a model converted from another system may start with an id
-    that is not 0, and is another model behind another start.
+    begin here. A model converted from another system may start with an id
+    other than 0, and needs that id.
 
     Args:
         labels: int array or tensor `(..., T)`, the target ids.
@@ -55,9 +54,9 @@ def decoder_inputs(labels: Tensor, start_token_id: int = 0) -> Tensor:
     Returns:
         The same kind of array or tensor, `(..., T)`.
     """
-    # Batches are made of arrays, by threads that run no model.
+    # Batches are NumPy arrays, made by threads that run no model.
     backend = np if isinstance(labels, np.ndarray) else ops
-    # Cut from the labels, so that of no label there is no input either.
+    # Made from the labels, so that empty labels give empty inputs.
     start = backend.full_like(labels[..., :1], start_token_id)
     return backend.concatenate([start, labels[..., :-1]], axis=-1)
 
@@ -71,12 +70,12 @@ class Transformer(TrainableModel):
     `start_token_id`, which is 0 unless the config has another:
 
         source_token_ids  [12, 7, 31,  1,  0]
-        target_token_ids  [ 0,  9, 22, 14]      what the decoder is given
-        labels            [ 9, 22, 14,  1]      what it should answer
+        target_token_ids  [ 0,  9, 22, 14]      the decoder's inputs
+        labels            [ 9, 22, 14,  1]      what it should predict
 
     `model.fit` takes batches `({"source_token_ids", "target_token_ids"},
-    labels)`; `MaskedCrossEntropy` is the loss. How a step works on several
-    replicas, and what `fit` shows, is in `TrainableModel`.
+    labels)`; `MaskedCrossEntropy` is the loss. `TrainableModel` describes steps
+    on several replicas, and the metrics that `fit` shows.
 
     Args:
         config: `TransformerConfig`.
@@ -91,9 +90,9 @@ class Transformer(TrainableModel):
         Float tensor `(B, T, V)`, the logits of the next token.
 
     Raises:
-        TypeError: if `config` is no `TransformerConfig`.
-        ValueError: if the inputs are no such dict, are of different numbers
-            of sentences, or hold what is no id of the vocabulary.
+        TypeError: if `config` is not a `TransformerConfig`.
+        ValueError: if the inputs are not such a dict, differ in their number
+            of sentences, or hold ids that the vocabulary does not have.
 
     Example:
     >>> model = Transformer.from_preset(
@@ -117,7 +116,7 @@ class Transformer(TrainableModel):
             )
         super().__init__(**kwargs)
         self.config = config
-        # Keras checks the inputs by it.
+        # Keras checks the inputs against it.
         self.input_spec = [
             keras.layers.InputSpec(ndim=2, name=name) for name in _INPUTS
         ]
@@ -155,8 +154,8 @@ class Transformer(TrainableModel):
                 )
                 for name in ("encoder_norm", "decoder_norm")
             )
-        # Every size is known, so the weights are there at once: to count, to
-        # load, and to be created inside a distribution strategy's scope.
+        # All sizes are known, so weights are created now: to count them, to
+        # load them, and to be in the scope of a distribution strategy.
         self.build()
 
     def build(self, input_shape: Any = None) -> None:
@@ -172,7 +171,7 @@ class Transformer(TrainableModel):
             self.decoder_norm,
             *self.encoder_blocks,
         ):
-            # Embeddings may be the same.
+            # Embeddings may be shared.
             if layer is not None and not layer.built:
                 layer.build(shape)
         for block in self.decoder_blocks:
@@ -199,13 +198,13 @@ class Transformer(TrainableModel):
         training: bool | None = None,
         encoder_outputs: Tensor | None = None,
     ) -> Tensor:
-        """Computes the hidden states that the logits are products of.
+        """Computes the hidden states, from which `project` computes logits.
 
         Args:
             inputs: as of a call.
             training: A boolean to indicate whether dropout is active.
             encoder_outputs: float tensor `(B, S, D)`, what `encode` returned
-                for the source. Defaults to `None`, where it is called here.
+                for the source. Defaults to `None`: it is called here.
 
         Returns:
             Float tensor `(B, T, D)`.
@@ -225,13 +224,13 @@ class Transformer(TrainableModel):
     def logits(
         self, decoder_outputs: Tensor, transposed_matrix: Tensor | None = None
     ) -> Tensor:
-        """Computes the logits of what `decoder_outputs` returned.
+        """Computes the logits from what `decoder_outputs` returned.
 
         Args:
             decoder_outputs: float tensor `(B, T, D)`.
             transposed_matrix: float tensor `(D, V)`, what
-                `output_embedding.transposed_matrix` returned, where that is
-                at hand. Defaults to `None`.
+                `output_embedding.transposed_matrix` returned. Defaults to
+                `None`: it is not used.
 
         Returns:
             Float tensor `(B, T, V)`.
@@ -323,7 +322,7 @@ class Transformer(TrainableModel):
         return_attention_scores: bool = False,
         training: bool | None = None,
     ) -> tuple[Tensor, list[Tensor], list[Tensor]]:
-        """Computes what `decode` projects, and scores if asked for."""
+        """Computes the hidden states, and the scores if requested."""
         _check_token_ids("target_token_ids", target_token_ids)
         hidden = self._embed_target(target_token_ids, training=training)
         self_scores, cross_scores = [], []
@@ -346,13 +345,13 @@ class Transformer(TrainableModel):
     def attention_scores(
         self, inputs: dict[str, Tensor]
     ) -> dict[str, list[Tensor]]:
-        """Computes what every head attends to, for looking at.
+        """Computes the attention scores of every head.
 
         Args:
             inputs: as of a call.
 
         Returns:
-            Dict of lists with a float tensor for each block: `"encoder"`
+            Dict of lists with a float tensor per block: `"encoder"`
             `(B, N, S, S)`, `"decoder"` `(B, N, T, T)` and `"cross"`
             `(B, N, T, S)`.
         """
@@ -376,13 +375,13 @@ class Transformer(TrainableModel):
     def attention_parts(
         self, inputs: dict[str, Tensor]
     ) -> dict[str, list[AttentionParts]]:
-        """Computes how much of attention is content and how much position.
+        """Computes how much of attention is content and how much is position.
 
         Args:
             inputs: as of a call.
 
         Returns:
-            Dict of lists with `AttentionParts` for each block: `"encoder"`,
+            Dict of lists with an `AttentionParts` per block: `"encoder"`,
             `"decoder"` and `"cross"`, whose `scores` are those of
             `attention_scores`.
         """
@@ -451,8 +450,8 @@ class Transformer(TrainableModel):
 
         Returns:
             Dict: `"source_padding_mask"` `(B, S)` and `"blocks"`, a list of
-            what `TransformerDecoderBlock.start_cache` returns. The first axis
-            of every tensor is that of the sentences.
+            what `TransformerDecoderBlock.start_cache` returns. Sentences are
+            the first axis of every tensor.
         """
         encoder_outputs = self.encode(source_token_ids)
         return {
@@ -488,8 +487,8 @@ class Transformer(TrainableModel):
 
         Args:
             token_ids: int tensor `(B, M)`: the token at `position` of each of
-                `M` hypotheses a sentence; `start_token_id` at the first.
-            cache: what `start_cache`, `merge_cache` or the step before
+                the `M` hypotheses of a sentence; at first `start_token_id`.
+            cache: what `start_cache`, `merge_cache` or the previous step
                 returned.
             position: int scalar, absolute, 0 first.
             ancestors: int tensor `(B, M, position + 1)`: `ancestors[b, m, p]`
@@ -504,10 +503,10 @@ class Transformer(TrainableModel):
         return self.logits(hidden), cache
 
     def prepare_steps(self) -> Any:
-        """Returns the same decoder with weights laid out for many steps.
+        """Returns the same decoder with a weight layout for many steps.
 
-        The layout is a copy. It is made again for every search, inside its
-        graph, as weights may change from one to the next.
+        The layout is a copy. Every search makes it again, inside its graph, as
+        weights may change between searches.
         """
         matrix = self.output_embedding.transposed_matrix()
 
@@ -528,7 +527,7 @@ class Transformer(TrainableModel):
         position: int | Tensor,
         ancestors: Tensor | None = None,
     ) -> tuple[Tensor, dict[str, Any]]:
-        """Computes the hidden states that a step's logits are products of.
+        """Computes the hidden states of a step.
 
         Args:
             token_ids, cache, position, ancestors: see `decode_step`.
@@ -570,7 +569,7 @@ class Transformer(TrainableModel):
 
     @property
     def input_shape(self) -> dict[str, tuple[None, None]]:
-        """Shapes of the inputs, a dict; numbers and lengths are any."""
+        """Shapes of the inputs, a dict; batch size and lengths are free."""
         return {spec.name: (None, None) for spec in self.input_spec}
 
     @property
@@ -581,7 +580,7 @@ class Transformer(TrainableModel):
     def symbolic_batch(
         self,
     ) -> tuple[dict[str, keras.KerasTensor], keras.KerasTensor]:
-        """Returns inputs and labels without numbers, as `fit` takes them."""
+        """Returns symbolic inputs and labels, as `fit` takes them."""
         ids = keras.KerasTensor((None, None), "int32")
         return {"source_token_ids": ids, "target_token_ids": ids}, ids
 
@@ -597,20 +596,21 @@ class Transformer(TrainableModel):
 
         Args:
             name: string. One of `relative_attention.presets()`, or the name
-                of a trained model that comes with the package; of those,
-                `relative_attention.load_translator` also has the vocabulary.
-            vocabulary_size: int. Size `V` of the (joint) vocabulary. A
-                trained model has its own.
+                of a bundled trained model.
+                `relative_attention.load_translator` also loads its vocabulary.
+            vocabulary_size: int. Size `V` of the (joint) vocabulary. Not
+                needed for a trained model.
             dtype: dtype policy of the model.
-            **overrides: fields of `TransformerConfig`; of a trained model
-                such as leave its weights their shapes, as `dropout`.
+            **overrides: fields of `TransformerConfig`. For a trained model,
+                only fields that keep the shapes of the weights, such as
+                `dropout`.
 
         Returns:
             `Transformer`, with random weights, or with those of the zoo.
 
         Raises:
-            ValueError: if the name or a field is unknown, a value wrong, the
-                vocabulary's size missing, or weights do not fit.
+            ValueError: if the name or a field is unknown, a value is wrong,
+                the vocabulary's size is missing, or weights do not fit.
         """
         if vocabulary_size is not None:
             overrides["vocabulary_size"] = vocabulary_size
@@ -623,7 +623,7 @@ class Transformer(TrainableModel):
     def get_config(self) -> dict[str, Any]:
         """Returns the fields of the model's config, and its Keras arguments.
 
-        Of a quantized model, also which layers are, and how.
+        For a quantized model, also which layers are quantized, and how.
         """
         config = {
             **dataclasses.asdict(self.config),
@@ -638,7 +638,7 @@ class Transformer(TrainableModel):
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Self:
-        """Makes a model of what `get_config` returned.
+        """Makes a model from what `get_config` returned.
 
         Args:
             config: dict.
@@ -661,12 +661,12 @@ class Transformer(TrainableModel):
     ) -> None:
         """Exports the model as `keras.Model.export`: ids in, logits out.
 
-        For translations of strings, `relative_attention.export_saved_model`.
+        To translate strings, use `relative_attention.export_saved_model`.
 
         Args:
             filepath, format, verbose: as for `keras.Model.export`.
             input_signature: as for `keras.Model.export`. Defaults to ids of
-                any number of sentences of any length.
+                any batch size and length.
             **kwargs: as for `keras.Model.export`.
         """
         if input_signature is None:
@@ -688,23 +688,23 @@ class Transformer(TrainableModel):
     ) -> None:
         """Stores the large matrices as int8, a quarter of their size.
 
-        These are embeddings, attention's projections and the feed-forward
-        layers; relation tables, biases and normalization stay floats. The
-        model can be used as before, but no longer be saved as a model folder:
-        quantize after loading.
+        These are the embeddings, the projections of attention and the
+        feed-forward layers. Relation tables, biases and normalization stay
+        floats. The model can be used as before, but not saved as a model
+        folder: quantize after loading.
 
         Args:
             mode: string. `"int8"`.
             config: `keras.quantizers.Int8QuantizationConfig`, in place of
                 `mode`. With `activation_quantizer=None` only weights are
-                rounded, not what they are multiplied by.
-            filters: as of `keras.Model.quantize`. Which layers. Defaults to
-                `None`, all.
-            **kwargs: as of `keras.Model.quantize`.
+                rounded, not their inputs.
+            filters: as for `keras.Model.quantize`, the layers to quantize.
+                Defaults to `None`, all.
+            **kwargs: as for `keras.Model.quantize`.
 
         Raises:
             InputError: if the installed Keras is too old.
-            ValueError: if the mode is another, or a layer is quantized
+            ValueError: if the mode is not `"int8"`, or a layer is quantized
                 already.
         """
         adapters.quantize(self, mode, config, filters, **kwargs)
@@ -712,22 +712,22 @@ class Transformer(TrainableModel):
     def enable_lora(
         self, rank: int, target_layer_names: Sequence[str] | None = None
     ) -> None:
-        """Freezes the model and adds adapters, all that is trained from then.
+        """Freezes the model and adds adapters; only these are trained.
 
         A kernel `W` becomes `W + A B`, where `A` has `rank` columns and `B`
-        is zero at first. To be called before `compile`. A model folder of it
-        holds the sum.
+        is zero at first. Call it before `compile`. A model folder of such a
+        model holds the sums.
 
         Args:
-            rank: int. Columns of `A`, rows of `B`.
+            rank: int. Number of columns of `A` and rows of `B`.
             target_layer_names: list of strings. Names of the layers to adapt:
                 `"query"`, `"key"`, `"value"`, `"output"` (of attention and of
                 the feed-forward layers), `"intermediate"`, and embeddings by
                 their names. Defaults to `None`, `"query"` and `"value"`.
 
         Raises:
-            ValueError: if the rank is not positive, no layer that can be
-                adapted has a name, or the model has adapters.
+            ValueError: if the rank is not positive, a name is not that of a
+                layer that can be adapted, or the model has adapters already.
 
         Reference:
          - [Hu et al., 2021](https://arxiv.org/abs/2106.09685)
@@ -735,7 +735,7 @@ class Transformer(TrainableModel):
         adapters.enable_lora(self, rank, target_layer_names)
 
     def save_lora_weights(self, path: str | pathlib.Path) -> None:
-        """Writes the adapters alone, to a `.safetensors` file.
+        """Writes only the adapters, to a `.safetensors` file.
 
         Args:
             path: path of the file.
@@ -748,14 +748,14 @@ class Transformer(TrainableModel):
     def load_lora_weights(self, path: str | pathlib.Path) -> None:
         """Reads adapters that `save_lora_weights` wrote.
 
-        A model that has none gets those of the file, as by `enable_lora`.
+        They are added to a model that has none, as by `enable_lora`.
 
         Args:
             path: path of the file.
 
         Raises:
             InputError: if the file is missing or damaged, or does not fit the
-                model or the adapters that it has; nothing has changed then.
+                model or its adapters. Nothing changes then.
         """
         adapters.load_lora_weights(self, path)
 
@@ -763,7 +763,7 @@ class Transformer(TrainableModel):
 def _make_embeddings(
     config: TransformerConfig, dtype: keras.DTypePolicy
 ) -> tuple[TokenEmbedding, TokenEmbedding, TokenEmbedding]:
-    """Makes source, target and output embedding; some may be the same."""
+    """Makes source, target and output embedding, which may be shared."""
 
     def embedding(
         name: str, size: int = config.vocabulary_size
@@ -786,7 +786,7 @@ def _make_embeddings(
 def _make_positions(
     config: TransformerConfig, dtype: keras.DTypePolicy, name: str
 ) -> keras.layers.Layer | None:
-    """Makes the layer of absolute positions, if there is to be one."""
+    """Makes the layer of absolute positions, if there is one."""
     encoding = POSITION_ENCODINGS[config.position_encoding]
     layer = encoding.embedding_class()
     if layer is None:
@@ -851,13 +851,13 @@ def _check_token_ids(name: str, token_ids: Tensor) -> None:
     shape = tuple(token_ids.shape)
     if len(shape) != 2:
         raise ValueError(
-            f"`{name}` must have two axes, a row for each sentence. Received "
+            f"`{name}` must have two axes, one row per sentence. Received "
             f"shape: {shape}."
         )
 
 
 def _check_inputs(inputs: Any) -> None:
-    """Refuses inputs that have no source for every target."""
+    """Refuses inputs that lack a source for every target."""
     is_dict = isinstance(inputs, dict)
     if not is_dict or not set(_INPUTS) <= set(inputs):
         received = f"a {type(inputs).__name__}"

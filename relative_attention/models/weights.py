@@ -25,8 +25,8 @@ def save_weights(
     """Writes variables to a `.safetensors` file, whole or not at all.
 
     Args:
-        variables: list of Keras variables. Each is stored under its `path`,
-            less the name of the model, which differs from one to the next.
+        variables: list of Keras variables. Each is stored under its `path`
+            without the name of the model, which differs between models.
         path: path of the file.
     """
     save_arrays({weight_name(v): np.asarray(v) for v in variables}, path)
@@ -97,14 +97,14 @@ def load_arrays(path: str | pathlib.Path) -> dict[str, np.ndarray]:
         ) from error
 
 
-# === What a model folder holds ===
+# === The weights of a model folder ===
 
 
 def stored_weights(model: "keras.Model", dtype: str) -> dict[str, np.ndarray]:
     """Returns the weights as arrays, by the names in a new model.
 
-    What `enable_lora` added is merged into the kernels, so that the file fits
-    a model of the same config and gives the same numbers.
+    Adapters are merged into the kernels, so that the file fits a model of the
+    same config and gives the same numbers.
 
     Args:
         model: `Transformer`.
@@ -114,8 +114,8 @@ def stored_weights(model: "keras.Model", dtype: str) -> dict[str, np.ndarray]:
         Dict of name to NumPy array.
 
     Raises:
-        InputError: if a weight is not finite, or would not be in the dtype;
-            or if a layer is quantized.
+        InputError: if a weight is not finite, or overflows the dtype; or if a
+            layer is quantized.
     """
     import keras
 
@@ -138,7 +138,7 @@ def stored_weights(model: "keras.Model", dtype: str) -> dict[str, np.ndarray]:
 
 
 def _merge(layer: "keras.layers.Layer", weights: dict[str, Tensor]) -> None:
-    """Puts a layer's adapted matrix in the place of those it is made of."""
+    """Replaces a layer's kernel and adapters by the adapted kernel."""
     own = {variable.name: weight_name(variable) for variable in layer.variables}
     for name in [name for name in own if name.startswith("lora_")]:
         del weights[own[name]]
@@ -148,14 +148,13 @@ def _merge(layer: "keras.layers.Layer", weights: dict[str, Tensor]) -> None:
 
 
 def check_finite(arrays: Mapping[str, Tensor], dtype: str = "float32") -> None:
-    """Refuses weights that are not finite, or would not be in a dtype.
+    """Refuses weights that are not finite, or would overflow a dtype.
 
     A model with such weights would silently translate to nothing.
 
     Args:
         arrays: dict of name to array.
-        dtype: string. What they are to be stored as. Defaults to
-            `"float32"`.
+        dtype: string. The dtype to store them in. Defaults to `"float32"`.
 
     Raises:
         InputError: naming a weight and its largest magnitude.

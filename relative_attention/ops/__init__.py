@@ -1,13 +1,13 @@
-"""Tensor functions without state, which layers are made of.
+"""Stateless tensor functions, which the layers use.
 
-They run on TensorFlow, JAX and PyTorch; what a backend does in its own way is
-in `backend.py`.
+They run on TensorFlow, JAX and PyTorch. What differs between backends is in
+`backend.py`.
 
 - `attention.py`: the equations of the paper, one by one, as tensor2tensor
   computes them.
 - `relative_attention.py`: the same for clipped distances, forward and gradient,
   as `fit` runs it.
-- `step_attention.py`: attention of one position, as decoding runs it.
+- `step_attention.py`: attention of one position, for decoding.
 - `masks.py`: masks of padding and of later keys, and checks of users' masks.
 - `losses.py`: the training loss, token by token.
 - `cpu_kernels.py`: the feed-forward layer in fewer passes over memory.

@@ -1,8 +1,8 @@
 """The equations of attention with relations (Shaw et al. 2018), one by one.
 
-This is tensor2tensor's way, which makes an embedding for every pair of query
-and key. It is the reference of all tests. `relative_attention.py` computes the
-same for clipped distances without such a tensor.
+This is tensor2tensor's method, which makes an embedding for every pair of query
+and key. It is the reference in tests. `relative_attention.py` computes the same
+for clipped distances without such a tensor.
 """
 
 from collections.abc import Callable
@@ -19,14 +19,14 @@ from relative_attention.tensor_type import Tensor
 def clipped_relative_positions(
     query_positions: Tensor, key_positions: Tensor, max_relative_position: int
 ) -> Tensor:
-    """Computes the relative position of every key as seen from every query.
+    """Computes the relative position of every key to every query.
 
     Shaw et al. (2018), section 3.2: the distance `j - i` from query `i` to
     key `j`, clipped to `[-K, K]`, plus `K`, so that it indexes a table of
-    `2K + 1` relation embeddings. Row `K` stands for distance zero.
+    `2K + 1` relation embeddings. Row `K` is distance zero.
 
-    It takes positions, not lengths, so that training (all positions) and
-    cached decoding (one query at an absolute position) share it.
+    It takes positions, not lengths, so it serves both training (all positions)
+    and cached decoding (one query at an absolute position).
 
     Args:
         query_positions: int tensor `(T,)`, absolute positions in tokens.
@@ -64,8 +64,8 @@ def attention_logits(
 ) -> Tensor:
     """Computes the logits of eq. 5, or of eq. 2 without relations.
 
-    The division by `sqrt(H)` is the caller's, as it is cheaper on the query
-    than on the logits.
+    The caller divides by `sqrt(H)`, as dividing the query is cheaper than
+    dividing the logits.
 
     Args:
         query: float tensor `(B, N, T, H)`, already divided by `sqrt(H)`.
@@ -77,7 +77,7 @@ def attention_logits(
     """
     if key_relations is None:
         return _product(query, key, transpose=True)
-    # Eq. 4 is q_i (k_j + a_ij); eq. 5 takes its two products apart.
+    # Eq. 4 is q_i (k_j + a_ij); eq. 5 computes the two products separately.
     return relative_attention_inner(query, key, key_relations, transpose=True)
 
 
@@ -88,15 +88,14 @@ def masked_softmax(
 ) -> Tensor:
     """Computes attention scores: softmax over the keys that are not masked.
 
-    It is computed in float32 where the input is in half precision: in
-    float16, -1e9 is -inf.
+    Half-precision inputs are cast to float32 first: in float16, -1e9 is -inf.
 
     Args:
         logits: float tensor `(B, N, T, S)`.
         mask: bool tensor of four axes that broadcasts to the shape of
             `logits`; `True` = may attend. Defaults to `None`, every key.
         softmax: function of a float tensor, over its last axis. Defaults to
-            that of Keras.
+            `keras.ops.softmax`.
 
     Returns:
         Tensor of the shape and dtype of `logits`. A row in which every key
@@ -118,8 +117,8 @@ def softmax_over_keys(
     """Computes `masked_softmax`, but a fully masked row attends to all keys."""
     dtype = logits.dtype
     logits = widened(logits)
-    # Keras warns of a softmax over one key; at the first step of decoding
-    # there is but one.
+    # Keras warns of a softmax over one key, which the first step of decoding
+    # has.
     if logits.shape[-1] == 1:
         softmax = _softmax_of_one
     if mask is not None:
@@ -128,7 +127,7 @@ def softmax_over_keys(
 
 
 def _softmax_of_one(logits: Tensor) -> Tensor:
-    # `exp(0) = 1`; written so, its gradient is 0 and not missing.
+    # `exp(0) = 1`. Written like this, its gradient is 0 and not missing.
     return ops.exp(logits - logits)
 
 
@@ -187,7 +186,7 @@ def relative_attention_inner(
 
 
 def edge_product(x: Tensor, z: Tensor, transpose: bool) -> Tensor:
-    """Computes the part of `relative_attention_inner` that edges add."""
+    """Computes the term of `relative_attention_inner` that has the edges."""
     rank = len(z.shape)
     if rank not in (3, 4):
         raise ValueError(
@@ -204,7 +203,7 @@ def edge_product(x: Tensor, z: Tensor, transpose: bool) -> Tensor:
         (length, batch_size * num_heads, width),
     )
     product = _product(by_position, z, transpose)  # (T, B * N, .)
-    # All sizes are named, as none can be inferred of an empty batch.
+    # All sizes are given, as none can be inferred from an empty batch.
     product = ops.reshape(
         product, (length, batch_size, num_heads, sizes(product)[-1])
     )
@@ -212,10 +211,10 @@ def edge_product(x: Tensor, z: Tensor, transpose: bool) -> Tensor:
 
 
 def label_logits(query: Tensor, embeddings: Tensor, edges: Tensor) -> Tensor:
-    """Computes what labelled edges add to the logits: `q_i a^K_ij` of eq. 4.
+    """Computes what labeled edges add to the logits: `q_i a^K_ij` of eq. 4.
 
-    Each query meets each of the `R` embeddings once, then every edge picks
-    among the products: no `(T, S, H)` tensor is made.
+    Each query is multiplied by each of the `R` embeddings once, and every edge
+    picks its product: no `(T, S, H)` tensor is made.
 
     Args:
         query: float tensor `(B, N, T, H)`, already divided by `sqrt(H)`.
@@ -231,10 +230,10 @@ def label_logits(query: Tensor, embeddings: Tensor, edges: Tensor) -> Tensor:
 
 
 def label_context(scores: Tensor, embeddings: Tensor, edges: Tensor) -> Tensor:
-    """Computes what labelled edges add to the context, `sum_j s_ij a^V_ij`.
+    """Computes what labeled edges add to the context, `sum_j s_ij a^V_ij`.
 
-    It is the second term of eq. 3. The scores of the edges of a query are
-    summed by label, and each label's embedding is weighted by its sum.
+    This is the second term of eq. 3. The scores of a query are summed by label,
+    and each sum weights the embedding of its label.
 
     Args:
         scores: float tensor `(B, N, T, S)`.
@@ -250,7 +249,7 @@ def label_context(scores: Tensor, embeddings: Tensor, edges: Tensor) -> Tensor:
 def _pick(x: Tensor, edges: Tensor, transpose: bool) -> Tensor:
     if len(edges.shape) == 3:
         return edge_product(x, edges, transpose)
-    # A graph for each sentence.
+    # One graph per sentence.
     product = _product(ops.swapaxes(x, 1, 2), edges, transpose)
     return ops.swapaxes(product, 1, 2)
 
@@ -260,7 +259,7 @@ def table_product(x: Tensor, table: Tensor) -> Tensor:
 
     Args:
         x: float tensor `(B, N, C, I)`.
-        table: float tensor `(I, J)`, or `(N, I, J)`, one for each head.
+        table: float tensor `(I, J)`, or `(N, I, J)`, one per head.
 
     Returns:
         Float tensor `(B, N, C, J)`, of the dtype of `x`.
@@ -269,9 +268,9 @@ def table_product(x: Tensor, table: Tensor) -> Tensor:
     rows, table = widened(x), widened(table)
     if len(table.shape) == 3 and table.shape[0] > 1:
         return ops.cast(ops.matmul(rows, table), x.dtype)
-    # A single head's table is squeezed: oneDNN in TensorFlow 2.21 multiplies
-    # `(B, 1, C, I) @ (1, I, J)` wrongly. The product is one of matrices, in
-    # whose place Keras would put a dozen small operations.
+    # The table of a single head is squeezed: oneDNN in TensorFlow 2.21 computes
+    # `(B, 1, C, I) @ (1, I, J)` wrongly. Then one matrix product is enough,
+    # for which Keras would need a dozen small operations.
     size, width = table.shape[-2:]
     product = ops.matmul(
         ops.reshape(rows, (-1, size)), ops.reshape(table, (size, width))

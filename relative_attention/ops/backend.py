@@ -1,4 +1,4 @@
-"""What Keras leaves to each backend: shapes, gradients, devices, replicas."""
+"""What depends on the backend: shapes, gradients, devices, replicas."""
 
 import functools
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from relative_attention.tensor_type import Tensor
 if TYPE_CHECKING:
     import numpy as np
 
-# From the gradient of the output to that of each argument.
+# From the gradient of the output to the gradient of each argument.
 GradientFunction: TypeAlias = Callable[[Tensor], Tensor | tuple[Tensor, ...]]
 
 
@@ -24,10 +24,10 @@ GradientFunction: TypeAlias = Callable[[Tensor], Tensor | tuple[Tensor, ...]]
 def prefers_own_kernels() -> bool:
     """Returns whether this package's own kernels were measured to be faster.
 
-    Some operations, such as attention to relative positions, are written again
-    because that is faster on CPUs. On PyTorch Keras' own are faster, and on
-    GPUs and TPUs neither was measured: Keras' own are taken there. The numbers
-    are the same but for rounding.
+    Some operations, such as attention with relative positions, have kernels
+    here that are faster on CPUs. On PyTorch, Keras' own are faster. On GPUs and
+    TPUs neither was measured, so Keras' own are used. The results are the same
+    except for rounding.
     """
     if keras.backend.backend() == "torch":
         return False
@@ -36,7 +36,7 @@ def prefers_own_kernels() -> bool:
 
 
 def sizes(tensor: Tensor) -> tuple[int | Tensor, ...]:
-    """Returns the shape of a tensor as `ops.shape` does, by fewer operations.
+    """Returns the shape of a tensor, as `ops.shape` with fewer operations.
 
     In a TensorFlow graph Keras reads each unknown size with four operations,
     which made up a third of the graph of a training step. Here it is one.
@@ -67,15 +67,15 @@ def static_shape(tensor: Tensor) -> tuple[int | Tensor, ...]:
         tensor: tensor of any shape.
 
     Returns:
-        Tuple of int. A single size that is not known when the graph is built
-        is `-1`; where there are more, each is an int scalar tensor.
+        Tuple of int. If a single size is not known when the graph is built, it
+        is `-1`. If several are unknown, each is an int scalar tensor.
 
     Example:
     >>> static_shape(ops.zeros((2, 5, 512)))
     (2, 5, 512)
     """
     shape = tuple(tensor.shape)
-    # With a size of zero `-1` would be ambiguous: 0 = 0 * anything.
+    # If another size is zero, `-1` would be ambiguous: 0 = 0 * anything.
     if shape.count(None) == 1 and 0 not in shape:
         return tuple(-1 if size is None else size for size in shape)
     return sizes(tensor)
@@ -84,14 +84,14 @@ def static_shape(tensor: Tensor) -> tuple[int | Tensor, ...]:
 def known_values(tensor: Tensor) -> "np.ndarray | None":
     """Returns a tensor as a NumPy array, if that costs nothing.
 
-    It is `None` inside a compiled function, where values are not known yet,
-    and on an accelerator, for which the host would have to wait.
+    Returns `None` inside a compiled function, where values are not known yet,
+    and on an accelerator, where reading them would block the host.
     """
     try:
         if "cpu" not in str(tensor.device).lower():
             return None
         return ops.convert_to_numpy(tensor)
-    except Exception:  # Each backend raises an error of its own.
+    except Exception:  # Each backend raises a different error.
         return None
 
 
@@ -104,7 +104,7 @@ def is_half(tensor: Tensor) -> bool:
 def widened(tensor: Tensor) -> Tensor:
     """Casts a float tensor to float32 if it is in half precision.
 
-    In half precision a sum would be rounded to 11 or 8 bits at every step.
+    A sum in half precision would be rounded to 11 or 8 bits at every step.
     """
     return ops.cast(tensor, "float32") if is_half(tensor) else tensor
 
@@ -124,8 +124,8 @@ def custom_gradient(
 ) -> Callable[..., Tensor]:
     """Gives a function of tensors the gradient that it returns.
 
-    `keras.ops.custom_gradient` calls the gradient in another way on each
-    backend; here it is a function of the gradient of the output alone.
+    `keras.ops.custom_gradient` calls the gradient differently on each backend.
+    Here it is a function of the gradient of the output only.
 
     Args:
         function: takes tensors, returns the pair of a tensor and a function
@@ -154,11 +154,11 @@ def custom_gradient(
 
 
 def run_after(tensor: Tensor, first: Tensor | None) -> Tensor:
-    """Returns `tensor`, to be available only once `first` is computed.
+    """Returns `tensor`, available only once `first` is computed.
 
-    A TensorFlow graph runs whatever is ready: it would compute what belongs to
-    every block of a loop before it is done with the first, and hold all of it.
-    On other backends this is `tensor` itself: XLA plans its memory, and PyTorch
+    A TensorFlow graph runs every operation that is ready. In a loop over blocks
+    it would start all blocks at once and hold all their tensors. On other
+    backends this returns `tensor` itself: XLA plans its memory, and PyTorch
     computes in the order of the program.
     """
     if first is None or keras.backend.backend() != "tensorflow":
@@ -166,41 +166,41 @@ def run_after(tensor: Tensor, first: Tensor | None) -> Tensor:
     import tensorflow as tf
 
     with tf.control_dependencies([first]):
-        # A control dependency holds for operations made within it; whatever
-        # is made of the identity has to wait for it.
+        # A control dependency only affects operations made within it, so
+        # everything that uses the identity waits for it.
         return tf.identity(tensor)
 
 
-# A mean over the tokens of a batch is one over the tokens of all replicas:
-# each divides its own sum by the number of all, and the sums add up. On JAX an
-# array that is spread over devices is one array already.
+# The mean over the tokens of a batch covers the tokens of all replicas: each
+# replica divides its own sum by the number of all tokens, and the results add
+# up. On JAX an array that is spread over devices is already one array.
 
 
 def sum_over_replicas(value: Tensor) -> Tensor:
     """Sums a tensor over the replicas of `tf.distribute`.
 
     Returns:
-        Tensor of the same shape, the same on all replicas; `value` itself
-        where there is one replica, and outside a replica.
+        Tensor of the same shape, equal on all replicas. With one replica, and
+        outside a replica, `value` itself.
     """
     context = _replica_context()
     return value if context is None else context.all_reduce("SUM", value)
 
 
 def num_replicas() -> int:
-    """Returns the number of replicas, 1 outside of one."""
+    """Returns the number of replicas; 1 outside a replica."""
     context = _replica_context()
     return 1 if context is None else context.num_replicas_in_sync
 
 
 def replica_number() -> int | Tensor:
-    """Returns which replica this is, as an int scalar; the first is 0."""
+    """Returns the number of this replica, from 0, as an int scalar."""
     context = _replica_context()
     return 0 if context is None else context.replica_id_in_sync_group
 
 
 def _replica_context() -> Any | None:
-    """Returns TensorFlow's replica context, `None` where it is the only one."""
+    """Returns TensorFlow's replica context, `None` for a single replica."""
     if keras.backend.backend() != "tensorflow":
         return None
     import tensorflow as tf

@@ -1,7 +1,7 @@
-"""Operations that are faster on CPUs written this way than as Keras has them.
+"""Operations that are faster on CPUs than Keras' own.
 
-On a CPU a pass over memory costs more than the arithmetic in it. What is kept
-for a gradient, and how often a tensor is read, decides.
+On a CPU a pass over memory costs more than the arithmetic in it. So the speed
+depends on what is kept for the gradient, and on how often a tensor is read.
 """
 
 from collections.abc import Callable
@@ -23,17 +23,17 @@ def feed_forward(
 ) -> Tensor:
     """Computes `(max(0, x W_1 + b_1) * factors) W_2 + b_2` with TensorFlow.
 
-    Only what the second product multiplies is kept for the gradient. An
-    element of it is above 0 where neither ReLU nor dropout has put a 0, and
-    there both together have the slope `scale`. Automatic differentiation
-    would keep the outputs of the ReLU and the mask of dropout as well.
+    Only the input of the second product is kept for the gradient. It is above 0
+    where neither ReLU nor dropout gave 0, and there the slope of both is
+    `scale`. Automatic differentiation would also keep the outputs of the ReLU
+    and the dropout mask.
 
     Args:
         rows: float tensor `(R, D)`.
         first_kernel, first_bias: float tensors `(D, F)` and `(F,)`.
         second_kernel, second_bias: float tensors `(F, D)` and `(D,)`.
-        factors: float tensor `(R, F)` of what dropout multiplies by, 0 or
-            `scale`; or `None` for no dropout.
+        factors: float tensor `(R, F)`, the factors of dropout, 0 or `scale`;
+            or `None` for no dropout.
         scale: float above 0. Defaults to `1.0`.
 
     Returns:
@@ -55,7 +55,7 @@ def feed_forward(
         outputs = ops.add(ops.matmul(hidden, second_kernel), second_bias)
 
         def gradient(upstream: Tensor) -> tuple[Tensor, ...]:
-            # Scaled where it is narrow.
+            # The scale is applied to the narrower of the two tensors.
             scaled = upstream if factors is None else upstream * scale
             d_hidden = tf.raw_ops.ReluGrad(
                 gradients=ops.matmul(scaled, ops.transpose(second_kernel)),
@@ -75,6 +75,6 @@ def feed_forward(
 
 
 def _sum_of_rows(rows: Tensor) -> Tensor:
-    """Adds up rows `(R, D)`, as a product, which passes once over them."""
+    """Sums rows `(R, D)` by a matrix product, which reads them only once."""
     ones = ops.ones_like(rows[:, :1])
     return ops.matmul(ops.transpose(ones), rows)[0]

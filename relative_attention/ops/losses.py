@@ -10,11 +10,11 @@ row of logits and the entropy `H(q)`, the row's loss and gradient are
 (Szegedy et al. 2016, section 7). Neither needs a matrix of `q`. Both are
 computed in float32.
 
-- `smoothed_cross_entropy` takes logits, for models and metrics of users' own.
-- `projected_cross_entropy` takes hidden states and the matrix that makes
-  logits of them. `fit` runs it: a block of rows at a time stays in the
-  processor's cache, and no more logits are held than those of a block.
-- `score_logits` computes what the metrics need.
+- `smoothed_cross_entropy` takes logits, for users' own models and metrics.
+- `projected_cross_entropy` takes hidden states and the matrix that projects
+  them to logits. `fit` runs it. It computes one block of rows at a time, which
+  stays in the processor's cache, and never holds more logits than a block.
+- `score_logits` computes the values for the metrics.
 """
 
 import dataclasses
@@ -29,22 +29,22 @@ from relative_attention.ops.backend import sizes
 from relative_attention.ops.masks import padding_mask
 from relative_attention.tensor_type import Tensor
 
-# Enough that a block of the logits of a few thousand tokens stays in cache. A
-# small vocabulary needs fewer, and every block makes the graph larger.
+# With this many, a block of the logits of a few thousand tokens stays in cache.
+# A small vocabulary needs fewer, and every block makes the graph larger.
 _MOST_BLOCKS = 16
 _BLOCK_VOCABULARY = 1000
 
 
 @dataclasses.dataclass(frozen=True)
 class TokenScores:
-    """What loss and metrics need of a batch of logits.
+    """The values of a batch of logits that loss and metrics use.
 
-    A step without logits gives it to metrics as `y_pred`.
+    A step without logits passes this to metrics as `y_pred`.
 
     Attributes:
-        negative_log_likelihoods: float32 `(B, T)`, of each label.
+        negative_log_likelihoods: float32 `(B, T)`, one per label.
         matches: float32 `(B, T)`, 1 where no logit is higher than the label's.
-        loss: float32 scalar, where a loss was computed. Defaults to `None`.
+        loss: float32 scalar, if a loss was computed. Defaults to `None`.
     """
 
     negative_log_likelihoods: Tensor
@@ -87,8 +87,8 @@ def smoothed_distribution(
         vocabulary_size: int, the number of ids.
 
     Returns:
-        Triple of floats: `q` of every other id; how much more the label has;
-        and the entropy of `q`, the least cross entropy.
+        Triple of floats: `q` of every other id, how much more the label has,
+        and the entropy of `q`, which is the lowest possible cross entropy.
     """
     confidence = 1 - label_smoothing
     low = label_smoothing / max(vocabulary_size - 1, 1)
@@ -144,14 +144,14 @@ def log_normalizer(
 
     Args:
         logits: float tensor `(r, V)`.
-        probabilities: their softmax, where it is at hand.
+        probabilities: their softmax, if it is known.
 
     Returns:
         Float tensor `(r,)`.
     """
     if probabilities is None:
         probabilities = ops.softmax(logits, axis=-1)
-    # Softmax is one kernel where the textbook way takes four passes. The
+    # Softmax is one kernel; the textbook formula needs four passes. The
     # largest probability is `exp(largest logit - log_normalizer)`.
     largest_probability = ops.max(probabilities, axis=-1, initial=0.0)
     return largest_logit(logits) - ops.log(largest_probability)
@@ -159,7 +159,7 @@ def log_normalizer(
 
 def largest_logit(logits: Tensor) -> Tensor:
     """Returns the largest logit of each row: `(r, V)` -> `(r,)`."""
-    # `initial` for blocks without rows, which Keras refuses otherwise.
+    # Without `initial`, Keras refuses blocks without rows.
     return ops.max(logits, axis=-1, initial=-1e30)
 
 
@@ -173,8 +173,8 @@ def label_logit(logits: Tensor, labels: Tensor) -> Tensor:
 
 def _add_at_labels(values: Tensor, labels: Tensor, addends: Tensor) -> Tensor:
     """Adds a number at each row's label: `(r, V)`, `(r,)` -> `(r, V)`."""
-    # Read, added to and put back, because Keras adds in place only since 3.14.
-    # No two rows share a place.
+    # Read, add and write back, because Keras adds in place only since 3.14. No
+    # two rows write to the same place.
     rows = ops.arange(sizes(labels)[0], dtype="int32")
     return ops.scatter_update(
         values,
@@ -231,7 +231,7 @@ def smoothed_cross_entropy(
         label_smoothing, logits.shape[-1]
     )
     logits = ops.cast(logits, "float32")
-    # `q` adds up to 1, so the normalizer stands alone.
+    # `q` sums to 1, so the normalizer has no factor.
     losses = (
         ops.logsumexp(logits, axis=-1)
         - peak * label_logit(logits, labels)
@@ -266,15 +266,15 @@ def projected_cross_entropy(
         bias: float tensor `(V,)`, or `None`.
         labels: int tensor `(R,)`.
         weights: float32 tensor `(R,)`.
-        num_tokens: float32 scalar to divide the loss by, not 0. It is no part
-            of `weights`, which are multiplied in half precision.
+        num_tokens: float32 scalar to divide the loss by, not 0. It is separate
+            from `weights`, which are multiplied in half precision.
         label_smoothing: float in `[0, 1)`.
 
     Returns:
-        Triple of the weighted sum of the losses over `num_tokens`, a float32
-        scalar; and of each row the negative log-likelihood of its label,
-        float32 `(R,)`, and whether no logit is higher, float32 `(R,)`. Only
-        the loss has a gradient.
+        Triple: the weighted sum of the losses divided by `num_tokens`, a
+        float32 scalar; the negative log-likelihood of the label of each row,
+        float32 `(R,)`; and 1 for each row where no logit is higher, float32
+        `(R,)`. Only the loss has a gradient.
     """
     num_rows = sizes(hidden)[0]
     dtype = hidden.dtype
@@ -291,8 +291,8 @@ def projected_cross_entropy(
         rows = _score_projected_rows(
             hidden, matrix, bias, labels, weights, peak
         )
-        # What the constant `low` of `q` adds at every id is a sum over the
-        # rows of the matrix, and needs no pass over the logits.
+        # The constant `low` of `q` adds the same at every id. This is a sum
+        # over the rows of the matrix, which needs no pass over the logits.
         states = ops.cast(hidden, "float32")
         of_label = ops.cast(ops.take(matrix, labels, axis=0), "float32")
         row_sum = ops.sum(ops.cast(matrix, "float32"), axis=0)
@@ -333,7 +333,7 @@ def projected_cross_entropy(
 
 @dataclasses.dataclass(frozen=True)
 class _ProjectedRows:
-    """What is kept of the logits of all rows.
+    """The values that are kept from the logits of all rows.
 
     Attributes:
         normalizers: float32 scalar, the weighted sum of `log_normalizer`.
@@ -364,8 +364,8 @@ def _score_projected_rows(
     normalizers, likelihoods, matches, d_hidden = [], [], [], []
     d_matrix, d_bias = None, 0.0
     for block in _row_blocks(sizes(hidden)[0], matrix.shape[0]):
-        # Wait for the block before. Otherwise a graph keeps the products of
-        # all blocks, and adds them up in the end.
+        # Wait for the previous block. Otherwise a graph keeps the products of
+        # all blocks and adds them up at the end.
         rows = run_after(hidden[block], d_matrix)
         row_labels, row_weights = labels[block], weights[block]
         logits = ops.matmul(rows, ops.transpose(matrix))
@@ -379,8 +379,8 @@ def _score_projected_rows(
         likelihoods.append(row_normalizers - of_label)
         matches.append(ops.cast(of_label >= largest_logit(logits), "float32"))
         # The label's part of `q` is subtracted before rounding to half
-        # precision. A model that has learned something has `p` near `q` there,
-        # and the difference of two rounded sums would be noise.
+        # precision. In a trained model `p` is near `q` there, and the
+        # difference of two rounded sums would be noise.
         slopes = _add_at_labels(
             probabilities,
             row_labels,

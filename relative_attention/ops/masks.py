@@ -16,7 +16,7 @@ MASKED_LOGIT = -1e9
 def padding_mask(token_ids: Tensor) -> Tensor:
     """Returns which tokens are real and not padding.
 
-    Id 0 is padding wherever it stands, as in tensor2tensor.
+    Id 0 is padding at any position, as in tensor2tensor.
 
     Args:
         token_ids: int tensor `(B, T)`.
@@ -28,7 +28,7 @@ def padding_mask(token_ids: Tensor) -> Tensor:
 
 
 def causal_mask(query_positions: Tensor, key_positions: Tensor) -> Tensor:
-    """Returns which keys do not lie after each query.
+    """Returns which keys are not after each query.
 
     Args:
         query_positions: int tensor `(T,)`, absolute.
@@ -46,7 +46,7 @@ def merge_masks(
     attention_mask: Tensor | None = None,
     is_causal: bool = False,
 ) -> Tensor | None:
-    """Merges padding, a user's own mask and causality to one mask.
+    """Merges the padding mask, a user's mask and causality into one mask.
 
     Args:
         length: int, or int scalar tensor. Number `T` of queries and keys.
@@ -57,8 +57,8 @@ def merge_masks(
             positions. Defaults to `False`.
 
     Returns:
-        Bool tensor that broadcasts to `(B, N, T, T)`, or `None` where every
-        query may attend to every key.
+        Bool tensor that broadcasts to `(B, N, T, T)`, or `None` if every query
+        may attend to every key.
     """
     masks = []
     if attention_mask is not None:
@@ -75,16 +75,16 @@ def merge_masks(
 
 
 def hide_masked(logits: Tensor, mask: Tensor) -> Tensor:
-    """Puts logits far below all others where a query may not attend.
+    """Sets logits to a very low value where a query may not attend.
 
     Args:
-        logits: float tensor `(B, N, T, S)`; in float16 -1e9 would be -inf.
+        logits: float tensor `(B, N, T, S)`, not float16, where -1e9 is -inf.
         mask: bool tensor that broadcasts to its shape. `True` = may attend.
 
     Returns:
         Tensor of the shape and dtype of `logits`.
     """
-    # As bare numbers they would be of Keras' default float type.
+    # Bare numbers would have Keras' default float type.
     shown, hidden = (
         ops.convert_to_tensor(number, logits.dtype)
         for number in (0.0, MASKED_LOGIT)
@@ -104,9 +104,9 @@ def check_mask(name: str, mask: Tensor) -> tuple[int | None, ...]:
         The shape of the mask; `None` for sizes that are not known.
 
     Raises:
-        ValueError: if it has another dtype, such as that of an additive mask,
-            or (where its values are known, so not inside a compiled function)
-            another integer.
+        ValueError: if it has another dtype, such as an additive mask, or holds
+            other integers (checked if values are known, so not inside a
+            compiled function).
     """
     if not hasattr(mask, "dtype"):
         mask = ops.convert_to_tensor(mask)
@@ -118,9 +118,9 @@ def check_mask(name: str, mask: Tensor) -> tuple[int | None, ...]:
         raise ValueError(
             f"`{name}` must be bool, or integers 0 and 1; True and 1 mean "
             f"that there is something to attend to. Received: {dtype} of "
-            f"shape {shape}. Of a mask that is added to logits "
-            "(0 and large negative numbers), pass `mask == 0`; this is not "
-            "the place of keys or values."
+            f"shape {shape}. For a mask that is added to logits "
+            "(0 and large negative numbers), pass `mask == 0`. Keys and "
+            "values are not passed here."
         )
     values = known_values(mask)
     if values is not None and ((values < 0) | (values > 1)).any():
@@ -138,8 +138,8 @@ def check_padding_mask(
     """Checks a user's padding mask, which must have shape `(B, T)`.
 
     Raises:
-        ValueError: if it has another shape, as far as sizes are known, or see
-            `check_mask`.
+        ValueError: if it has another shape, as far as sizes are known; see
+            also `check_mask`.
     """
     shape, expected = check_mask(name, mask), (batch_size, length)
     if len(shape) != 2 or not all(map(same_size, shape, expected)):
@@ -151,7 +151,7 @@ def check_padding_mask(
 
 def same_size(size: int | Tensor | None, other: int | Tensor | None) -> bool:
     """Returns whether two sizes are the same, as far as they are known."""
-    # In a graph a size may be a tensor, which tells nothing now.
+    # In a graph a size may be a tensor, whose value is not known yet.
     return not (isinstance(size, int) and isinstance(other, int)) or (
         size == other
     )

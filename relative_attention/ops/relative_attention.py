@@ -22,7 +22,7 @@ B.2, with relations added):
     dw^K_d = sum_ij [c = d] dS_ij q_i             [c = d] is 1 where a pair is
     dw^V_d = sum_ij [c = d] Z_ij dO_i             at distance `d`, otherwise 0
 
-Two functions do all of it, and never make an embedding for each pair:
+Two functions compute all of it, without an embedding for each pair:
 
     product(x, y, w)  x_i (y_j + w_c)             S and dZ
     sums(a, y, w)     sum_j a_ij (y_j + w_c)      O and dq
@@ -30,13 +30,13 @@ Two functions do all of it, and never make an embedding for each pair:
 Only `2K + 1` vectors `w` are distinct. All keys farther back than `K` share
 one of them, and all keys farther ahead another. So every value gets `w_-K`, and
 `r_d = w_d - w_-K` is added where it is not zero: near the main diagonal, and to
-keys farther ahead. Keys can go without `w_-K`, because softmax ignores a number
+keys farther ahead. Keys do not need `w_-K`, because softmax ignores a number
 that a whole row of logits shares.
 
-There are two ways to do that. With TensorFlow on CPUs a pass over
+There are two implementations. With TensorFlow on CPUs a pass over
 `(B, N, T, T)` costs as much as a matrix product: `_Diagonals` avoids such
-passes, and the gradient is written out. Everywhere else rows are shifted into
-place, and the backend differentiates.
+passes, and computes the gradient explicitly. Everywhere else rows are shifted
+into place, and the backend differentiates.
 """
 
 from collections.abc import Callable
@@ -82,9 +82,10 @@ def relative_attention(
         mask: bool tensor that broadcasts to `(B, N, T, T)`; `True` = may
             attend. Defaults to `None`, every key. A query that may attend to
             nothing gets zeros.
-        is_causal: A boolean to indicate whether `mask` hides every later key.
-            Nothing is spent on their relations then. Defaults to `False`.
-        keep: bool tensor `(B, N, T, T)`, which scores dropout keeps, or `None`.
+        is_causal: A boolean to indicate whether `mask` hides every later key,
+            whose relations are then not computed. Defaults to `False`.
+        keep: bool tensor `(B, N, T, T)`, the scores that dropout keeps, or
+            `None`.
         rate: float. The rate of that dropout.
 
     Returns:
@@ -96,7 +97,7 @@ def relative_attention(
     """
     query, key, value = map(ops.convert_to_tensor, (query, key, value))
     tables = [
-        # Copied, because a custom gradient takes no variables.
+        # Copied, because a custom gradient does not accept variables.
         None if table is None else _one_table(ops.copy(table))
         for table in (key_relations, value_relations)
     ]
@@ -123,8 +124,8 @@ def relative_attention(
 
 
 def _one_table(table: Tensor) -> Tensor:
-    # A table of a single head is one that all heads share. Broadcast over
-    # sentences, oneDNN in TensorFlow 2.21 multiplies it wrongly.
+    # The table of a single head is one that all heads share. oneDNN in
+    # TensorFlow 2.21 computes wrong products if it is broadcast over sentences.
     is_single = len(table.shape) == 3 and table.shape[0] == 1
     return ops.squeeze(table, 0) if is_single else table
 
@@ -159,7 +160,7 @@ def _skewed_product(
 ) -> Tensor:
     if table is None:
         return ops.matmul(x, ops.swapaxes(y, -1, -2))
-    # Tables take part in float32, so that their gradients are summed in it.
+    # Tables stay in float32, so that their gradients are summed in float32.
     wide, table = widened(x), widened(_in_reach(table, x.shape[2]))
     farthest = table[..., :1, :]
     y = ops.cast(widened(y) + farthest, y.dtype)
@@ -192,10 +193,10 @@ def _in_reach(table: Tensor, length: int | None) -> Tensor:
 
 
 def relative_shift(by_distance: Tensor, is_causal: bool = False) -> Tensor:
-    """Moves what belongs to a distance to the key at that distance.
+    """Moves the value of each distance to the key at that distance.
 
-    For three queries and `K = 1`, five columns are made of three (`a` is -1,
-    `b` is 0, `c` is 1; the digit is the query), and the outer two cut off:
+    For three queries and `K = 1`, three columns become five (`a` is -1, `b` is
+    0, `c` is 1; the digit is the query), and the outer two are cut off:
 
         distance -1  0  1          key -1  0  1  2  3
         query 0  a0 b0 c0              a0 b0 c0 c0 c0
@@ -203,14 +204,14 @@ def relative_shift(by_distance: Tensor, is_causal: bool = False) -> Tensor:
         query 2  a2 b2 c2               .  . a2 b2 c2
 
     Nothing is gathered. Rows are padded to one column more than they will have,
-    laid end to end and cut again, so that each begins one column later than the
-    one before (Huang et al. 2018, section 3.4.1).
+    flattened and cut again, so that each row begins one column later than the
+    row before (Huang et al. 2018, section 3.4.1).
 
     Args:
         by_distance: tensor `(B, N, T, 2K + 1)`, column `K + d` for distance
             `d`.
         is_causal: A boolean to indicate whether keys farther ahead than `K`
-            get zeros. Defaults to `False`: they get what belongs to `K`.
+            get zeros. Defaults to `False`: they get the value of distance `K`.
 
     Returns:
         Tensor `(B, N, T, T)`. Keys farther back than `K` have zeros.
@@ -220,8 +221,8 @@ def relative_shift(by_distance: Tensor, is_causal: bool = False) -> Tensor:
     if is_causal:
         padded = ops.pad(by_distance, ((0, 0), (0, 0), (0, 0), (0, length)))
     else:
-        # Row `i` has `T - 1 - i` keys beyond `K`; the zeros after them are
-        # what row `i + 1` begins with, once the rows are cut again.
+        # Row `i` has `T - 1 - i` keys beyond `K`. Once the rows are cut again,
+        # row `i + 1` begins with the zeros after them.
         positions = ops.arange(length, dtype="int32")
         is_beyond = positions[None] < length - 1 - positions[:, None]
         beyond = by_distance[..., -1:] * ops.cast(is_beyond, by_distance.dtype)
@@ -285,7 +286,7 @@ def _attend_on_diagonals(
 
     tables = [table for table in (key_table, value_table) if table is not None]
     if tables and tables[0].shape[-2] == 1:
-        # One embedding for all, as if it were three: `K` is positive.
+        # Repeat a single embedding three times: `K` must be positive.
         tables = [tf.repeat(table, 3, axis=-2) for table in tables]
     of_keys: Any = _Plain()
     of_values: Any = of_keys
@@ -298,7 +299,7 @@ def _attend_on_diagonals(
     def attend(
         query: Tensor, key: Tensor, value: Tensor, *tables: Tensor
     ) -> tuple[Tensor, Callable]:
-        # A row of logits may lose what all its keys have: `q_i w^K_-K`.
+        # The softmax ignores `q_i w^K_-K`, which all keys of a row have.
         keys = of_keys.operand(key, *tables[:1])
         values = of_values.operand(value, *tables[-1:], add_farthest=True)
         # Eq. 4: S_ij = q_i (k_j + w^K_c)
@@ -319,9 +320,9 @@ def _attend_on_diagonals(
                 d_scores = _where(keep, d_scores)
             weights = widened(scores)
             if is_half(query):
-                # A row of `dS` must sum to 0, or `dq` gets what all keys
-                # have in common. With `D = dO O` it does not, because each
-                # number was rounded.
+                # A row of `dS` must sum to 0, or `dq` gets the part that all
+                # keys share. With `D = dO O` it does not, because each number
+                # was rounded.
                 total = tf.reduce_sum(weights, -1)
                 row_term = tf.reduce_sum(weights * d_scores, -1) / total
             d_logits = weights * (d_scores - row_term[..., None])
@@ -372,11 +373,11 @@ class _Operand(NamedTuple):
     """Keys or values, and the relations that are added to them.
 
     Attributes:
-        y: tensor `(B, N, T, H + blocks)`. After the `H` numbers of a key there
-            is, without a causal mask, the one-hot number of its block.
-        rows: tensor `(R, H)` or `(N, R, H)`: without a causal mask `r_K`, and
-            `r` of each diagonal.
-        table: tensor `(2K + 1, H)` or `(N, 2K + 1, H)`, of which they are made.
+        y: tensor `(B, N, T, H + blocks)`. Without a causal mask, the `H`
+            numbers of a key are followed by the one-hot number of its block.
+        rows: tensor `(R, H)` or `(N, R, H)`: `r` of each diagonal, preceded by
+            `r_K` without a causal mask.
+        table: tensor `(2K + 1, H)` or `(N, 2K + 1, H)`, their source.
     """
 
     y: Tensor
@@ -387,8 +388,7 @@ class _Operand(NamedTuple):
 class _Diagonals:
     """`product` and `sums` with relations, on diagonals of scores.
 
-    With `K = 2`, the first queries of twelve tokens have, in blocks of four
-    keys,
+    With `K = 2`, twelve tokens and blocks of four keys, the first queries have
 
         key       0  1  2  3 | 4  5  6  7 | 8  9 10 11
         query 2      n  n  n | N  a  a  a | a  a  a  a
@@ -397,24 +397,24 @@ class _Diagonals:
         query 5              | N  N  N  N | a  a  a  a
         query 6              |    n  n  n | N  a  a  a
 
-    `n` and `N` are the diagonals from `-K + 1` to `K`. TensorFlow reads them,
-    and writes them in place. Keys farther ahead than `K`, `a`, all have `r_K`.
-    The matrix product adds it, with one column more for each block: to all
-    keys of the blocks that begin at `i - K + 1` or later. The `N` among them
-    get it too, so it is subtracted where their diagonals are added.
+    `n` and `N` are the diagonals from `-K + 1` to `K`, which TensorFlow reads
+    and writes in place. Keys farther ahead than `K`, `a`, all have `r_K`. The
+    matrix product adds it, by one more column per block, to all keys of the
+    blocks that begin at `i - K + 1` or later. The `N` among them get it too, so
+    it is subtracted where their diagonals are added.
 
     Blocks have at least `2K` keys, so that a block with a key beyond `K` begins
     there. Longer blocks, for long sequences, need more diagonals.
 
     Args:
-        query: tensor `(B, N, T, H)`, of the sizes and dtype to work with.
+        query: tensor `(B, N, T, H)`, which gives sizes and dtype.
         max_relative_position: int `K`.
         is_causal: A boolean to indicate whether later keys are masked, so that
-            nothing need be added to them.
+            nothing is added to them.
     """
 
-    # A product takes longer by the columns of the blocks, and the diagonals
-    # by their length. At 2,048 tokens 31 blocks were fastest.
+    # More blocks make the product slower, and longer blocks the diagonals.
+    # At 2,048 tokens 31 blocks were fastest.
     _MOST_BLOCKS = 31
 
     def __init__(
@@ -447,8 +447,8 @@ class _Diagonals:
         highest = tf.maximum(tf.minimum(highest, length - 1), 0)
         lowest = tf.minimum(tf.maximum(1 - farthest, 1 - length), 0)
         # A placeholder, so that the static rank of diagonals is unknown even
-        # where the length is known. It must be: by a known rank, TensorFlow
-        # 2.21 takes one axis too many for sentences and heads.
+        # if the length is known. With a known rank, TensorFlow 2.21 takes one
+        # axis too many for sentences and heads.
         self.bounds = tf.raw_ops.PlaceholderWithDefault(
             input=tf.stack([lowest, highest]), shape=[2]
         )
@@ -459,12 +459,12 @@ class _Diagonals:
         self.column_shape = [*self.batch_and_heads, length, 1]
         numbers.append(tf.minimum(distances, farthest) + farthest)
         if not is_causal:
-            # (diagonals, T): whether the key there has `r_K` by its block.
+            # (diagonals, T): whether the key there has `r_K` from its block.
             keys = tf.minimum(positions + distances[:, None], length - 1)
             is_both = keys // block * block > positions - farthest
             is_both &= has_ahead > 0
             self.is_both = tf.cast(is_both, self.dtype)
-        # `select @ w` makes the rows of an operand from a table `w`.
+        # `select @ w` computes the rows of an operand from a table `w`.
         numbers = tf.concat(numbers, axis=0)
         self.select = tf.one_hot(numbers, 2 * farthest + 1)
 
@@ -481,7 +481,7 @@ class _Diagonals:
         return _Operand(y, rows, table)
 
     def product(self, x: Tensor, operand: _Operand) -> Tensor:
-        """Computes `x_i (y_j + w_c)`, if `w_-K` is in the operand's `y`."""
+        """Computes `x_i (y_j + w_c)`, if the operand's `y` includes `w_-K`."""
         import tensorflow as tf
 
         near = tf.matmul(operand.rows, x, transpose_b=True)  # (B, N, R, T)
@@ -502,7 +502,7 @@ class _Diagonals:
         return result
 
     def sums(self, scores: Tensor, operand: _Operand) -> tuple[Tensor, Tensor]:
-        """Computes `sum_j a_ij (y_j + w_c)`, and `a` summed by row of `r`."""
+        """Computes `sum_j a_ij (y_j + w_c)`, and sums `a` by row of `r`."""
         import tensorflow as tf
 
         sums = tf.matmul(scores, operand.y)
@@ -528,7 +528,7 @@ class _Diagonals:
     ) -> Tensor:
         """Sums `a_ij x_i` by distance: `dw`.
 
-        `w_-K` was added to all of `y`, and taken from each of the rows. Where
+        `w_-K` was added to all of `y` and subtracted from each of the rows. If
         it was not added, `d_y` is `None`.
         """
         # In float32, as it sums over all sentences and positions.

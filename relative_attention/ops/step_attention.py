@@ -1,18 +1,18 @@
 """Attention of the few queries that a decoding step has.
 
-The hypotheses of a sentence are so many queries of the same keys. In a step
-they stand before the heads, `(B, M, N, H)`, as projections make them and take
-them: moving axes costs as much as the products.
+All hypotheses of a sentence are queries to the same keys. Their axis is before
+that of the heads, `(B, M, N, H)`, as in the projections: moving axes costs as
+much as the products.
 
-TensorFlow's own product of a batch of matrices is slow on CPUs where one of
-the two has a few rows and the other over a hundred: on two cores, products of
-vectors with a matrix are 2.5 to 5 times as fast from 128 keys on, and of 16
-keys as fast. Where oneDNN computes products and softmax, as on processors with
-AVX-512, each call costs some 50 microseconds before it begins, and a step of
-one sentence was half calls. So the small kernels below bypass oneDNN. For a
-thousand vectors and more than a hundred keys oneDNN is the faster, 1.2 times
-at 128 keys and 1.8 at 512, of what is then a small part of a step.
-`benchmarks/decoding/step_products.py` of commit 4be2021 measures all this.
+On CPUs, TensorFlow's batched matrix product is slow if one matrix has few rows
+and the other over a hundred. On two cores, products of vectors with a matrix
+are 2.5 to 5 times as fast from 128 keys on, and equally fast for 16 keys. On
+processors with AVX-512, where oneDNN computes products and softmax, each call
+has an overhead of some 50 microseconds, which was half the time of a step of
+one sentence. So the small kernels below bypass oneDNN. For a thousand vectors
+and more than a hundred keys oneDNN is faster, 1.2 times at 128 keys and 1.8 at
+512, but these products are then a small part of a step.
+`benchmarks/decoding/step_products.py` of commit 4be2021 measured this.
 """
 
 import keras
@@ -30,8 +30,8 @@ def step_product(
 ) -> Tensor:
     """Multiplies each vector by the matrix of its sentence and head.
 
-    With keys, transposed, these are the logits of eq. 2 of Shaw et al. (2018),
-    with values the context vectors of eq. 1.
+    With transposed keys, these are the logits of eq. 2 of Shaw et al. (2018);
+    with values, the context vectors of eq. 1.
 
     Args:
         vectors: float tensor `(B, M, N, I)`.
@@ -74,7 +74,7 @@ def step_scores(logits: Tensor, mask: Tensor | None = None) -> Tensor:
 
 
 def _has_small_kernels() -> bool:
-    # Measured with TensorFlow on CPUs alone.
+    # Measured only with TensorFlow on CPUs.
     return keras.backend.backend() == "tensorflow" and prefers_own_kernels()
 
 
@@ -94,9 +94,8 @@ def _small_softmax(logits: Tensor) -> Tensor:
     return exponentials / ops.sum(exponentials, axis=-1, keepdims=True)
 
 
-# Where logits and values are taken relative to the farthest distance, only the
-# last `K` positions have relations: what a step of decoding spends on them does
-# not grow with what has been decoded.
+# Relative to the farthest distance, only the last `K` positions have relations.
+# So their cost in a step of decoding does not grow with the decoded length.
 
 
 def last_relation_logits(
@@ -110,13 +109,13 @@ def last_relation_logits(
     Args:
         query: float tensor `(B, M, N, H)`: `M` queries at `position`, scaled.
         relations: float tensor `(K, H)` or `(N, K, H)`: edges to the last
-            `K` positions, `position` the last of them.
+            `K` positions, up to `position`.
         position: int scalar, absolute, 0 first.
         num_positions: int scalar `P`, the number of keys.
 
     Returns:
-        Float tensor `(B, M, N, P)`, zero for earlier positions than the last
-        `K`, and for later ones.
+        Float tensor `(B, M, N, P)`, zero except at the last `K` positions up to
+        `position`.
     """
     logits = _table_product(query, ops.swapaxes(relations, -1, -2))
     # Cut from the middle: zeros, the last `K` positions, zeros.
@@ -145,12 +144,12 @@ def last_relation_context(
 
 
 def _columns(x: Tensor, first: int | Tensor, count: int | Tensor) -> Tensor:
-    # By its size, not by its end: XLA knows the size alone.
+    # Slice by size, not by end: XLA only knows the size.
     return ops.slice(x, [0, 0, 0, first], (*sizes(x)[:3], count))
 
 
 def _table_product(vectors: Tensor, table: Tensor) -> Tensor:
     if len(table.shape) == 3:
-        # A table for each head.
+        # One table per head.
         return step_product(vectors, table[None])
     return table_product(vectors, table)

@@ -1,7 +1,7 @@
 """Position encodings, by the name in a config or as objects.
 
-An encoding that works inside attention is a `PositionEncoding`, an object that
-a `SelfAttention` layer asks what positions add. One that is added to
+An encoding that works inside attention is a `PositionEncoding`, which tells a
+`SelfAttention` layer what positions add. An encoding that is added to
 embeddings is a layer. To add an encoding:
 
 1. Write it in a file of this folder, as a subclass of `PositionEncoding`.
@@ -9,7 +9,7 @@ embeddings is a layer. To add an encoding:
 
 Layers, configs, recipes and presets then take it by its name, and the tests of
 the model (`tests/models/test_position_encodings.py`) go through this table.
-Classes are imported when they are used: names need no Keras.
+Classes are imported when used, so the names are available without Keras.
 """
 
 import importlib
@@ -55,7 +55,7 @@ POSITION_ENCODINGS: dict[str | None, Names] = {
     "sinusoidal": Names(on_embeddings=_SINUSOIDAL),
     # Gehring et al. (2017)
     "learned": Names(on_embeddings="layers.embeddings:LearnedPositions"),
-    # Shaw et al. (2018), section 4.2, saw no benefit from having both.
+    # Shaw et al. (2018), section 4.2, saw no benefit from both.
     "relative+sinusoidal": Names(_RELATIVE, _SINUSOIDAL),
     # A bag of words.
     None: Names(),
@@ -70,11 +70,11 @@ __all__ = [*_CLASSES]
 
 
 def find_position_encoding(encoding: Any) -> Any:
-    """Returns the object that a self-attention layer asks.
+    """Returns the `PositionEncoding` of a self-attention layer.
 
     Args:
         encoding: string, a name in `POSITION_ENCODINGS`; `None`; a
-            `PositionEncoding`; or what Keras serialized one to.
+            `PositionEncoding`; or one serialized by Keras.
 
     Returns:
         `PositionEncoding`.
@@ -97,7 +97,7 @@ def find_position_encoding(encoding: Any) -> Any:
         raise ValueError(
             f"`position_encoding` must be one of {', '.join(map(repr, inside))}"
             f", or an object of `ra.positions`. Received: {encoding!r}. "
-            "Positions that are added to embeddings are layers of their own, "
+            "Positions that are added to embeddings are separate layers, "
             "such as `SinusoidalPositions`."
         )
     return POSITION_ENCODINGS[encoding].attention_class()()

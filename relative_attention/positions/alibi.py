@@ -20,18 +20,18 @@ class ALiBi(PositionEncoding):
 
         -m_n |i - j|,    m_n = 2^(-8 n / N),    n = 1 .. N
 
-    Other numbers of heads than powers of two have the slopes of the power
-    below, and then every other slope of the power above, as in the paper's
-    code. There are no weights.
+    If `N` is not a power of two, heads have the slopes of the next lower power,
+    and then every other slope of the next higher one, as in the paper's code.
+    There are no weights.
 
-    The paper has a decoder alone, where all keys come before the query. An
-    encoder has the same penalty on both sides. With no other positions it
+    The paper only has a decoder, where all keys come before the query. In an
+    encoder the penalty is the same on both sides. Without other positions it
     cannot tell the key before a query from the key after it, nor a sentence
     from its reverse.
 
     KerasHub's `AlibiBias` adds `m_n (j - (S - 1))`. For a query with no later
-    keys that differs by the same number for all keys, which the softmax
-    ignores; for an encoder it is another function.
+    keys this differs by the same number for all keys, which the softmax
+    ignores. For an encoder it is a different function.
 
     Example:
     >>> layer = ra.SelfAttention(8, 64, ra.positions.ALiBi())

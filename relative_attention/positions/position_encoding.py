@@ -1,4 +1,4 @@
-"""What a self-attention layer asks its position encoding."""
+"""The interface between a self-attention layer and its position encoding."""
 
 from typing import TYPE_CHECKING
 from typing import Any
@@ -16,23 +16,22 @@ if TYPE_CHECKING:
 
 @keras.saving.register_keras_serializable(package="relative_attention")
 class PositionEncoding:
-    """How self-attention knows where its tokens are: this one does not.
+    """The base class of position encodings; by itself it adds nothing.
 
     A subclass overrides what it needs. `rotate` changes queries and keys,
     `logits` is added before the softmax, and `context` after it. All take
-    positions and not lengths, so that a pass over a sequence and one step of
-    decoding share them. `build` makes weights, which belong to the layer: one
-    object can serve several layers.
+    positions, not lengths, so a pass over a sequence and one step of decoding
+    share them. `build` adds weights to the layer, so one object can serve
+    several layers.
 
     Attributes:
         config_fields: names of the fields of `TransformerConfig` that the
             encoding uses.
-        mixes_content: bool. Whether positions change queries and keys, so
-            that no term of the logits is position alone. The attention view
-            says so.
+        mixes_content: bool. Whether positions change queries and keys, so that
+            no term of the logits is position only. For the attention view.
         has_distance_tables: bool. Whether `key_relation_embeddings` and
             `value_relation_embeddings` have a row for each distance, clipped
-            to `max_relative_position`. The attention view draws them.
+            to `max_relative_position`. For the attention view.
     """
 
     config_fields: tuple[str, ...] = ()
@@ -111,18 +110,18 @@ class PositionEncoding:
     def distance_tables(
         self, layer: "SelfAttention"
     ) -> tuple[Tensor | None, Tensor | None] | None:
-        """Returns the tables that `relative_attention` is to add.
+        """Returns the tables for `ops.relative_attention`.
 
-        That is the fast way, taken where no scores are asked for.
+        This is the fast method, used if no scores are returned.
 
         Args:
             layer: the built layer.
 
         Returns:
             Pair of tables `(2K + 1, H)` or `(N, 2K + 1, H)` of keys and of
-            values, `None` where nothing is added. `None` in place of the pair
-            where positions add something else: then attention is computed by
-            `logits` and `context`. By default that is so for subclasses that
+            values, each `None` if nothing is added. `None` instead of the pair
+            if positions add something else: then attention is computed by
+            `logits` and `context`. This is the default for subclasses that
             override one of the two.
         """
         own, base = type(self), PositionEncoding
@@ -139,7 +138,7 @@ class PositionEncoding:
     ) -> Tensor | None:
         """Computes products of `x` with what positions add to values.
 
-        The attention view asks for it, to show what `context` consists of.
+        For the attention view, which shows the terms of `context`.
 
         Args:
             layer: the built layer.

@@ -28,7 +28,7 @@ class RelationTables(PositionEncoding):
         use_key_relations: bool. Whether keys have a table.
         use_value_relations: bool. Whether values have one.
         share_relations_across_heads: bool. One table for all heads, or one
-            for each.
+            per head.
         relation_initializer: initializer of one table.
         relation_regularizer: regularizer of the tables.
         relation_constraint: constraint on the tables.
@@ -84,8 +84,8 @@ class RelationTables(PositionEncoding):
             # Section 4.1 of the paper: the base model has a table per head.
             shape = (layer.num_heads, *shape)
             initializer = _draw_each_head(initializer)
-        # Not cast by itself: the gradients of all edges of a row are summed,
-        # and in half precision that sum would be badly off.
+        # No autocast: the gradients of all edges of a row are summed, and in
+        # half precision that sum would be badly off.
         return layer.add_weight(
             name=name,
             shape=shape,
@@ -115,10 +115,10 @@ class RelationTables(PositionEncoding):
 def _draw_each_head(
     initializer: keras.initializers.Initializer,
 ) -> Callable[..., Tensor]:
-    """Makes an initializer draw `(N, R, H)` as `N` tables, each on its own.
+    """Makes an initializer draw `(N, R, H)` as `N` separate tables.
 
     So a table has the same distribution whether heads share it or not. If the
-    initializer has a seed, head `n` adds `n` to it.
+    initializer has a seed, `n` is added to it for head `n`.
     """
 
     def draw(shape: tuple[int, ...], dtype: str | None = None) -> Tensor:
@@ -234,9 +234,10 @@ class Relative(RelationTables):
         relations = ops.take(table, relative_positions, axis=-2)
         return edge_product(x, ops.cast(relations, x.dtype), transpose)
 
-    # In a step of decoding no key is ahead of the query. Logits may lose a
-    # number that all keys share, and scores sum to one. So all keys get what
-    # belongs to the farthest distance, and the last `K` the difference to it.
+    # In a step of decoding no key is ahead of the query. The softmax ignores a
+    # number that is added to all logits, and scores sum to one. So all keys get
+    # the embedding of the farthest distance, and the last `K` keys also the
+    # difference to it.
 
     def step_logits(
         self,
@@ -245,7 +246,7 @@ class Relative(RelationTables):
         position: int | Tensor,
         num_positions: int | Tensor,
     ) -> Tensor | None:
-        """Computes `logits` of the last query, of its last `K` keys alone."""
+        """Computes `logits` of the last query, for its last `K` keys only."""
         table, _ = self.distance_tables(layer)
         if table is None or not self.max_relative_position:
             return None
@@ -259,7 +260,7 @@ class Relative(RelationTables):
         position: int | Tensor,
         num_positions: int | Tensor,
     ) -> Tensor | None:
-        """Computes `context` of the last query, by its last `K` keys."""
+        """Computes `context` of the last query, from its last `K` keys."""
         _, table = self.distance_tables(layer)
         if table is None:
             return None
@@ -269,7 +270,7 @@ class Relative(RelationTables):
         return farthest + last_relation_context(scores, rows, position)
 
     def _past(self, table: Tensor, dtype: str) -> tuple[Tensor, Tensor]:
-        """Returns `w_-K`, and `w_d - w_-K` of `d` from `1 - K` to 0."""
+        """Returns `w_-K`, and `w_d - w_-K` for `d` from `1 - K` to 0."""
         rows = ops.cast(table[..., : self.max_relative_position + 1, :], dtype)
         farthest = rows[..., :1, :]
         return farthest[..., 0, :], rows[..., 1:, :] - farthest
@@ -283,18 +284,19 @@ class Relative(RelationTables):
 
 @keras.saving.register_keras_serializable(package="relative_attention")
 class RelativeGlobal(Relative):
-    """An embedding for each distance up to a reach, and none beyond.
+    """An embedding for each distance below a limit, and none beyond.
 
-    The Music Transformer's. `Relative` gives all tokens beyond its reach one
-    shared embedding. Here distances of `max_relative_position` and more add
-    nothing, as if their embedding were zero. Tables have `2M - 1` rows, or `M`
-    in a decoder; row `r` belongs to the distance `j - i = r - (M - 1)`.
+    This is the encoding of the Music Transformer. `Relative` gives all tokens
+    beyond its limit one shared embedding. Here distances of
+    `max_relative_position` and more add nothing, as if their embedding were
+    zero. Tables have `2M - 1` rows, or `M` in a decoder; row `r` belongs to the
+    distance `j - i = r - (M - 1)`.
 
     Args:
         max_relative_position: int. `M`, the first distance without an
             embedding, in tokens. Defaults to `16`.
-        **kwargs: arguments of `RelationTables`, as of `Relative`, with other
-            defaults, those of tensor2tensor: `use_value_relations` and
+        **kwargs: arguments of `RelationTables`, as for `Relative`, but with
+            tensor2tensor's defaults: `use_value_relations` and
             `share_relations_across_heads` are `False`, and
             `relation_initializer` is normal with standard deviation `H^-0.5`.
 
@@ -323,7 +325,7 @@ class RelativeGlobal(Relative):
         super().__init__(max_relative_position, **{**defaults, **kwargs})
 
     def num_rows(self, bidirectional: bool) -> int:
-        # Distances 1 - M to 0, and those of the future, 1 to M - 1.
+        # Distances 1 - M to 0, and 1 to M - 1 for later keys.
         num_past = self.max_relative_position
         return 2 * num_past - 1 if bidirectional else num_past
 
@@ -335,7 +337,7 @@ class RelativeGlobal(Relative):
     def distance_tables(
         self, layer: "SelfAttention"
     ) -> tuple[Tensor | None, Tensor | None]:
-        """Returns tables of `2M + 1` rows, in which those beyond are zero."""
+        """Returns tables of `2M + 1` rows; missing distances are zero."""
         key_table, value_table = super().distance_tables(layer)
         num_future = 1 if layer.bidirectional else self.max_relative_position
 

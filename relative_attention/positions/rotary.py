@@ -1,4 +1,4 @@
-"""Rotary positions: queries and keys turned by angles (Su et al. 2021)."""
+"""Rotary positions: queries and keys rotated by angles (Su et al. 2021)."""
 
 from typing import TYPE_CHECKING
 from typing import Any
@@ -22,17 +22,17 @@ class Rotary(PositionEncoding):
     Features are taken in pairs. The query at position `m` and the key at `n`
     are rotated, pair `i` by the angles `m theta_i` and `n theta_i`, where
     `theta_i = max_wavelength^(-2i / H)`, `i = 0 .. H/2 - 1` (eq. 15). Their
-    product then depends on the distance alone (eq. 16):
+    product then only depends on the distance (eq. 16):
 
         q_m^T k_n = x_m^T W_q R(n - m) W_k^T x_n
 
-    Values are not rotated, and there are no weights. Attention runs as it does
-    without positions.
+    Values are not rotated, and there are no weights. The rest of attention is
+    as without positions.
 
     The paper pairs the features `2i` and `2i + 1`. This pairs `i` and
-    `i + H/2`, as KerasHub's `RotaryEmbedding` does. That is the paper's
-    equation with the features of each head in another order, the same for
-    queries and keys. Angles are float32 in every dtype.
+    `i + H/2`, as KerasHub's `RotaryEmbedding` does. This only reorders the
+    features of each head, in the same way for queries and keys. Angles are
+    float32 in every dtype.
 
     Args:
         max_wavelength: float. Base of the angles; the slowest pair turns once

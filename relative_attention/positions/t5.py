@@ -20,12 +20,12 @@ _MAX_DISTANCE = 128
 
 @keras.saving.register_keras_serializable(package="relative_attention")
 class T5Bias(PositionEncoding):
-    """A number for each range of distances is added to the logits.
+    """Adds a learned number for each range of distances to the logits.
 
-    T5's. Distances fall into 32 buckets: small ones have a bucket each,
-    larger ones share buckets that widen as a logarithm does, and from 128
-    tokens on all share the last. In an encoder half of the buckets are for
-    earlier keys and half for later ones; in a decoder all are for earlier
+    This is T5's bias. Distances fall into 32 buckets: small distances have a
+    bucket each, larger ones share buckets that widen logarithmically, and all
+    from 128 tokens on share the last. In an encoder, half of the buckets are
+    for earlier keys and half for later ones. In a decoder all are for earlier
     keys, and later ones have the bucket of the query itself. The layer has a
     table `relative_attention_bias` `(32, N)`; head `n` adds to the logit of
     query `i` and key `j`
@@ -33,9 +33,10 @@ class T5Bias(PositionEncoding):
         table[bucket(j - i), n]
 
     In T5 the layers of a stack share one table, and logits are not divided
-    by `sqrt(H)`, for which its initial values make up. Here each layer has a
-    table, and logits are divided as with every other encoding. The table
-    starts as in KerasHub's T5, normal with standard deviation `(N H)^-0.5`.
+    by `sqrt(H)`, which its initial values make up for. Here each layer has its
+    own table, and logits are divided as with every other encoding. The table
+    is initialized as in KerasHub's T5, normal with standard deviation
+    `(N H)^-0.5`.
 
     Example:
     >>> layer = ra.SelfAttention(8, 64, ra.positions.T5Bias())
@@ -47,8 +48,8 @@ class T5Bias(PositionEncoding):
     def build(self, layer: "SelfAttention", bidirectional: bool) -> None:
         """Adds `relative_attention_bias`."""
         width = layer.num_heads * layer.key_dim
-        # Not cast by itself: the gradients of all pairs of a bucket are
-        # summed, and in half precision that sum would be badly off.
+        # No autocast: the gradients of all pairs of a bucket are summed, and
+        # in half precision that sum would be badly off.
         layer.relative_attention_bias = layer.add_weight(
             name="relative_attention_bias",
             shape=(_NUM_BUCKETS, layer.num_heads),
@@ -76,13 +77,14 @@ class T5Bias(PositionEncoding):
 def _buckets(bidirectional: bool) -> Tensor:
     """Returns the bucket of each distance from -128 to 128.
 
-    A table, as a logarithm on a device may fall on either side of a bound.
+    This is a table, because a logarithm computed on a device may fall on either
+    side of a bound.
     """
     count = _NUM_BUCKETS // 2 if bidirectional else _NUM_BUCKETS
     num_exact = count // 2
     past = list(range(num_exact))
     for n in range(num_exact, _MAX_DISTANCE + 1):
-        # Bounds grow from the exact ones to the largest distance: 0 to 1.
+        # From 0 at the last exact distance to 1 at the largest.
         share = math.log(n / num_exact, _MAX_DISTANCE / num_exact)
         bucket = num_exact + int(share * (count - num_exact))
         past.append(min(bucket, count - 1))

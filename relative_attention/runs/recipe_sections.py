@@ -1,8 +1,8 @@
-"""Declares the keys of a recipe: what each is by default, may be, and means.
+"""Declares the keys of a recipe: their defaults, allowed values and meaning.
 
 The section `decoding` is `DecodingSection` of `relative_attention.decoding`,
 since a saved model has it too; `model` has a preset and the fields of
-`TransformerConfig`. What several keys must be together is in `recipe.py`.
+`TransformerConfig`. Rules that involve several keys are in `recipe.py`.
 """
 
 import dataclasses
@@ -14,8 +14,8 @@ from relative_attention.training.precision import PRECISIONS
 # (`corpus_defaults.py`), or of the memory.
 AUTO = "auto"
 
-# Keys that recipes had until commit 51ab9de, and the values at which they are
-# ignored, as the runs of that time saved all keys.
+# Keys that recipes had until commit 51ab9de. Runs of that time saved every
+# key, so a key with one of these values, which had no effect, is ignored.
 GONE = {
     "vocabulary.sampling": (0, None),
     "training.bidirectional_steps": (0, None),
@@ -28,15 +28,15 @@ GONE = {
 
 @dataclasses.dataclass(frozen=True)
 class DataSection:
-    """Names the texts that a model learns from and is scored on."""
+    """The texts to train, validate and test on."""
 
     source: str | None = key(None)
     """Text to translate, plain or `.gz`, one sentence per line."""
     target: str | None = key(None)
     """The translation of `source`, line by line."""
     validation_source: str | None = key(None)
-    """Text to validate on; without it, some lines are held out of the training
-    text."""
+    """Text to validate on. Without it, lines of the training text are held
+    out."""
     validation_target: str | None = key(None)
     """The translation of `validation_source`."""
     test_source: str | None = key(None)
@@ -49,51 +49,51 @@ class DataSection:
     """Where to get the corpus, for the error when it is not found."""
     tokenized: bool = key(False)
     """Whether the texts are pre-tokenized, with blanks between the tokens. The
-    vocabulary is then that of their most frequent tokens. What is translated
-    must be tokenized in the same way, the output is tokenized, and BLEU is
-    that of the tokens."""
+    vocabulary then holds their most frequent tokens, and BLEU is computed on
+    tokens. The model expects text tokenized in the same way, and outputs
+    tokens."""
     target_language: str | None = key(None, may_change=True)
-    """Code of the language of `target`, such as `de`. With it, the results
-    also have BLEU of lowercased text by Moses' tokenizer."""
+    """Language code of `target`, such as `de`. If given, lowercased BLEU with
+    Moses' tokenizer is reported as well."""
     held_out: int = key(1000, at_least=1)
-    """Lines held out where there is no validation text; at most a tenth of all
+    """Lines to hold out if there is no validation text; at most a tenth of all
     lines."""
     max_length: int = key(256, at_least=2)
-    """Tokens, the end of sentence included, above which a pair is left out of
-    training."""
+    """Longest source or target in training, in tokens, with the end of
+    sentence. Longer pairs are left out."""
     join: int | None = key(None, at_least=1)
-    """The most lines of the training text that are joined to one, with a blank
-    between, on both sides; other lines in every epoch. A model that learns
-    from single sentences alone translates longer text badly. Lines stay single
-    where they would exceed `max_length` or the tokens of a batch together.
-    `null` or 1: none are joined. Text to validate and test on is never joined.
-    """
+    """Joins up to this many training lines into one, on both sides, with a
+    blank between them. Which lines are joined changes in every epoch. A model
+    trained on single sentences only translates longer text badly. Lines that
+    together would exceed `max_length` or the size of a batch stay single.
+    `null` or 1: no lines are joined. Validation and test text never are."""
     join_share: float = key(0.3, is_fraction=True, is_positive=True)
-    """With `join`, the share of rows that are joined, of 2 to `join` lines
-    each. For example, with 4 and 0.3 they have 56% of all lines."""
+    """With `join`, the share of training rows that are joined lines, 2 to
+    `join` of them each. For example, `join` 4 and a share of 0.3 put 56% of
+    all lines into joined rows."""
 
 
 @dataclasses.dataclass(frozen=True)
 class VocabularySection:
-    """Describes the SentencePiece vocabulary, or one of tokens."""
+    """The vocabulary: SentencePiece, or a list of tokens."""
 
     size: int | str = key(8000, at_least=1, choices=(AUTO,))
-    """Number of pieces, 259 of them bytes and special ones; fewer where the
-    text carries no more. `auto`: 2,000 for fewer than 10,000 pairs, 4,000 for
-    fewer than 50,000, else 8,000."""
+    """Number of pieces, including 259 bytes and special ones. A small text may
+    give fewer. `auto`: 2,000 for fewer than 10,000 pairs, 4,000 for fewer than
+    50,000, else 8,000."""
     joint: bool = key(True)
     """Whether one vocabulary serves both languages, or each has its own."""
     model: str | None = key(None)
     """Path of a SentencePiece model to use instead of learning one. For
     pre-tokenized texts, path of a list of tokens, one per line, as
-    OpenNMT-tf writes it. `size` is then not used."""
+    OpenNMT-tf writes it. `size` is then ignored."""
     source_model: str | None = key(None)
-    """Path of such a model for the source alone, where `joint` is false."""
+    """Path of such a model for the source only, if `joint` is false."""
     target_model: str | None = key(None)
-    """Path of such a model for the target alone, where `joint` is false."""
+    """Path of such a model for the target only, if `joint` is false."""
     from_start: bool = key(True)
-    """With `training.start_from`, whether to take that model's vocabulary.
-    Else a new one is learned; pieces that both have keep their rows."""
+    """With `training.start_from`, whether to use that model's vocabulary.
+    Otherwise a new one is learned; pieces in both keep their embeddings."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,93 +106,91 @@ class ModelKeys:
 
 @dataclasses.dataclass(frozen=True)
 class TrainingSection:
-    """Says how the weights are learned, and what of them is kept.
+    """How to train, and which weights to keep.
 
-    What a recipe leaves out of `learning_rate_scale`, `warmup_steps`,
-    `zero_first_step`, `adam_beta_2` and `label_smoothing` is that of its
-    preset (`preset_training`); the defaults here are the paper's.
+    The preset sets the defaults of `learning_rate_scale`, `warmup_steps`,
+    `zero_first_step`, `adam_beta_2` and `label_smoothing`
+    (`preset_training`). The table shows the paper's.
     """
 
     start_from: str | None = key(None)
-    """Folder of a trained model whose weights to start from, or the name of
-    one of the zoo."""
+    """Trained model whose weights to start from: a folder, or the name of a
+    model of the zoo."""
     steps: int | None = key(None, at_least=1, may_change=True)
-    """Updates. Either this or `epochs`, or both: what comes first."""
+    """Number of updates. Give this, `epochs` or both; training ends at the
+    first one reached."""
     epochs: int | None = key(None, at_least=1, may_change=True)
     """Passes over the corpus."""
     minutes: float | None = key(None, is_positive=True, may_change=True)
-    """Stop after the first validation that ends beyond this time; `null` for
-    no limit."""
+    """Time limit: training stops after the first validation that ends later;
+    `null` for none."""
     devices: int | str = key(
         "all", at_least=1, choices=("all",), may_change=True
     )
-    """How many GPUs of this machine to train on, or `all` of them. Without a
-    GPU, how many parts to divide the CPU into, to try it out. Several machines
-    are set up by `TF_CONFIG`."""
+    """Number of GPUs of this machine to train on, or `all`. Without a GPU, the
+    number of parts to divide the CPU into, to try it out. For several machines
+    set `TF_CONFIG`."""
     validate_every: int | None = key(None, at_least=1)
-    """Updates between two validations; `null` for one pass over the corpus."""
+    """Updates between two validations; `null` for one epoch."""
     bleu_every: int = key(5, at_least=0, may_change=True)
-    """Validations between two that translate the validation text greedily and
-    compute BLEU; `0` for never."""
+    """Compute BLEU, by greedy search, at every n-th validation; `0` for never.
+    """
     pictures: bool = key(True, may_change=True)
-    """Whether TensorBoard gets pictures of attention and relation embeddings,
-    and sample translations."""
+    """Whether to write pictures of attention and relation embeddings, and
+    sample translations, to TensorBoard."""
     batch_tokens: int | str = key(
         4096, at_least=1, choices=(AUTO,), may_change=True
     )
-    """Padded positions, on the longer side, that a device takes at a time, or
-    `auto` for the most that fit on a GPU."""
+    """Tokens that a device processes at a time, including padding, counted on
+    the longer side; `auto` for the most that fit on a GPU."""
     effective_batch_tokens: int | None = key(None, at_least=1, may_change=True)
-    """Padded positions of an update. Each device takes its share in parts of
-    `batch_tokens` at most (gradient accumulation). `null`: what all devices
-    take at a time."""
+    """Tokens per update, counted the same way. Each device processes its share
+    in parts of at most `batch_tokens` (gradient accumulation). `null`:
+    `batch_tokens` times the number of devices."""
     learning_rate_scale: float = key(1.0, is_positive=True)
     """Factor on the Transformer schedule."""
     warmup_steps: int | str = key(4000, at_least=1, choices=(AUTO,))
-    """Updates until the highest learning rate. `auto`: one for each 1,200
-    pairs that are trained on (pairs times `epochs`), 50 to 2,000, and at most
-    a third of `steps`."""
+    """Updates until the learning rate is highest. `auto`: one per 1,200
+    training pairs (pairs times `epochs`), from 50 to 2,000, and at most a
+    third of `steps`."""
     zero_first_step: bool = key(False)
-    """Whether the first update has the rate 0, as in tensor2tensor since its
-    third version."""
+    """Whether the first update has a learning rate of 0, as in tensor2tensor
+    since its third version."""
     adam_beta_2: float = key(0.98, is_fraction=True)
     """Decay of Adam's mean of squared gradients."""
     adam_epsilon: float = key(1e-9, is_positive=True)
-    """What Adam adds to the root of its mean of squared gradients, before the
-    bias correction, as in tensor2tensor. fairseq adds 1e-8 after it: the same
-    once `adam_beta_2` to the power of the update is close to 0."""
+    """Adam's epsilon, added before the bias correction, as in tensor2tensor.
+    fairseq adds 1e-8 after it, which differs in the first updates only."""
     gradient_clip: float | None = key(None, is_positive=True)
-    """Greatest gradient norm, over all weights, of the mean loss of a token;
-    `null` for no limit. fairseq's `--clip-norm` is the same: it divides by the
-    number of tokens first."""
+    """Largest norm of the gradient of the mean loss per token, over all
+    weights; `null` for no limit. The same as fairseq's `--clip-norm`."""
     label_smoothing: float = key(0.1, is_fraction=True)
     """Probability spread over the wrong tokens."""
     ema_momentum: float | None = key(None, is_fraction=True)
-    """Decay of a moving average of the weights. The average is then what is
-    validated and kept; `null` for none."""
+    """Decay of a moving average of the weights, which is then validated and
+    kept; `null` for none."""
     precision: str = key("auto", choices=PRECISIONS)
-    """The dtype policy that training computes in."""
+    """Dtype policy of training."""
     on_nonfinite: str = key("stop", choices=("stop", "skip"), may_change=True)
-    """What to do where the loss or gradient of an update is not finite:
-    `stop`, or `skip` the update. It is never made."""
+    """What to do if the loss or gradient of an update is not finite: `stop`
+    before the update, or `skip` it."""
     save_every: int | None = key(None, at_least=1, may_change=True)
     """Updates between two checkpoints; `null` for one at each validation."""
     save_minutes: float | None = key(None, is_positive=True, may_change=True)
     """Minutes between two checkpoints; `null` for one at each validation."""
     keep_checkpoints: int = key(5, at_least=1, may_change=True)
-    """How many of the last checkpoints are kept."""
+    """Number of checkpoints to keep, the last ones."""
     average_last: int = key(0, at_least=0, may_change=True)
-    """How many of the last checkpoints the finished model is the mean of; `0`:
-    it is the best by validation."""
+    """The finished model is the mean of this many last checkpoints; `0`: it is
+    the best one by validation."""
     average_epochs: int = key(0, at_least=0)
-    """How many of the last passes over the corpus the finished model is the
-    mean of, each with the weights at its end, whenever checkpoints are saved;
-    `0`: see `average_last`."""
+    """The finished model is the mean of the weights at the ends of this many
+    last epochs; `0`: see `average_last`."""
     best_by: str = key("loss", choices=("loss", "bleu"))
-    """What makes a model the best: the lowest validation `loss` or the highest
-    `bleu`."""
+    """How the best model is chosen: by the lowest validation `loss` or the
+    highest `bleu`."""
     early_stopping: int = key(0, at_least=0, may_change=True)
-    """Training ends after this many validations without a better one; `0` for
+    """Stop after this many validations without an improvement; `0` for
     never."""
     seed: int = key(1, at_least=0)
-    """The seed of initial weights, dropout and the order of the batches."""
+    """Seed of the initial weights, dropout and the order of the batches."""
