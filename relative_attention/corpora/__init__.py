@@ -1,4 +1,4 @@
-"""Downloads, generates and divides parallel corpora."""
+"""Downloads, generates and splits parallel corpora."""
 
 from relative_attention.corpora.spoken_numbers import write_spoken_numbers
 

@@ -1,4 +1,4 @@
-"""The text files of a recipe: where they are, and lines held out of them."""
+"""Finds the text files of a recipe, and holds out lines."""
 
 import contextlib
 import dataclasses
@@ -20,7 +20,7 @@ _SIDES = ("source", "target")
 _FILES = tuple(
     f"{part}{side}" for part in ("", "validation_", "test_") for side in _SIDES
 )
-# The greatest share of the lines that is held out, of a small corpus.
+# The largest share of lines to hold out of a small corpus.
 _LARGEST_SHARE = 0.1
 
 
@@ -31,24 +31,24 @@ def find_corpus(
 ) -> Any:
     """Replaces the names of a recipe's text files by paths.
 
-    A file is looked for at its `known` path, then at the path that its name
-    is, then in `data_directory`, then in the folder of the environment
-    variable `RELATIVE_ATTENTION_DATA`. These two folders may have it in a
-    subfolder with the name of the corpus. Everywhere, the file may also end
+    A file is searched for at its `known` path, at its name as a path, in
+    `data_directory`, and in the folder of the environment variable
+    `RELATIVE_ATTENTION_DATA`, in this order. In these two folders it may be in
+    a subfolder with the name of the corpus. Everywhere, the file may also end
     in `.gz`.
 
     Args:
         section: `DataSection` of a recipe.
         data_directory: path of a folder. Defaults to `None`.
-        known: dict of names to the paths that they stood for when a run was
-            started. Defaults to `None`.
+        known: dict of names to their paths when the run was started. Defaults
+            to `None`.
 
     Returns:
         `DataSection` with paths that exist.
 
     Raises:
-        InputError: if a file is not found, with the folders that were looked
-            in and where to get it; or if only one of a pair is named.
+        InputError: if a file is not found (the error names the folders and the
+            origin), or only one file of a pair is named.
     """
     for part in ("", "validation_", "test_"):
         names = [getattr(section, f"{part}{side}") for side in _SIDES]
@@ -74,7 +74,7 @@ def find_file(
     section: Any,
     data_directory: pathlib.Path | str | None = None,
 ) -> str:
-    """Returns the path of a file of a recipe, found as its texts are.
+    """Finds a file of a recipe in the same way as its texts.
 
     Args:
         name: string. The file.
@@ -108,8 +108,7 @@ def named_files(section: Any, files: Any = None) -> dict[str, str]:
 
     Args:
         section: `DataSection` of the recipe.
-        files: `DataSection` that `find_corpus` made of it. Defaults to
-            `section`.
+        files: `DataSection` returned by `find_corpus`. Defaults to `section`.
     """
     return {
         name: getattr(files or section, field)
@@ -124,7 +123,7 @@ def hold_out(
     seed: int,
     directory: pathlib.Path | str,
 ) -> list[ParallelCorpus]:
-    """Splits a corpus into one to train on and one to validate on.
+    """Splits a corpus into a training and a validation corpus.
 
     Lines keep their order in both.
 
@@ -133,8 +132,8 @@ def hold_out(
         num_lines: int. Number of lines to hold out; at most a tenth of all
             lines, and at least one.
         seed: int. Seed of the choice of lines.
-        directory: path of a folder for the four files alone. Files that are
-            there already are used, unless one was cut or lost.
+        directory: path of a folder only for the four files. Existing files are
+            used, unless one is cut or missing.
 
     Returns:
         List of two `ParallelCorpus`, for training and for validation.
@@ -188,8 +187,8 @@ def line_numbers(
         seed: int, as given to `hold_out`.
 
     Returns:
-        List of two int arrays, with a line number, 1 first, for each line of
-        a part.
+        List of two int arrays, with a line number, from 1, for each line of a
+        part.
     """
     total = sum(corpus.check() for corpus in corpora)
     held_out = _is_held_out(total, num_lines, seed)
@@ -197,7 +196,7 @@ def line_numbers(
 
 
 def _is_held_out(total: int, num_lines: int, seed: int) -> np.ndarray:
-    """Returns a bool array `(total,)`, `True` for lines that are held out."""
+    """Returns a bool array `(total,)`, `True` for held-out lines."""
     num_lines = max(1, min(num_lines, int(total * _LARGEST_SHARE)))
     random = np.random.default_rng([seed, total])
     held_out = np.zeros(total, bool)

@@ -1,8 +1,8 @@
 """Generates a small parallel corpus of numbers, dates and times in words.
 
-A sentence is one of the templates of its kind with a value in it. The second
-half of the file says values in English, German and French, with `num2words`
-and `Babel` where they know the words.
+A sentence is a template of its kind with a value in it. The second half of the
+file writes values in English, German and French words, with `num2words` and
+`Babel` where these have the words.
 """
 
 import datetime
@@ -22,8 +22,8 @@ from relative_attention.files import atomic_file
 
 LANGUAGES = ("en", "de", "fr")
 
-# Share of the values of each kind that only validation has, and share that only
-# test has. It does not depend on the number of pairs.
+# The share of the values of each kind that only validation has, and the share
+# that only test has, for any number of pairs.
 _HELD_OUT_SHARE = 0.05
 
 # Sentences in the order of `LANGUAGES`. Counted things are masculine in French,
@@ -101,31 +101,29 @@ def write_spoken_numbers(
 ) -> dict[str, ParallelCorpus]:
     """Writes sentences about numbers, with all numbers in words.
 
-    There are six kinds in equal parts: counts, amounts of money, ordinals,
-    dates with a year, dates with a weekday, and times of day. A value, say
-    the date of a meeting, is in one of the three parts only, whatever its
-    sentence. So BLEU on the test part tells whether numbers are understood or
-    learned by heart. The same arguments give the same files, and the values of
-    a part are the same in every language.
+    There are six kinds in equal shares: counts, amounts of money, ordinals,
+    dates with a year, dates with a weekday, and times of day. A value, such as
+    a date, is in one of the three parts only. So BLEU on the test part shows
+    whether a model generalizes or only memorizes. The same arguments give the
+    same files, and the values of a part are the same in every language.
 
     Args:
-        directory: string or path. The folder in which `train.en`, `train.de`,
-            `validation.en`, ..., `test.de` are written.
+        directory: string or path. The folder for `train.en`, `train.de`,
+            `validation.en`, ..., `test.de`.
         languages: pair of strings among `en`, `de` and `fr`, the source
             first. Defaults to `("en", "de")`.
-        train_pairs: int. Number of lines of either training file.
-        validation_pairs: int. Number of lines of either validation file.
-        test_pairs: int. Number of lines of either test file.
-        seed: int. Seed of which values are held out, and of the order of the
-            lines.
+        train_pairs: int. Number of lines of each training file.
+        validation_pairs: int. Number of lines of each validation file.
+        test_pairs: int. Number of lines of each test file.
+        seed: int. Seed of the held-out values and of the order of the lines.
 
     Returns:
         dict. The `ParallelCorpus` of `"train"`, `"validation"` and `"test"`.
 
     Raises:
         InputError: if `languages` is not two of the three, a number of pairs
-            is not positive or more than there are, or `num2words` or `Babel`
-            is not installed.
+            is not positive or too large, or `num2words` or `Babel` is not
+            installed.
     """
     if len(languages) != 2 or len({*LANGUAGES} & {*languages}) != 2:
         raise InputError(
@@ -156,7 +154,7 @@ def write_spoken_numbers(
 def _check_size(
     part: str, size: int, values: Mapping[str, Mapping[str, Sequence[Any]]]
 ) -> None:
-    """Raises `InputError` unless a part can have so many different lines."""
+    """Raises `InputError` unless there are enough different lines."""
     most = len(values) * min(
         len(values[kind][part]) * len(sentences)
         for kind, sentences in _SENTENCES.items()
@@ -188,8 +186,8 @@ def _sentence(kind: str, number: int, value: Any, language: str) -> str:
 def _values(kind: str) -> list[Any]:
     """Returns every value of a kind, as `say` takes it."""
     if kind == "count":
-        # 101 and the like are left out: German wavers between "hunderteins
-        # Vögel", "hundertein Vögel" and "hundertundein Vogel".
+        # Without 101 and the like, for which German has "hunderteins Vögel",
+        # "hundertein Vögel" and "hundertundein Vogel".
         return [number for number in range(2, 10_000) if number % 100 != 1]
     if kind == "money":
         euros = [("EUR", e, c) for e in range(1, 200) for c in range(100)]
@@ -206,7 +204,7 @@ def _values(kind: str) -> list[Any]:
         first = datetime.date(2024, 1, 1).toordinal()  # A leap year.
         dates = map(datetime.date.fromordinal, range(first, first + 366))
         return [(w, date.day, date.month) for date in dates for w in range(7)]
-    # Noon is left out: it has a name of its own in some languages.
+    # Without noon, which has its own name in some languages.
     times = itertools.product(range(6, 24), range(60))
     return [time for time in times if time != (12, 0)]
 
@@ -232,7 +230,7 @@ def _choose(
     """Draws different triples of kind, number of the sentence and value."""
     chosen = []
     for turn, (kind, sentences) in enumerate(_SENTENCES.items()):
-        # The shares are equal, or one more in the first kinds.
+        # The shares are equal, or one larger for the first kinds.
         share = (size - turn + len(values) - 1) // len(values)
         candidates = values[kind][part]
         for draw in rng.sample(range(len(candidates) * len(sentences)), share):
@@ -315,7 +313,7 @@ def _say_weekday(date: tuple[int, int, int], language: str) -> str:
 
 
 def _say_day(day: int, month: int, language: str) -> str:
-    """Says a day of a month, as it follows "on", "am" and "le"."""
+    """Says a day of a month, as after "on", "am" and "le"."""
     from babel.dates import get_month_names
 
     name = get_month_names(locale=language)[month]
@@ -332,10 +330,10 @@ def _say_day(day: int, month: int, language: str) -> str:
 def _say_time(time: tuple[int, int], language: str) -> str:
     """Says a time of day.
 
-    English and German say multiples of five minutes as on the face of a
-    clock, and other minutes by their number. French always says the number.
-    French, and German numbers, count the hours to twenty-four; the others add
-    the part of the day.
+    English and German read multiples of five minutes from the face of a clock,
+    and give other minutes as numbers. French always gives numbers. French, and
+    German with numbers, count twenty-four hours; otherwise the part of the day
+    is added.
     """
     hour, minute = time
     if language == "fr":
@@ -391,7 +389,7 @@ def _period(hour: int, language: str) -> str:
     from babel.dates import get_period_id
     from babel.dates import get_period_names
 
-    # A minute past the hour, since noon itself is a period of its own.
+    # One minute past the hour, as noon itself is a separate period.
     period = get_period_id(datetime.time(hour, 1), locale=language)
     return get_period_names("wide", "format", language)[period]
 

@@ -1,9 +1,9 @@
 """Downloads the WMT 2014 corpora that the paper used.
 
-`tensorflow-datasets` gives the training text, sacreBLEU newstest2013 and
-newstest2014. Both know the checksum of each download. `mtdata` 0.5.1 would be
-shorter, but it compares no checksums and cannot resume a download. Hugging
-Face's `datasets` reads a copy of the corpus, not the publishers' files.
+The training text is from `tensorflow-datasets`, newstest2013 and newstest2014
+are from sacreBLEU. Both check the checksum of each download. `mtdata` 0.5.1
+checks no checksums and cannot resume a download. Hugging Face's `datasets`
+reads a copy of the corpus, not the publishers' files.
 """
 
 import contextlib
@@ -28,9 +28,9 @@ from relative_attention.errors import install_hint
 from relative_attention.files import atomic_file
 
 _CHECKSUMS = "SHA256SUMS"
-# Pairs read at a time: reading them one by one takes many times as long.
+# Pairs read at a time; reading them one by one is many times slower.
 _BATCH_PAIRS = 1024
-# What ends a line for this package (the first two) or for `str.splitlines`.
+# Line ends of this package (the first two) or of `str.splitlines`.
 _BREAKS = re.compile("[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]+")
 # Name of the part, name in sacreBLEU, and number of lines.
 _TEST_SETS = (
@@ -41,10 +41,11 @@ _TEST_SETS = (
 
 @dataclasses.dataclass(frozen=True)
 class _Corpus:
-    """A corpus from English, and what it takes to get it.
+    """A corpus from English, and the resources that it needs.
 
-    `disk_gigabytes` counts the downloads, the unpacked files, the text, and
-    the files of `tensorflow-datasets`, which are there twice for a while.
+    `disk_gigabytes` is the sum of the downloads, the unpacked files, the text,
+    and the files of `tensorflow-datasets`, of which there are temporarily two
+    copies.
     """
 
     target: str
@@ -86,24 +87,23 @@ def fetch_wmt14(
 ) -> pathlib.Path:
     """Downloads a corpus of WMT 2014, in the form that its recipes read.
 
-    A part that is complete, by the checksums written beside it, is left
-    alone. So the same call resumes an interrupted one.
+    A part whose checksums are right is not downloaded again, so the same call
+    resumes an interrupted one.
 
     Args:
         name: string. `"wmt14_en_de"` or `"wmt14_en_fr"`.
         output: path of a folder for the text: `train`, `newstest2013` and
-            `newstest2014`, each with the languages as endings, a sentence a
+            `newstest2014`, with the languages as endings and one sentence per
             line. Downloads go to its folder `tensorflow_datasets`, which can
             be deleted afterwards.
-        report: function that is called with lines for the log. Defaults to
-            `print`.
+        report: function to call with lines for the log. Defaults to `print`.
 
     Returns:
         `pathlib.Path` of the folder.
 
     Raises:
-        InputError: if the name is unknown, there is too little room on the
-            disk, a package is missing, or a download fails or is damaged.
+        InputError: if the name is unknown, the disk is too full, a package is
+            missing, or a download fails or is damaged.
     """
     if name not in _CORPORA:
         raise InputError(
@@ -120,7 +120,7 @@ def fetch_wmt14(
     if "train" in missing:
         _tensorflow_datasets()
         _check_disk_space(corpus, output, report)
-    # The small parts come first, so that errors show early.
+    # The small parts come first, so that errors appear early.
     for part, test_set, num_lines in _TEST_SETS:
         if part in missing:
             pairs = _test_set(test_set, corpus, num_lines)
@@ -142,7 +142,7 @@ def _paths(
 
 
 def _is_complete(paths: Sequence[pathlib.Path]) -> bool:
-    """Returns whether the files of a part are as they were written."""
+    """Returns whether the files of a part are complete and unchanged."""
     known = _read_checksums(paths[0].parent)
     return all(
         path.is_file() and known.get(path.name) == _sha256(path)
@@ -220,9 +220,8 @@ def _test_set(name: str, corpus: _Corpus, num_lines: int) -> ParallelCorpus:
         counts = _count_lines(dataset, languages)
     try:
         if counts != [num_lines, num_lines]:
-            # An interrupted download or conversion left a part of a file.
-            # sacreBLEU would use it for ever, and unpacks only what it has
-            # just downloaded.
+            # An interrupted download or conversion left a partial file, which
+            # sacreBLEU would use from then on.
             shutil.rmtree(dataset._rawdir, ignore_errors=True)
             dataset.process_to_text(languages)
             counts = _count_lines(dataset, languages)
@@ -256,9 +255,9 @@ def _count_lines(dataset: Any, languages: str) -> list[int]:
 def _training_pairs(
     corpus: _Corpus, directory: pathlib.Path, report: Callable[[str], object]
 ) -> Iterator[list[str]]:
-    """Yields the training pairs, each text one line and none empty.
+    """Yields the training pairs, each text one line, without empty ones.
 
-    Downloads are kept, so that preparing them can be resumed.
+    Downloads are kept, so that the preparation can be resumed.
     """
     tfds = _tensorflow_datasets()
     name = f"wmt14_translate/{corpus.target}-en"
@@ -269,7 +268,7 @@ def _training_pairs(
         try:
             builder.download_and_prepare(download_config=config)
         except Exception as error:
-            # Its readers of many formats raise errors of any kind.
+            # Its readers raise many kinds of errors.
             raise InputError(
                 f"tensorflow-datasets cannot prepare {name}: "
                 f"{type(error).__name__}: {error}. What was downloaded is "
@@ -277,7 +276,7 @@ def _training_pairs(
             ) from error
     dataset = builder.as_dataset(
         split="train",
-        # One file after another, so that the text is the same every time.
+        # In order of the files, so that the text is always the same.
         read_config=tfds.ReadConfig(
             interleave_cycle_length=1, try_autocache=False
         ),

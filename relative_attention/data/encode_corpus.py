@@ -1,8 +1,8 @@
 """Writes the token ids of a parallel corpus to disk, with bounded memory.
 
-Nobody knows how many ids a corpus has before it is encoded. So arrays grow as
-raw files, which have no header that tells their length. Afterwards
-they are copied, a part at a time, to `.npy` files of the smallest type.
+The number of ids is not known before a corpus is encoded. So arrays grow as raw
+files, without a header that gives their length. Afterwards they are copied, a
+part at a time, to `.npy` files of the smallest type.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ from relative_attention.data.vocabulary_kinds import AnyVocabulary
 from relative_attention.errors import InputError
 
 SIDES = ("source", "target")
-# The arrays of a folder, in the order in which their checksum takes them.
+# The arrays of a folder, in the order of their checksum.
 _ARRAYS = (
     "source_ids",
     "source_offsets",
@@ -39,7 +39,7 @@ _ARRAYS = (
 _BATCH_LINES = 10_000
 # Numbers copied or summed at a time.
 _CHUNK = 1 << 20
-# From this number of ids on, offsets take eight bytes.
+# From this number of ids on, offsets need eight bytes.
 _LARGE = 2**32
 
 
@@ -52,10 +52,10 @@ def encode_corpus(
     """Encodes a corpus into the arrays that `TokenCorpus` reads.
 
     Args:
-        corpus: `ParallelCorpus`, whose two files have as many lines.
+        corpus: `ParallelCorpus`, checked.
         vocabularies: pair of the source's and the target's vocabulary.
-        max_length: int. A pair of which a side has more tokens, its end
-            included, is left out.
+        max_length: int. Pairs with more tokens on either side, including the
+            end of sentence, are left out.
         folder: path of an empty folder.
 
     Raises:
@@ -71,7 +71,7 @@ def encode_corpus(
     )
     if not (folder / "line_numbers.raw").stat().st_size:
         raise InputError(
-            f"Of {corpus.source} and {corpus.target} no pair is left: "
+            f"{corpus.source} and {corpus.target}: no pair is left. "
             f"{counts['num_empty']:,} have an empty line, "
             f"{counts['num_too_long']:,} have a line of {max_length} tokens or "
             "more (`data.max_length`)."
@@ -92,7 +92,7 @@ def encode_corpus(
 def array_checksum(arrays: Iterable[np.ndarray], checksum: int = 0) -> int:
     """Returns the checksum of integers, whatever type they are stored as.
 
-    `checksum` is that of the arrays before these.
+    `checksum` is the checksum of the arrays before them.
     """
     for array in arrays:
         flat = array.reshape(-1)
@@ -112,8 +112,7 @@ def _write_raw(
     """Encodes a corpus some lines at a time, and appends to raw files.
 
     Returns:
-        The numbers of pairs that are left out, and the number of ids of each
-        side.
+        The numbers of pairs left out, and the number of ids of each side.
     """
     counts = {"num_empty": 0, "num_too_long": 0}
     num_ids = dict.fromkeys(SIDES, 0)
@@ -124,7 +123,7 @@ def _write_raw(
         }
 
         def append(name: str, values: Iterable[int]) -> None:
-            # Not `tofile`, whose error on a full disk does not say so.
+            # Not `tofile`, whose error does not say that the disk is full.
             files[name].write(np.fromiter(values, types[name]).data)
 
         for side in SIDES:
@@ -139,7 +138,7 @@ def _write_raw(
                 vocabulary.encode([pair[side] for _, pair in full])
                 for side, vocabulary in enumerate(vocabularies)
             ]
-            # The end of sentence, which rows lack here, takes one position.
+            # One position is for the end of sentence, which rows lack here.
             fits = [
                 max(len(source), len(target)) < max_length
                 for source, target in zip(*rows)
@@ -164,7 +163,7 @@ def _raw_to_npy(
 ) -> None:
     """Replaces the raw file of an array by its `.npy` file."""
     raw = path.with_suffix(".raw")
-    # A file without a byte cannot be mapped.
+    # An empty file cannot be mapped.
     is_empty = raw.stat().st_size == 0
     values = np.empty(0, stored) if is_empty else np.memmap(raw, stored, "r")
     header = {
@@ -180,7 +179,7 @@ def _raw_to_npy(
 
 
 def _write_length_order(folder: pathlib.Path) -> None:
-    """Writes the `LengthOrder` of the pairs, for which offsets are there."""
+    """Writes the `LengthOrder` of the pairs, once the offsets are written."""
     source_offsets, target_offsets = (
         np.load(folder / f"{side}_offsets.npy", mmap_mode="r") for side in SIDES
     )
@@ -192,7 +191,7 @@ def _write_length_order(folder: pathlib.Path) -> None:
     )
     order = order_by_length(source_offsets, target_offsets, pairs)
     pairs.flush()
-    # A column more than there are length groups, for the end of the last.
+    # One column more than there are length groups, for the end of the last.
     np.save(
         folder / "length_cells.npy",
         [

@@ -1,4 +1,4 @@
-"""Batches of few shapes, for backends that compile a step for each."""
+"""Batches with few shapes, for backends that compile a step per shape."""
 
 import functools
 
@@ -11,22 +11,22 @@ from relative_attention.data.token_corpus import TokenCorpus
 
 
 class FixedShapeBatches(TokenBatches):
-    """Cuts a corpus into batches that have one of few shapes.
+    """Cuts a corpus into batches with one of a few shapes.
 
     XLA compiles a training step for every shape of a batch. These are
-    `TokenBatches`, with their shuffling, and can resume at any step. But both
-    sides of a batch are padded to one of `num_shapes` lengths, and a
-    length `T` always has `batch_tokens // T` rows. Pairs that do not fill a
-    batch go into one of the next length; where rows are still missing, as in
-    the last batch, they are padding, id 0.
+    `TokenBatches`, with the same shuffling, and can resume at any step. But
+    both sides of a batch are padded to one of `num_shapes` lengths, and a
+    batch of length `T` always has `batch_tokens // T` rows. Pairs that do not
+    fill a batch go into a batch of the next length. Rows that are still
+    missing, as in the last batch, are padding, id 0.
 
-    The lengths are those with which the longer sides are padded least, found
-    by `choose_lengths` for the corpus.
+    The lengths are chosen for the corpus, to pad the longer sides least (see
+    `choose_lengths`).
 
     Args:
-        corpus, batch_tokens, seed, start_token_id: as of `TokenBatches`.
-        num_shapes: int. Greatest number of shapes. Defaults to `12`.
-        join, join_share, max_length: as of `TokenBatches`.
+        corpus, batch_tokens, seed, start_token_id: as for `TokenBatches`.
+        num_shapes: int. Largest number of shapes. Defaults to `12`.
+        join, join_share, max_length: as for `TokenBatches`.
 
     Raises:
         ValueError: if `num_shapes` is not positive.
@@ -97,7 +97,7 @@ class FixedShapeBatches(TokenBatches):
         for length in self._lengths.tolist():
             end = int(starts[np.searchsorted(longest, length, "right")])
             rows = self._num_rows(length)
-            # What is left over becomes part of a batch of longer pairs.
+            # Pairs left over become part of a batch of longer pairs.
             bounds += range(bounds[-1] + rows, end + 1, rows)
         if bounds[-1] < starts[-1]:
             bounds.append(int(starts[-1]))
@@ -108,12 +108,12 @@ class FixedShapeBatches(TokenBatches):
         return max(self.batch_tokens // length, 1)
 
     def _length(self, longest: int) -> int:
-        """Returns the length that a batch is padded to, of its longest row."""
+        """Returns the length to pad a batch to, from its longest row."""
         return int(self._lengths[np.searchsorted(self._lengths, longest)])
 
 
 def _fill(ids: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
-    """Returns ids with rows and columns of id 0 added up to a shape."""
+    """Pads ids with rows and columns of id 0 to a shape."""
     missing = [(0, size - given) for size, given in zip(shape, ids.shape)]
     return np.pad(ids, missing)
 
@@ -121,10 +121,10 @@ def _fill(ids: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
 def choose_lengths(
     lengths: np.ndarray, counts: np.ndarray, num_lengths: int
 ) -> np.ndarray:
-    """Returns the lengths with which sentences are padded least.
+    """Returns the lengths that pad sentences least.
 
-    A sentence is padded to the next length chosen. Dynamic programming finds
-    the choice with the fewest positions in all:
+    A sentence is padded to the next chosen length. Dynamic programming finds
+    the choice with the fewest positions in total:
 
         best[n][j] = min over i < j of best[n - 1][i] + count(i + 1 .. j) T_j
 
@@ -134,15 +134,15 @@ def choose_lengths(
     Args:
         lengths: int array of lengths in ascending order, which may repeat.
         counts: int array of the same shape, how many sentences have each.
-        num_lengths: int, how many lengths to choose at most.
+        num_lengths: int, the most lengths to choose.
 
     Returns:
         Int array `(n,)`, ascending, `n` at most `num_lengths`; the last is
-        the greatest of `lengths`.
+        the largest of `lengths`.
     """
     values, places = np.unique(lengths, return_inverse=True)
     sums = np.bincount(places, weights=counts).astype(np.int64)
-    # Sentences shorter than each length, and in all.
+    # Numbers of sentences shorter than each length, and of all sentences.
     before = np.concatenate([[0], np.cumsum(sums)])
     size = len(values)
     best = before[1:] * values
@@ -150,7 +150,7 @@ def choose_lengths(
     for _ in range(min(num_lengths, size) - 1):
         following, chosen = best.copy(), np.full(size, -1)
         for end in range(1, size):
-            # The length before the last one is any that is shorter.
+            # The length before the last one may be any shorter one.
             padded = (before[end + 1] - before[1 : end + 1]) * values[end]
             totals = best[:end] + padded
             place = int(totals.argmin())
@@ -160,7 +160,7 @@ def choose_lengths(
         previous.append(chosen)
     ends = [size - 1]
     for chosen in reversed(previous):
-        # -1 where fewer lengths do as well.
+        # -1 if fewer lengths are as good.
         if chosen[ends[-1]] >= 0:
             ends.append(int(chosen[ends[-1]]))
     return values[ends[::-1]]

@@ -16,9 +16,9 @@ class JoinedRows:
     """Rows of one or more pairs of a corpus, which change with a key.
 
     The pairs are divided into rows once, at random. A row then keeps its
-    length: with a key, the place of each pair is taken by another of the same
-    source length and the same target length. So all keys give rows that can
-    be cut into the same batches, and with each key every pair is in one row.
+    length: with a key, each pair is replaced by another of the same source
+    length and the same target length. So the rows of all keys can be cut into
+    the same batches, and with each key every pair is in one row.
 
     Attributes:
         corpus: `TokenCorpus`, which has the pairs.
@@ -60,7 +60,7 @@ class JoinedRows:
         checked_number(
             "join_share", share, lambda rate: 0 <= rate <= 1, "in [0, 1]"
         )
-        # Not the draws of any epoch, which are those of `[seed, epoch]`.
+        # Other draws than those of epochs, which have the seed `[seed, epoch]`.
         random = np.random.default_rng([seed, 0, 1])
         count = len(corpus)
         places = random.permutation(count).astype(np.uint32)
@@ -89,7 +89,7 @@ class JoinedRows:
     def pairs(self, rows: np.ndarray, key: np.uint64 | None) -> np.ndarray:
         """Returns the pairs of some rows, one row after another.
 
-        With `key`, each place holds another pair of the same lengths.
+        With `key`, another pair of the same lengths is at each place.
         """
         places = _take_ranges(
             self.places, self.starts[rows], self._sizes(rows)

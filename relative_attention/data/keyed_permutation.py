@@ -1,13 +1,12 @@
 """Permutes ranges of any size by a key, one element at a time.
 
-`tf.random.experimental.index_shuffle` does the same. It is not used, since it
-draws other permutations: the batches of a training run that is resumed must be
-those that it began with. Nor is it there on a machine without TensorFlow.
+`tf.random.experimental.index_shuffle` does the same, but needs TensorFlow. It
+also draws other permutations, so older runs would resume with other batches.
 """
 
 import numpy as np
 
-# With three rounds, all orders of a range come about as often.
+# With three rounds, all orders of a range are about equally frequent.
 _ROUNDS = 3
 # The multipliers of SplitMix64, which spread every bit over all others.
 _MULTIPLIERS = np.array([0xBF58476D1CE4E5B9, 0x94D049BB133111EB], np.uint64)
@@ -25,11 +24,10 @@ _ROUND_KEYS = [
 def keyed_permutation(
     indices: np.ndarray, sizes: np.ndarray, keys: np.ndarray
 ) -> np.ndarray:
-    """Returns where a permutation of its own range takes each index.
+    """Permutes each index within its own range.
 
-    For each size and key there is one permutation of `range(size)`, which is
-    a function of the two alone. Each of its elements costs the same, whatever
-    the size.
+    Each size and key define one permutation of `range(size)`. Computing one of
+    its elements takes the same time for all sizes.
 
     Args:
         indices: int array `(B,)`, each at least 0 and below its size.
@@ -41,20 +39,20 @@ def keyed_permutation(
 
     Reference:
      - [Black and Rogaway, 2002](https://doi.org/10.1007/3-540-45760-7_9):
-       Feistel networks, walked until they end in the range.
+       Feistel networks, repeated until the result is in the range.
     """
     values = np.array(indices, np.uint64)
     sizes = np.asarray(sizes, np.uint64)
     keys = np.asarray(keys, np.uint64)
-    # The bits that the largest index takes, and at least one in either half:
-    # a size is more than half of the numbers that they can write, so that
-    # every second number, at least, lies in the range.
+    # The number of bits of the largest index, and at least one in either half.
+    # The size is more than half of all numbers with these bits, so at least
+    # every second number is in the range.
     _, bits = np.frexp(sizes.astype(np.float64) - 0.5)
     bits = np.maximum(bits, 2)
     low = (bits // 2).astype(np.uint64)
     high = bits.astype(np.uint64) - low
-    # Cycle walking: a permutation of all numbers of so many bits, applied
-    # again and again until it ends in the range, is a permutation of the range.
+    # Cycle walking: a permutation of all numbers with these bits, repeated
+    # until the result is in the range, is a permutation of the range.
     outside = np.arange(len(values))
     while len(outside):
         values[outside] = _encrypt(
@@ -67,17 +65,17 @@ def keyed_permutation(
 def permuted_within(
     starts: np.ndarray, positions: np.ndarray, key: np.uint64
 ) -> np.ndarray:
-    """Returns where each position goes that is shuffled within its range.
+    """Shuffles positions within their ranges.
 
-    No range is shuffled as a whole, so a position costs the same whatever
-    their sizes.
+    No range is shuffled as a whole, so the time per position does not depend on
+    the sizes.
 
     Args:
         starts: int array `(num_ranges + 1,)`. Where each range starts, and
             where the last one ends.
         positions: int array `(B,)`, at least 0 and below the last end.
-        key: uint64. The permutation of a range is a function of it and of the
-            number of the range.
+        key: uint64. The permutation of a range depends on it and on the number
+            of the range.
 
     Returns:
         Int64 array `(B,)` of positions.
@@ -95,9 +93,9 @@ def _encrypt(
 ) -> np.ndarray:
     """Permutes the numbers of `low + high` bits, by a Feistel network.
 
-    Each half round adds to one half of the bits a hash of the other half, by
-    exclusive or. With the other half it can be taken away again, so no
-    two numbers become one.
+    Each half round combines one half of the bits with a hash of the other half,
+    by exclusive or. The other half is unchanged, so the step can be undone, and
+    no two numbers become one.
 
     Args:
         values: uint64 array `(B,)`.

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from relative_attention.argument_checks import checked_int
 from relative_attention.argument_checks import checked_number
 
-# The maximum length where no pair is left out, as in tensor2tensor.
+# The maximum length if no pair is left out, as in tensor2tensor.
 _NO_MAXIMUM = 10**9
 # The last number in tensor2tensor's table of highly composite numbers.
 _LARGEST_WINDOW = 110_270_160
@@ -18,7 +18,7 @@ _PRIMES = (2, 3, 5, 7, 11, 13, 17, 19, 23)
 
 @dataclasses.dataclass(frozen=True)
 class LengthBuckets:
-    """Holds the buckets of length in which sentences share a batch.
+    """Length buckets; sentences of one bucket share a batch.
 
     The length of a pair is that of its longer side. Bucket `i` holds the
     lengths from `boundaries[i - 1]` up to `boundaries[i] - 1`. The first
@@ -26,15 +26,15 @@ class LengthBuckets:
     last boundary, all longer ones.
 
     Attributes:
-        boundaries: tuple of int, ascending. First length of each bucket but
+        boundaries: tuple of int, ascending. First length of each bucket except
             the first.
         batch_sizes: tuple of int, one more than the boundaries. Number of
             rows of a full batch of each bucket.
-        min_length: int. Shorter pairs are to be left out.
-        max_length: int. Longer pairs are to be left out. It is 1,000,000,000
-            if none is.
-        shuffle_queue_size: int. Number of batches to shuffle among, lest many
-            of one bucket come one after another.
+        min_length: int. Shorter pairs should be left out.
+        max_length: int. Longer pairs should be left out. 1,000,000,000 if none
+            should be.
+        shuffle_queue_size: int. Number of batches to shuffle, so that batches
+            of one bucket do not follow each other.
     """
 
     boundaries: tuple[int, ...]
@@ -56,33 +56,32 @@ def length_buckets(
 ) -> LengthBuckets:
     """Returns tensor2tensor's length buckets and batch sizes, for `tf.data`.
 
-    They are for those who want tensor2tensor's batches as they were.
-    `TokenBatches` pads less, and can go on at any step.
+    Use them to reproduce tensor2tensor's batches. `TokenBatches` pads less, and
+    can resume at any step.
 
-    A batch has about `batch_tokens` padded positions a side. It has fewer for
-    two reasons: its rows are counted by the end of its bucket, which no pair
-    reaches, and are rounded down to a divisor of one window that all buckets
-    share, a number with very many divisors. Beyond `max_length` it may have
-    more.
+    A batch has about `batch_tokens` tokens on its longer side, with padding. It
+    has fewer for two reasons: the number of rows is computed from the end of
+    the bucket, which no pair reaches, and is rounded down to a divisor of one
+    window that all buckets share, a number with very many divisors. Beyond
+    `max_length` it may have more.
 
     Args:
-        batch_tokens: int. Number of padded positions of a batch, on its
-            longer side; tensor2tensor's `batch_size`.
-        max_length: int. The length that the rows of the last bucket are
-            counted by. `0` stands for `batch_tokens`. Defaults to `256`.
+        batch_tokens: int. Number of tokens of a batch on its longer side, with
+            padding; tensor2tensor's `batch_size`.
+        max_length: int. The length from which the number of rows of the last
+            bucket is computed. `0` means `batch_tokens`. Defaults to `256`.
         min_length_bucket: int. First boundary. Defaults to `8`.
-        length_bucket_step: float above 1. A boundary is the one before times
-            this, rounded down, or the one before and 1 if that is greater.
-            Defaults to `1.1`.
+        length_bucket_step: float above 1. A boundary is the previous one times
+            this, rounded down, but at least the previous one plus 1. Defaults
+            to `1.1`.
         drop_long_sequences: A boolean to indicate whether pairs over
-            `max_length` are to be left out, as tensor2tensor does in training.
+            `max_length` should be left out, as tensor2tensor does in training.
             Defaults to `False`.
-        shard_multiplier: int. Batches have this many times as many rows, to
-            be split among as many devices. Defaults to `1`.
-        length_multiplier: int. Boundaries and `max_length` are this many
-            times as long, with batches of the same number of tokens. Defaults
-            to `1`.
-        min_length: int. Shorter pairs are to be left out. Defaults to `0`.
+        shard_multiplier: int. Number of devices; batches have this many times
+            as many rows. Defaults to `1`.
+        length_multiplier: int. Boundaries and `max_length` are multiplied by
+            this; batches keep their number of tokens. Defaults to `1`.
+        min_length: int. Shorter pairs should be left out. Defaults to `0`.
 
     Returns:
         `LengthBuckets`.
@@ -141,10 +140,10 @@ def length_buckets(
 
 
 def _boundaries(first: int, step: float, max_length: int) -> Iterator[int]:
-    """Yields the first length of each bucket but the first.
+    """Yields the first length of each bucket except the first.
 
-    With the step 1.5, from 2 up to 10, they are 2, 3, 4, 6 and 9: each is
-    1.5 times the one before, rounded down, or the one before and 1.
+    With the step 1.5, from 2 up to 10, they are 2, 3, 4, 6 and 9: each is 1.5
+    times the previous one, rounded down, but at least the previous one plus 1.
     """
     boundary = first
     while boundary < max_length:
@@ -158,8 +157,8 @@ def _batch_sizes(
     """Returns the window that all buckets share, and their batch sizes.
 
     Args:
-        batch_tokens: int. Number of padded positions of a batch.
-        ends: the length by which the rows of each bucket are counted.
+        batch_tokens: int. Number of tokens of a batch, with padding.
+        ends: the length from which the rows of each bucket are computed.
 
     Returns:
         Pair of an int, and a list of int that divide it.
@@ -186,14 +185,14 @@ def _products_of_falling_powers(
 ) -> Iterator[tuple[int, int]]:
     """Yields numbers up to `limit`, each with its number of divisors.
 
-    Of two primes the smaller has the greater or the same exponent, as it must
-    in a highly composite number: exchanging two exponents would otherwise
-    make a smaller number with as many divisors.
+    A smaller prime never has a smaller exponent than a larger one. This holds
+    for highly composite numbers, as exchanging the two exponents would give a
+    smaller number with the same number of divisors.
 
     Args:
-        limit: int. Greatest product.
+        limit: int. Largest product.
         primes: the primes to multiply, ascending.
-        max_exponent: int. Greatest exponent of the first prime.
+        max_exponent: int. Largest exponent of the first prime.
     """
     yield 1, 1
     for exponent in range(1, max_exponent + 1):
@@ -203,7 +202,7 @@ def _products_of_falling_powers(
         for number, divisors in _products_of_falling_powers(
             limit // power, primes[1:], exponent
         ):
-            # A divisor has this prime 0 to `exponent` times.
+            # A divisor contains this prime 0 to `exponent` times.
             yield power * number, (exponent + 1) * divisors
 
 

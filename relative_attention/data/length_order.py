@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-# Pairs sorted at a time: bounds what is in memory.
+# Pairs sorted at a time, which bounds the memory.
 _CHUNK = 1 << 18
-# A sort key has the longer length in its upper 32 bits. In the lower ones is
-# the difference, which may be negative, more than this.
+# A sort key has the longer length in its upper 32 bits. The lower ones hold
+# this plus the difference, which may be negative.
 _ZERO = 1 << 31
 
 
@@ -18,9 +18,8 @@ class LengthOrder:
     """The pairs of a corpus, sorted by length.
 
     The first key is the length of the longer side of a pair; the second is
-    the difference between the two lengths, source less target. Pairs that are
-    equal in both form a length group, in which they stand in the order of the
-    corpus.
+    the difference between the two lengths, source minus target. Pairs that are
+    equal in both form a length group, in the order of the corpus.
 
     For example, four pairs whose sentences have these lengths,
 
@@ -40,7 +39,7 @@ class LengthOrder:
             this order.
         longest: int64 array `(num_groups,)`. Length of the longer side in each
             length group, the end of sentence included.
-        difference: int64 array `(num_groups,)`. Source length less target
+        difference: int64 array `(num_groups,)`. Source length minus target
             length in each length group.
         starts: int64 array `(num_groups + 1,)`. Position in `pairs` at which
             each length group starts, and at which the last one ends.
@@ -57,16 +56,15 @@ def order_by_length(
 ) -> LengthOrder:
     """Sorts pairs by their lengths, a chunk of them at a time.
 
-    It is a counting sort: a first pass over the corpus counts the pairs of
-    each length group, which tells where the group starts, and a second pass
-    puts every pair in its position.
+    This is a counting sort. A first pass over the corpus counts the pairs of
+    each length group, which gives the start of each group. A second pass puts
+    every pair in its position.
 
     Args:
         source_offsets: int array `(num_pairs + 1,)`. Offset of each source
             sentence in the flat array of ids.
-        target_offsets: int array `(num_pairs + 1,)`. Those of the target.
-        pairs: int array `(num_pairs,)` to be filled, in memory or mapped to a
-            file.
+        target_offsets: int array `(num_pairs + 1,)`. The same of the target.
+        pairs: int array `(num_pairs,)` to fill, in memory or mapped to a file.
 
     Returns:
         `LengthOrder` that holds `pairs`.
@@ -84,8 +82,8 @@ def order_by_length(
         order = np.argsort(keys, kind="stable")
         present, counts = np.unique(keys, return_counts=True)
         places = np.searchsorted(groups, present)
-        # The pairs of a group stand side by side in the sorted chunk and in
-        # the corpus' order, but further on: each group is shifted as one.
+        # The pairs of a group are contiguous in the sorted chunk and in the
+        # result, in the same order, so each group is moved as a whole.
         shift = free[places] - (np.cumsum(counts) - counts)
         pairs[np.repeat(shift, counts) + np.arange(len(order))] = order + first
         free[places] += counts
@@ -98,7 +96,7 @@ def _sort_keys(
 ) -> Iterator[tuple[int, np.ndarray]]:
     """Yields the index of the first pair of a chunk, and the keys of all."""
     for first in range(0, num_pairs, _CHUNK):
-        # Each pair needs the offset at which the next one starts.
+        # Each pair needs the offset of the next one.
         chunk = slice(first, first + _CHUNK + 1)
         source, target = (
             np.diff(each[chunk].astype(np.int64)) + 1 for each in offsets

@@ -25,9 +25,9 @@ _BYTE_ORDER_MARK = "\ufeff"
 def read_lines(path: pathlib.Path | str) -> Iterator[str]:
     """Yields the lines of a UTF-8 text file, without their ends.
 
-    Lines end with `\\n` or `\\r\\n` and with nothing else: Unicode's other line
-    breaks are text, as they are to every tool that aligns corpora by line. A
-    byte order mark at the beginning is no part of the text.
+    Lines end with `\\n` or `\\r\\n` only. Unicode's other line breaks are text,
+    as in every tool that aligns corpora by line. A byte order mark at the
+    beginning is not part of the text.
 
     Args:
         path: string or path. A file whose name ends in `.gz` is decompressed.
@@ -44,7 +44,7 @@ def read_lines(path: pathlib.Path | str) -> Iterator[str]:
 def _opened(path: pathlib.Path | str) -> Iterator[gzip.GzipFile | BinaryIO]:
     """Opens a file to read its bytes, decompressed.
 
-    All errors in opening and reading it become an `InputError`.
+    All errors of opening and reading it become an `InputError`.
     """
     try:
         if str(path).endswith(".gz"):
@@ -69,13 +69,13 @@ def _opened(path: pathlib.Path | str) -> Iterator[gzip.GzipFile | BinaryIO]:
 def decode_lines(
     file: Iterable[bytes], name: pathlib.Path | str, keep_mark: bool = False
 ) -> Iterator[str]:
-    """Yields the lines of a file that is open already, like `read_lines`.
+    """Yields the lines of an open file, like `read_lines`.
 
     Args:
         file: binary file, or any iterable of lines in bytes, from its
-            beginning on.
+            beginning.
         name: string or path. The name of the file in an error.
-        keep_mark: A boolean to indicate whether a byte order mark is left in
+        keep_mark: A boolean to indicate whether to keep a byte order mark in
             the first line. Defaults to `False`.
 
     Raises:
@@ -94,7 +94,7 @@ def decode_lines(
         if number == 1 and not keep_mark:
             text = text.removeprefix(_BYTE_ORDER_MARK)
             if not text:
-                # The mark stands alone, in a file without lines.
+                # A file with only the mark has no lines.
                 return
         yield text.removesuffix("\n").removesuffix("\r")
 
@@ -102,7 +102,7 @@ def decode_lines(
 def count_lines(path: pathlib.Path | str) -> int:
     """Returns the number of lines of a text file, and checks all of it.
 
-    A file is read only once, unless its size or time of change is another.
+    A file is read only once, unless its size or modification time changes.
 
     Args:
         path: string or path, as for `read_lines`.
@@ -111,7 +111,7 @@ def count_lines(path: pathlib.Path | str) -> int:
         InputError: as `read_lines`.
     """
     stamp = None
-    # Where there is no file, the error of reading it tells what is wrong.
+    # If there is no file, reading it raises the right error.
     with contextlib.suppress(OSError):
         stat = os.stat(path)
         stamp = (stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns)
@@ -120,7 +120,7 @@ def count_lines(path: pathlib.Path | str) -> int:
 
 @functools.lru_cache(maxsize=64)
 def _count_lines(path: pathlib.Path | str, stamp: Hashable) -> int:
-    """Counts the lines of a file; the stamp is there for the cache."""
+    """Counts the lines of a file; the stamp is a key of the cache."""
     return sum(1 for _ in read_lines(path))
 
 
@@ -153,7 +153,7 @@ class ParallelCorpus:
         return zip(read_lines(self.source), read_lines(self.target))
 
     def check(self) -> int:
-        """Reads both files once, and checks that they belong together.
+        """Reads both files once, and checks that they have the same lines.
 
         Returns:
             int. Number of pairs.
@@ -165,7 +165,7 @@ class ParallelCorpus:
         for path in (self.source, self.target):
             if pathlib.Path(path).is_fifo():
                 raise InputError(
-                    f"{path} is a pipe, which can be read but once. Give a "
+                    f"{path} is a pipe, which can only be read once. Give a "
                     "file, plain or .gz."
                 )
         counts = [count_lines(path) for path in (self.source, self.target)]
@@ -191,19 +191,19 @@ def batched(iterable: Iterable[_Item], size: int) -> Iterator[list[_Item]]:
 
 
 class ArrivingLines:
-    """Iterates over the lines of a binary file, and tells if more are there.
+    """Iterates over the lines of a binary file, and tells if more are ready.
 
-    Some programs write all lines at once. Others write a line, and wait for
-    the answer. `is_ready` tells them apart, so that the lines that are there
-    can be translated as one batch.
+    Some programs write all lines at once. Others write a line and wait for the
+    answer. `is_ready` distinguishes them, so that all lines that are ready can
+    be translated as one batch.
 
     Args:
         file: binary file. All lines of a file without a descriptor, such as
-            one in memory, count as being there.
+            one in memory, count as ready.
     """
 
     def __init__(self, file: BinaryIO) -> None:
-        # Lines that have been read, the last one first.
+        # Lines that were read, in reverse order.
         self._pending: list[bytes] = []
         self._file = file
         try:
@@ -211,9 +211,9 @@ class ArrivingLines:
         except OSError:
             self._descriptor = None
         if os.name == "nt":
-            # There, `select` takes sockets alone.
+            # On Windows, `select` only accepts sockets.
             self._descriptor = None
-        # The part of a line that has been read, whose end has not.
+        # The part of an incomplete line that was read.
         self._rest = b""
         self._has_ended = False
 
@@ -221,7 +221,7 @@ class ArrivingLines:
         return self
 
     def __next__(self) -> bytes:
-        """Returns the next line, with its end; waits until it is there."""
+        """Returns the next line, with its end; waits for it."""
         if self._descriptor is None:
             return next(self._file)
         while not self._pending and not self._has_ended:
@@ -231,7 +231,7 @@ class ArrivingLines:
         return self._pending.pop()
 
     def is_ready(self, seconds: float) -> bool:
-        """Waits for a line or the end, and returns whether it is there."""
+        """Waits for a line or the end; returns whether there is a line."""
         if self._descriptor is None:
             return True
         end = time.monotonic() + seconds
@@ -239,12 +239,12 @@ class ArrivingLines:
             rest = max(end - time.monotonic(), 0)
             if not select.select([self._descriptor], [], [], rest)[0]:
                 return False
-            # It may be only a part of a line: then wait for the rest.
+            # If this is only a part of a line, wait for the rest.
             self._read(self._descriptor)
         return True
 
     def _read(self, descriptor: int) -> None:
-        """Reads what is there; waits if nothing is."""
+        """Reads what is ready; waits if nothing is."""
         block = os.read(descriptor, 1 << 16)
         *lines, self._rest = (self._rest + block).split(b"\n")
         self._pending = [line + b"\n" for line in reversed(lines)]

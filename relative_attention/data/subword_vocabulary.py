@@ -1,4 +1,4 @@
-"""Encodes text as token ids and back, by the subwords of tensor2tensor."""
+"""Encodes text as token ids and back, with tensor2tensor's subwords."""
 
 import io
 import pathlib
@@ -11,47 +11,47 @@ from relative_attention.data.vocabulary import read_bytes
 from relative_attention.errors import InputError
 from relative_attention.files import atomic_file
 
-# The characters of escapes, which every alphabet has, whatever the file has.
+# The characters of escapes, which every alphabet contains.
 _ESCAPE_CHARACTERS = frozenset("\\_u;0123456789")
 _ESCAPE = re.compile(r"\\u|\\\\|\\([0-9]+);")
 # Replaces an escape whose number is not a code point.
 _UNDEFINED = "\u3013"
-# Runs of letters and numbers, or of anything else. To `re` as to
-# `str.isalnum`, these are the Unicode categories L and N. The underscore, which
-# `\w` has too, is neither.
+# Runs of letters and numbers, or of anything else. For `re` and `str.isalnum`,
+# these are the Unicode categories L and N. `\w` also has the underscore, which
+# is neither.
 _RUNS = re.compile(r"[^\W_]+|[\W_]+")
-# A blank between two words. The blank comes first, and looks back at the word
-# before it, since `re` searches twice as fast for a character.
+# A blank between two words. The pattern begins with the blank and looks back at
+# the word before it, as `re` searches for a character twice as fast.
 _IMPLIED_BLANK = re.compile(r" (?<=[^\W_] )(?=[^\W_])")
-# The words of a language fit, and rarer ones are soon spelled again.
+# The frequent words of a language fit; rare ones are quickly split again.
 _MAX_CACHED_SEGMENTS = 100_000
-# No word is longer; what is, a client may have sent to fill the memory.
+# No word is longer. Longer ones may be an attempt to fill the memory.
 _LONGEST_CACHED = 100
 
 
 class SubwordVocabulary:
-    r"""Encodes text as the subwords of a tensor2tensor file, id for id.
+    r"""Encodes text as the subwords of a tensor2tensor file, with its ids.
 
     A line is cut into runs of letters and numbers and runs of anything else.
-    One blank between two words is left out, and comes back between them. In
-    every run, `\` is escaped as `\\`, `_` as `\u` and a character outside the
-    vocabulary's alphabet as its code point, `\8364;`; a final `_` ends it. The
-    run is then spelled by the longest subwords, from left to right. So any
-    string comes back, as `decode(encode([line])) == [line]`.
+    A single blank between two words is implied. In every run, `\` is escaped as
+    `\\`, `_` as `\u` and a character outside the vocabulary's alphabet as its
+    code point, `\8364;`; a final `_` ends it. The run is then split into the
+    longest subwords, from left to right. Any string can be restored:
+    `decode(encode([line])) == [line]`.
 
     Ids: padding 0, end of sentence 1. There is no unknown id. Whether a
     character is a letter depends on the version of Unicode, and so of Python,
-    as it does for tensor2tensor.
+    as in tensor2tensor.
 
     It runs in Python: it cannot be part of a TensorFlow graph or an exported
     model.
 
-    A file has one subword a line, whose id is the number of the line, 0
-    first. The first two are `<pad>_` and `<EOS>_`. As in tensor2tensor,
-    carriage returns, white space at the end, and the quotes, single or double,
-    that a line begins and ends with are no part of the subword. An empty line
-    takes an id and spells nothing, and of equal lines the last is used. The
-    characters of all lines are the alphabet, with those that escapes need.
+    A file has one subword per line, whose id is the number of the line, from 0.
+    The first two are `<pad>_` and `<EOS>_`. As in tensor2tensor, carriage
+    returns, white space at the end, and single or double quotes around a line
+    are not part of the subword. An empty line has an id but is never used, and
+    of equal lines the last is used. The alphabet has the characters of all
+    lines, and those of escapes.
 
     Args:
         model: bytes. The content of such a file.
@@ -91,8 +91,8 @@ class SubwordVocabulary:
             if subword
         }
         self._alphabet = _ESCAPE_CHARACTERS.union(*self._subwords)
-        # Length of the longest subword that begins with a character. Spelling
-        # tries shorter ones too, and few are as long as the longest of all.
+        # Length of the longest subword that begins with each character. Few
+        # are as long as the longest of all, so fewer lengths are tried.
         self._longest: dict[str, int] = {}
         for subword in self._ids:
             first = subword[0]
@@ -137,10 +137,10 @@ class SubwordVocabulary:
             List of lists of int.
 
         Raises:
-            InputError: if a line needs a character that the vocabulary has in
-                longer subwords only, as where a file without quotes has lost
-                its blank. tensor2tensor reads such files too, so the file
-                alone is no error.
+            InputError: if a line needs a character that the vocabulary only
+                has in longer subwords, such as the blank of a file without
+                quotes. tensor2tensor reads such files too, so reading one is
+                not an error.
         """
         rows: list[list[int]] = []
         for line in lines:
@@ -155,8 +155,8 @@ class SubwordVocabulary:
         """Returns the text of each row of ids, up to its end of sentence.
 
         Args:
-            token_ids: iterable of rows of int, whose padding is left out, as
-                are ids that the vocabulary does not have.
+            token_ids: iterable of rows of int. Padding and ids that the
+                vocabulary does not have are ignored.
 
         Returns:
             List of strings.
@@ -174,8 +174,8 @@ class SubwordVocabulary:
     def pieces(self, token_ids: Iterable[int]) -> list[str]:
         """Returns the subwords of one row of ids, for pictures.
 
-        They are written as in the file, escapes and final `_` included. An id
-        that the vocabulary does not have gives the empty string.
+        They are written as in the file, with escapes and final `_`. An id that
+        the vocabulary does not have gives an empty string.
 
         Args:
             token_ids: iterable of int.
@@ -191,7 +191,7 @@ class SubwordVocabulary:
         if not self._subwords:
             raise InputError(
                 f"{self._name} is empty. A subword vocabulary has one subword "
-                "a line; give a `*.subwords` file of tensor2tensor."
+                "per line; give a `*.subwords` file of tensor2tensor."
             )
         special = tuple(self._subwords[:2])
         if special not in (("<pad>_", "<EOS>_"), ("<pad>", "<EOS>")):
@@ -199,7 +199,7 @@ class SubwordVocabulary:
                 f"{self._name}: the first two lines of a subword vocabulary "
                 "must be '<pad>_' and '<EOS>_', padding id 0 and end of "
                 f"sentence id 1. Received: {', '.join(map(repr, special))}. "
-                "Give a `*.subwords` file as tensor2tensor wrote it."
+                "Give a `*.subwords` file written by tensor2tensor."
             )
 
     def _remember(self, segment: str) -> list[int]:
@@ -243,7 +243,7 @@ class SubwordVocabulary:
 
 def _read_subword(line: str) -> str:
     """Returns the subword of one line of a file."""
-    # TensorFlow's reader drops carriage returns wherever they stand.
+    # TensorFlow's reader drops all carriage returns.
     subword = line.replace("\r", "").rstrip()
     # A lone quote counts as both ends of a line, as in tensor2tensor.
     if subword[:1] in ("'", '"') and subword[0] == subword[-1]:
@@ -252,7 +252,7 @@ def _read_subword(line: str) -> str:
 
 
 def _join(tokens: Iterable[str]) -> str:
-    """Joins tokens, with the blanks that are implied between two words."""
+    """Joins tokens, with the implied blanks between words."""
     text = []
     after_word = False
     for token in tokens:
@@ -267,7 +267,7 @@ def _join(tokens: Iterable[str]) -> str:
 def _escape(token: str, alphabet: frozenset[str]) -> str:
     r"""Escapes a token: with an alphabet without `€`, `a_€` is `a\u\8364;_`."""
     token = token.replace("\\", "\\\\").replace("_", "\\u")
-    # No alphabet has the line feed, which ends the lines of the file.
+    # The alphabet lacks the line feed, which ends the lines of the file.
     if not alphabet.issuperset(token):
         token = "".join(
             character if character in alphabet else f"\\{ord(character)};"
@@ -277,7 +277,7 @@ def _escape(token: str, alphabet: frozenset[str]) -> str:
 
 
 def _unescape(match: re.Match[str]) -> str:
-    """Returns the character that an escape stands for."""
+    """Returns the character of an escape."""
     if match[1] is None:
         return "_" if match[0] == "\\u" else "\\"
     try:

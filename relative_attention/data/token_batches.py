@@ -22,50 +22,50 @@ if TYPE_CHECKING:
 Batch: TypeAlias = tuple[dict[str, np.ndarray], np.ndarray]
 
 _END_ID = 1
-# How many values of the difference between source and target length, in
-# tokens, share a bucket: enough to mix pairs, too few to pad for.
+# How many differences between source and target length share a bucket: enough
+# to mix pairs, and few enough to need little padding.
 _BUCKET_WIDTH = 2
-# Where the buckets begin is drawn for each epoch, lest the pairs on two sides
-# of a boundary never meet.
+# The starts of the buckets are drawn for each epoch, so that any two
+# neighboring pairs can be in one batch.
 _BUCKET_OFFSETS = range(_BUCKET_WIDTH)
 
 
 class TokenBatches:
     """Cuts a corpus into batches by a budget of tokens.
 
-    Pairs are sorted by their longer side, and this order is cut so that the
-    rows of a batch times its longest side is at most `batch_tokens`. Where it
-    is cut depends on lengths alone, so every epoch has the same number of
-    batches. Which pairs of a length share a batch, and in which order the
-    batches come, is a function of `(seed, epoch)`. So training can resume at
-    any step with the batches that it would have seen.
+    Pairs are sorted by their longer side. This order is cut so that the number
+    of rows of a batch times its longest side is at most `batch_tokens`. The
+    cuts only depend on lengths, so every epoch has the same number of batches.
+    Which pairs of a length share a batch, and the order of the batches, is a
+    function of `(seed, epoch)`. So training can resume at any step with the
+    same batches.
 
-    Pairs are shuffled within buckets: those of one longer side and of two
-    neighboring differences between source and target length, so that neither
-    side of a batch is padded much.
+    Pairs are shuffled within buckets. A bucket has pairs with the same longer
+    side and two neighboring differences between source and target length, so
+    that neither side of a batch is padded much.
 
     With `join`, some rows of a training batch are two or more pairs, one
     after another with a single end of sentence, so that a model learns longer
-    text. The pairs of a row are drawn again in every epoch. Each pair comes
-    once an epoch, alone or joined. Evaluation never joins pairs.
+    text. The pairs of a row change in every epoch. Each pair occurs once per
+    epoch, alone or joined. Evaluation never joins pairs.
 
-    `fit` and `evaluate` of a `Transformer` take them, on every backend:
-    `model.fit(batches, validation_data=others, epochs=10)`. Elsewhere
-    `train_dataset` and `evaluation_dataset` stand for them.
+    `fit` and `evaluate` of a `Transformer` accept them on every backend:
+    `model.fit(batches, validation_data=others, epochs=10)`. Elsewhere use
+    `train_dataset` and `evaluation_dataset`.
 
     Args:
         corpus: `TokenCorpus`. The pairs to cut into batches.
-        batch_tokens: int. Greatest number of padded positions of a batch, on
-            its longer side. A pair longer than this is a batch of its own.
+        batch_tokens: int. Largest number of tokens of a batch on its longer
+            side, with padding. A longer pair is a batch by itself.
         seed: int. Seed of the shuffling. Defaults to `0`.
         start_token_id: int. The id that the decoder's inputs start with.
             Defaults to `0`.
-        join: int. The most pairs of a row. Defaults to `None`: 1.
+        join: int. The most pairs in a row. Defaults to `None`: 1.
         join_share: float. The share of rows that are joined; each has from 2
-            to `join` pairs, each number as likely. Defaults to `0.3`.
-        max_length: int. The most tokens of either side of a joined row, its
-            end included; pairs that would have more stay single. Defaults to
-            `None`: `batch_tokens`, which is never exceeded.
+            to `join` pairs, with equal probability. Defaults to `0.3`.
+        max_length: int. The most tokens on either side of a joined row,
+            including the end of sentence; longer ones are not joined. Defaults
+            to `None`: `batch_tokens`, which is never exceeded.
 
     Raises:
         ValueError: if `join` or `join_share` is out of its range.
@@ -117,8 +117,8 @@ class TokenBatches:
         """Yields the pairs of each batch of an epoch, as arrays of indices.
 
         Args:
-            epoch: int. Number of the epoch, 0 first. `None` is the order of
-                the lengths, without shuffling, which evaluation takes.
+            epoch: int. Number of the epoch, from 0. `None` is the order of
+                the lengths, without shuffling, for evaluation.
         """
         for number in range(len(self)):
             yield self.batch_indices(epoch, number)
@@ -126,11 +126,11 @@ class TokenBatches:
     def batch_indices(self, epoch: int | None, number: int) -> np.ndarray:
         """Returns the pairs of one batch, an array of indices.
 
-        It takes the same time whatever the size of the corpus.
+        The time does not depend on the size of the corpus.
 
         Args:
             epoch: int or `None`, as for `indices`.
-            number: int. Number of the batch in the epoch, 0 first.
+            number: int. Number of the batch in the epoch, from 0.
         """
         rows = self._row_indices(epoch, number)
         if isinstance(self._rows, JoinedRows):
@@ -139,19 +139,19 @@ class TokenBatches:
         return rows
 
     def line_numbers(self, step: int) -> list[int]:
-        """Returns the lines of the files that a training step learns from.
+        """Returns the lines of the files that a training step uses.
 
         Args:
-            step: int. Number of the step over all epochs, 0 first.
+            step: int. Number of the step over all epochs, from 0.
 
         Returns:
-            Sorted list of int, the line numbers of the pairs, 1 first.
+            Sorted list of int, the line numbers of the pairs, from 1.
         """
         indices = self.batch_indices(*divmod(step, len(self)))
         return sorted(self.corpus.line_numbers[indices].tolist())
 
     def _row_indices(self, epoch: int | None, number: int) -> np.ndarray:
-        """Returns the rows of one batch: pairs, where none are joined."""
+        """Returns the rows of one batch: pairs, if none are joined."""
         if epoch is None:
             positions = self._positions(number)
         else:
@@ -176,7 +176,7 @@ class TokenBatches:
                 random.integers(len(_BUCKET_OFFSETS))
             ],
             key=random.integers(2**64, dtype=np.uint64),
-            # In memory, since it has a number per batch and not per pair.
+            # In memory, as it has one number per batch, not per pair.
             batch_order=random.permutation(len(self)).astype(np.uint32),
             text_key=random.integers(2**64, dtype=np.uint64),
         )
@@ -184,7 +184,7 @@ class TokenBatches:
     def batch(self, indices: np.ndarray) -> Batch:
         """Returns arrays of the given pairs, as `Transformer` takes them.
 
-        Each pair is a row of its own.
+        Each pair is a row.
 
         Args:
             indices: int array of pairs, see `batch_indices`.
@@ -204,7 +204,7 @@ class TokenBatches:
         """Returns the batch of a training step, see `batch`.
 
         Args:
-            step: int. Number of the step over all epochs, 0 first.
+            step: int. Number of the step over all epochs, from 0.
         """
         epoch, number = divmod(int(step), len(self))
         if isinstance(self._rows, JoinedRows):
@@ -214,10 +214,10 @@ class TokenBatches:
         return self.batch(self.batch_indices(epoch, number))
 
     def evaluation_batch(self, number: int) -> Batch:
-        """Returns a batch of those that hold every pair once, by length.
+        """Returns a batch of the order of the lengths, for evaluation.
 
         Args:
-            number: int. Number of the batch, 0 first.
+            number: int. Number of the batch, from 0.
         """
         return self.batch(self.batch_indices(None, int(number)))
 
@@ -234,7 +234,7 @@ class TokenBatches:
         return _dataset(steps, self.train_batch)
 
     def evaluation_dataset(self) -> "tf.data.Dataset":
-        """Returns a `tf.data.Dataset` of batches that holds every pair once."""
+        """Returns a `tf.data.Dataset` of batches with every pair once."""
         import tensorflow as tf
 
         numbers = tf.data.Dataset.range(len(self))
@@ -253,9 +253,9 @@ class _Epoch:
 
 def _bucket_starts(order: LengthOrder, offset: int) -> np.ndarray:
     """Returns the positions at which shuffle buckets start, and the end."""
-    # A bucket joins length groups of one longer side and of two neighboring
-    # differences: -2 and -1, or 0 and 1, with the offset 0; -1 and 0, or 1 and
-    # 2, with the offset 1.
+    # A bucket has the length groups of one longer side and two neighboring
+    # differences: with the offset 0, -2 and -1, or 0 and 1; with the offset 1,
+    # -1 and 0, or 1 and 2.
     rounded = (order.difference + offset) // _BUCKET_WIDTH
     is_first = np.ones(len(rounded), bool)
     is_first[1:] = (np.diff(rounded) != 0) | (np.diff(order.longest) != 0)
@@ -266,13 +266,13 @@ def _batch_bounds(order: LengthOrder, batch_tokens: int) -> np.ndarray:
     """Returns the positions at which batches start, and the end."""
     is_last = np.append(np.diff(order.longest) != 0, True)
     lengths = order.longest[is_last]
-    # Where the pairs of each length end, and how many of them are a batch.
+    # The end of the pairs of each length, and how many of them make a batch.
     ends = order.starts[1:][is_last]
     rows = np.maximum(batch_tokens // lengths, 1)
     bounds = [0]
     while (start := bounds[-1]) < ends[-1]:
         # A longer pair makes the whole batch longer, so fewer rows fit. The
-        # batch ends within the length that leaves it the most.
+        # batch ends at the length with which it has the most rows.
         first = np.searchsorted(ends, start, "right")
         stops = np.minimum(ends[first:], start + rows[first:])
         bounds.append(int(stops.max()))
@@ -282,9 +282,9 @@ def _batch_bounds(order: LengthOrder, batch_tokens: int) -> np.ndarray:
 def _dataset(
     numbers: "tf.data.Dataset", batch: Callable[[int], Batch]
 ) -> "tf.data.Dataset":
-    """Returns the batches that `batch` makes of a data set of numbers."""
-    # Not `from_generator`: it makes the C library return memory to the system
-    # all the time (M_TRIM_THRESHOLD), and every step must allocate it again.
+    """Returns the batches that `batch` makes from a data set of numbers."""
+    # Not `from_generator`, with which the C library returns memory to the
+    # system all the time (M_TRIM_THRESHOLD), and every step allocates it again.
     import tensorflow as tf
 
     def load(number: int) -> tuple[np.ndarray, ...]:
@@ -301,7 +301,7 @@ def _dataset(
         return {"source_token_ids": source, "target_token_ids": target}, labels
 
     options = tf.data.Options()
-    # Each of several machines takes its rows of every batch.
+    # With several machines, each takes its rows of every batch.
     options.experimental_distribute.auto_shard_policy = (
         tf.data.experimental.AutoShardPolicy.DATA
     )
@@ -313,12 +313,12 @@ def padded_batch(
     corpus: TokenCorpus, indices: np.ndarray, start_token_id: int
 ) -> Batch:
     """Returns some pairs of a corpus as `TokenBatches.batch` does."""
-    # Imported here, since reading a corpus needs no Keras.
+    # Imported here, as reading a corpus does not need Keras.
     from relative_attention.models.transformer import decoder_inputs
 
     source = _pad(corpus.source_ids, corpus.source_offsets, indices)
     labels = _pad(corpus.target_ids, corpus.target_offsets, indices)
-    # Nothing follows an end of sentence, so it is no input.
+    # Nothing follows an end of sentence, so it is not an input.
     inputs = decoder_inputs(
         np.where(labels == _END_ID, 0, labels), start_token_id
     )

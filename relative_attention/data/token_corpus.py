@@ -1,4 +1,4 @@
-"""Reads a parallel corpus as token ids, which are kept on disk."""
+"""A parallel corpus as token ids, which are kept on disk."""
 
 import contextlib
 import dataclasses
@@ -22,9 +22,9 @@ from relative_attention.files import atomic_directory
 from relative_attention.files import read_json
 from relative_attention.files import recover_directory
 
-# Version of the files. Files of another version are made again.
+# Version of the files. Files of another version are rebuilt.
 _FORMAT = 3
-# The errors that reading a file raises that was cut or holds something else.
+# The errors of reading a file that is cut or holds something else.
 _DAMAGED = (OSError, EOFError, ValueError, TypeError, LookupError)
 
 
@@ -33,8 +33,8 @@ class TokenCorpus:
     """Holds the token ids of sentence pairs, read from disk when needed.
 
     Each side has one flat array of ids, without ends of sentences, and the
-    offset of each sentence in it. The arrays are memory-mapped, so that a
-    corpus of any size starts at once and takes no memory of its own.
+    offset of each sentence in it. The arrays are memory-mapped, so a corpus of
+    any size is ready at once and needs no memory.
 
     For example, a source of two sentences with the ids 5, 6, 7 and 8, 9 has
     `source_ids = [5, 6, 7, 8, 9]` and `source_offsets = [0, 3, 5]`.
@@ -46,7 +46,7 @@ class TokenCorpus:
             sentence starts in `source_ids`, and where the last one ends.
         target_ids: int array, the ids of all target sentences.
         target_offsets: int array `(num_pairs + 1,)`, as `source_offsets`.
-        line_numbers: int array `(num_pairs,)`. Line of each pair, 1 first.
+        line_numbers: int array `(num_pairs,)`. Line of each pair, from 1.
         num_empty: int. Pairs left out because a line was empty.
         num_too_long: int. Pairs left out because a line had too many tokens.
     """
@@ -97,7 +97,7 @@ class TokenCorpus:
     def with_line_numbers(self, numbers: np.ndarray) -> "TokenCorpus":
         """Returns the same pairs with the line numbers of another text.
 
-        This is for a text that is a selection of the lines of another.
+        For a text that is a selection of lines of another.
 
         Args:
             numbers: int array. For each line of the text, its line number in
@@ -109,7 +109,7 @@ class TokenCorpus:
         corpus = dataclasses.replace(
             self, line_numbers=np.asarray(numbers)[self.line_numbers - 1]
         )
-        # Same ids: they are not read, or sorted, again.
+        # The ids are the same, so they need not be read or sorted again.
         corpus.__dict__["length_order"] = self.length_order
         corpus.__dict__["checksum"] = self.checksum
         return corpus
@@ -123,20 +123,20 @@ class TokenCorpus:
         max_length: int,
         directory: pathlib.Path | str,
     ) -> "TokenCorpus":
-        """Encodes a corpus, or finds it encoded already.
+        """Encodes a corpus, or reuses the encoded files.
 
         Args:
             corpus: `ParallelCorpus`. The two files to encode.
             source_vocabulary: `Vocabulary`, or another kind of vocabulary.
             target_vocabulary: `Vocabulary`, or another kind of vocabulary.
-            max_length: int. Pairs of which a side has more tokens, its end
-                included, are left out and counted, as are pairs of which a
-                side is empty.
-            directory: path of a folder for the arrays alone. Its arrays are
-                used if they were made from the same files (path, size, time
-                of change), vocabularies and limit, and have the checksum that
-                they were written with; otherwise they are replaced. A folder
-                with anything else in it is refused.
+            max_length: int. Pairs with more tokens on either side, including
+                the end of sentence, are left out and counted, as are pairs
+                with an empty side.
+            directory: path of a folder only for the arrays. Existing arrays
+                are used if they were made from the same files (path, size,
+                modification time), vocabularies and limit, and their checksum
+                is right; otherwise they are replaced. A folder with other
+                files is refused.
 
         Returns:
             `TokenCorpus`.
@@ -152,7 +152,7 @@ class TokenCorpus:
         recover_directory(directory)
         if _read_json(directory / "origin.json") == origin:
             # A full disk or a copy may have cut or changed a file: then all
-            # are made again.
+            # are rebuilt.
             with contextlib.suppress(*_DAMAGED):
                 return cls._load(directory)
         _check_replaceable(directory)
@@ -171,13 +171,13 @@ class TokenCorpus:
     def is_made_of(
         corpus: ParallelCorpus, directory: pathlib.Path | str
     ) -> bool:
-        """Returns whether `prepare` made a folder from these very files.
+        """Returns whether `prepare` made a folder from exactly these files.
 
-        If so, the files have been checked, and have not changed since.
+        If so, the files were checked, and have not changed since.
 
         Args:
-            corpus: `ParallelCorpus`. The files: their paths, sizes and times
-                are compared.
+            corpus: `ParallelCorpus`. The files, of which paths, sizes and
+                modification times are compared.
             directory: path of the folder.
         """
         origin = _read_json(pathlib.Path(directory) / "origin.json")
@@ -187,7 +187,7 @@ class TokenCorpus:
 
     @classmethod
     def _load(cls, directory: pathlib.Path) -> "TokenCorpus":
-        """Reads the arrays of a folder; raises a `_DAMAGED` if it cannot."""
+        """Reads the arrays of a folder; raises one of `_DAMAGED` on failure."""
 
         def load(name: str) -> np.ndarray:
             return np.load(directory / f"{name}.npy", mmap_mode="r")
@@ -204,7 +204,7 @@ class TokenCorpus:
             **counts,
         )
         groups = np.load(directory / "length_cells.npy")
-        # Set in place of the cached property, which would sort again.
+        # Sets the cached property, which would sort again.
         tokens.__dict__["length_order"] = LengthOrder(
             load("length_order"),
             longest=groups[0, :-1],
@@ -218,7 +218,7 @@ class TokenCorpus:
 
 
 def _check_replaceable(directory: pathlib.Path) -> None:
-    """Raises `InputError` if a folder holds files that are no cache."""
+    """Raises `InputError` if a folder holds files other than the arrays."""
     is_cache = (directory / "origin.json").exists()
     if directory.exists() and not is_cache and any(directory.iterdir()):
         raise InputError(
@@ -233,7 +233,7 @@ def _origin(
     target_vocabulary: AnyVocabulary,
     max_length: int,
 ) -> dict[str, Any]:
-    """Returns what ids are made from, in the form that JSON gives it back."""
+    """Returns the inputs of the ids, in a form that JSON preserves."""
     return {
         "format": _FORMAT,
         "files": _files(corpus),
@@ -247,14 +247,14 @@ def _origin(
 
 def _content(vocabulary: AnyVocabulary) -> bytes:
     """Returns bytes that distinguish a vocabulary from all others."""
-    # A vocabulary of a user's own class must have a `model`, too.
+    # A vocabulary of a user's class must have a `model`, too.
     if hasattr(vocabulary, "model"):
         return vocabulary.model
     return "\n".join(vocabulary.tokens).encode()
 
 
 def _files(corpus: ParallelCorpus) -> list[list]:
-    """Returns the path, size and time of change of both files."""
+    """Returns path, size and modification time of both files."""
     files = []
     for path in (corpus.source, corpus.target):
         try:

@@ -1,4 +1,4 @@
-"""Encodes text as token ids and back, by a list of tokens."""
+"""Encodes text as token ids and back, with a list of tokens."""
 
 import collections
 import json
@@ -17,7 +17,7 @@ from relative_attention.files import atomic_file
 from relative_attention.files import read_json_object
 
 _PADDING, _START, _END, _UNKNOWN = "<blank>", "<s>", "</s>", "<unk>"
-# Added to the name of a vocabulary, it names the file of its tokenizer.
+# The suffix of the file of the tokenizer, after the name of the vocabulary.
 _TOKENIZER_SUFFIX = ".sentencepiece"
 
 
@@ -25,22 +25,22 @@ class TokenVocabulary:
     """Encodes text as the words or pieces of a list, as OpenNMT-tf does.
 
     A line is split at its blanks (ASCII white space, as in OpenNMT-tf), so it
-    must be tokenized already. Alternatively, a SentencePiece model splits it,
-    and joins the tokens of a translation. A token that the vocabulary does not
-    have is unknown.
+    must be pre-tokenized. Alternatively, a SentencePiece model splits it, and
+    joins the tokens of a translation. A token that the vocabulary does not have
+    is unknown.
 
-    Ids: padding 0, end of sentence 1, start 2, unknown the last. The word
+    Ids: padding 0, end of sentence 1, start 2; the last id is unknown. The word
     `<blank>` in a text is unknown too.
 
     Args:
         tokens: list of strings by id: `"<blank>"`, `"</s>"`, `"<s>"`, the
-            others, and `"<unk>"`. The second and third may be others where
-            neither `start` nor `end` is asked for.
+            others, and `"<unk>"`. The second and third may be other tokens if
+            neither `start` nor `end` is set.
         tokenizer: bytes. A serialized SentencePiece model. Defaults to
             `None`, which splits at blanks.
-        start: A boolean to indicate whether `encode` puts the start before
-            each line, as some models want of their source. Defaults to
-            `False`.
+        start: A boolean to indicate whether `encode` puts the start token
+            before each line, which some models expect in their source.
+            Defaults to `False`.
         end: A boolean to indicate whether a model reads an end of sentence
             after each line. Without it, `end_id` is the id of padding.
             Defaults to `True`.
@@ -48,8 +48,8 @@ class TokenVocabulary:
             `"The vocabulary"`.
 
     Raises:
-        InputError: if the tokens are not these, or `tokenizer` is no
-            SentencePiece model.
+        InputError: if the special tokens are not at their ids, or `tokenizer`
+            is not a SentencePiece model.
     """
 
     padding_id = 0
@@ -85,8 +85,8 @@ class TokenVocabulary:
 
         Args:
             lines: iterable of strings, with blanks between the tokens.
-            size: int. Number of tokens, four of them special. There are fewer
-                if the text does not have as many.
+            size: int. Number of tokens, including four special ones. There are
+                fewer if the text has fewer.
 
         Returns:
             `TokenVocabulary`.
@@ -106,7 +106,7 @@ class TokenVocabulary:
                 f"which has {len(counts):,}. `vocabulary.size` must be over "
                 f"{len(special)}, and the text must hold tokens."
             )
-        # Equally frequent tokens come in the order of their code points.
+        # Equally frequent tokens are in the order of their code points.
         order = sorted(counts, key=lambda token: (-counts[token], token))
         tokens = order[: size - len(special)]
         return cls([_PADDING, _END, _START, *tokens, _UNKNOWN])
@@ -121,16 +121,17 @@ class TokenVocabulary:
     ) -> "TokenVocabulary":
         """Reads a vocabulary file of OpenNMT-tf.
 
-        The file has a token a line: `<blank>`, `<s>`, `</s>` and the others,
-        without `<unk>`. The `.vocab` file of SentencePiece, pieces and scores,
-        is read as `onmt-build-vocab --from_format sentencepiece` reads it. The
-        ids are those of `load_opennmt_tf`.
+        The file has one token per line: `<blank>`, `<s>`, `</s>` and the
+        others, without `<unk>`. A `.vocab` file of SentencePiece, with pieces
+        and scores, is read like by `onmt-build-vocab --from_format
+        sentencepiece`. The ids are those of `load_opennmt_tf`.
 
         Args:
             path: path of the file.
             tokenizer: path of a SentencePiece model. Defaults to `None`.
-            start, end: see `TokenVocabulary`; `source_sequence_controls` of
-                OpenNMT-tf's data configuration, which has neither by default.
+            start, end: see `TokenVocabulary`. They are the
+                `source_sequence_controls` of OpenNMT-tf's data configuration,
+                which has neither by default.
 
         Raises:
             InputError: if a file is missing or is not of this form.
@@ -148,7 +149,7 @@ class TokenVocabulary:
                 f"{', '.join(map(repr, lines[:3])) or 'an empty file'}. Give "
                 "the file that the model was trained with."
             )
-        # OpenNMT-tf has the start first, this package the end of sentence.
+        # In OpenNMT-tf the start comes first, here the end of sentence.
         tokens[1:3] = tokens[2:0:-1]
         model = None
         if tokenizer is not None:
@@ -163,8 +164,8 @@ class TokenVocabulary:
             path: path of the file.
 
         Raises:
-            InputError: if the file, or that of its tokenizer, is missing or
-                damaged, or the tokenizer is not a file beside it.
+            InputError: if the file or its tokenizer's is missing or damaged,
+                or the tokenizer is not in the same folder.
         """
         path = pathlib.Path(path)
         try:
@@ -180,7 +181,7 @@ class TokenVocabulary:
         return cls(**content, name=str(path))
 
     def save(self, path: pathlib.Path | str) -> None:
-        """Writes the vocabulary, and its tokenizer in a file beside it.
+        """Writes the vocabulary, and its tokenizer to a file next to it.
 
         Args:
             path: path of the file.
@@ -275,7 +276,7 @@ class TokenVocabulary:
 
 def _split(line: str) -> list[str]:
     """Splits a line at ASCII white space."""
-    # As bytes: strings are split at other white space too, such as U+00A0,
+    # As bytes: strings are also split at other white space, such as U+00A0,
     # which may be part of a token.
     return [token.decode() for token in line.encode().split()]
 
@@ -303,7 +304,7 @@ def _check_content(content: Mapping[str, Any]) -> None:
     if not all(isinstance(token, str) for token in content["tokens"]):
         raise ValueError("not all of its tokens are strings")
     tokenizer = content["tokenizer"]
-    # A stranger's model could otherwise have any file read.
+    # Otherwise a model from elsewhere could read any file.
     if tokenizer is not None and (
         tokenizer in ("", ".", "..") or set(tokenizer) & set("/\\:\0")
     ):
@@ -329,7 +330,7 @@ def _sentencepiece_pieces(lines: Sequence[str]) -> list[str] | None:
 
 
 def _is_number(text: str) -> bool:
-    """Returns whether a text is written as a number."""
+    """Returns whether a text is a number."""
     try:
         float(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Encodes text as token ids and back, by SentencePiece."""
+"""Encodes text as token ids and back, with SentencePiece."""
 
 import io
 import pathlib
@@ -13,23 +13,23 @@ from relative_attention.argument_checks import checked_int
 from relative_attention.errors import InputError
 from relative_attention.files import atomic_file
 
-# The names of special pieces in models that do not say.
+# The default names of special pieces.
 _PADDING, _END = "<pad>", "</s>"
-# Bounds the memory and the time that training of a vocabulary takes. Of more
-# text, so many lines are drawn.
+# Bounds memory and time of training a vocabulary. From larger texts, this many
+# lines are drawn.
 _MAX_TRAINING_LINES = 1_000_000
-# The error of SentencePiece if text has fewer pieces than asked for.
+# SentencePiece's error if the text has fewer pieces than requested.
 _TOO_MANY = "Vocabulary size too high"
 
 
 class Vocabulary:
     """Encodes text as byte-pair pieces that restore every line exactly.
 
-    Ids: padding 0, end of sentence 1, unknown 2. Text is taken as it is (no
-    normalization), and characters that the training text lacked are spelled in
-    bytes, so that `decode(encode([line])) == [line]` and nothing is ever
-    unknown. One character is lost: U+2581, SentencePiece's mark for a blank,
-    comes back as a blank.
+    Ids: padding 0, end of sentence 1, unknown 2. Text is not normalized, and
+    characters that the training text lacked are encoded as bytes. So
+    `decode(encode([line])) == [line]`, and nothing is ever unknown. One
+    character is lost: U+2581, SentencePiece's mark for a blank, becomes a
+    blank.
 
     Args:
         model: bytes. A serialized SentencePiece model with these ids.
@@ -59,22 +59,22 @@ class Vocabulary:
     ) -> "Vocabulary":
         """Learns a vocabulary from text.
 
-        The same text gives the same vocabulary. Of more than a million lines,
-        a million are drawn at random, always with the same seed.
+        The same text gives the same vocabulary. From more than a million
+        lines, a million are drawn at random, always with the same seed.
 
         Args:
             lines: iterable of strings, the lines of both languages for a
                 joint vocabulary.
             size: int. Number of pieces, 259 of them special or bytes.
             or_fewer: A boolean to indicate whether to learn fewer pieces if
-                the text does not carry as many. Defaults to `False`.
+                the text is too small for `size`. Defaults to `False`.
 
         Returns:
             `Vocabulary`.
 
         Raises:
             TypeError: if `lines` is a single string.
-            ValueError: if `size` is no positive int.
+            ValueError: if `size` is not a positive int.
             InputError: if there is no text, or too little or too varied for
                 the size.
         """
@@ -112,9 +112,9 @@ class Vocabulary:
     def from_sentencepiece(cls, path: pathlib.Path | str) -> "Vocabulary":
         """Reads a SentencePiece model that was trained elsewhere.
 
-        The model may have been trained with any options. It spells a text
-        with the same pieces as before, and only its ids change. It gains no
-        byte fallback: its normalization stays, and what it cannot spell is
+        The model may have been trained with any options. It splits text into
+        the same pieces as before; only its ids change. Its normalization
+        stays, and it gains no byte fallback: characters that it lacks are
         unknown.
 
         Args:
@@ -154,7 +154,7 @@ class Vocabulary:
         """Returns the text of each row of ids, up to its end of sentence.
 
         Args:
-            token_ids: iterable of rows of int, whose padding is left out.
+            token_ids: iterable of rows of int. Padding is ignored.
 
         Returns:
             List of strings.
@@ -162,7 +162,7 @@ class Vocabulary:
         rows = [
             ids_of_text(row, self.end_id, self.padding_id) for row in token_ids
         ]
-        # Of no rows, SentencePiece makes a string in place of a list.
+        # For no rows, SentencePiece returns a string instead of a list.
         return self._processor.decode(rows) if rows else []
 
     def pieces(self, token_ids: Iterable[int]) -> list[str]:
@@ -178,7 +178,7 @@ class Vocabulary:
 
 
 def read_bytes(path: pathlib.Path | str, kind: str) -> bytes:
-    """Reads a file, or raises `InputError` with the kind of the file."""
+    """Reads a file, or raises `InputError` that names its kind."""
     try:
         return pathlib.Path(path).read_bytes()
     except OSError as error:
@@ -200,7 +200,7 @@ def load_processor(
 
 
 def _learn(lines: Iterable[str], size: int, **options: Any) -> bytes:
-    """Trains a SentencePiece model, and returns it serialized."""
+    """Trains a SentencePiece model and returns it serialized."""
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(lines),
@@ -223,7 +223,7 @@ def _learn(lines: Iterable[str], size: int, **options: Any) -> bytes:
 
 
 def _sample(lines: Iterable[str], size: int) -> list[str]:
-    """Returns up to `size` of the lines, each as likely as any other.
+    """Draws up to `size` lines, with equal probability.
 
     SentencePiece's own sampling has another seed in every process.
     """
@@ -238,9 +238,9 @@ def _sample(lines: Iterable[str], size: int) -> list[str]:
 
 
 def _reason(error: RuntimeError) -> str:
-    """Returns what SentencePiece complains of, in words where they are known.
+    """Returns the cause of a SentencePiece error, in plain words if known.
 
-    Other errors are returned as SentencePiece words them.
+    Other errors are returned unchanged.
     """
     text = str(error)
     if "sentences_.empty" in text:
@@ -255,14 +255,14 @@ def _reason(error: RuntimeError) -> str:
 def with_our_ids(model: bytes, name: pathlib.Path | str) -> bytes:
     """Returns a SentencePiece model with padding 0, end 1 and unknown 2.
 
-    Its pieces stay the same, and so does the spelling of every text. Padding,
+    Its pieces stay the same, and every text is split in the same way. Padding,
     which most models lack, is added. Other special pieces, such as a start of
-    sentence, stay pieces that spell no text.
+    sentence, stay without text.
     """
     from google.protobuf.message import DecodeError
     from sentencepiece import sentencepiece_model_pb2
 
-    # protobuf makes the classes of the module when it is imported.
+    # protobuf creates the classes of the module on import.
     proto = sentencepiece_model_pb2.ModelProto()  # type: ignore[attr-defined]
     try:
         proto.ParseFromString(bytes(model))
@@ -277,7 +277,7 @@ def with_our_ids(model: bytes, name: pathlib.Path | str) -> bytes:
             f"piece. Received: {len(unknown)}."
         )
     spec = proto.trainer_spec
-    # An id is the index of a piece: the special pieces go before all others.
+    # The id of a piece is its index, so the special pieces go first.
     first = [
         _control(pieces, kinds, spec.pad_piece or _PADDING, name),
         _control(pieces, kinds, spec.eos_piece or _END, name),
@@ -300,7 +300,7 @@ def with_our_ids(model: bytes, name: pathlib.Path | str) -> bytes:
 def _control(
     pieces: list[Any], kinds: Any, piece: str, name: pathlib.Path | str
 ) -> Any:
-    """Finds or makes a control symbol, a piece that spells no text."""
+    """Finds or makes a control symbol, a piece without text."""
     for found in pieces:
         if found.piece == piece:
             if found.type != kinds.CONTROL:

@@ -9,7 +9,7 @@ from relative_attention.data.vocabulary import with_our_ids
 
 AnyVocabulary: TypeAlias = Vocabulary | SubwordVocabulary | TokenVocabulary
 
-# The suffix that a file of this kind has in a model directory.
+# The file suffix of each kind in a model directory.
 VOCABULARY_KINDS: dict[str, type[AnyVocabulary]] = {
     ".model": Vocabulary,
     ".subwords": SubwordVocabulary,
@@ -26,8 +26,8 @@ def vocabulary_suffix(vocabulary: AnyVocabulary) -> str:
     )
 
 
-# What decides how a vocabulary of the other kinds cuts a text, and into which
-# ids.
+# The attributes that decide how a vocabulary of the other kinds splits a text,
+# and into which ids.
 _CONTENT = ("model", "tokens", "tokenizer", "start", "end")
 
 
@@ -44,6 +44,6 @@ def is_same_vocabulary(one: AnyVocabulary, other: AnyVocabulary) -> bool:
 
 
 def _written(vocabulary: Vocabulary) -> bytes:
-    # The model as `Vocabulary.from_sentencepiece` writes it, which names ids
-    # that may have been left at their default.
+    # The model as `Vocabulary.from_sentencepiece` writes it, with ids that may
+    # otherwise be implied by defaults.
     return with_our_ids(vocabulary.model, "the vocabulary")

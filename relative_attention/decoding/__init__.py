@@ -2,18 +2,18 @@
 
 The path of a sentence through `Translator.translate`:
 
-1. `translator`: the sentences become rows of ids, sorted into batches of
-   similar length.
+1. `translator`: sentences become rows of ids, sorted into batches of similar
+   length.
 2. `beam_search` or `sampling`: the arguments of a batch are checked and made
    tensors (`constraints`), and the search runs as one graph (`compiled`).
 3. There a loop over a typed state (`BeamState`, `SampleState`) asks the model
    for the logits of one position (`model_steps`), rules out the tokens that
    are not allowed (`constraints`), and chooses how to continue
    (`_best_continuations`, `draw_tokens`).
-4. `translator`: the ids that were found become text again.
+4. `translator`: the ids become text.
 
-An `ensemble` of several models can take the place of the model. `scoring`
-gives the probability of translations that are known.
+An `ensemble` of several models can replace the model. `scoring` gives the
+probability of given translations.
 """
 
 from relative_attention.decoding.beam_search import beam_search

@@ -1,8 +1,8 @@
 """Beam search with GNMT's length penalty.
 
-`beam_search` checks its arguments, and runs a loop of steps over a typed state
+`beam_search` checks its arguments and runs a loop of steps over a typed state
 (`BeamState`). A step decodes a position, finds the best continuations of the
-beams, and sorts those that end from those that go on.
+beams, and separates those that end from those that continue.
 """
 
 import dataclasses
@@ -40,11 +40,10 @@ from relative_attention.models.transformer import Transformer
 from relative_attention.ops.backend import prefers_own_kernels
 from relative_attention.tensor_type import Tensor
 
-# On JAX lengths are rounded up to a multiple of this, numbers of sentences to
-# a power of two: a search takes as long for a few more, and a compilation far
-# longer.
+# On JAX, lengths are rounded up to a multiple of this, and numbers of sentences
+# to a power of two. The extra ones cost little; a compilation takes far longer.
 _ROUND_TO = 32
-# Below any logit, those made impossible too.
+# Below any logit, including impossible ones.
 _LOWEST = -1e30
 
 
@@ -62,15 +61,15 @@ def beam_search(
 ) -> dict[str, Tensor]:
     """Finds the most probable translations by a beam search.
 
-    A hypothesis of `len` tokens, the end of sentence included, scores
-    `log P / ((5 + len) / 6)^length_penalty` (Wu et al. 2016, eq. 14). Each
-    step looks at the `2 * num_beams` best continuations of the `num_beams`
-    beams, the hypotheses that have not ended (with one beam, at the best one).
-    Those that end join the finished hypotheses; the best `num_beams` of the
-    others become the beams. A sentence is done when no beam can still overtake
-    its worst result, or at its longest length: its own source length plus
-    `max_extra_length`, or `max_length`. What a sentence gets does not depend
-    on the others in the batch.
+    A hypothesis of `len` tokens, including the end of sentence, scores
+    `log P / ((5 + len) / 6)^length_penalty` (Wu et al. 2016, eq. 14). Beams are
+    hypotheses that have not ended. Each step finds the `2 * num_beams` best
+    continuations of the beams (with one beam, the best one). Those that end
+    join the finished hypotheses; the best `num_beams` of the others become the
+    beams. A sentence is done when no beam can overtake its worst result, or at
+    its longest length: its own source length plus `max_extra_length`, or
+    `max_length`. A translation does not depend on the other sentences in the
+    batch.
 
     # Differs from tensor2tensor: there the length limit, and with several
     # results the end of the search, depend on the whole batch.
@@ -80,45 +79,43 @@ def beam_search(
             `decode_step` and `merge_cache`.
         source_token_ids: int tensor `(B, S)`, each row ending with id 1 and
             padded with id 0.
-        num_beams: int. Beams a sentence; `1` is greedy search. Defaults to
+        num_beams: int. Beams per sentence; `1` is greedy search. Defaults to
             `4`.
-        length_penalty: float. Exponent alpha; `0.0` compares log-probability
-            alone. Defaults to `0.6`.
+        length_penalty: float. Exponent alpha; `0.0` compares log-probabilities
+            without a penalty. Defaults to `0.6`.
         max_extra_length: int. How much longer than its source a translation
-            may be, in tokens; below zero, how much shorter it must be.
+            may be, in tokens; if negative, how much shorter it must be.
             Defaults to `50`.
-        num_results: int. Translations a sentence, at most `num_beams`.
+        num_results: int. Translations per sentence, at most `num_beams`.
             Defaults to `1`.
         max_length: int. The longest translation of any source, in tokens.
-            Defaults to `None`, no limit but `max_extra_length`.
-        min_length: int. The shortest translation, in tokens, the end of
-            sentence included; the longest length takes precedence. Defaults
-            to `0`.
+            Defaults to `None`, only limited by `max_extra_length`.
+        min_length: int. The shortest translation, in tokens, including the end
+            of sentence; the longest length takes precedence. Defaults to `0`.
         target_prefix: int array `(B, P)`, padded with id 0: the tokens that
-            each translation begins with. They count in its score, and it may
-            be one longer than they are whatever the limit. Defaults to
-            `None`, no such tokens.
-        return_attention: bool. Also return what the translations attend to.
+            each translation begins with. They count in its score. A
+            translation may always be one token longer than its prefix.
+            Defaults to `None`, no prefix.
+        return_attention: bool. Also return the cross-attention scores.
             Defaults to `False`.
 
     Returns:
         Dict of `"token_ids"`, int32 `(B, num_results, T)`, best first, each
         ending with id 1 and padded with id 0, and `"scores"`, float32
-        `(B, num_results)`. A sentence none of whose hypotheses ended gets
-        its beams, which lack the id 1, and their log-probabilities without
-        penalty; where some ended, but fewer than `num_results`, the rest
-        are rows of zeros with the score -1e7. With `return_attention` also
-        `"attention"`, float32 `(B, num_results, L, N, T, S)`: the
-        cross-attention scores by decoder block and head, from each token to
-        the source.
+        `(B, num_results)`. If no hypothesis of a sentence ended, the results
+        are its beams, without id 1, and their log-probabilities without
+        penalty. If fewer than `num_results` ended, the rest are rows of zeros
+        with the score -1e7. With `return_attention` also `"attention"`,
+        float32 `(B, num_results, L, N, T, S)`: the cross-attention scores by
+        decoder block and head, from each token to the source.
 
     Raises:
         ValueError: if a number is out of range, or `target_prefix` has
             another number of rows, an id beyond the vocabulary, an id 1, or
             an id after an id 0.
-        InputError: if the model gives logits that are not finite; the error
-            names the weight, or the dtype. Or if `return_attention` is asked
-            of a model that has none to show, as an `Ensemble`.
+        InputError: if the model gives logits that are not finite (the error
+            names the weight or the dtype), or `return_attention` is set for a
+            model without attention to return, such as an `Ensemble`.
 
     Reference:
      - [Wu et al., 2016](https://arxiv.org/abs/1609.08144), section 7
@@ -145,7 +142,7 @@ def beam_search(
     inputs = (constraints, ops.convert_to_tensor(length_penalty, "float32"))
     sizes = {"num_beams": num_beams, "num_results": num_results}
     is_on_jax = keras.backend.backend() == "jax"
-    # XLA wants fixed shapes, which only these caches can have.
+    # XLA needs fixed shapes, which only these caches can have.
     if is_on_jax and isinstance(model, Transformer | Ensemble):
         results = _search_on_jax(model, inputs, **sizes)
     else:
@@ -163,16 +160,16 @@ def beam_search(
 
 @dataclasses.dataclass(frozen=True)
 class Columns:
-    """Where rows of token ids become a token longer at every step.
+    """Rows of token ids that get one token longer at every step.
 
-    Without a number of positions a row has a column for each step that is
-    done, so that nothing is computed for what is not there. With `P` positions
-    it has all columns from the start, id 0 where no step has been, so that no
-    tensor changes its shape: XLA compiles such a loop.
+    Without a number of positions, a row has one column per step so far, so
+    nothing is computed for missing columns. With `P` positions it has all
+    columns from the start, with id 0 for later steps, so that no tensor changes
+    its shape: XLA compiles such a loop.
 
     Args:
-        num_positions: int `P`, at least as many as the longest translation
-            may have, or `None`.
+        num_positions: int `P`, at least the longest length of a translation,
+            or `None`.
     """
 
     num_positions: int | None = None
@@ -195,7 +192,7 @@ class Columns:
         return ops.where(positions == position, column, rows)
 
     def at(self, rows: Tensor, position: Tensor) -> Tensor:
-        """Returns the column at `position`, the last that was written."""
+        """Returns the column at `position`, the last one written."""
         if not self.is_fixed:
             return rows[..., -1]
         return ops.take(rows, position, axis=-1)
@@ -208,25 +205,25 @@ class Columns:
 
 
 class BeamState(NamedTuple):
-    """The state of a beam search of which `p` steps are done.
+    """The state of a beam search after `p` steps.
 
     Each of the `B` sentences has `M` beams, hypotheses that have not ended,
     and `M` finished ones, which have. Both are sorted, the best first. Until
-    there are so many, the rest are impossible: their log-probability or score
-    is `IMPOSSIBLE`.
+    there are `M`, the rest are impossible: their log-probability or score is
+    `IMPOSSIBLE`.
     """
 
     # === What all sentences share ===
     # The number of steps done, `p`: the position that the next step decodes.
     position: Tensor  # int32 ()
-    # The model's cache, of the sentences that are not done.
+    # The model's cache of the active sentences.
     active: ActiveSentences
 
     # === A sentence ===
-    # Whether its search is over. Then its rows below stay as they are, but for
-    # padding: the length of all token ids is `p`.
+    # Whether its search is over. Then its rows below only change by padding:
+    # all token ids have length `p`.
     is_done: Tensor  # bool (B,)
-    # Whether one of its logits was not finite: nothing found is a translation.
+    # Whether one of its logits was not finite: no result is a translation.
     is_broken: Tensor  # bool (B,)
 
     # === Its beams ===
@@ -237,8 +234,8 @@ class BeamState(NamedTuple):
     # Ignored for finished sentences; may hold any id.
     last_token_ids: Tensor  # int32 (B, M)
     # `ancestors[b, m, p]` is the beam that wrote position `p` of the history
-    # of beam `m`: the cache is never reordered, so that beam `m` finds there
-    # what others wrote. `None` with one beam, which has written all.
+    # of beam `m`: the cache is never reordered, so the history of beam `m` is
+    # in the columns of other beams. `None` with one beam, which wrote all.
     ancestors: Tensor | None  # int32 (B, M, p)
 
     # === Its finished hypotheses ===
@@ -258,7 +255,7 @@ def _start_state(
         num_columns = columns.num_positions * num_beams
         active = active._replace(cache=fixed_cache(active.cache, num_columns))
     shape = (ops.shape(source_token_ids)[0], num_beams)
-    # All beams are equal at first: only one may have continuations.
+    # All beams are equal at first, so only one may have continuations.
     is_first = ops.arange(num_beams, dtype="int32") == 0
     return BeamState(
         position=ops.zeros((), "int32"),
@@ -317,7 +314,7 @@ def beam_search_loop(
 
 @dataclasses.dataclass(frozen=True)
 class _BeamSearch:
-    """One beam search: what stays the same from step to step, and a step."""
+    """One beam search: the values that all steps share, and a step."""
 
     model: StepModel
     constraints: Constraints
@@ -327,7 +324,7 @@ class _BeamSearch:
     columns: Columns  # of tokens
 
     def step(self, state: BeamState) -> BeamState:
-        """Makes each beam a token longer: `p` steps -> `p + 1` steps."""
+        """Makes each beam one token longer: `p` steps -> `p + 1` steps."""
         columns, position = self.columns, state.position
         ancestors = self._with_own_index(state)
         continuations, active = self._continue_beams(state, ancestors)
@@ -337,7 +334,7 @@ class _BeamSearch:
             position,
         )  # (B, C, p + 1)
         length = position + 1
-        # Of the continuations those that do not end become the beams ...
+        # Continuations that do not end become the beams ...
         is_end = ops.equal(continuations.token_ids, END_ID)
         beam_log_probs, chosen = ops.top_k(
             ops.where(is_end, IMPOSSIBLE, continuations.log_probs),
@@ -348,7 +345,7 @@ class _BeamSearch:
             parents = take_beams(continuations.parents, chosen)
             # A beam takes over the history of the beam that it continues.
             ancestors = take_beams(ancestors, parents)
-        # ... and those that end compete with what had ended before.
+        # ... and those that end compete with earlier finished ones.
         finished_scores, finished_token_ids = self._best_finished(
             state, continuations, sequences
         )
@@ -362,7 +359,7 @@ class _BeamSearch:
             | self._nothing_can_overtake(beam_log_probs, finished_scores)
             | (length >= self.constraints.limits)
         )
-        # Dropped rows would change the shape of the cache.
+        # Dropping rows would change the shape of the cache.
         if not columns.is_fixed:
             active = drop_done(active, is_done)
         # A sentence that was done before the step keeps its results.
@@ -410,7 +407,7 @@ class _BeamSearch:
     def _continue_beams(
         self, state: BeamState, ancestors: Tensor | None
     ) -> tuple["_Continuations", ActiveSentences]:
-        """Decodes one position, and finds how each sentence may continue.
+        """Decodes one position, and finds the best continuations.
 
         Returns continuations of all `B` sentences. A finished sentence gets
         those of another, which are ignored.
@@ -427,9 +424,9 @@ class _BeamSearch:
             active.gather_active(state.beam_log_probs),
             logits,
             self.constraints.forbid(logits, state.position, active),
-            # `C`. At most `M` of `2 * M` end, since each beam ends in one way
-            # only: `M` are left. One beam is greedy search, which ends when
-            # the best token is the end.
+            # `C`. At most `M` of `2 * M` end, since each beam can end in only
+            # one way, so `M` are left. One beam is greedy search, which ends
+            # when the best token is the end of sentence.
             1 if self.num_beams == 1 else 2 * self.num_beams,
         )
         in_batch = map(active.scatter_to_batch, continuations)
@@ -438,12 +435,12 @@ class _BeamSearch:
     def _best_finished(
         self, state: BeamState, continuations: "_Continuations", ids: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Chooses the best of what had ended before and what ends now.
+        """Chooses the best of the hypotheses that ended before or end now.
 
-        Of continuations with the token ids `(B, C, p + 1)` it returns scores
+        Takes continuations with the token ids `(B, C, p + 1)`. Returns scores
         `(B, M)` and token ids `(B, M, p + 1)`.
         """
-        # What continues an impossible hypothesis stays impossible.
+        # Continuations of an impossible hypothesis stay impossible.
         ends_now = ops.logical_and(
             ops.equal(continuations.token_ids, END_ID),
             continuations.log_probs > IMPOSSIBLE / 2,
@@ -463,9 +460,9 @@ class _BeamSearch:
     def _nothing_can_overtake(
         self, beam_log_probs: Tensor, finished_scores: Tensor
     ) -> Tensor:
-        """Tells of each sentence whether its worst result is safe: `(B,)`."""
-        # The best score that a beam can still get: log P only falls, and no
-        # length penalty is greater than that of the limit, as alpha >= 0.
+        """Returns whether the worst result of each sentence is safe: `(B,)`."""
+        # The best score that a beam can still reach: log P only falls, and
+        # the length penalty is greatest at the limit, as alpha >= 0.
         bound = ops.max(beam_log_probs, axis=1) / length_penalty_of(
             self.constraints.limits, self.alpha
         )
@@ -476,8 +473,8 @@ class _BeamSearch:
 def length_penalty_of(length: Tensor, alpha: Tensor) -> Tensor:
     """Computes the length penalty of hypotheses.
 
-    A log-probability is a sum over tokens, so longer hypotheses have lower
-    ones. GNMT divides it by a penalty that grows with the length `|Y|`:
+    A log-probability is a sum over tokens, so it is lower for longer
+    hypotheses. GNMT divides it by a penalty that grows with the length `|Y|`:
 
         score(Y, X) = log P(Y | X) / lp(Y)
         lp(Y) = (5 + |Y|)^alpha / (5 + 1)^alpha
@@ -490,17 +487,17 @@ def length_penalty_of(length: Tensor, alpha: Tensor) -> Tensor:
      - [Wu et al., 2016](https://arxiv.org/abs/1609.08144), eq. 14
     """
     length = ops.cast(length, "float32")
-    # Wu et al. (2016), eq. 14; the coverage penalty cp(X; Y) is left out.
+    # Wu et al. (2016), eq. 14, without the coverage penalty cp(X; Y).
     return ops.power((5.0 + length) / 6.0, alpha)
 
 
 def _results(state: BeamState, num_results: int) -> dict[str, Tensor]:
-    """Takes the finished hypotheses or, where nothing ended, the beams."""
+    """Returns the finished hypotheses, or the beams if nothing ended."""
     is_finished = state.finished_scores > IMPOSSIBLE / 2  # (B, M)
     has_finished = is_finished[:, :1]
     token_ids = ops.where(
         has_finished[..., None],
-        # Rows where nothing ended may hold the ids of an impossible beam.
+        # Rows without a finished hypothesis may hold ids of an impossible beam.
         ops.where(is_finished[..., None], state.finished_token_ids, 0),
         state.beam_token_ids,
     )
@@ -548,13 +545,13 @@ def _best_continuations(
     Args:
         beam_log_probs: float tensor `(A, M)`.
         logits: float tensor `(A, M, V)`.
-        allowed: the logits, with those of tokens not allowed far below. The
-            same object as `logits` where all are allowed.
+        allowed: the logits, very low for tokens that are not allowed. The same
+            object as `logits` if all are allowed.
         num_continuations: int `C`, over all beams of a sentence.
     """
     num_beams, vocabulary_size = logits.shape[1:]
-    # The best of a sentence are among the best of each of its beams, and
-    # those need no normalized copy of all the logits.
+    # The best of a sentence are among the best of each of its beams, so no
+    # normalized copy of all logits is needed.
     per_beam = min(num_continuations, vocabulary_size)
     best_logits, token_ids, largest = top_k(allowed, per_beam)
     if allowed is logits:
@@ -565,8 +562,8 @@ def _best_continuations(
         )
         normalizer = largest - ops.log(probability)  # log Z, (A, M, 1)
     else:
-        # What is not allowed stays in the sum: the log-probabilities are those
-        # of the model, which knows no constraint.
+        # Tokens that are not allowed stay in the sum: the log-probabilities are
+        # those of the model without constraints.
         normalizer = ops.logsumexp(logits, axis=-1, keepdims=True)
     totals = beam_log_probs[..., None] + best_logits - normalizer
     log_probs, indices = ops.top_k(
@@ -577,7 +574,7 @@ def _best_continuations(
         token_ids=take_beams(token_ids, indices),
         parents=ops.cast(indices // per_beam, "int32"),
         log_probs=log_probs,
-        # A single logit that is not finite makes the sum so.
+        # The sum is not finite if a single logit is not.
         is_broken=ops.logical_not(
             ops.all(ops.isfinite(normalizer), axis=(1, 2))
         ),
@@ -602,9 +599,8 @@ def take_beams(values: Tensor, beams: Tensor) -> Tensor:
 def top_k(values: Tensor, k: int) -> tuple[Tensor, Tensor, Tensor]:
     """Finds the `k` largest values, as `keras.ops.top_k`, for a vocabulary.
 
-    The `k` largest are among the `k` chunks with the largest maxima, so that
-    only those few are sorted: a maximum over all is several times as fast on
-    a CPU.
+    The `k` largest are in the `k` chunks with the largest maxima, so only those
+    few are sorted. On a CPU, a maximum over all is several times as fast.
 
     Args:
         values: float tensor `(A, M, V)`.
@@ -618,7 +614,7 @@ def top_k(values: Tensor, k: int) -> tuple[Tensor, Tensor, Tensor]:
         largest, indices = ops.top_k(values, k)
         return largest, ops.cast(indices, "int32"), largest[..., :1]
     # For 128 rows of 8,000 and k = 8, on two CPU cores, Keras' own takes 2
-    # times as long on TensorFlow, 12 times on JAX, nine tenths on PyTorch.
+    # times as long on TensorFlow, 12 times on JAX and 0.9 times on PyTorch.
     num_beams, size = values.shape[1:]
     width = _chunk_width(size)
     num_chunks = math.ceil(size / width)
@@ -632,7 +628,7 @@ def top_k(values: Tensor, k: int) -> tuple[Tensor, Tensor, Tensor]:
     num_best = min(k, num_chunks)
     _, best = ops.top_k(maxima, num_best)
     best = ops.cast(best, "int32")
-    # The best chunks of a row side by side: the few values that are sorted.
+    # The best chunks of a row, concatenated: the few values to sort.
     rows = ops.arange(ops.shape(chunks)[0], dtype="int32")[:, None]
     flat = ops.reshape(chunks, (-1, width))
     finalists = ops.reshape(
@@ -641,7 +637,7 @@ def top_k(values: Tensor, k: int) -> tuple[Tensor, Tensor, Tensor]:
     )
     largest, indices = ops.top_k(finalists, k)
     indices = ops.cast(indices, "int32")
-    # From an index among the finalists to one in the vocabulary.
+    # From an index in these chunks to one in the vocabulary.
     chunk = ops.take_along_axis(best, indices // width, axis=-1)
     return (
         ops.reshape(largest, (-1, num_beams, k)),
@@ -651,7 +647,7 @@ def top_k(values: Tensor, k: int) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _chunk_width(size: int) -> int:
-    """Returns about the root, a divisor of `size` where there is one near."""
+    """Returns about the square root, a divisor of `size` if one is near."""
     root = math.isqrt(size)
     near = range(max(root, 1), 2 * root + 2)
     return next((width for width in near if size % width == 0), root + 1)
@@ -666,7 +662,7 @@ def _search_on_jax(
     num_beams: int,
     num_results: int,
 ) -> dict[str, Tensor]:
-    """Runs the loop compiled by XLA, once for each of a few shapes."""
+    """Runs the loop compiled by XLA, which compiles each of a few shapes."""
     import jax
 
     constraints, alpha = inputs
@@ -684,7 +680,7 @@ def _search_on_jax(
         def search(
             values: list[Tensor], inputs: tuple[Constraints, Tensor]
         ) -> dict[str, Tensor]:
-            # As arguments: else the weights would be constants.
+            # As arguments; otherwise the weights would be constants.
             with keras.StatelessScope(list(zip(weights, values))):
                 return beam_search_loop(
                     model,
@@ -706,7 +702,7 @@ def _search_on_jax(
 def _rounded(values: Tensor | None) -> Tensor | None:
     """Pads `(B, S)` with id 0, and repeats the last row of `(B, ...)`.
 
-    The sentences that are added are the last one, and done when it is.
+    The added sentences repeat the last one, and are done when it is.
     """
     if values is None:
         return None

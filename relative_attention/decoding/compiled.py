@@ -1,7 +1,7 @@
-"""Searches as compiled functions, and the loops that they are made of.
+"""Compiles searches, and has the loops for them.
 
-A search is a plain function of a model and tensors. Under TensorFlow
-`run_compiled` makes it one graph; the loops here run in such a graph, and as
+A search is a plain function of a model and tensors. On TensorFlow
+`run_compiled` makes it one graph. The loops here run in such a graph, and as
 Python loops elsewhere.
 """
 
@@ -22,16 +22,16 @@ State = TypeVar("State")
 def run_compiled(
     function: Callable[..., Any], model: Any, inputs: Any, **options: Any
 ) -> Any:
-    """Computes `function(model, inputs, **options)`, compiled where it pays.
+    """Computes `function(model, inputs, **options)`, compiled if it pays.
 
-    Under TensorFlow it is one graph, traced once for a model, a structure of
-    inputs and options, whatever the shapes; elsewhere it is a plain call.
+    On TensorFlow it is one graph, traced once per model, structure of inputs
+    and options, for all shapes. Elsewhere it is a plain call.
 
     Args:
         function: a function of this package, at module level.
         model: its first argument.
-        inputs: named tuple of tensors, of `None` and of such tuples. What is
-            `None` is no input of the graph.
+        inputs: named tuple of tensors, `None` and such tuples. `None`s are not
+            inputs of the graph.
         **options: hashable values.
     """
     if keras.backend.backend() != "tensorflow":
@@ -41,7 +41,7 @@ def run_compiled(
     if tf.config.functions_run_eagerly():
         return function(model, inputs, **options)
     tensors = _tensors_of(inputs)
-    # The graph keeps the structure of the inputs alone.
+    # The graph only keeps the structure of the inputs.
     structure = _with_tensors(inputs, (True for _ in tensors))
     key = (function, structure, tuple(sorted(options.items())))
     graphs = compiled_functions(model)
@@ -50,8 +50,8 @@ def run_compiled(
             tf.TensorSpec([None] * len(tensor.shape), tensor.dtype)
             for tensor in tensors
         ]
-        # TensorFlow counts each first call of a `tf.function` as a retracing
-        # of this code, and warns after five. Tracing by hand is not counted.
+        # TensorFlow counts the first call of each `tf.function` as a retracing
+        # of this code, and warns after five. Explicit tracing is not counted.
         graphs[key] = tf.function(
             lambda tensors: function(
                 model, _with_tensors(structure, tensors), **options
@@ -63,11 +63,11 @@ def run_compiled(
 
 
 def compiled_functions(model: Any) -> dict[Any, Any]:
-    """Returns the dict of what was compiled of the model as it is now.
+    """Returns the dict of functions compiled for the model in its present form.
 
-    It is kept with the model, and emptied when the model has other variables
-    or dtypes than before: after adapters, quantization or a new layer. New
-    values in the same variables do not matter, as a graph reads them.
+    It is kept with the model, and emptied when variables or dtypes of the model
+    change: after adapters, quantization or a new layer. New values of the same
+    variables do not matter, as a graph reads them.
 
     Args:
         model: `Transformer`, `Ensemble`, or any object with attributes.
@@ -82,9 +82,9 @@ def compiled_functions(model: Any) -> dict[Any, Any]:
     key = [*map(id, weights), *dtypes]
     kept = model.__dict__.get("_compiled")
     if kept is None or kept["key"] != key:
-        # The weights too, or a new one could get the `id` of an old one.
+        # Keeps the weights too, or a new one could get the `id` of an old one.
         kept = {"key": key, "weights": weights, "functions": {}}
-        # Past Keras, which would track what an attribute holds.
+        # Bypasses Keras, which would track the attribute.
         model.__dict__["_compiled"] = kept
     return kept["functions"]
 
@@ -97,19 +97,19 @@ def while_loop(
 ) -> State:
     """Runs `state = body(state)` while `condition(state)`.
 
-    `keras.ops.while_loop` wants every tensor to keep its shape. A cache that
-    grows by a position a step, and loses the sentences that are done, does
-    not. In a TensorFlow graph this is `tf.while_loop` with shape invariants,
-    elsewhere a Python loop.
+    `keras.ops.while_loop` requires every tensor to keep its shape. But a cache
+    grows by one position per step, and loses finished sentences. In a
+    TensorFlow graph this is `tf.while_loop` with shape invariants, elsewhere a
+    Python loop.
 
     Args:
         condition: takes a state, returns a bool scalar.
         body: takes a state, returns one of the same structure.
         state: nested dicts, lists and named tuples of tensors. Axes 0 and 2
-            of those that have them may change from step to step; other axes
-            keep their size. What is `None` stays `None`.
-        is_fixed: bool. Whether no shape changes. Such a loop is compiled by
-            XLA on JAX. Defaults to `False`.
+            may change from step to step; other axes keep their size. `None`
+            stays `None`.
+        is_fixed: bool. Whether no shape changes. On JAX, XLA compiles such a
+            loop. Defaults to `False`.
 
     Returns:
         The last state.
@@ -129,8 +129,8 @@ def while_loop(
         keras.tree.assert_same_structure(state, after)
         return _tensors_of(after)
 
-    # TensorFlow takes no `None` as a variable of a loop, and wants to be told
-    # which shapes change.
+    # TensorFlow does not accept `None` as a variable of a loop, and must be
+    # told which shapes change.
     tensors = _tensors_of(state)
     tensors = tf.while_loop(
         lambda *tensors: condition(_with_tensors(state, tensors)),
@@ -146,7 +146,7 @@ def change_if(
 ) -> State:
     """Returns `change(state)` if the condition holds, else the state.
 
-    `keras.ops.cond` wants both to have the same shapes.
+    `keras.ops.cond` requires the same shapes of both.
     """
     if _is_in_graph():
         import tensorflow as tf
@@ -156,10 +156,10 @@ def change_if(
 
 
 def take_rows(values: Tensor, rows: Tensor) -> Tensor:
-    """Computes `ops.take(values, rows, axis=0)` for indices from 0 on.
+    """Computes `ops.take(values, rows, axis=0)` for non-negative indices.
 
     On TensorFlow `ops.take` spends five operations on negative indices, and a
-    step of decoding, of small tensors, takes rows a dozen times.
+    step of decoding takes rows of small tensors a dozen times.
     """
     if keras.backend.backend() != "tensorflow":
         return ops.take(values, rows, axis=0)
@@ -193,7 +193,7 @@ def _tensors_of(structure: Any) -> list[Tensor]:
 
 
 def _with_tensors(structure: State, tensors: Iterable[Tensor]) -> State:
-    """Puts tensors where a structure has anything but `None`."""
+    """Puts tensors into a structure, except where it has `None`."""
     following = iter(tensors)
     return keras.tree.map_structure(
         lambda leaf: None if leaf is None else next(following), structure

@@ -1,4 +1,4 @@
-"""What a translation is held to: how long it is, and what it begins with."""
+"""Constraints on a translation: its length and its beginning."""
 
 import math
 from typing import Any
@@ -16,9 +16,9 @@ from relative_attention.decoding.model_steps import ActiveSentences
 from relative_attention.ops.backend import known_values
 from relative_attention.tensor_type import Tensor
 
-# Log-probability of what is impossible; finite, so that sums stay numbers.
+# Log-probability of an impossible hypothesis; finite, so that sums are numbers.
 IMPOSSIBLE = -1e7
-# More tokens than any translation has, and far below the largest int32.
+# Longer than any translation, and far below the largest int32.
 _NO_LIMIT = 2**30
 # Logits that a step may have for one sentence: 512 MB in float32, of which
 # there are several copies.
@@ -26,9 +26,9 @@ _MAX_LOGITS = 2**27
 
 
 class Constraints(NamedTuple):
-    """The sources of a batch, and what their translations are held to.
+    """The sources of a batch, and the constraints on their translations.
 
-    What nobody asked for is `None`, so that nothing is computed for it.
+    Constraints that are not set are `None`, and not computed.
 
     Attributes:
         source_token_ids: int tensor `(B, S)`, padded with id 0.
@@ -49,12 +49,12 @@ class Constraints(NamedTuple):
 
         Args:
             logits: float tensor `(A, M, V)`.
-            position: int scalar, where the token would stand.
+            position: int scalar, the position of the token.
             active: `ActiveSentences`.
 
         Returns:
-            The logits, `IMPOSSIBLE` where a token is not allowed. They are the
-            same object where no constraint was asked for.
+            The logits, `IMPOSSIBLE` for tokens that are not allowed. The same
+            object if there is no constraint.
         """
         token_ids = ops.arange(logits.shape[-1], dtype="int32")
         if self.min_lengths is not None:
@@ -87,8 +87,8 @@ def make_constraints(
         source_token_ids, max_extra_length, max_length, min_length: see
             `beam_search`.
         target_prefix: see `beam_search`.
-        config: `TransformerConfig`, whose vocabularies the ids must be of.
-            Defaults to `None`, ids are not checked.
+        config: `TransformerConfig`, against whose vocabularies ids are
+            checked. Defaults to `None`, no check.
 
     Raises:
         ValueError: see `beam_search`.
@@ -100,8 +100,8 @@ def make_constraints(
     if max_length is not None:
         max_length = checked_at_least("max_length", max_length, 0)
     ids = _checked_source(source_token_ids, config)
-    # In a graph by its operations; else by NumPy, as JAX would compile each
-    # of them for each shape.
+    # In a graph, use its operations; otherwise NumPy, as JAX would compile each
+    # operation for each shape.
     xp: Any = np if isinstance(ids, np.ndarray) else ops
     limits = xp.sum(xp.not_equal(ids, 0), axis=1) + _bounded(max_extra_length)
     if max_length is not None:
@@ -111,8 +111,7 @@ def make_constraints(
         _check_prefix(target_prefix, len(source_token_ids), config)
         lengths = np.count_nonzero(target_prefix, axis=1)
         limits = xp.where(lengths > 0, xp.maximum(limits, lengths + 1), limits)
-        # A column of zeros, where every prefix has ended: a position beyond
-        # all the prefixes reads that one.
+        # A column of zeros, which positions beyond all prefixes read.
         target_prefix = np.pad(target_prefix, ((0, 0), (0, 1)))
     limits = xp.maximum(limits, 0)
     min_lengths = None
@@ -128,7 +127,7 @@ def make_constraints(
 
 
 def check_num_beams(model: Any, num_beams: int) -> None:
-    """Refuses a beam whose logits do not fit in memory at a single step.
+    """Refuses more beams than fit in memory at a single step.
 
     Raises:
         ValueError: if there are too many beams for the model's vocabulary.
@@ -149,7 +148,7 @@ def check_length_penalty(length_penalty: Any) -> float:
     """Returns the exponent of the length penalty as a float.
 
     Raises:
-        ValueError: if it is no number, below 0 or not finite.
+        ValueError: if it is not a number, below 0 or not finite.
     """
     return checked_number(
         "length_penalty",
@@ -160,12 +159,12 @@ def check_length_penalty(length_penalty: Any) -> float:
 
 
 def _bounded(length: int) -> int:
-    """Returns a length that can be added to those of sentences in int32."""
+    """Returns a length that can be added to sentence lengths in int32."""
     return max(-_NO_LIMIT, min(length, _NO_LIMIT))
 
 
 def _checked_source(token_ids: Tensor, config: Any) -> Tensor:
-    """Returns the ids, as an array where their values are known."""
+    """Returns the ids, as an array if their values are known."""
     expected = (
         "`source_token_ids` must be integers of shape (B, S), a row for each "
         "sentence"
@@ -182,7 +181,7 @@ def _checked_source(token_ids: Tensor, config: Any) -> Tensor:
     shape = tuple(token_ids.shape)
     if len(shape) != 2 or "int" not in dtype:
         raise ValueError(f"{expected}. Received: {dtype} of shape {shape}.")
-    # In a graph, or on an accelerator, ids are taken as they are.
+    # In a graph or on an accelerator, ids are not checked.
     is_array = isinstance(token_ids, np.ndarray)
     ids = token_ids if is_array else known_values(token_ids)
     if ids is None:
@@ -200,7 +199,7 @@ def _check_prefix(prefix: np.ndarray, batch_size: int, config: Any) -> None:
             f"each source. Received shape: {prefix.shape}."
         )
     is_padding = prefix == 0
-    # True before False: an id 0 before another id.
+    # True before False means an id 0 before another id.
     has_gap = (is_padding[:, :-1] > is_padding[:, 1:]).any(axis=1)
     is_wrong = has_gap | (prefix == END_ID).any(axis=1)
     if is_wrong.any():

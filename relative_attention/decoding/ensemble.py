@@ -16,27 +16,25 @@ from relative_attention.tensor_type import Tensor
 
 
 class Ensemble:
-    """Models of one vocabulary, whose probabilities are averaged.
+    """Models with the same vocabulary, whose probabilities are averaged.
 
-    The probability of a token is the arithmetic mean of those that the models
-    give it, each with the tokens before it as they were chosen together:
+    The probability of a token is the arithmetic mean over the models, given the
+    same previous tokens:
 
         p(y_t | y_<t, x) = (1 / M) * sum_m p_m(y_t | y_<t, x)
 
-    An ensemble takes the place of a `Transformer` in decoding: in
-    `beam_search`, `sample`, a `Translator`, `score_translations` and
-    `export_saved_model`. The models may differ in architecture, width,
-    positions and dtype; what they must share is the meaning of the ids. A
-    step costs what the steps of all models cost, and so does the memory of a
-    batch.
+    An ensemble can replace a `Transformer` in decoding: in `beam_search`,
+    `sample`, a `Translator`, `score_translations` and `export_saved_model`. The
+    models may differ in architecture, width, positions and dtype, but the same
+    ids must mean the same pieces. Time and memory are the sums over the models.
 
-    An ensemble has no attention of its own, so `return_attention` and pictures
-    are refused; `ensemble.models[0]` has. It has no folder of its own either:
+    An ensemble has no attention to return, so use one of its `models` for
+    `return_attention` and pictures. It cannot be saved as a folder:
     `load_translator` takes a list of folders.
 
     Args:
-        models: list of `Transformer`, at least one. A model that is there
-            twice counts twice.
+        models: list of `Transformer`, at least one. A repeated model counts
+            repeatedly.
 
     Call arguments:
         inputs: dict of `"source_token_ids"` int `(B, S)` and
@@ -45,11 +43,11 @@ class Ensemble:
 
     Returns:
         Float tensor `(B, T, V)`, the logarithm of the mean probability of the
-        next token; of a single model, its logits.
+        next token; for a single model, its logits.
 
     Raises:
-        TypeError: if `models` is no list of `Transformer`.
-        ValueError: if there is none, or two differ in the sizes of their
+        TypeError: if `models` is not a list of `Transformer`.
+        ValueError: if it is empty, or the models differ in the sizes of their
             vocabularies or in `start_token_id`.
 
     Example:
@@ -66,8 +64,8 @@ class Ensemble:
     def config(self) -> TransformerConfig:
         """The config of the first model.
 
-        What a search asks of it, the sizes of the vocabularies, is the same
-        in all models; the rest is not.
+        A search only uses the sizes of the vocabularies, which are the same in
+        all models.
         """
         return self.models[0].config
 
@@ -78,7 +76,7 @@ class Ensemble:
 
     @property
     def weights(self) -> list[keras.Variable]:
-        """The weights of all models, one model after the other, each once."""
+        """The weights of all models, each once."""
         by_identity = {
             id(weight): weight
             for model in self.models
@@ -129,7 +127,7 @@ class Ensemble:
 
         Args:
             token_ids: int tensor `(B, M)`.
-            cache: what `start_cache`, `merge_cache` or the step before
+            cache: what `start_cache`, `merge_cache` or the previous step
                 returned.
             position: int scalar, absolute, 0 first.
             ancestors: int tensor `(B, M, position + 1)`, or `None`; see
@@ -137,7 +135,7 @@ class Ensemble:
 
         Returns:
             Pair of the logarithms of the mean probabilities `(B, M, V)`, or
-            of a single model its logits, and the cache, one position longer.
+            the logits of a single model, and the cache, one position longer.
         """
         steps = [
             model.decode_step(token_ids, of_model, position, ancestors)
@@ -147,7 +145,7 @@ class Ensemble:
         return _mean_logits(logits), list(caches)
 
     def prepare_steps(self) -> "Ensemble":
-        """Returns the ensemble with weights laid out for one search.
+        """Returns the ensemble with a weight layout for one search.
 
         See `Transformer.prepare_steps`.
         """
@@ -159,13 +157,13 @@ class Ensemble:
 def _mean_logits(logits: Sequence[Tensor]) -> Tensor:
     """Computes the logarithm of the mean of several softmaxes `(..., V)`.
 
-    The logits of one model alone are returned as they are, to the last digit.
-    Others have 32 bits at least; their softmax is the mean.
+    The logits of a single model are returned unchanged. The results for several
+    have at least 32 bits; their softmax is the mean.
     """
     if len(logits) == 1:
         return logits[0]
-    # Sums of probabilities would lose the smallest ones. Two at a time, as
-    # all together would take the memory of one tensor more for each.
+    # Sums of probabilities would lose the smallest ones. Two at a time, as all
+    # at once would need one more tensor per model.
     total = ops.log_softmax(widened(logits[0]))
     for more in logits[1:]:
         total = ops.logaddexp(total, ops.log_softmax(widened(more)))
@@ -181,7 +179,7 @@ def _checked_models(models: Any) -> tuple[Transformer, ...]:
             received = f"[{names}]"
         raise TypeError(
             f"`models` must be a list of `Transformer`. Received: {received}. "
-            "Of a `Translator`, give its `model`."
+            "For a `Translator`, pass its `model`."
         )
     if not models:
         raise ValueError(
@@ -200,12 +198,12 @@ def _checked_models(models: Any) -> tuple[Transformer, ...]:
 
 
 def _vocabulary_fields(model: Transformer) -> dict[str, int]:
-    """Returns what a model's config says of its vocabulary, by name."""
+    """Returns the fields of a model's config about its vocabulary."""
     config = model.config
     size = config.vocabulary_size
     return {
         "vocabulary_size": size,
-        # A joint vocabulary is that of the source, too.
+        # A joint vocabulary is also that of the source.
         "source_vocabulary_size": config.source_vocabulary_size or size,
         "start_token_id": config.start_token_id,
     }

@@ -1,8 +1,8 @@
-"""What a search asks of a model, and for which sentences.
+"""The steps of a model in a search, and the sentences they are for.
 
-A search keeps what it found for all `B` sentences of a batch. The cache of the
-model has rows for the `A` active sentences alone, so that a sentence that is
-done stops costing. In a batch of four whose sentences 0 and 2 are done:
+A search keeps results for all `B` sentences of a batch. The cache of the model
+only has rows for the `A` active sentences, so a finished sentence costs
+nothing. In a batch of four whose sentences 0 and 2 are done:
 
     is_done           = [True, False, True, False]
     active_sentences  = [1, 3]         the sentence of each row of the cache
@@ -28,22 +28,21 @@ from relative_attention.models.weights import not_finite
 from relative_attention.models.weights import weight_name
 from relative_attention.tensor_type import Tensor
 
-# The end of sentence, in every vocabulary of a target.
+# The end of sentence in every target vocabulary.
 END_ID = 1
-# Every step copies what came since the last merge, a merge copies all.
+# Every step copies the positions since the last merge; a merge copies all.
 _MERGE_EVERY = 32
 
 
 class StepModel(Protocol):
     """A model that decodes one position of many hypotheses at a time.
 
-    `Transformer` and `Ensemble` are such; `beam_search` and `sample` take any
-    other. A model may have more, which is used where it is there: `config`,
-    whose vocabulary sizes ids are checked against, `start_token_id`, and
-    `prepare_steps`, which returns a `StepModel` of the same numbers for the
-    steps of one search.
+    `beam_search` and `sample` take any such model, such as `Transformer` and
+    `Ensemble`. Optional attributes are used if present: `config`, against whose
+    vocabulary sizes ids are checked, `start_token_id`, and `prepare_steps`,
+    which returns an equivalent `StepModel` for the steps of one search.
 
-    A cache is a structure of nested dicts, lists and tuples of tensors; the
+    A cache is a structure of nested dicts, lists and tuples of tensors. The
     first axis of each tensor is that of the sentences.
     """
 
@@ -57,11 +56,11 @@ class StepModel(Protocol):
         position: Tensor,
         ancestors: Tensor | None = None,
     ) -> tuple[Tensor, Any]:
-        """Returns logits `(B, M, V)` and the cache, a position longer.
+        """Returns logits `(B, M, V)` and the cache, one position longer.
 
         Args:
             token_ids: int tensor `(B, M)`, the tokens at `position`.
-            cache: what `start_cache`, `merge_cache` or the step before
+            cache: what `start_cache`, `merge_cache` or the previous step
                 returned.
             position: int scalar, absolute, 0 first.
             ancestors: int tensor `(B, M, position + 1)`, or `None`:
@@ -70,17 +69,17 @@ class StepModel(Protocol):
         """
 
     def merge_cache(self, cache: Any) -> Any:
-        """Returns the cache with its recent positions joined to the others."""
+        """Returns the cache with its recent positions merged into the rest."""
 
 
 def prepared(model: StepModel) -> StepModel:
-    """Returns the model for the steps of one search, prepared if it can be."""
+    """Returns the model for the steps of one search, prepared if possible."""
     prepare_steps = getattr(model, "prepare_steps", None)
     return model if prepare_steps is None else prepare_steps()
 
 
 def start_token_id(model: Any) -> int:
-    """Returns the id that decoder inputs start with, 0 unless it has one."""
+    """Returns the id that decoder inputs start with, 0 by default."""
     return getattr(model, "start_token_id", 0)
 
 
@@ -88,7 +87,7 @@ def start_token_id(model: Any) -> int:
 
 
 class ActiveSentences(NamedTuple):
-    """The model's cache, and the sentences that it has rows for.
+    """The model's cache, and the sentences of its rows.
 
     Attributes:
         cache: nested structure of tensors `(A, ...)`, see `StepModel`.
@@ -107,10 +106,10 @@ class ActiveSentences(NamedTuple):
         return take_rows(values, self.active_sentences)
 
     def scatter_to_batch(self, values: Tensor) -> Tensor:
-        """Spreads `(A, ...)` to `(B, ...)`, with anything for the others.
+        """Spreads `(A, ...)` to `(B, ...)`, with any values for the others.
 
-        Each sentence fetches its row, which is cheaper than to write rows
-        into zeros. The caller keeps what the others had.
+        Each sentence gathers its row, which is cheaper than writing rows into
+        zeros. The caller keeps the values of the others.
         """
         return take_rows(values, self.cache_row)
 
@@ -130,7 +129,7 @@ def decode_active(
     ancestors: Tensor | None = None,
     merges: bool = True,
 ) -> tuple[Tensor, ActiveSentences]:
-    """Runs one step of the model, for the active sentences alone.
+    """Runs one step of the model, for the active sentences only.
 
     Args:
         model: `StepModel`.
@@ -138,11 +137,11 @@ def decode_active(
         token_ids: int tensor `(B, M)`, for every sentence.
         position: int scalar.
         ancestors: int tensor `(B, M, position + 1)`, or `None`.
-        merges: bool. Whether the cache grows, and is merged now and then.
+        merges: bool. Whether the cache grows, and is merged from time to time.
 
     Returns:
-        Pair of float32 logits `(A, M, V)` and `ActiveSentences` whose cache is
-        a position longer.
+        Pair of float32 logits `(A, M, V)` and `ActiveSentences`, whose cache is
+        one position longer.
     """
     if ancestors is not None:
         ancestors = active.gather_active(ancestors)
@@ -156,15 +155,16 @@ def decode_active(
 
 
 def drop_done(active: ActiveSentences, is_done: Tensor) -> ActiveSentences:
-    """Frees the cache of sentences that are done `(B,)`, when they are many."""
+    """Frees the cache of finished sentences `(B,)` if they are many."""
     is_active = ops.logical_not(is_done)
     num_active = ops.sum(ops.cast(is_active, "int32"))
 
     def drop(active: ActiveSentences) -> ActiveSentences:
         active_sentences = ops.cast(ops.nonzero(is_active)[0], "int32")
-        # The rows that stay, numbered as in the cache before.
+        # The rows that stay, numbered as in the previous cache.
         rows = take_rows(active.cache_row, active_sentences)
-        # [0, 1, 0, 1] sums up to [0, 1, 1, 2]: the row after a sentence's own.
+        # The sums of [0, 1, 0, 1] are [0, 1, 1, 2]: the row after a sentence's
+        # own.
         cache_row = ops.cumsum(ops.cast(is_active, "int32")) - 1
         return ActiveSentences(
             cache=keras.tree.map_structure(
@@ -174,12 +174,12 @@ def drop_done(active: ActiveSentences, is_done: Tensor) -> ActiveSentences:
             cache_row=ops.cast(ops.maximum(cache_row, 0), "int32"),
         )
 
-    # Dropping copies the cache; a row in eight is worth it.
+    # Dropping rows copies the cache, which pays for one row in eight.
     num_rows = ops.shape(active.active_sentences)[0]
     return change_if(8 * num_active <= 7 * num_rows, drop, active)
 
 
-# === What the model tells of a search ===
+# === Attention and errors of a search ===
 
 
 def check_attention(model: Any) -> None:
@@ -195,18 +195,18 @@ def check_attention(model: Any) -> None:
 def alignment(
     model: Any, source_token_ids: Tensor, token_ids: Tensor
 ) -> Tensor:
-    """Computes the cross-attention scores of translations that are known.
+    """Computes the cross-attention scores of given translations.
 
     Args:
         model: `Transformer`.
         source_token_ids: int tensor `(B, S)`.
-        token_ids: int tensor `(B, R, T)`, what a search found.
+        token_ids: int tensor `(B, R, T)`, the results of a search.
 
     Returns:
-        Float32 tensor `(B, R, L, N, T, S)`: by decoder block and head, what
-        the model attended to when it chose each token.
+        Float32 tensor `(B, R, L, N, T, S)`: by decoder block and head, the
+        scores when the model chose each token.
     """
-    # Sizes are told, not inferred: any of them may be 0.
+    # Sizes are given, not inferred, as any of them may be 0.
     batch_size, num_results, length = ops.shape(token_ids)
     inputs = decoder_inputs(token_ids, start_token_id(model))
     scores = model.attention_scores(
@@ -226,11 +226,11 @@ def alignment(
 def check_numbers(model: Any, numbers: Tensor) -> None:
     """Raises an error unless scores or log-probabilities are finite.
 
-    A search would make empty lines of logits that are not.
+    From other logits a search would make empty lines.
 
     Raises:
-        NotFiniteError: naming the weight that is not finite or, where all
-            weights are, the dtype in which the logits are not.
+        NotFiniteError: naming the weight that is not finite or, if all weights
+            are finite, the dtype in which the logits are not.
     """
     if np.isfinite(ops.convert_to_numpy(numbers)).all():
         return
@@ -248,8 +248,8 @@ def check_numbers(model: Any, numbers: Tensor) -> None:
 def named_weights(model: Any) -> Iterator[tuple[str, keras.Variable]]:
     """Yields the weights of any `StepModel` that has some, with their names.
 
-    Models of an ensemble have weights of the same names, so the name adds the
-    number of the model.
+    Models of an ensemble have weights with the same names, so the number of the
+    model is added.
     """
     members = getattr(model, "models", None)
     if members is None:

@@ -27,11 +27,11 @@ from relative_attention.decoding.model_steps import start_active
 from relative_attention.decoding.model_steps import start_token_id
 from relative_attention.tensor_type import Tensor
 
-# Beyond these the likeliest token alone is drawn, or all equally; float32 has
-# numbers for what is divided by them.
+# Beyond these only the most likely token is drawn, or all with equal
+# probability. Quotients by them are in the range of float32.
 _LEAST_TEMPERATURE = 1e-30
 _MOST_TEMPERATURE = 1e30
-# Odd, so that multiples differ; the first is 2^32 over the golden ratio.
+# Odd, so that multiples differ. The first is 2^32 over the golden ratio.
 _NOISE_STEP = 0x9E3779B9
 # A mixing function of 32 bits with very little bias (C. Wellons, 2018,
 # "Prospecting for Hash Functions").
@@ -56,41 +56,41 @@ def sample(
 ) -> dict[str, Tensor]:
     """Draws translations token by token, for variety and back-translation.
 
-    At each position the token is drawn whose logit, over the temperature,
-    plus a number of a Gumbel distribution is largest. That number depends on
-    the seed, the source sentence, the number of the result, the position and
-    the token alone, so what a sentence gets does not depend on the others in
-    the batch. Logits do, in their last digits, as products of matrices round
-    them: where two sums are equal to about 1e-6, once in some million tokens,
-    either may be drawn.
+    At each position, a random Gumbel number is added to each logit divided by
+    the temperature, and the token with the largest sum is drawn. The random
+    number only depends on the seed, the source sentence, the number of the
+    result, the position and the token. So a result does not depend on the other
+    sentences in the batch. The batch only affects the rounding of logits: if
+    two sums are equal to about 1e-6, once in some million tokens, either may be
+    drawn.
 
     Args:
         model: `Transformer` or `Ensemble`.
         source_token_ids: int array `(B, S)`, each row ending with id 1 and
             padded with id 0.
-        num_results: int. Independent draws a sentence. Defaults to `1`.
-        temperature: float. Logits are divided by it: below 1 likely tokens
-            become likelier, down to the likeliest alone; above 1 all become
-            equally likely. Defaults to `1.0`.
-        top_k: int. Draw among the `top_k` likeliest tokens. Defaults to
+        num_results: int. Independent draws per sentence. Defaults to `1`.
+        temperature: float. Logits are divided by it. Below 1, likely tokens
+            become more likely, in the limit only the most likely one; above 1,
+            all become more equal. Defaults to `1.0`.
+        top_k: int. Draw from the `top_k` most likely tokens. Defaults to
             `None`, all.
-        top_p: float in `(0, 1]`. Draw among the fewest likeliest tokens
-            whose probabilities reach it (nucleus sampling), of those that
-            `top_k` leaves. Defaults to `None`, all.
+        top_p: float in `(0, 1]`. Draw from the fewest most likely tokens whose
+            probabilities sum to at least `top_p` (nucleus sampling), after
+            `top_k`. Defaults to `None`, all.
         seed: int, not negative. Defaults to `None`, another at each call.
         max_extra_length, max_length, min_length: see `beam_search`.
         target_prefix, return_attention: see `beam_search`.
 
     Returns:
         Dict of `"token_ids"`, int32 `(B, num_results, T)`, in the order of
-        the draws, each ending with id 1, unless it was cut at its longest
-        length, and padded with id 0; and `"scores"`, float32
-        `(B, num_results)`, the log-probabilities, of the untempered model.
-        With `return_attention` also `"attention"`, see `beam_search`.
+        the draws, padded with id 0; each ends with id 1, unless it was cut at
+        its longest length. And `"scores"`, float32 `(B, num_results)`, the
+        log-probabilities without temperature. With `return_attention` also
+        `"attention"`, see `beam_search`.
 
     Raises:
-        ValueError: if a number is out of range, or `target_prefix` is as
-            `beam_search` refuses it.
+        ValueError: if a number is out of range, or `target_prefix` is invalid,
+            see `beam_search`.
         InputError: if the model gives logits that are not finite, or has no
             attention to return, see `beam_search`.
 
@@ -153,10 +153,9 @@ class _SampleInputs(NamedTuple):
 
 
 class SampleState(NamedTuple):
-    """The state of sampling of which `p` steps are done.
+    """The state of sampling after `p` steps.
 
-    Each of the `B` sentences has `R` draws, which depend on nothing but their
-    own past.
+    Each of the `B` sentences has `R` independent draws.
     """
 
     # The number of steps done, `p`: the position that the next step decodes.
@@ -169,7 +168,7 @@ class SampleState(NamedTuple):
     token_ids: Tensor  # int32 (B, R, p)
     # What the decoder reads next: the start token, then the last drawn.
     last_token_ids: Tensor  # int32 (B, R)
-    # log P of the tokens under the model, whatever the temperature.
+    # log P of the tokens under the model, without temperature.
     log_probs: Tensor  # float32 (B, R)
 
 
@@ -183,7 +182,7 @@ def _sample_loop(
     steps = prepared(model)
     constraints = inputs.constraints
     shape = (ops.shape(inputs.keys)[0], num_results)
-    # So that the number of results is known when the graph is made.
+    # So that the number of results is known when the graph is traced.
     keys = ops.reshape(inputs.keys, (*shape, 2))
 
     def step(state: SampleState) -> SampleState:
@@ -193,8 +192,8 @@ def _sample_loop(
             steps, state.active, state.last_token_ids, position
         )  # (A, R, V)
         allowed = constraints.forbid(logits, position, active)
-        # The likeliest stays at 0 and nothing overflows, however small the
-        # temperature; what is forbidden is not raised, however large.
+        # The most likely token stays at 0, so nothing overflows at a small
+        # temperature; forbidden tokens stay forbidden at a large one.
         largest = ops.max(allowed, axis=-1, keepdims=True)
         tempered = (logits - largest) / inputs.temperature
         token_ids = draw_tokens(
@@ -209,7 +208,7 @@ def _sample_loop(
         # of the model's own logits.
         log_probs = ops.take_along_axis(logits, token_ids[..., None], axis=-1)
         log_probs = log_probs[..., 0] - ops.logsumexp(logits, axis=-1)
-        # From here on every tensor has rows for all B sentences again.
+        # From here every tensor has rows for all B sentences again.
         token_ids = active.scatter_to_batch(token_ids)
         token_ids = ops.where(state.is_done, 0, token_ids)
         gained = active.scatter_to_batch(log_probs)
@@ -223,7 +222,7 @@ def _sample_loop(
         )
         return SampleState(
             position=position + 1,
-            # The model works for all draws of a sentence until all are done.
+            # A sentence stays active until all of its draws are done.
             active=drop_done(active, ops.all(is_done, axis=1)),
             is_done=is_done,
             token_ids=ops.concatenate(
@@ -259,9 +258,8 @@ def draw_tokens(
     Args:
         logits: float tensor `(A, R, V)`.
         noise: float tensor `(A, R, V)`, see `gumbel_noise`.
-        top_k: int, or `None`: draw among the `top_k` likeliest.
-        top_p: float scalar, or `None`: draw among the fewest likeliest whose
-            probabilities reach it, of those that `top_k` leaves.
+        top_k: int, or `None`: draw from the `top_k` most likely tokens.
+        top_p: float scalar, or `None`: see `sample`.
 
     Returns:
         Int32 tensor `(A, R)`.
@@ -269,7 +267,7 @@ def draw_tokens(
     size = logits.shape[-1]
     token_ids = None
     if top_k is not None or top_p is not None:
-        # Sorted, the likeliest first; the noise of a token stays its own.
+        # Sorted, the most likely first, with the noise of each token.
         logits, token_ids = ops.top_k(logits, min(top_k or size, size))
         noise = ops.take_along_axis(noise, token_ids, axis=-1)
     if top_p is not None:
@@ -286,13 +284,13 @@ def draw_tokens(
     return ops.cast(chosen, "int32")
 
 
-# === Noise, a function of what it is drawn for alone ===
+# === Noise, a function of seed, sentence, draw, position and token ===
 
 
 def noise_keys(
     source_token_ids: np.ndarray, num_results: int, seed: int | None
 ) -> Tensor:
-    """Makes a key for each draw, of the seed, the sentence and its number.
+    """Makes a key for each draw from seed, sentence and number of the draw.
 
     Args:
         source_token_ids: int array `(B, S)`, padded with id 0.
@@ -302,7 +300,7 @@ def noise_keys(
     Returns:
         Int tensor `(B, R, 2)` of 32 bits.
     """
-    # `None` becomes entropy of the system, any other seed is itself.
+    # `None` draws entropy from the system; other seeds are used as given.
     entropy: Any = np.random.SeedSequence(seed).entropy
     keys = np.zeros((len(source_token_ids), num_results, 2), np.uint32)
     for row, sentence in zip(keys, source_token_ids):
@@ -314,7 +312,7 @@ def noise_keys(
 
 
 def gumbel_noise(keys: Tensor, position: Tensor, num_token_ids: int) -> Tensor:
-    """Computes a standard Gumbel number for every token that may come next.
+    """Computes a standard Gumbel number for every possible next token.
 
     Args:
         keys: int tensor `(..., 2)`, see `noise_keys`.
@@ -327,13 +325,13 @@ def gumbel_noise(keys: Tensor, position: Tensor, num_token_ids: int) -> Tensor:
     position = ops.cast(position + 1, _word_dtype())
     first = _mixed(keys[..., 0] + position * _word(_NOISE_STEP))[..., None]
     second = keys[..., 1][..., None]
-    # Multiples, as neighbors must not be neighbors in what is mixed with them.
+    # Multiples, so that neighbors differ in many bits before mixing.
     token_ids = np.arange(1, num_token_ids + 1, dtype=np.uint64) * _NOISE_STEP
     bits = _mixed(_word(token_ids) + first, second)
-    # 31 of them, which a signed integer holds too; near 0 the float is exact.
+    # 31 bits, which a signed integer can hold; near 0 the float is exact.
     uniform = ops.cast(_shifted(bits, 1), "float32") + 0.5
     uniform = ops.minimum(uniform * 2**-31, _MOST_UNIFORM)
-    # The inverse of exp(-exp(-g)) at 1 - u, exact where u is near 0.
+    # The inverse of exp(-exp(-g)) at 1 - u, exact for u near 0.
     return -ops.log(-ops.log1p(-uniform))
 
 
@@ -347,18 +345,18 @@ def _mixed(bits: Tensor, key: Tensor | None = None) -> Tensor:
 
 
 def _shifted(bits: Tensor, num_bits: int) -> Tensor:
-    """Shifts bits to the right, with zeros from the left whatever the sign."""
+    """Shifts bits to the right, with zeros from the left for any sign."""
     bits = ops.right_shift(bits, _word(num_bits))
     return ops.bitwise_and(bits, _word(2 ** (32 - num_bits) - 1))
 
 
 def _word(value: int | np.ndarray) -> Tensor:
-    """Makes a constant of 32 bits, the lowest ones."""
+    """Makes a constant from the lowest 32 bits."""
     word = np.asarray(value).astype(np.uint32).view(_word_dtype())
     return ops.convert_to_tensor(word)
 
 
 def _word_dtype() -> str:
-    # PyTorch does not compute with unsigned numbers; TensorFlow computes with
-    # signed ones of 32 bits on the CPU even where there is a GPU.
+    # PyTorch cannot compute with unsigned numbers. TensorFlow computes signed
+    # 32-bit numbers on the CPU even if there is a GPU.
     return "int32" if keras.backend.backend() == "torch" else "uint32"

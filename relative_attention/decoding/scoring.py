@@ -1,4 +1,4 @@
-"""The probability that a model gives to translations that are given."""
+"""The probability that a model gives to known translations."""
 
 import dataclasses
 import math
@@ -23,9 +23,9 @@ from relative_attention.ops.losses import log_normalizer
 from relative_attention.ops.losses import map_row_blocks
 from relative_attention.tensor_type import Tensor
 
-# Logits that a batch may have, whatever its tokens: 256 MB in float32.
+# Most logits of a batch, whatever its tokens: 256 MB in float32.
 _MAX_LOGITS = 2**26
-# Lines that an error names; the others it counts.
+# Lines that an error names; others are only counted.
 _LINES_NAMED = 5
 
 
@@ -35,8 +35,8 @@ class TranslationScore:
 
     Attributes:
         log_probability: Natural logarithm of the probability of all its
-            tokens, the end of sentence included, given the source.
-        num_tokens: Number of those tokens, the end of sentence included.
+            tokens, including the end of sentence, given the source.
+        num_tokens: Number of these tokens.
     """
 
     log_probability: float
@@ -44,7 +44,7 @@ class TranslationScore:
 
     @property
     def perplexity(self) -> float:
-        """The inverse of the geometric mean of the tokens' probabilities."""
+        """The inverse of the geometric mean of the token probabilities."""
         return _perplexity(self.log_probability, self.num_tokens)
 
 
@@ -54,34 +54,33 @@ def score_translations(
     targets: Sequence[str],
     report: Callable[[int], Any] | None = None,
 ) -> list[TranslationScore]:
-    """Scores given translations, whatever their origin.
+    """Scores given translations from any source.
 
     Pairs are sorted by length and scored in batches of about the same number
-    of tokens, fewer where the vocabulary is large; the scores come back in
-    the order of the pairs. The score of a pair does not depend on the others.
-    The text is encoded as it is written: a beam search that found the same
-    letters in other pieces gave them another score.
+    of tokens, fewer for large vocabularies. Scores are returned in the order of
+    the pairs. The score of a pair does not depend on the others. The text is
+    encoded again: if a beam search found the same text in other pieces, its
+    score was different.
 
-    Nothing is cut, since half a sentence has another probability: a source of
-    over `translator.max_source_length` tokens is refused, and so is a
-    translation longer than any that the translator could give,
-    `max_source_length + max_extra_length`. An empty translation has the
-    probability of its end of sentence.
+    Nothing is cut, as part of a sentence has another probability. A source over
+    `translator.max_source_length` tokens is an error, and so is a translation
+    over `max_source_length + max_extra_length` tokens, the longest that the
+    translator could give. An empty translation has the probability of its end
+    of sentence.
 
     Args:
         translator: `Translator`.
         sources: list of strings.
-        targets: list of strings, as many; `targets[n]` translates
-            `sources[n]`.
+        targets: list of strings; `targets[n]` translates `sources[n]`.
         report: called after each batch with the number of pairs scored so
             far.
 
     Returns:
-        List of `TranslationScore`, one for each pair, in their order.
+        List of `TranslationScore`, one per pair, in their order.
 
     Raises:
-        TypeError: if `sources` or `targets` is no list of strings.
-        ValueError: if their numbers differ, or a string is no text.
+        TypeError: if `sources` or `targets` is not a list of strings.
+        ValueError: if their numbers differ, or a string is not valid text.
         InputError: if a sentence is too long (the error names its line), or
             the model gives logits that are not finite.
 
@@ -133,14 +132,14 @@ def score_translations(
 
 
 def corpus_perplexity(scores: Sequence[TranslationScore]) -> float:
-    """Computes the perplexity a token over many translations.
+    """Computes the perplexity per token over many translations.
 
     Args:
         scores: list of `TranslationScore`.
 
     Returns:
         float. The exponential of the mean negative log-probability of all
-        tokens, which is not the mean of the sentences' perplexities.
+        tokens, which differs from the mean perplexity of the sentences.
 
     Raises:
         ValueError: if there is no score.
@@ -186,7 +185,7 @@ def _score_batch(
         model,
         tuple(map(ops.convert_to_tensor, pairs)),
     )
-    # In float64: a sum of a few hundred tokens is as exact as each.
+    # In float64, so that the sum is as exact as its terms.
     log_probs = ops.convert_to_numpy(log_probs).astype("float64")
     totals = np.sum(log_probs, axis=1, where=labels != 0)
     check_numbers(model, totals)
@@ -196,7 +195,7 @@ def _score_batch(
 def _label_log_probabilities(
     model: Any, pairs: tuple[Tensor, Tensor]
 ) -> Tensor:
-    """Computes the log-probability of every label, padding too: `(B, T)`."""
+    """Computes the log-probability of every label, also padding: `(B, T)`."""
     source_token_ids, labels = pairs
     logits = model(
         {

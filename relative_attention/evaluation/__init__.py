@@ -1,7 +1,7 @@
-"""Measures how good translations are.
+"""Measures the quality of translations.
 
-`corpus` scores texts and sentences with sacreBLEU; `significance` tells
-whether the difference between two scores is more than chance.
+`corpus` scores texts and sentences with sacreBLEU. `significance` tests whether
+the difference between two scores is more than chance.
 """
 
 from relative_attention.evaluation.corpus import CorpusScore

@@ -19,13 +19,13 @@ _NUM_BUCKETS = 8
 
 @dataclasses.dataclass(frozen=True)
 class CorpusScore:
-    """The score of a text, with all that is needed to compare it.
+    """The score of a text, with everything needed to compare it.
 
     Attributes:
-        name: The name that sacreBLEU gives the metric: BLEU, chrF2 or TER. A
-            lower TER is better.
+        name: sacreBLEU's name of the metric: BLEU, chrF2 or TER. A lower TER
+            is better.
         score: The score, 0 to 100; TER may be higher.
-        signature: sacreBLEU's signature: its version and every choice made.
+        signature: sacreBLEU's signature, with its version and all settings.
     """
 
     name: str
@@ -76,7 +76,7 @@ def corpus_bleu(
     Raises:
         TypeError: if an argument is not a list of strings.
         ValueError: if the numbers of lines differ or are 0.
-        InputError: if Moses' tokenizer is asked for and is not available.
+        InputError: if Moses' tokenizer is requested and not available.
 
     Reference:
      - [Post, 2018](https://arxiv.org/abs/1804.08771)
@@ -104,8 +104,8 @@ def corpus_scores(
             as sacreBLEU defines it. Defaults to `False`.
         tokenize: string. The name of a sacreBLEU tokenizer for BLEU; or
             `"moses-de"`, `"moses-fr"` and so on for the Moses tokenizer of
-            that language, which many papers use, most of them on lowercased
-            text. Defaults to `"13a"`, the one of the WMT evaluations.
+            that language, which many papers use, mostly on lowercased text.
+            Defaults to `"13a"`, the one of the WMT evaluations.
 
     Returns:
         Dict of metric to `CorpusScore`, in the order of `metrics`.
@@ -150,10 +150,9 @@ def sentence_scores(
 ) -> dict[str, list[float]]:
     """Scores each translation against its reference.
 
-    The scores find sentences that are worth a look. Their mean is not the
-    score of the text. BLEU skips n-grams that are longer than the sentence
-    (sacreBLEU's effective order); otherwise all short sentences would score
-    close to 0.
+    Use the scores to find bad sentences. Their mean is not the score of the
+    text. BLEU ignores n-grams that are longer than the sentence (sacreBLEU's
+    effective order); otherwise all short sentences would score close to 0.
 
     Args:
         hypotheses: list of strings, detokenized.
@@ -195,17 +194,17 @@ def bleu_by_length(
     """Computes BLEU by the length of the source.
 
     The sentences are put into buckets by the number of words of their
-    sources, split at blanks. Each bucket is scored as a text of its own. BLEU
+    sources, split at blanks. Each bucket is scored as a separate text. BLEU
     of few sentences says little, so the buckets have about equal sizes.
 
     Args:
         sources: list of strings, the text that was translated.
         hypotheses: list of strings, one for each source, detokenized.
         references: list of strings, one for each source.
-        boundaries: list of rising ints, the most words of each bucket except
+        boundaries: list of ascending ints, the most words of each bucket except
             the last, which has all longer sentences. Defaults to `None`: at
-            most eight buckets of about equal size, where sentences of one
-            length stay together.
+            most eight buckets of about equal size, with all sentences of one
+            length in the same bucket.
         lowercase: as for `corpus_scores`.
         tokenize: as for `corpus_scores`.
 
@@ -215,7 +214,7 @@ def bleu_by_length(
     Raises:
         TypeError: if the texts are not lists of strings.
         ValueError: if the numbers of lines differ or are 0, or `boundaries`
-            do not rise.
+            are not ascending.
 
     Example:
     >>> for score in bleu_by_length(sources, hypotheses, references, [10, 20]):
@@ -253,7 +252,7 @@ def bleu_by_length(
 
 
 def _octiles(lengths: Sequence[int]) -> list[int]:
-    """Returns the octiles of the lengths, without repetition."""
+    """Returns the octiles of the lengths, without duplicates."""
     in_order = sorted(lengths)
     ends = [
         in_order[len(lengths) * number // _NUM_BUCKETS]
@@ -267,7 +266,7 @@ def checked_lines(
     references: Sequence[str],
     name: str = "hypotheses",
 ) -> tuple[list[str], list[str]]:
-    """Returns both texts as lists, of one length that is not 0."""
+    """Returns both texts as lists with the same length, not 0."""
     hypotheses = checked_sentences(name, hypotheses)
     references = checked_sentences("references", references)
     if len(hypotheses) != len(references) or not references:
@@ -284,7 +283,7 @@ def sacrebleu_metrics(
     tokenize: str = "13a",
     effective_order: bool = False,
 ) -> dict[str, Any]:
-    """Returns sacreBLEU's metrics by name, with the settings of its command."""
+    """Returns sacreBLEU's metrics by name, with its default settings."""
     if isinstance(names, str) or not names:
         raise ValueError(
             "`metrics` must be a list of one or more of "
@@ -315,7 +314,7 @@ def _bleu_metric(
         effective_order=effective_order,
     )
     if is_moses:
-        # sacreBLEU has no Moses tokenizer, and no way to register one.
+        # sacreBLEU has no Moses tokenizer, and cannot register one.
         language = tokenize.removeprefix(_MOSES)
         sacremoses = check_moses(language)
         moses = sacremoses.MosesTokenizer(language)
@@ -342,7 +341,7 @@ def check_moses(language: str) -> ModuleType:
             "Moses' tokenizer needs `sacremoses`. Install it with `pip "
             "install sacremoses`."
         ) from error
-    # For any other language it would use the abbreviations of English.
+    # For unknown languages it would use the abbreviations of English.
     known = sorted(set(NonbreakingPrefixes().available_langs.values()))
     if language not in known:
         raise InputError(

@@ -1,8 +1,8 @@
-"""Tells whether one system is better than another, or was only lucky.
+"""Tests whether one system is better than another by more than chance.
 
-`paired_bootstrap` compares translations of one model each, with the numbers
+`paired_bootstrap` compares the translations of single models, with the numbers
 of `sacrebleu --paired-bs`. `bootstrap_of_means` compares systems that were
-trained with several seeds, from the counts of `BleuStatistics` alone.
+trained with several seeds, using only the counts of `BleuStatistics`.
 """
 
 import base64
@@ -32,10 +32,10 @@ Seed = TypeVar("Seed")
 # A 95 % interval leaves out one in forty resamples at either end.
 _LEAST_RESAMPLES = 40
 _SIGNIFICANT = 0.05
-# sacreBLEU's counts: length of the translation and of the reference, then the
-# correct and all n-grams of one to four tokens.
+# sacreBLEU's counts: lengths of translation and reference, correct n-grams of
+# one to four tokens, and all n-grams.
 _NUM_COUNTS = 10
-# Little-endian on every machine. Most high bytes are 0 and compress to nothing.
+# Little-endian on every machine. Most high bytes are 0, which compress well.
 _STORED = "<u2"
 
 
@@ -45,13 +45,12 @@ class BootstrapResult:
 
     Attributes:
         system: The name of the system.
-        name: The name that sacreBLEU gives the metric: BLEU, chrF2 or TER.
+        name: sacreBLEU's name of the metric: BLEU, chrF2 or TER.
         score: The score of the whole text.
         mean: The mean score of the resamples.
-        interval: Half the width of the interval that holds 95 % of them.
-        p_value: The probability of a difference from the first system as
-            great as this one if both were equally good; `None` for the first
-            system.
+        interval: Half the width of the interval that contains 95 % of them.
+        p_value: The probability of at least this difference from the first
+            system if both were equally good; `None` for the first system.
         signature: sacreBLEU's signature, with the number of resamples (`bs`)
             and the `seed`.
     """
@@ -76,24 +75,24 @@ def paired_bootstrap(
 ) -> dict[str, list[BootstrapResult]]:
     """Compares systems with the first of them by paired bootstrap resampling.
 
-    Texts as long as the references are drawn from their lines, with
-    repetition, the same lines for every system. How often two systems differ
-    by chance in these texts says whether the difference of their scores means
-    anything. The numbers are those of `sacrebleu --paired-bs`.
+    Texts of the same number of lines are drawn with replacement, the same lines
+    for every system. The spread of the differences in these texts shows whether
+    the difference of the scores could be chance. The numbers are those of
+    `sacrebleu --paired-bs`.
 
     # Differs from sacreBLEU: a system with exactly the score of the first has
-    the p-value 1; sacreBLEU gives the least possible, 1 / (num_resamples + 1).
+    the p-value 1; sacreBLEU gives the lowest, 1 / (num_resamples + 1).
 
     Args:
-        systems: dict of name to list of strings, detokenized. The others are
-            compared with the first.
+        systems: dict of name to list of strings, detokenized. Each is compared
+            with the first.
         references: list of strings, one for each line of a system.
         metrics: list of names among `"bleu"`, `"chrf"` and `"ter"`. Defaults
             to all.
         num_resamples: int. The number of texts to draw, at least 40. Defaults
             to `1000`.
-        seed: int. The seed of the drawing, at least 1. Defaults to `12345`,
-            as in sacreBLEU; `SACREBLEU_SEED` is ignored.
+        seed: int. The random seed, at least 1. Defaults to `12345`, as in
+            sacreBLEU; `SACREBLEU_SEED` is ignored.
         lowercase: as for `corpus_scores`.
         tokenize: as for `corpus_scores`.
 
@@ -120,7 +119,7 @@ def paired_bootstrap(
     scorers = sacrebleu_metrics(metrics, lowercase, tokenize)
     if len(systems) < 2:
         raise ValueError(
-            "`systems` must hold at least two: the first and what is compared "
+            "`systems` must hold at least two: the first and those to compare "
             f"with it. Received: {list(systems)}."
         )
     for system, hypotheses in systems.items():
@@ -135,7 +134,7 @@ def paired_bootstrap(
             test_type="bs",
             n_samples=num_resamples,
         )()
-    # sacreBLEU names its columns itself, in the order of the metrics.
+    # sacreBLEU chooses the names of columns, in the order of the metrics.
     return {
         metric: [
             BootstrapResult(
@@ -156,14 +155,14 @@ def paired_bootstrap(
 def check_bootstrap(num_resamples: int = 1000, seed: int = 12345) -> None:
     """Raises `ValueError` if a number is too small for a bootstrap."""
     checked_at_least("num_resamples", num_resamples, _LEAST_RESAMPLES)
-    # sacreBLEU takes 0 as no seed, and draws other texts each time.
+    # For sacreBLEU, 0 means no seed, so texts would change each time.
     checked_at_least("seed", seed, 1)
 
 
 def _paired_p_value(result: Any, first: Any) -> float | None:
     if result is first:
         return None
-    # sacreBLEU counts only resamples that differ by more than their mean, so
+    # sacreBLEU only counts resamples that differ by more than their mean, so
     # two equal texts would differ with certainty.
     return 1.0 if result.score == first.score else result.p_value
 
@@ -173,7 +172,7 @@ def _sacrebleu_settings(seed: int) -> Iterator[None]:
     """Sets sacreBLEU's seed, and silences its log."""
     logger = logging.getLogger("sacrebleu")
     level = logger.level
-    # sacreBLEU reads the seed from the environment, and nowhere else.
+    # sacreBLEU reads the seed only from the environment.
     before = os.environ.get("SACREBLEU_SEED")
     try:
         logger.setLevel(logging.ERROR)
@@ -188,10 +187,10 @@ def _sacrebleu_settings(seed: int) -> Iterator[None]:
 
 
 def bootstrap_table(results: Mapping[str, Sequence[BootstrapResult]]) -> str:
-    """Returns what `paired_bootstrap` found as a table of several lines.
+    """Returns the results of `paired_bootstrap` as a table.
 
-    There is a row for each metric and system, and the signatures below. A
-    star marks a p-value below 0.05.
+    It has a row for each metric and system, and the signatures below. A star
+    marks a p-value below 0.05.
     """
     lines = [
         tabulate.tabulate(
@@ -203,7 +202,7 @@ def bootstrap_table(results: Mapping[str, Sequence[BootstrapResult]]) -> str:
             headers=("metric", "system", "score", "mean ± 95 %", "p", ""),
             tablefmt="plain",
             colalign=("left", "left", "right", "right", "right", "left"),
-            # The cells are strings that tabulate must not format again.
+            # Cells are strings, which tabulate must not format again.
             disable_numparse=True,
         )
     ]
@@ -234,10 +233,10 @@ def _table_row(result: BootstrapResult) -> tuple[str, ...]:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class BleuStatistics:
-    """The counts that BLEU is computed from, sentence by sentence.
+    """The counts from which BLEU is computed, sentence by sentence.
 
-    A thousand sentences take a few kilobytes. No sentence can be read from
-    them, so they may be kept where the text may not.
+    A thousand sentences take a few kilobytes. The text cannot be restored from
+    them, so they may be stored even if the text may not.
 
     Attributes:
         counts: Integer array `(sentences, 10)`: the length of the translation
@@ -267,9 +266,9 @@ class BleuStatistics:
         return _bleu_of_counts(self.counts.sum(axis=0))
 
     def has_text_of(self, other: "BleuStatistics") -> bool:
-        """Returns whether both seem to have one test text and one signature.
+        """Returns whether both seem to have the same test text and signature.
 
-        There is no text here: the lengths of the references are compared.
+        Compares the lengths of the references, as there is no text.
         """
         return self.signature == other.signature and np.array_equal(
             self.counts[:, 1], other.counts[:, 1]
@@ -277,7 +276,7 @@ class BleuStatistics:
 
     def to_json(self) -> dict[str, Any]:
         """Returns a dict of strings that `from_json` reads."""
-        # By column, where equal numbers follow one another and compress well.
+        # By column, where equal numbers are adjacent and compress well.
         stored = np.ascontiguousarray(self.counts.T).astype(_STORED).tobytes()
         packed = base64.b64encode(zlib.compress(stored, 9)).decode("ascii")
         return {"signature": self.signature, "counts": packed}
@@ -311,11 +310,11 @@ class BootstrapDifference:
 
     Attributes:
         difference: The mean BLEU of the system minus that of the baseline.
-        low: The lower end of the interval that holds 95 % of the resampled
+        low: The lower end of the interval that contains 95 % of the resampled
             differences.
         high: Its upper end.
-        p_value: The probability of a difference as great as this one if both
-            were equally good.
+        p_value: The probability of at least this difference if both were
+            equally good.
         num_seeds: The number of pairs of runs that were compared.
     """
 
@@ -334,15 +333,14 @@ def bootstrap_of_means(
 ) -> BootstrapDifference:
     """Compares two systems, each trained with several seeds.
 
-    Runs of the same seed are a pair, and the mean is over the pairs. Texts as
-    long as the test text are drawn from its sentences, with repetition, the
-    same for all runs of both systems, as in `paired_bootstrap`. This asks
-    what another test text would have said of these models. How much models of
-    other seeds would differ, the standard deviation over seeds says.
+    Runs of the same seed are a pair, and the mean is over the pairs. Texts are
+    drawn as in `paired_bootstrap`, the same for all runs of both systems. The
+    interval estimates how the difference would vary with the test text. See the
+    standard deviation over seeds for how it varies with the seed.
 
-    # Differs from sacreBLEU: differences keep their sign; sacreBLEU makes them
-    positive before it subtracts their mean, which matters where the sign is
-    in doubt.
+    # Differs from sacreBLEU: differences keep their sign. sacreBLEU takes
+    absolute values before it subtracts their mean, which matters if the sign
+    is uncertain.
 
     Args:
         system: dict of seed to `BleuStatistics`.
@@ -350,7 +348,7 @@ def bootstrap_of_means(
             Seeds that only one of the two has are ignored.
         num_resamples: int. The number of texts to draw, at least 40. Defaults
             to `1000`.
-        seed: int. The seed of the drawing, at least 1. Defaults to `12345`.
+        seed: int. The random seed, at least 1. Defaults to `12345`.
 
     Returns:
         `BootstrapDifference`.
@@ -386,7 +384,7 @@ def bootstrap_of_means(
         np.mean([one.bleu() - other.bleu() for one, other in pairs])
     )
     ordered = np.sort(resampled)
-    # The same whole part of 2.5 % is left out at either end.
+    # The same number, 2.5 % rounded down, is left out at either end.
     left_out = num_resamples // _LEAST_RESAMPLES
     return BootstrapDifference(
         difference,
@@ -403,7 +401,7 @@ def _scores(totals: np.ndarray) -> np.ndarray:
 
 
 def _p_value(resampled: np.ndarray, difference: float) -> float:
-    """Returns how often chance alone differs more, as sacreBLEU counts it."""
+    """Returns the p-value, computed as by sacreBLEU."""
     if difference == 0:
         return 1.0
     by_chance = np.abs(resampled - resampled.mean())

@@ -30,21 +30,21 @@ def average_run(
     Args:
         directory: The path of the run, or the name of a model of the zoo.
         last: How many checkpoints. Defaults to `None`, all that the run kept.
-        output: The path of the folder to fill, which `load_translator` reads,
-            or of a `.safetensors` file for the weights alone. Defaults to a
-            folder beside the run, `<run>_average_<last>`.
+        output: The path of a model folder to write, which `load_translator`
+            reads, or of a `.safetensors` file with only the weights. Defaults
+            to a folder next to the run, `<run>_average_<last>`.
         in_place: Whether to replace the `model.safetensors` of the run
             instead.
 
     Returns:
-        The path of what was written.
+        The path that was written.
 
     Raises:
-        InputError: if there is no run, it has too few checkpoints or a
-            damaged one, `output` is there already, or another process writes
-            the run to change. Nothing is written then.
+        InputError: if there is no run, it has too few checkpoints or a damaged
+            one, `output` exists, or, with `in_place`, another process writes
+            the run. Nothing is written then.
     """
-    # Here, as a translation must not import what trains.
+    # Imported here, as translating must not import training.
     from relative_attention.training import average_checkpoints
 
     if in_place and output is not None:
@@ -89,14 +89,14 @@ def average_files(
         output: The path of the `.safetensors` file to write.
 
     Returns:
-        The path of what was written.
+        The path that was written.
 
     Raises:
         InputError: if a file is missing, damaged or of another model, or
-            `output` is no path of a `.safetensors` file or one of `paths`.
-            Nothing is written then.
+            `output` is not a `.safetensors` file, or is one of `paths`. Nothing
+            is written then.
     """
-    # Here, as a translation must not import what trains.
+    # Imported here, as translating must not import training.
     from relative_attention.training import average_checkpoints
 
     if output is None or pathlib.Path(output).suffix != _WEIGHTS:

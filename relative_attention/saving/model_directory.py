@@ -44,7 +44,7 @@ from relative_attention.zoo import find_model
 
 _FORMAT = 2
 _DTYPES = ("float32", "float16")
-# What safetensors calls the numbers that weights may be stored as.
+# safetensors' names of the dtypes that weights may have.
 _STORED_DTYPES = ("F16", "F32", "F64")
 
 
@@ -59,17 +59,16 @@ def load_translator(
     """Loads a trained model, or several as one, ready to translate.
 
     Args:
-        directory: The path of a folder that training or a conversion filled:
-            `config.json`, `model.safetensors` and `vocabulary.model`,
+        directory: The path of a folder written by training or a conversion,
+            with `config.json`, `model.safetensors` and `vocabulary.model`,
             `vocabulary.subwords` or `vocabulary.tokens` (or two,
             `source_vocabulary` and `target_vocabulary`); or the name of a
-            model that comes with the package. Or a list of these: models with
-            the same vocabulary, which translate together as an `Ensemble`,
-            with the number of beams and other settings of the first.
-        dtype: The dtype policy of the model. Defaults to `"float32"`,
-            whatever it was trained in.
-        **decoding: Arguments of `Translator` that replace those of the
-            recipe.
+            bundled model. Or a list of these: models with the same vocabulary,
+            which translate as an `Ensemble`, with the number of beams and other
+            settings of the first.
+        dtype: The dtype policy of the model. Defaults to `"float32"`, whatever
+            it was trained in.
+        **decoding: Arguments of `Translator` that override the recipe's.
 
     Returns:
         A `Translator`; its `model` is the `Transformer`, or the `Ensemble` if
@@ -77,12 +76,12 @@ def load_translator(
 
     Raises:
         InputError: if a file is missing, damaged or does not fit the others,
-            or models do not have the same vocabulary; or if the list is empty.
+            models do not have the same vocabulary, or the list is empty.
 
     Example:
-    >>> translator = load_translator("multi30k_en_de_tiny_relative")
-    >>> translator.translate(["A man rides a bike."])
-    ["Ein Mann fährt Fahrrad."]
+    >>> translator = load_translator("tatoeba_en_de")
+    >>> translator.translate(["I like tea."])
+    ['Ich mag Tee.']
     """
     if isinstance(directory, pathlib.Path | str):
         return _load_one(directory, dtype, decoding)
@@ -104,7 +103,7 @@ def load_translator(
 def _load_one(
     directory: pathlib.Path | str, dtype: str, decoding: dict[str, Any]
 ) -> Translator:
-    # A writer may have been killed between two renames.
+    # The writer may have been killed between two renames.
     recover_directory(directory)
     directory = find_model(directory)
     config, settings = load_config(directory)
@@ -136,10 +135,10 @@ def _load_one(
 
 
 def find_weights(directory: pathlib.Path) -> pathlib.Path:
-    """Returns the path of a model's weights, or says why there are none.
+    """Returns the path of a model's weights.
 
     Raises:
-        InputError: if there are none.
+        InputError: if there are none; the error says why.
     """
     path = directory / "model.safetensors"
     if not path.is_file():
@@ -148,7 +147,7 @@ def find_weights(directory: pathlib.Path) -> pathlib.Path:
 
 
 def stopped_run_hint(directory: pathlib.Path) -> str:
-    """Says of a run without a model what it has, and how to resume it."""
+    """Describes a run without a model, and how to resume it."""
     has_model = (directory / "model.safetensors").is_file()
     if has_model or not (directory / "run.json").is_file():
         return ""
@@ -164,7 +163,7 @@ def stopped_run_hint(directory: pathlib.Path) -> str:
 def _check_size(config: TransformerConfig, path: pathlib.Path) -> None:
     """Refuses weights that cannot fit, before a model is built.
 
-    The folder may come from a stranger: a config of a billion layers must not
+    The folder may come from anywhere: a config with a billion layers must not
     fill the memory.
     """
     try:
@@ -193,7 +192,7 @@ def _check_size(config: TransformerConfig, path: pathlib.Path) -> None:
 
 
 def _least_weights(config: TransformerConfig) -> int:
-    """Returns how many numbers a model of this config has at least."""
+    """Returns a lower bound on the number of weights of this config."""
     key_dim = config.key_dim or config.hidden_dim // config.num_heads
     value_dim = config.value_dim or key_dim
     relations = 0
@@ -219,9 +218,9 @@ def _check_same(
     other: Translator,
     names: tuple[pathlib.Path | str, pathlib.Path | str],
 ) -> None:
-    """Refuses translators whose ids stand for different pieces."""
+    """Refuses translators whose ids mean different pieces."""
     for side in ("source_vocabulary", "vocabulary"):
-        # Both were loaded from a folder, and are of the kinds that those have.
+        # Both were loaded from folders, so their kinds are known.
         pair: tuple[AnyVocabulary, AnyVocabulary] = (
             getattr(first, side),
             getattr(other, side),
@@ -251,22 +250,21 @@ def save_translator(
 ) -> None:
     """Writes a folder that `load_translator` reads, whole or not at all.
 
-    The folder holds a plain model: what `enable_lora` added to a layer is
-    merged into its kernel.
+    The folder holds a plain model: adapters are merged into their kernels.
 
     Args:
         translator: A `Translator`. Its number of beams and other settings are
-            written too, but for `min_length` and `max_length`.
+            written too, except `min_length` and `max_length`.
         directory: The path of the folder to make.
-        dtype: `"float32"` or `"float16"`, what the weights are stored as; in
-            float16 the folder has half the size, and the weights have 11
-            bits. Defaults to `"float32"`.
+        dtype: `"float32"` or `"float16"`, the dtype of the stored weights. In
+            float16 the folder has half the size, and the weights have 11 bits
+            of precision. Defaults to `"float32"`.
 
     Raises:
-        ValueError: if the dtype is another.
-        InputError: if there is something at `directory`, a weight is not
-            finite or too large for float16, a layer is quantized, the model
-            is an `Ensemble`, or a setting is greater than a folder may have.
+        ValueError: if the dtype is neither.
+        InputError: if `directory` exists, a weight is not finite or too large
+            for float16, a layer is quantized, the model is an `Ensemble`, or a
+            setting is out of the range that a folder may have.
 
     Example:
     >>> save_translator(Translator(model, vocabulary), "my_model")
@@ -286,12 +284,12 @@ def save_translator(
     decoding = DecodingSection(
         **{field.name: getattr(translator, field.name) for field in fields}
     )
-    # Else it would be written, and could not be read.
+    # Otherwise it would be written, but could not be read.
     check_section(decoding, "decoding")
     arrays = stored_weights(translator.model, dtype)
     with atomic_directory(directory) as folder:
         save_config(translator.model.config, decoding, folder)
-        # A translator takes any vocabulary; one of another class has no suffix.
+        # A translator accepts any vocabulary, but other classes have no suffix.
         source, target = (
             cast(AnyVocabulary, vocabulary)
             for vocabulary in (
@@ -309,7 +307,7 @@ def save_translator(
 def save_config(
     config: TransformerConfig, decoding: DecodingSection, directory: AnyPath
 ) -> None:
-    """Writes the architecture and how to translate with it."""
+    """Writes the architecture and the decoding settings."""
     content = {
         "format": _FORMAT,
         "model": dataclasses.asdict(config),
@@ -333,7 +331,7 @@ def load_config(
     except FileNotFoundError as error:
         raise InputError(
             f"{directory} is no model directory: it has no config.json. Give "
-            "the folder that `relative-attention train` filled."
+            "a folder written by `relative-attention train`."
         ) from error
     except OSError as error:
         raise InputError(
@@ -367,7 +365,7 @@ def load_config(
 def load_vocabularies(
     directory: AnyPath,
 ) -> tuple[AnyVocabulary, AnyVocabulary]:
-    """Returns source and target vocabulary, one object where it is joint.
+    """Returns source and target vocabulary, the same object if joint.
 
     Raises:
         InputError: if there is no vocabulary.
@@ -392,7 +390,7 @@ def save_vocabularies(
     target_vocabulary: AnyVocabulary,
     directory: AnyPath,
 ) -> None:
-    """Writes both vocabularies, or one where they are the same object."""
+    """Writes both vocabularies, or one if they are the same object."""
     names = {"vocabulary": target_vocabulary}
     if source_vocabulary is not target_vocabulary:
         names = {

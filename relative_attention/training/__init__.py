@@ -1,4 +1,4 @@
-"""Provides what `model.fit` lacks for training a Transformer."""
+"""What training a Transformer with `model.fit` needs besides Keras."""
 
 from relative_attention.training.callbacks import FiniteGuard
 from relative_attention.training.callbacks import ProgressLine

@@ -1,4 +1,4 @@
-"""Callbacks of `fit`, and the signals that end a run in good order."""
+"""Callbacks of `fit`, and signals that stop a run cleanly."""
 
 import math
 import os
@@ -27,13 +27,13 @@ class ProgressLine(keras.callbacks.Callback):
     """Shows the time left, steps, loss, perplexity, accuracy and tokens/s.
 
     On a terminal the line is rewritten during training; elsewhere a line is
-    written every minute. At the end of an epoch the line has the results of
-    its validation, too. The speed comes from the metric `tokens` of
-    `Transformer`. For the callbacks that follow, the logs of the epoch get
-    `tokens_per_second`, and the `learning_rate` of the next update.
+    written every minute. At the end of an epoch the line also has the results
+    of its validation. The speed comes from the metric `tokens` of
+    `Transformer`. For later callbacks, `tokens_per_second` and the
+    `learning_rate` of the next update are added to the logs of the epoch.
 
-    The speed leaves out the first step of an epoch, which compiles. The time
-    left includes the validations to come, each as long as the last one, and
+    The speed excludes the first step of an epoch, which compiles. The time
+    left includes the remaining validations, each as long as the last one, and
     is at most what `seconds_left` returns.
 
     Args:
@@ -41,11 +41,10 @@ class ProgressLine(keras.callbacks.Callback):
         num_steps: function without arguments that returns the number of
             steps done.
         file: where to write. Defaults to standard error.
-        first_tokens: float. Tokens of a resumed epoch that were counted
-            before, for its speed. Defaults to `0.0`.
-        seconds_left: function without arguments that returns how much of a
-            time limit is left, or `None` where there is no limit. Defaults to
-            no limit.
+        first_tokens: float. Tokens that a resumed epoch counted before it was
+            stopped, for its speed. Defaults to `0.0`.
+        seconds_left: function without arguments that returns the seconds left
+            of a time limit, or `None` for no limit. Defaults to no limit.
     """
 
     def __init__(
@@ -80,9 +79,9 @@ class ProgressLine(keras.callbacks.Callback):
         if self._training_end is not None:
             self._validation_seconds = now - self._training_end
         self._training_end = None
-        # The last step and its logs, which are still on the device.
+        # The last step and its logs, still on the device.
         self._step, self._logs = 0, dict[str, Any]()
-        # Steps, tokens and time: at first, after the first step, and now.
+        # Steps, tokens and time: at the start, after the first step, and now.
         self._marks = [(0, self._first_tokens, now)]
         self._first_tokens = 0.0
 
@@ -97,7 +96,7 @@ class ProgressLine(keras.callbacks.Callback):
             self._last_shown = self._measure()
             self._write(self._line(self._logs), "" if self._rewrites else "\n")
         if self._step == (self.params or {}).get("steps"):
-            # A run that is stopped in its validation resumes with these logs.
+            # A run that is stopped during validation resumes with these logs.
             self._end_of_training()
             self._logs["tokens_per_second"] = self._speeds()[1]
 
@@ -133,7 +132,7 @@ class ProgressLine(keras.callbacks.Callback):
         return now
 
     def _speeds(self) -> tuple[float, float]:
-        """Returns steps and tokens a second."""
+        """Returns steps and tokens per second."""
         steps, tokens, seconds = (
             last - first for first, last in zip(*self._marks[-2:])
         )
@@ -155,7 +154,7 @@ class ProgressLine(keras.callbacks.Callback):
         step = self.num_steps()
         num_done = min(_BAR_LENGTH * step // self.total_steps, _BAR_LENGTH)
         parts = [f"[{'#' * num_done:<{_BAR_LENGTH}}]"]
-        # First, as what stands last is cut on a narrow terminal.
+        # First, as a narrow terminal cuts off the end.
         if self._step:
             parts.append(f"{_clock(self._seconds_left(step))} left")
         parts += [f"step {step:,}/{self.total_steps:,}", *_metrics(logs)]
@@ -174,7 +173,7 @@ class ProgressLine(keras.callbacks.Callback):
 
 
 def _metrics(logs: dict[str, Any], prefix: str = "") -> list[str]:
-    """Describes loss, perplexity, accuracy and BLEU, where logs have them."""
+    """Describes loss, perplexity, accuracy and BLEU, if logs have them."""
     parts = [
         f"{name} {float(logs[prefix + name]):.4g}"
         for name in ("loss", "perplexity", "accuracy")
@@ -193,7 +192,7 @@ def _validation(logs: dict[str, Any]) -> str:
 
 
 def _cut(line: str, length: int) -> str:
-    """Cuts a line to a length; the bar goes first."""
+    """Cuts a line to a length; the bar is left out first."""
     if len(line) > length:
         line = line[line.index("] ") + 2 :]
     return line[:length]
@@ -218,19 +217,19 @@ _MOST_LINES = 20
 
 
 class FiniteGuard(keras.callbacks.Callback):
-    """Stops, or prints a line, when an update was not finite.
+    """Stops, or prints a line, if an update was not finite.
 
-    `TrainableModel` skips such updates, so that the weights stay good, and
-    counts them in `skipped`.
+    `TrainableModel` skips such updates, so the weights stay finite, and counts
+    them in `skipped`.
 
     Args:
         on_nonfinite: `"stop"` or `"skip"`.
         first_step: int. Updates done before.
-        describe_batch: function of a step, 0 first, that returns the line
+        describe_batch: function of a step, from 0, that returns the line
             numbers of its batch.
         file: where to write. Defaults to standard error.
-        first_skipped: float. Updates of a resumed epoch that were skipped
-            before. Defaults to `0.0`.
+        first_skipped: float. Updates that a resumed epoch skipped before it
+            was stopped. Defaults to `0.0`.
     """
 
     def __init__(
@@ -254,13 +253,13 @@ class FiniteGuard(keras.callbacks.Callback):
     def on_epoch_begin(
         self, epoch: int, logs: dict[str, Any] | None = None
     ) -> None:
-        """Counts from 0 again, as the metrics do."""
+        """Restarts the counts, as the metrics do."""
         self._num_skipped, self._first_skipped = self._first_skipped, 0.0
 
     def on_train_batch_end(
         self, batch: int, logs: dict[str, Any] | None = None
     ) -> None:
-        """Keeps the logs of a step, and reads them now and then."""
+        """Keeps the logs of a step, and reads them from time to time."""
         self._seen.append((self._step, (logs or {}).get("skipped", 0.0)))
         self._step += 1
         if len(self._seen) >= _READ_EVERY:
@@ -310,10 +309,10 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class StopSignals:
-    """Notes SIGINT and SIGTERM instead of dying at once.
+    """Records SIGINT and SIGTERM instead of exiting at once.
 
-    A context manager, which restores the signals' handlers at its end. Only
-    the first signal is noted: a second one acts at once, in case the process
+    A context manager, which restores the signal handlers at its end. Only the
+    first signal is recorded; a second one acts at once, in case the process
     hangs. Outside the main thread, where Python has no signals, it does
     nothing.
 

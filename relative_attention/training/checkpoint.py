@@ -1,13 +1,13 @@
-"""Checkpoints: saved, loaded, found in the folder of a run, and averaged.
+"""Saves, loads, finds and averages checkpoints.
 
-A checkpoint is a folder with all that training needs to resume:
+A checkpoint is a folder with everything that training needs to resume:
 
     model.safetensors       the weights of the model
     training.safetensors    the optimizer's variables and random generators
     state.json              checksums of both, and the caller's state
 
-A folder takes its name when it is complete (`files.py`), so a process that is
-killed while it saves leaves the checkpoint before as it was.
+A folder gets its name when it is complete (`files.py`), so a process that is
+killed while it saves leaves the previous checkpoint intact.
 """
 
 import json
@@ -45,7 +45,7 @@ def save_checkpoint(
     Args:
         model: compiled Keras model.
         directory: path of the folder.
-        state: dict for JSON, whatever else the run must remember.
+        state: dict for JSON, other state of the run.
     """
     with atomic_directory(directory) as folder:
         save_weights(model.weights, folder / _WEIGHTS)
@@ -68,9 +68,9 @@ def save_checkpoint(
 
 
 def load_checkpoint(model: keras.Model, directory: str | pathlib.Path) -> Any:
-    """Reads what `save_checkpoint` wrote into a model compiled in the same way.
+    """Loads a checkpoint into a model compiled in the same way.
 
-    Nothing is assigned unless all of it is whole.
+    Nothing is assigned unless all files are complete.
 
     Args:
         model: compiled Keras model.
@@ -100,15 +100,15 @@ def load_checkpoint(model: keras.Model, directory: str | pathlib.Path) -> Any:
 
 
 def checked_weights(directory: str | pathlib.Path) -> pathlib.Path:
-    """Returns the path of a checkpoint's weights, once their checksum is right.
+    """Returns the path of a checkpoint's weights, whose checksum is right.
 
-    A folder without `state.json` has no checksums, and is taken as it is.
+    A folder without `state.json` has no checksums, and is not checked.
 
     Args:
         directory: path of the folder.
 
     Raises:
-        InputError: if the file is not as it was written.
+        InputError: if the file was changed.
     """
     directory = pathlib.Path(directory)
     recover_directory(directory)
@@ -122,19 +122,19 @@ def checked_weights(directory: str | pathlib.Path) -> pathlib.Path:
 
 
 def checkpoint_bytes(model: keras.Model) -> int:
-    """Returns about how many bytes a checkpoint of a compiled model takes."""
+    """Returns the approximate size in bytes of a model's checkpoint."""
     _build_optimizer(model)
     variables = [*model.weights, *_other_variables(model).values()]
     return sum(4 * int(np.prod(variable.shape)) for variable in variables)
 
 
 def _read_state(directory: pathlib.Path, names: Sequence[str]) -> Any:
-    """Returns the state of a checkpoint, if it and these files are whole."""
+    """Returns the state of a checkpoint, if it and these files are complete."""
     try:
         content = read_json_object(directory / _STATE)
         state, checksums = content["state"], content["checksums"]
         damaged = [
-            # Only these names: others in the file could lead anywhere.
+            # Only these names: others in the file could point anywhere.
             name
             for name in names
             if _checksum(directory / name) != checksums[name]
@@ -154,7 +154,7 @@ def _read_state(directory: pathlib.Path, names: Sequence[str]) -> Any:
 
 
 def _state_checksum(state: Any) -> int:
-    """Returns the checksum of a state as JSON, the same when read again."""
+    """Returns the checksum of a state, which is the same when read back."""
     return zlib.crc32(json.dumps(state).encode())
 
 
@@ -163,7 +163,7 @@ def _shapes(arrays: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
 
 
 def _build_optimizer(model: keras.Model) -> None:
-    # Some optimizers would create all their variables again.
+    # Some optimizers would create all variables again.
     if not model.optimizer.built:
         model.optimizer.build(model.trainable_variables)
 
@@ -179,7 +179,7 @@ def _checksum(path: pathlib.Path) -> int:
 def _other_variables(model: keras.Model) -> dict[str, keras.Variable]:
     """Returns the variables of optimizer and random generators, numbered.
 
-    Their paths hold counters that depend on what was created before.
+    Their paths have counters that depend on earlier objects.
     """
     weights = {id(variable) for variable in model.weights}
     generators = [v for v in model.variables if id(v) not in weights]
@@ -194,16 +194,16 @@ def _other_variables(model: keras.Model) -> dict[str, keras.Variable]:
 
 
 _NAME = re.compile(r"(?P<kind>step|stop)-(?P<step>\d+)")
-# A checkpoint that a process was writing, replacing or deleting as it died.
+# A checkpoint that a process was writing, replacing or deleting when it died.
 _TORN = re.compile(rf"\.(?P<name>{_NAME.pattern})-(\w{{8}}(-old|-gone)?|gone)")
 
 
 class RunCheckpoints:
     """Finds, sets aside and deletes the checkpoints of a run.
 
-    `step-00001000` is a checkpoint, `stop-00001234` one of a run that was
-    told to stop. Files with other names, such as `.DS_Store` or the `.nfs...`
-    of a network disk, are not touched.
+    `step-00001000` is a checkpoint, `stop-00001234` the checkpoint of a run
+    that was stopped. Files with other names, such as `.DS_Store` or the
+    `.nfs...` of a network disk, are not touched.
 
     Args:
         directory: path of the run.
@@ -213,7 +213,7 @@ class RunCheckpoints:
         self.directory = pathlib.Path(directory) / "checkpoints"
 
     def path(self, kind: str, step: int) -> pathlib.Path:
-        """Returns where the checkpoint of a step is or would be."""
+        """Returns the path of the checkpoint of a step."""
         return self.directory / f"{kind}-{step:08}"
 
     @staticmethod
@@ -229,7 +229,7 @@ class RunCheckpoints:
     def all(self) -> list[pathlib.Path]:
         """Returns the folders of both kinds, the oldest first.
 
-        A folder that a process was replacing as it died is put back.
+        A folder that a process was replacing when it died is put back.
         """
         for torn in self._paths(_TORN):
             match: Any = _TORN.fullmatch(torn.name)
@@ -242,11 +242,11 @@ class RunCheckpoints:
         return [self.step_of(path) for path in self.all()]
 
     def tidy(self) -> None:
-        """Deletes what a process that died was writing or deleting.
+        """Deletes what a dead process was writing or deleting.
 
-        Only for the process that writes the run.
+        Only to be called by the process that writes the run.
         """
-        # First put back what can be put back.
+        # First restore what can be restored.
         self.all()
         for torn in self._paths(_TORN):
             delete_directory(torn)
@@ -259,11 +259,11 @@ class RunCheckpoints:
         return checkpoint.rename(aside)
 
     def prune(self, step: int, keep: int) -> None:
-        """Deletes old checkpoints, and those of a run told to stop.
+        """Deletes old checkpoints, and those made when the run was stopped.
 
         Args:
             step: int. The step just saved; later ones do not count.
-            keep: int. How many stay, this one included.
+            keep: int. How many to keep, including this one.
         """
         written = [path for path in self.steps() if self.step_of(path) <= step]
         stops = [path for path in self.all() if path.name.startswith("stop")]
@@ -286,8 +286,8 @@ def average_checkpoints(
     """Writes the mean of the weights of several checkpoints.
 
     Vaswani et al. (2017, section 6.1) and tensor2tensor's `avg_checkpoints`
-    evaluate the mean of the last few. Sums are taken in float64. The weights
-    of a checkpoint are compared with its checksum first.
+    evaluate the mean of the last few. Sums are in float64. The checksums of
+    checkpoints are verified first.
 
     Args:
         paths: list of `.safetensors` files, or of checkpoint folders with a
@@ -324,11 +324,11 @@ def _check_same_arrays(
         one, other = (_described(a.get(name)) for a in (arrays, first))
         if one != other:
             raise InputError(
-                f"{files} cannot be averaged: of {name} the one has {one}, the "
-                f"other {other}. Models must be of one architecture and "
-                "vocabulary, and of one type of numbers: `relative-attention "
-                "export MODEL --format model --dtype float16 FOLDER` gives "
-                "that of the models in the zoo."
+                f"{files} cannot be averaged: of {name} the one has {one}, "
+                f"the other {other}. Models must have the same architecture, "
+                "vocabulary and dtype: `relative-attention export MODEL "
+                "--format model --dtype float16 FOLDER` converts to the dtype "
+                "of the zoo's models."
             )
 
 

@@ -1,8 +1,8 @@
-"""What is written while a model is trained: TensorBoard's files, a table.
+"""Logs of training: TensorBoard's files and a table.
 
-Why not Keras' `TensorBoard` and `CSVLogger`: the one needs TensorFlow, which a
-run on JAX lacks, and knows no histograms by head, pictures or texts; the other
-appends rows, and would keep those of updates that a crash has undone.
+Why not Keras' `TensorBoard` and `CSVLogger`? The first needs TensorFlow, which
+a run on JAX lacks, and has no histograms by head, pictures or texts. The second
+appends rows, and would keep rows of updates that a crash has undone.
 """
 
 import csv
@@ -21,18 +21,18 @@ from keras import ops
 from relative_attention.errors import InputError
 from relative_attention.files import atomic_file
 
-# Numbers by name: what one epoch, or one validation, logged.
+# Numbers by name, logged by one epoch or one validation.
 Record = dict[str, float]
 
 
 class EventLog:
     """Writes numbers, histograms, pictures and texts for TensorBoard.
 
-    A resumed run writes new files, which begin with a mark: TensorBoard then
-    drops what earlier files say of the same and later steps.
+    A resumed run writes new files, which begin with a mark. TensorBoard then
+    ignores the same and later steps in earlier files.
 
-    Files are opened when there is something to write. It needs `tensorboard`
-    and no particular backend.
+    Files are opened when there is something to write. This needs `tensorboard`
+    but no particular backend.
 
     Args:
         directory: path of the folder, which gets a folder for each chart
@@ -52,7 +52,7 @@ class EventLog:
     def histogram(
         self, series: str, tag: str, values: np.ndarray, step: int
     ) -> None:
-        """Writes how the finite ones of some values are distributed."""
+        """Writes a histogram of the finite values."""
         from tensorboard.plugins.histogram import summary_v2
 
         values = np.asarray(values, "float64")
@@ -78,9 +78,9 @@ class EventLog:
     def text(
         self, series: str, tag: str, table: Sequence[Sequence[str]], step: int
     ) -> None:
-        """Writes a table of texts as rows, the first of them its head.
+        """Writes a table of texts as rows; the first row is the head.
 
-        TensorBoard shows texts as Markdown, so its characters are escaped.
+        TensorBoard shows texts as Markdown, so special characters are escaped.
         """
         from tensorboard.plugins.text import summary_v2
 
@@ -121,7 +121,7 @@ class EventLog:
 
 
 def _plain(text: str) -> str:
-    """Escapes the characters that Markdown would take for its own."""
+    """Escapes the special characters of Markdown."""
     return "".join(f"\\{c}" if c in "\\`*_[]<>|#~" else c for c in text)
 
 
@@ -184,9 +184,9 @@ def relation_tables(model: keras.Model) -> dict[str, np.ndarray]:
         model: `Transformer`.
 
     Returns:
-        Dict: float32 NumPy arrays `(N, 2K + 1, H)`, with `N` = 1 where heads
-        share a table, by names such as `"encoder_block_0/key"`. Tables that
-        the model lacks are left out. Row `r` is distance `r - K`.
+        Dict: float32 NumPy arrays `(N, 2K + 1, H)`, with `N` = 1 if heads share
+        a table, by names such as `"encoder_block_0/key"`. Tables that the model
+        lacks are left out. Row `r` is distance `r - K`.
     """
     tables = {}
     for block in (*model.encoder_blocks, *model.decoder_blocks):
@@ -202,7 +202,7 @@ def relation_tables(model: keras.Model) -> dict[str, np.ndarray]:
 
 
 TRAINING_TABLE = "training.csv"
-# What `curve_figure` draws, and `results.json` keeps of the history.
+# What `curve_figure` draws, and what `results.json` keeps of the history.
 CURVE_COLUMNS = (
     "loss",
     "perplexity",
@@ -214,8 +214,8 @@ CURVE_COLUMNS = (
     "learning_rate",
     "gradient_norm",
 )
-# Always there and in this order, for scripts that read the table. Other names
-# in a history come after them.
+# Always present and in this order, for scripts that read the table. Other names
+# in a history follow.
 _COLUMNS = (
     "epoch",
     "step",
@@ -231,7 +231,7 @@ _WHOLE_NUMBERS = ("epoch", "step")
 def write_training_table(
     history: Sequence[Mapping[str, Any]], path: str | pathlib.Path
 ) -> None:
-    """Writes a history, a record for each validation, as CSV."""
+    """Writes a history, one record per validation, as CSV."""
     names = dict.fromkeys(_COLUMNS)
     for record in history:
         names.update(dict.fromkeys(record))

@@ -21,29 +21,29 @@ from relative_attention.tensor_type import Tensor
 class MaskedCrossEntropy(keras.losses.Loss):
     """Label-smoothed cross entropy, the mean over tokens that are not 0.
 
-    tensor2tensor's training loss. The target distribution gives
+    This is tensor2tensor's training loss. The target distribution gives
     `1 - label_smoothing` to the label and spreads the rest evenly over the
-    other `V - 1` ids; its entropy is subtracted, so that the least loss is 0.
-    The sum over the tokens whose id is not 0 (the end of sentence counts) is
+    other `V - 1` ids. Its entropy is subtracted, so the lowest loss is 0. The
+    sum over the tokens whose id is not 0 (the end of sentence counts) is
     divided by their number.
 
-    Under a `tf.distribute` strategy the tokens of all replicas are counted,
-    so that the losses and gradients of the replicas add up to those of the
-    whole batch, however unevenly it was split. Do not divide them by the
-    number of replicas.
+    Under a `tf.distribute` strategy the tokens of all replicas are counted.
+    So the losses and gradients of the replicas add up to those of the whole
+    batch, however unevenly it is split. Do not divide them by the number of
+    replicas.
 
-    The gradient is written out, and both it and the loss go through the
-    logits in blocks of rows that stay in the processor's cache: two thirds of
-    the time of `keras.losses.CategoricalCrossentropy` on one-hot labels, and
-    half the memory. It is computed in float32 whatever the logits.
+    Loss and gradient are computed in blocks of rows that stay in the
+    processor's cache. This takes two thirds of the time of
+    `keras.losses.CategoricalCrossentropy` on one-hot labels, and half the
+    memory. Both are computed in float32, whatever the dtype of the logits.
 
     Args:
         label_smoothing: float. In `[0, 1)`. Defaults to `0.1`.
-        check_labels: bool. Whether to find ids out of range in compiled
-            steps and on accelerators, too: a step of TensorFlow then ends
-            with an error; a step compiled by XLA, as on one GPU, or on JAX,
-            has a loss of `nan`. Without it such ids may be read as ids of
-            another row there. Defaults to `False`.
+        check_labels: bool. Whether to check the range of ids in compiled steps
+            and on accelerators, too. A step of TensorFlow then ends with an
+            error; a step compiled by XLA, as on one GPU or on JAX, has a loss
+            of `nan`. Otherwise such ids may be read as ids of another row.
+            Defaults to `False`.
         name: string. Defaults to `"masked_cross_entropy"`.
 
     Call arguments:
@@ -51,16 +51,16 @@ class MaskedCrossEntropy(keras.losses.Loss):
         y_pred: float tensor `(B, T, V)` of logits.
         sample_weight: optional float tensor `(B,)` or `(B, T)`. Weights of
             sentences or tokens; the divisor is then the sum of the weights.
-        num_tokens: optional float scalar, the divisor, where the rows are a
-            part of a batch. Defaults to the number of tokens, or the sum of
-            their weights, on all replicas.
+        num_tokens: optional float scalar, the divisor, if the rows are a part
+            of a batch. Defaults to the number of tokens, or the sum of their
+            weights, on all replicas.
 
     Returns:
-        float32 scalar. 0 where every label is 0.
+        float32 scalar; 0 if all labels are 0.
 
     Raises:
-        ValueError: if `label_smoothing` is out of range, a shape is wrong, or
-            an id is not in `[0, V)` and that is seen outside a graph.
+        ValueError: if `label_smoothing` is out of range, a shape is wrong, or,
+            outside a graph, an id is not in `[0, V)`.
 
     Reference:
      - [Szegedy et al., 2016](https://arxiv.org/abs/1512.00567), section 7
@@ -77,7 +77,7 @@ class MaskedCrossEntropy(keras.losses.Loss):
                 "`label_smoothing` must be in [0, 1). Received: "
                 f"label_smoothing={label_smoothing!r}."
             )
-        # The mean is taken here, over tokens; Keras' own reductions divide by
+        # The loss itself is the mean over tokens; Keras' reductions divide by
         # the number of sentences or positions.
         super().__init__(name=name, reduction="sum")
         self.label_smoothing = label_smoothing
@@ -90,7 +90,7 @@ class MaskedCrossEntropy(keras.losses.Loss):
         sample_weight: Tensor | None = None,
         num_tokens: Tensor | None = None,
     ) -> Tensor:
-        # Keras would cast labels to float and all the logits to float32 here.
+        # Keras would cast labels to float and all logits to float32 here.
         if num_tokens is None:
             # A subclass may have a `call` without it.
             return self.call(y_true, y_pred, sample_weight)
@@ -182,7 +182,7 @@ class MaskedCrossEntropy(keras.losses.Loss):
         return labels, weights
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the arguments that the loss was made with."""
+        """Returns the arguments of the constructor."""
         return {
             "label_smoothing": self.label_smoothing,
             "name": self.name,
@@ -195,9 +195,9 @@ def check_labels(
 ) -> bool:
     """Refuses labels and weights that do not fit the logits.
 
-    Sizes that a graph of TensorFlow does not know yet are compared when it
-    runs; other backends know all sizes. Ids are checked if they can be read
-    without waiting.
+    Sizes that a TensorFlow graph does not know yet are compared when it runs;
+    other backends know all sizes. Ids are checked if they can be read without
+    waiting.
 
     Args:
         labels: int tensor `(B, T)`.
@@ -205,7 +205,7 @@ def check_labels(
         sample_weight: optional float tensor `(B,)` or `(B, T)`.
 
     Returns:
-        bool: whether the ids were read, and are right.
+        bool: whether the ids were read and are right.
 
     Raises:
         ValueError: if a shape is wrong, or an id is not in `[0, V)`.
@@ -253,8 +253,8 @@ def _nan_where_wrong(
 ) -> Tensor:
     """Returns the weights, `nan` where an id is out of range.
 
-    TensorFlow ends the step with an error. Graphs that XLA compiles, and
-    other backends, have no errors: there the loss is `nan`.
+    TensorFlow ends the step with an error. XLA and other backends cannot raise
+    errors; there the loss is `nan`.
     """
     is_right = ops.logical_and(
         ops.greater_equal(labels, 0), ops.less(labels, vocabulary_size)
@@ -293,7 +293,7 @@ def _check_when_run(labels: Tensor, logits: Tensor) -> None:
         return
     import tensorflow as tf
 
-    # Keras infers shapes symbolically, without tensors.
+    # For Keras' symbolic shapes, there are no tensors.
     if tf.is_tensor(labels) and tf.is_tensor(logits):
         tf.debugging.assert_equal(
             tf.shape(labels),

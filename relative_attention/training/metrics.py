@@ -16,9 +16,8 @@ from relative_attention.training.losses import check_labels
 class Perplexity(keras.metrics.Metric):
     """Computes the exponential of the mean negative log-likelihood.
 
-    It is taken without label smoothing, over all tokens whose label is not 0
-    since the last reset: the exponential of a mean, not a mean of
-    perplexities.
+    It has no label smoothing, and covers all tokens since the last reset whose
+    label is not 0. It is the exponential of a mean, not a mean of perplexities.
 
     Args:
         name: string. Defaults to `"perplexity"`.
@@ -58,7 +57,7 @@ class Perplexity(keras.metrics.Metric):
         return ops.exp(self.negative_log_likelihood.result())
 
     def reset_state(self) -> None:
-        """Forgets all tokens."""
+        """Resets the counts."""
         self.negative_log_likelihood.reset_state()
 
 
@@ -109,7 +108,7 @@ def _scores_and_weights(
     if not isinstance(y_pred, TokenScores):
         check_labels(y_true, y_pred, sample_weight)
         y_pred = score_logits(y_pred, y_true)
-    # Of a matrix, Keras takes the mean of each row first, and long batches
-    # would count for less.
+    # Keras would first take the mean of each row of a matrix, and long batches
+    # would count less.
     weights = ops.reshape(token_weights(y_true, sample_weight), (-1,))
     return y_pred, weights

@@ -1,13 +1,13 @@
 """Adam that keeps a moving average of the weights.
 
-Why not Keras' own average, `use_ema`, and its callback `SwapEMAWeights`:
+Why not Keras' own average, `use_ema`, and its callback `SwapEMAWeights`?
 
-- at the end of each `fit` Keras overwrites the weights by their average. A
-  run that is resumed, or calls `fit` twice, would train on from the average;
-- its momentum is constant, so an average of few updates is mostly of random
-  weights. Here the momentum warms up;
-- checkpoints of this package hold the averages as variables of the optimizer,
-  beside the weights that training continues from.
+- At the end of each `fit` Keras overwrites the weights with their average. A
+  run that is resumed, or calls `fit` twice, would continue from the average.
+- Its momentum is constant, so after a few updates the average mostly consists
+  of random weights. Here the momentum warms up.
+- Checkpoints of this package hold the averages as variables of the optimizer,
+  separate from the weights that training continues from.
 """
 
 import contextlib
@@ -22,32 +22,32 @@ from keras import ops
 from relative_attention.argument_checks import is_real
 from relative_attention.tensor_type import Tensor
 
-# How fast the average forgets at the beginning; see `AveragingAdam`.
+# How fast the momentum warms up; see `AveragingAdam`.
 _WARM_UP = 9
 
 
 @keras.saving.register_keras_serializable(package="relative_attention")
 class AveragingAdam(keras.optimizers.Adam):
-    """Adam, and beside the weights an exponential moving average of them.
+    """Adam with an exponential moving average of the weights.
 
-    After update `t`, 0 first,
+    After update `t`, from 0,
 
         average = m * average + (1 - m) * weights
         m = min(ema_momentum, t / (t + 9))
 
-    so the average begins as the weights after the first update, and forgets
-    the first, still random weights as fast as better ones come. A skipped
-    update does not count; nor does a step that only adds to the gradients of
-    a later update (`gradient_accumulation_steps`).
+    so the average starts with the weights after the first update, and the
+    first, still random weights soon lose their influence. A skipped update does
+    not count; nor does a step that only adds to the gradients of a later update
+    (`gradient_accumulation_steps`).
 
-    Training never sees the average, unlike that of Keras' `use_ema`;
-    `averaged_weights` puts it into a model for a while. The averages are
+    Unlike Keras' `use_ema`, the average never affects training.
+    `averaged_weights` puts it into a model temporarily. The averages are
     variables of the optimizer, saved with it.
 
     Args:
         learning_rate: as for `keras.optimizers.Adam`.
-        ema_momentum: float in `[0, 1)`, or `None` for no average. About the
-            last `1 / (1 - ema_momentum)` updates count.
+        ema_momentum: float in `[0, 1)`, or `None` for no average. The average
+            is over about the last `1 / (1 - ema_momentum)` updates.
         **kwargs: other arguments of `keras.optimizers.Adam`.
 
     Reference:
@@ -72,7 +72,7 @@ class AveragingAdam(keras.optimizers.Adam):
         super().__init__(learning_rate, **kwargs)
         self.ema_momentum = ema_momentum
         self.averages: list[keras.Variable | None] = []
-        # Computed once an update, for all weights.
+        # Computed once per update, for all weights.
         self._beta_powers: list[Tensor] | None = None
 
     def build(self, var_list: Sequence[keras.Variable]) -> None:
@@ -116,17 +116,17 @@ class AveragingAdam(keras.optimizers.Adam):
         learning_rate: Tensor,
         beta_powers: list[Tensor],
     ) -> None:
-        """Updates a `tf.Variable`, that of one replica, and its moments.
+        """Updates a `tf.Variable` of one replica, and its moments.
 
             m += (g - m) (1 - beta_1)
             v += (g^2 - v) (1 - beta_2)
             w -= a m / (sqrt(v) + epsilon)
             a  = learning_rate sqrt(1 - beta_2^t) / (1 - beta_1^t)
 
-        Keras writes it as some twenty operations a weight, each a pass over
-        memory: a tenth of the step of a small model on a CPU, and a quarter
-        of the nodes of its graph. The numbers are Keras' except for how
-        `1 - beta` is rounded.
+        Keras computes this with some twenty operations per weight, each a pass
+        over memory: a tenth of the step of a small model on a CPU, and a
+        quarter of the nodes of its graph. The numbers are those of Keras,
+        except for the rounding of `1 - beta`.
         """
         import tensorflow as tf
 
@@ -156,7 +156,7 @@ class AveragingAdam(keras.optimizers.Adam):
             for variable, average in zip(
                 self._trainable_variables, self.averages
             )
-            # Keras keeps nothing for some variables, such as float8 scales.
+            # Keras keeps no average of some variables, such as float8 scales.
             if average is not None
         ]
 
@@ -182,10 +182,10 @@ class AveragingAdam(keras.optimizers.Adam):
 def _update_on_all_replicas(
     pairs: list[tuple[keras.Variable, keras.Variable]], weight: Tensor
 ) -> None:
-    """Moves the copies of the averages on every replica."""
+    """Updates the copies of the averages on every replica."""
     import tensorflow as tf
 
-    # Assigning within a replica would first compare the copies of all.
+    # An assignment within a replica would first compare all copies.
     def move(average: Tensor, variable: Tensor, weight: Tensor) -> None:
         average.assign_add(weight * (variable - average))
 
@@ -203,12 +203,13 @@ def averaged_weights(model: keras.Model) -> Iterator[None]:
     """Gives a model the moving average of its weights, within a context.
 
     Use it to evaluate, translate and save, not to train. Afterwards, even
-    after an exception, the weights are what they were, bit for bit. Nothing
-    changes before the first update, or if the optimizer keeps no average (see
-    `AveragingAdam`). Weights that the optimizer was not built with, since
-    they were frozen, stay as they are.
+    after an exception, the weights are restored, bit for bit. Nothing changes
+    before the first update, or if the optimizer keeps no average (see
+    `AveragingAdam`). Weights that were frozen when the optimizer was built do
+    not change.
 
-    The weights wait in host memory: a device may have no room for them twice.
+    The original weights are kept in host memory, as a device may not have room
+    for both.
 
     Args:
         model: compiled Keras model.
@@ -218,13 +219,13 @@ def averaged_weights(model: keras.Model) -> Iterator[None]:
     if isinstance(optimizer, AveragingAdam) and optimizer.averages:
         # 0 before the first update.
         if keras.ops.convert_to_numpy(optimizer.iterations):
-            # Not the model's list, which changes with `trainable`.
+            # Not from the model, whose list changes with `trainable`.
             pairs = optimizer.averaged_variables()
-    # Copies, as on some backends the array is the variable's own memory.
+    # Copies, as on some backends the array shares the variable's memory.
     raw = [np.array(keras.ops.convert_to_numpy(v)) for v, _ in pairs]
     try:
         for variable, average in pairs:
-            # Copies here, too: JAX donates the memory of what it updates.
+            # Copies again: JAX donates the memory of updated variables.
             variable.assign(keras.ops.copy(average))
         yield
     finally:
@@ -235,8 +236,8 @@ def averaged_weights(model: keras.Model) -> Iterator[None]:
 class AveragedValidation(keras.callbacks.Callback):
     """Validates, in `fit` and `evaluate`, with the averaged weights.
 
-    Put it first in the list of callbacks. After a validation that raised,
-    `restore` gives the model its own weights back.
+    Put it first in the list of callbacks. If a validation raises an error,
+    `restore` restores the model's own weights.
     """
 
     def __init__(self) -> None:
@@ -253,5 +254,5 @@ class AveragedValidation(keras.callbacks.Callback):
         self.restore()
 
     def restore(self) -> None:
-        """Gives the model its own weights back."""
+        """Restores the model's own weights."""
         self._swapped.close()

@@ -1,4 +1,4 @@
-"""Chooses the dtype policy for training, by what the hardware multiplies."""
+"""Chooses the dtype policy for training, depending on the hardware."""
 
 import keras
 
@@ -6,10 +6,10 @@ from relative_attention.errors import InputError
 
 PRECISIONS = ("auto", "float32", "mixed_bfloat16", "mixed_float16")
 
-# Processors that multiply bfloat16 themselves: a matrix product then takes
-# half the time (AVX-512) or less (AMX).
+# Processors that multiply bfloat16 natively, in half the time (AVX-512) or less
+# (AMX).
 _CPU_FLAGS = ("amx_bf16", "avx512_bf16")
-# NVIDIA GPUs do from this compute capability on (Ampere).
+# NVIDIA GPUs do since this compute capability (Ampere).
 _COMPUTE_CAPABILITY = (8, 0)
 
 
@@ -17,14 +17,14 @@ def choose_precision(precision: str) -> tuple[str, str]:
     """Returns the dtype policy for training, and why.
 
     Args:
-        precision: string. One of `PRECISIONS`; `"auto"` is `mixed_bfloat16`
-            where the processor multiplies it natively, else `float32`.
+        precision: string. One of `PRECISIONS`; `"auto"` is `mixed_bfloat16` if
+            the processor multiplies bfloat16 natively, else `float32`.
 
     Returns:
         Pair of strings: the name of a Keras dtype policy, and the reason.
 
     Raises:
-        InputError: if `precision` is another.
+        InputError: if `precision` is unknown.
     """
     if precision not in PRECISIONS:
         raise InputError(
@@ -59,7 +59,7 @@ def _jax_gpu_reason() -> str | None:
     import jax
 
     device = jax.devices()[0]
-    # "9.0" of an NVIDIA GPU; AMD's have names in its place.
+    # "9.0" for an NVIDIA GPU; AMD's have names instead.
     capability = str(getattr(device, "compute_capability", ""))
     numbers = [int(part) for part in capability.split(".") if part.isdigit()]
     if device.platform == "gpu" and tuple(numbers) >= _COMPUTE_CAPABILITY:

@@ -22,15 +22,15 @@ class TransformerSchedule(keras.optimizers.schedules.LearningRateSchedule):
 
     Args:
         hidden_dim: int. Model width `D`.
-        warmup_steps: int. Steps until the highest rate. Defaults to `4000`.
+        warmup_steps: int. Steps until the rate is highest. Defaults to `4000`.
         scale: float. Defaults to `1.0`. tensor2tensor's hyperparameter sets
             from the second on have `2.0`, with 8,000 steps.
         zero_first_step: A boolean to indicate whether the first update has
-            rate 0, as in tensor2tensor from its third hyperparameter sets on.
+            rate 0, as in tensor2tensor since its third hyperparameter sets.
             Defaults to `False`.
 
     Call arguments:
-        step: int scalar, the optimizer's iteration, 0 first.
+        step: int scalar, the optimizer's iteration, from 0.
 
     Raises:
         ValueError: if a size is not positive.
@@ -58,18 +58,18 @@ class TransformerSchedule(keras.optimizers.schedules.LearningRateSchedule):
         """Returns the rate of an update.
 
         Args:
-            step: int scalar, the optimizer's iteration, 0 first.
+            step: int scalar, the optimizer's iteration, from 0.
         """
         step = ops.cast(step, "float32")
         if not self.zero_first_step:
             step = step + 1.0
-        # Step 0 has no inverse root; the warm-up is the smaller one there.
+        # Step 0 has no inverse root, but the warm-up is smaller there.
         decay = ops.rsqrt(ops.maximum(step, 1.0))
         rate = ops.minimum(step * self.warmup_steps**-1.5, decay)
         return self.scale * self.hidden_dim**-0.5 * rate
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the arguments that the schedule was made with."""
+        """Returns the arguments of the constructor."""
         return {
             "hidden_dim": self.hidden_dim,
             "warmup_steps": self.warmup_steps,
