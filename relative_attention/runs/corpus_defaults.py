@@ -1,7 +1,6 @@
-"""Chooses the values that a recipe leaves to the size of its corpus.
+"""Chooses the values of recipe keys that are `auto`, by the size of the corpus.
 
-A recipe leaves a key to it by the value `auto`. How good the choices are is
-measured by `benchmarks/training/small_corpora.py`.
+`benchmarks/training/small_corpora.py` measures the quality of the choices.
 """
 
 import pathlib
@@ -13,15 +12,15 @@ from relative_attention.runs.recipe import AUTO
 from relative_attention.runs.recipe import Recipe
 from relative_attention.runs.report import Report
 
-# Below so many pairs: pieces of the vocabulary, and dropout.
+# For fewer pairs than the first number: vocabulary size and dropout.
 _BY_PAIRS = (
     (10_000, 2000, 0.3),
     (50_000, 4000, 0.3),
     (float("inf"), 8000, 0.1),
 )
 
-# With the 100 to 400 pairs of an update of 4,096 tokens, the warm-up takes a
-# third of all updates at most.
+# An update of 4,096 tokens has 100 to 400 pairs, so the warm-up takes at most a
+# third of all updates.
 _PAIRS_PER_WARMUP_STEP = 1200
 _LEAST_WARMUP, _MOST_WARMUP = 50, 2000
 
@@ -32,15 +31,13 @@ def follow_corpus(
     run: pathlib.Path | None,
     report: Report,
 ) -> Recipe:
-    """Returns the recipe with a number in place of each `auto`.
+    """Returns the recipe with each `auto` replaced by a number.
 
     Args:
         recipe: A `Recipe`.
-        inputs: What the run reads, a `RunInputs`.
-        run: The path of the run that is resumed, whose numbers are kept, or
-            `None`.
-        report: A function that is called with a line that says what was
-            chosen.
+        inputs: The `RunInputs`.
+        run: The path of the run to resume, whose numbers are kept, or `None`.
+        report: A function to call with a line about the choice.
     """
     sections = recipe.to_mapping()
     chosen = {
