@@ -29,12 +29,11 @@ from relative_attention.saving.model_directory import save_vocabularies
 from relative_attention.tensor_type import Tensor
 
 _INDEX = ".index"
-# An error names so many variables.
+# The most variables that an error names.
 _MOST_LISTED = 4
 
-# How another system names the parts of a layer: attribute -> path. The path of
-# a part that has parts itself stands in a pair with their names. Parts that a
-# layer lacks are left out.
+# Another system's names of the parts of a layer: attribute -> path, or a pair
+# of path and names for a part that has parts. Missing parts are left out.
 Names: TypeAlias = Mapping[str, "str | tuple[str, Names]"]
 
 
@@ -78,7 +77,7 @@ class TensorFlowCheckpoint:
         return names if names[0] in self.shapes else ()
 
     def shape(self, path: str) -> tuple[int, ...] | None:
-        """Returns the shape of what a path holds, or `None` if it is missing.
+        """Returns the shape of the array of a path, or `None` if missing.
 
         Shards are joined along the first axis.
         """
@@ -88,7 +87,7 @@ class TensorFlowCheckpoint:
         return (sum(shape[0] for shape in shapes), *shapes[0][1:])
 
     def read(self, path: str) -> np.ndarray:
-        """Returns what a path holds, as float32 whatever it is stored as."""
+        """Returns the array of a path, as float32."""
         with self.reading(".data-*"):
             arrays = [
                 np.asarray(self.reader.get_tensor(name), np.float32)
@@ -98,10 +97,10 @@ class TensorFlowCheckpoint:
 
     @contextlib.contextmanager
     def reading(self, suffix: str) -> Iterator[None]:
-        """Turns what a reader raises on damaged files into `InputError`.
+        """Turns errors of reading damaged files into `InputError`.
 
-        TensorFlow's reader and the parser of protocol buffers raise errors of
-        many kinds, depending on which byte is damaged or missing.
+        TensorFlow's reader and the parser of protocol buffers raise many kinds
+        of errors, depending on the byte that is damaged or missing.
         """
         try:
             yield
@@ -115,7 +114,7 @@ class TensorFlowCheckpoint:
 
 
 def _find_prefix(path: pathlib.Path) -> pathlib.Path:
-    """Returns the prefix that is meant by a prefix, index file or folder."""
+    """Returns the prefix for a prefix, an index file or a folder."""
     if path.is_dir():
         return _latest(path)
     if path.name.endswith(_INDEX):
@@ -134,8 +133,8 @@ def _latest(folder: pathlib.Path) -> pathlib.Path:
     found = _prefixes(folder)
     state = folder / "checkpoint"
     if state.is_file():
-        # A text protocol buffer. Of the path, which is that of the machine
-        # that trained, only the name counts.
+        # A text protocol buffer. Only the name of the file is used, as its
+        # folder is that of the machine that trained.
         text = state.read_text(encoding="utf-8", errors="replace")
         named = re.search(r'^model_checkpoint_path: "(.+)"$', text, re.M)
         if named and pathlib.Path(named[1]).name in found:
@@ -160,11 +159,11 @@ def _prefixes(folder: pathlib.Path) -> list[str]:
 
 
 def build_model(fields: dict[str, Any], source: str) -> Transformer:
-    """Builds the model of a config that a checkpoint or its hparams describe.
+    """Builds a model from what a checkpoint or its hparams describe.
 
     Args:
         fields: dict of arguments of `TransformerConfig`.
-        source: string. Where they come from, for the error.
+        source: string. The source of the fields, for the error.
 
     Raises:
         InputError: if the config is not valid.
@@ -184,7 +183,7 @@ class StoredWeight:
     Attributes:
         variable: The Keras variable.
         shape: The shape of the stored array.
-        convert: Makes the variable's value of the stored array.
+        convert: Makes the variable's value from the stored array.
     """
 
     variable: keras.Variable
@@ -195,7 +194,7 @@ class StoredWeight:
 def reshaped(
     variable: Tensor, shape: tuple[int, ...] | None = None
 ) -> StoredWeight:
-    """Describes a weight that is stored in another shape or in its own."""
+    """Describes a weight that is stored in its own or another shape."""
     own = tuple(variable.shape)
     return StoredWeight(
         variable, shape or own, lambda array: array.reshape(own)
@@ -214,10 +213,9 @@ def body_weights(
     Args:
         model: `Transformer`.
         scope: string. The path of the body.
-        layer: string. What a layer's path has before its index.
+        layer: string. A layer's path before its index.
         block: `Names` of the parts of a block.
-        norm: path and `Names` of the last normalization, which only pre-norm
-            has.
+        norm: path and `Names` of the last normalization, for pre-norm only.
     """
     weights: dict[str, StoredWeight] = {}
     for side in ("encoder", "decoder"):
@@ -269,17 +267,17 @@ def restore(
     Args:
         checkpoint: `TensorFlowCheckpoint`.
         weights: dict of path -> `StoredWeight`.
-        training_state: dict of what training leaves beside the model -> a
-            regular expression of the names of its variables.
+        training_state: dict of kinds of training state -> a regular expression
+            for the names of their variables.
         model_name: string. The kind of model, for the error.
-        evidence: string. What the architecture was read from, for the error.
+        evidence: string. The source of the architecture, for the error.
         notes: strings for the report.
-        report: function, or `None`. It is called with each line of a report
-            that names each variable and what became of it.
+        report: function to call with each line of a report that says where
+            each variable went, or `None`.
 
     Raises:
-        InputError: if a weight is missing, a variable has another shape, or
-            is neither a weight nor left by training.
+        InputError: if a weight is missing, a variable has another shape, or is
+            neither a weight nor training state.
     """
     used = {name for path in weights for name in checkpoint.names(path)}
     left_over = sorted(checkpoint.shapes.keys() - used)
@@ -324,7 +322,7 @@ def restore(
 
 
 def _listed(items: list[str]) -> str:
-    """Returns the first items: a wrong size is wrong in all layers."""
+    """Lists the first items, as an error is often the same in all layers."""
     rest = len(items) - _MOST_LISTED
     return "; ".join(items[:_MOST_LISTED]) + f" and {rest} more" * (rest > 0)
 
@@ -342,15 +340,15 @@ def save_converted(
     Args:
         output: path of the folder.
         model: `Transformer`.
-        vocabularies: pair of source and target vocabulary, one object if they
-            are joint; or `None`.
+        vocabularies: pair of source and target vocabulary, the same object if
+            joint; or `None`.
         decoding: `DecodingSection`.
-        lines: strings that name each variable and what became of it, for
+        lines: strings that say where each variable went, for
             `conversion.txt` in the folder.
-        token_kind: string. What the vocabularies hold, for the error.
+        token_kind: string. The kind of vocabulary items, for the error.
 
     Raises:
-        InputError: if a vocabulary has another size than its embedding.
+        InputError: if the size of a vocabulary differs from its embedding.
     """
     size = model.config.vocabulary_size
     sizes = (model.config.source_vocabulary_size or size, size)

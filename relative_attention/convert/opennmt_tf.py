@@ -1,8 +1,8 @@
 """Converts checkpoints of OpenNMT-tf's Transformer.
 
-OpenNMT-tf stores no configuration beside a checkpoint. The sizes, the
-positions, the order of normalization and what is shared are read from the
-names and shapes of its variables and from its graph of objects.
+OpenNMT-tf stores no configuration with a checkpoint. The sizes, the positions,
+the order of normalization and shared weights are read from the names and shapes
+of its variables and from its graph of objects.
 """
 
 import re
@@ -28,8 +28,8 @@ from relative_attention.models import Transformer
 from relative_attention.positions import POSITION_ENCODINGS
 from relative_attention.tensor_type import Tensor
 
-# OpenNMT-tf's auto_config: a beam of 4 without length penalty. There no
-# translation is longer than 250 tokens, whatever the source.
+# OpenNMT-tf's auto_config: a beam of 4 without length penalty. Its translations
+# have at most 250 tokens, for any source.
 _DECODING = DecodingSection(
     num_beams=4, length_penalty=0.0, max_extra_length=100
 )
@@ -82,30 +82,29 @@ def convert_opennmt_tf(
     """Converts a checkpoint to a folder that `load_translator` reads.
 
     The folder translates as OpenNMT-tf does with its automatic configuration
-    (beam 4, no length penalty), except for the length of translations: at
-    most 100 tokens more than the source. `conversion.txt` in it names each
-    variable of the checkpoint and what became of it.
+    (beam 4, no length penalty), except that translations have at most 100
+    tokens more than the source. `conversion.txt` in the folder says where each
+    variable of the checkpoint went.
 
     Args:
         checkpoint_path, num_heads, position_encoding: see `load_opennmt_tf`.
-        output: path of the folder to make. It is whole or not there.
+        output: path of the folder to make, whole or not at all.
         source_vocabulary: path of the vocabulary file of the source.
-        target_vocabulary: path of that of the target; the same where they
-            share one.
+        target_vocabulary: path of the vocabulary file of the target; the same
+            path if they share one.
         tokenizer: path of the SentencePiece model of both languages. Defaults
             to `None`: text is read and written as tokens with blanks between.
-        source_tokenizer: path of that of the source, where it has its own.
+        source_tokenizer: path of the SentencePiece model of the source.
             Defaults to `tokenizer`.
-        source_start, source_end: bool. What `source_sequence_controls` of
-            OpenNMT-tf's data configuration says. Default to `False`, as
-            there.
-        report: function. It is called with each line that says what became
-            of the checkpoint. Defaults to `None`.
+        source_start, source_end: bool. The `source_sequence_controls` of
+            OpenNMT-tf's data configuration. Default to `False`, as there.
+        report: function to call with each line about the conversion. Defaults
+            to `None`.
 
     Raises:
-        InputError: if an input is missing, damaged or contradictory, a
-            vocabulary has another size than its embedding, or `output` holds
-            something; nothing is written then.
+        InputError: if an input is missing, damaged or contradictory, the size
+            of a vocabulary differs from its embedding, or `output` is not
+            empty. Nothing is written then.
     """
     check_is_free(output)
     vocabularies = (
@@ -137,40 +136,39 @@ def load_opennmt_tf(
 ) -> Transformer:
     """Loads the `Transformer` of an OpenNMT-tf checkpoint with its weights.
 
-    It computes the logits that OpenNMT-tf 2 computes. Its Transformers of one
-    source and one target are supported (`TransformerRelative`,
-    `TransformerBase`, `TransformerBig` and their relatives): any sizes, pre-
-    or post-norm, with or without biases, relative, sinusoidal or learned
-    positions, embeddings shared or not. All this is read from the checkpoint.
-    What it does not show must be as OpenNMT-tf has it by default: ReLU, and
-    positions that are added. The optimizer's state is left out.
+    It computes the same logits as OpenNMT-tf 2. Transformers with one source
+    and one target are supported (`TransformerRelative`, `TransformerBase`,
+    `TransformerBig` and variants): any sizes, pre- or post-norm, with or
+    without biases, relative, sinusoidal or learned positions, shared embeddings
+    or not. All this is read from the checkpoint. What it does not show must be
+    OpenNMT-tf's default: ReLU, and positions that are added. The optimizer's
+    state is left out.
 
-    Ids change places: `<blank>` stays 0, `</s>` (there 2) is 1 as everywhere
-    in this package, and `<s>` (there 1) is 2, the model's `start_token_id`;
-    all others stay, with `<unk>` last. `TokenVocabulary.from_opennmt_tf` reads
-    a vocabulary in this order. The id 0 embeds to the zero vector, so the
-    embedding of `<blank>`, which only stands for padding, is never looked up;
-    only its logit is used.
+    Two ids change: `</s>`, in OpenNMT-tf 2, is 1 as everywhere in this package,
+    and `<s>`, in OpenNMT-tf 1, is 2, the model's `start_token_id`. `<blank>`
+    stays 0, and all others stay, with `<unk>` last.
+    `TokenVocabulary.from_opennmt_tf` reads a vocabulary in this order. The id 0
+    embeds to the zero vector, so the embedding of `<blank>`, which is only
+    padding, is never used; only its logit is.
 
     Args:
         checkpoint_path: path. The prefix of the checkpoint, such as
-            `run/ckpt-5000`, or its folder, whose latest is taken.
+            `run/ckpt-5000`, or its folder, for the latest checkpoint.
         num_heads: int. Defaults to `None`: read from the relation tables. It
             must be given for a model without them.
-        position_encoding: one of those of `TransformerConfig`. Defaults to
-            `"auto"`: what the checkpoint shows.
-        report: function. It is called with each line of a report that names
-            what of the checkpoint was used and what was not. Defaults to
-            `None`.
+        position_encoding: a name as in `TransformerConfig`. Defaults to
+            `"auto"`: read from the checkpoint.
+        report: function to call with each line of a report about the variables
+            that were used and those that were not. Defaults to `None`.
 
     Returns:
         `Transformer`, float32.
 
     Raises:
         InputError: if the checkpoint is missing, damaged or of another kind
-            of model, if `num_heads` is missing, if an argument contradicts
-            the variables, or if a variable is missing, fits nowhere or has
-            another shape; the message names it.
+            of model, `num_heads` is missing, an argument contradicts the
+            variables, or a variable is missing, unknown or of another shape
+            (the message names it).
 
     Reference:
      - [Klein et al., 2020](https://aclanthology.org/2020.amta-research.9),
@@ -204,7 +202,7 @@ class _ObjectCheckpoint(TensorFlowCheckpoint):
     A variable is found by the path of its object, such as
     `"model/encoder/layer_norm/gamma"`. If several objects share it, it is
     stored under the path of the first. The graph of objects, which is stored
-    beside the variables, knows the other paths. It also has objects without
+    with the variables, has the other paths. It also has objects without
     variables.
     """
 
@@ -225,9 +223,9 @@ class _ObjectCheckpoint(TensorFlowCheckpoint):
     def key(self, path: str) -> str | None:
         """Returns the name a variable is stored under, or `None` without it."""
         node = self._node(path)
-        # A variable has one attribute, its value; other objects have none.
+        # A variable has one attribute, its value. Other objects have none.
         keys = [a.checkpoint_key for a in node.attributes] if node else []
-        # Without the graph, the path is all there is.
+        # Without the graph, there is only the path.
         key = keys[0] if keys else path + _VALUE
         return key if key in self.shapes else None
 
@@ -248,7 +246,7 @@ class _ObjectCheckpoint(TensorFlowCheckpoint):
         return shape[0], shape[1]
 
     def _node(self, path: str) -> Any:
-        """Walks down the graph of objects; `None` where the path ends early.
+        """Follows a path in the graph of objects; `None` if it does not exist.
 
         The graph is a list of nodes; the first is the root. A node names its
         children, each with its index in the list.
@@ -273,7 +271,7 @@ def _config_fields(
 ) -> dict[str, Any]:
     """Returns the arguments of `TransformerConfig` that a checkpoint shows.
 
-    Nothing shows the dropout; it is OpenNMT-tf's default.
+    The dropout is OpenNMT-tf's default, as a checkpoint does not show it.
     """
     _check_kind(checkpoint)
     source_size, hidden_dim = checkpoint.matrix_shape(SOURCE_EMBEDDING)
@@ -315,14 +313,14 @@ def _config_fields(
     if "sinusoidal" in (position_encoding or ""):
         fields["first_position"] = 1
     if position_encoding == "learned":
-        # The first row, of a position 0 that does not occur, is left out.
+        # Without the first row, of a position 0 that does not occur.
         length, _ = checkpoint.matrix_shape(_position_table("encoder"))
         fields["max_length"] = length - 1
     return fields
 
 
 def _check_kind(checkpoint: _ObjectCheckpoint) -> None:
-    """Refuses what is no Transformer of one source and one target."""
+    """Refuses models other than a Transformer with one source and target."""
     if not any(name.startswith("model/") for name in checkpoint.shapes):
         raise InputError(
             f"{checkpoint.prefix} is no checkpoint of OpenNMT-tf 2: no name "
@@ -348,8 +346,8 @@ def _check_kind(checkpoint: _ObjectCheckpoint) -> None:
 def _target_and_sharing(checkpoint: _ObjectCheckpoint) -> tuple[int, str]:
     """Returns the size of the target vocabulary, and `share_embeddings`.
 
-    Source embedding, target embedding and output kernel are shared where they
-    are stored under the same name.
+    Source embedding, target embedding and output kernel are shared if they are
+    stored under the same name.
     """
     source = checkpoint.key(SOURCE_EMBEDDING)
     target = _own_or_shared(checkpoint, _TARGET_EMBEDDING, source)
@@ -366,7 +364,7 @@ def _target_and_sharing(checkpoint: _ObjectCheckpoint) -> tuple[int, str]:
 def _own_or_shared(
     checkpoint: _ObjectCheckpoint, path: str, other: str | None
 ) -> str | None:
-    """Returns the name of a variable, or of the one that it is shared with.
+    """Returns the name of a variable, or of the one it is shared with.
 
     Without the graph of objects, a variable that is not stored is shared.
     """
@@ -378,7 +376,7 @@ def _own_or_shared(
 def _position_encoding(
     checkpoint: _ObjectCheckpoint, given: str | None
 ) -> str | None:
-    """Returns the positions that the checkpoint shows, or that are given."""
+    """Returns the positions, as given or read from the checkpoint."""
     is_relative = checkpoint.key(_TABLE) is not None
     is_learned = checkpoint.key(_position_table("encoder")) is not None
     if is_relative and is_learned:
@@ -386,8 +384,8 @@ def _position_encoding(
             f"{checkpoint.prefix} has relation tables and learned absolute "
             "positions; models with both are not supported."
         )
-    # Without a position encoder, and with one. A sinusoidal encoding has no
-    # variables, but it is an object.
+    # Without and with a position encoder. A sinusoidal encoding has no
+    # variables, but is an object.
     possible: tuple[str | None, str] = (None, "sinusoidal")
     if is_learned:
         possible = ("learned", "learned")
@@ -415,7 +413,7 @@ def _position_encoding(
 def _num_heads(
     hidden_dim: int, table: tuple[int, int] | None, given: int | None
 ) -> int:
-    """Returns the number of heads `N`, by the columns of a relation table.
+    """Returns the number of heads `N`, from the columns of a relation table.
 
     All heads share one table `(2K + 1, H)`, and the width is `N * H`.
     """
@@ -496,7 +494,7 @@ def _position_table(side: str) -> str:
 
 
 def _embedding_weights(model: Transformer) -> dict[str, StoredWeight]:
-    """Returns the matrices that have a row for each token, and the bias."""
+    """Returns the matrices with a row per token, and the bias."""
     sharing = model.config.share_embeddings
     weights = {SOURCE_EMBEDDING: _token_rows(model.source_embedding.embeddings)}
     if sharing in ("target", "none"):
@@ -504,7 +502,7 @@ def _embedding_weights(model: Transformer) -> dict[str, StoredWeight]:
             model.target_embedding.embeddings
         )
     if sharing in ("source_target", "none"):
-        # The kernel of a dense layer, with a column for each token.
+        # The kernel of a dense layer, with a column per token.
         output = model.output_embedding.embeddings
         weights[_OUTPUT_KERNEL] = StoredWeight(
             output,
@@ -517,12 +515,12 @@ def _embedding_weights(model: Transformer) -> dict[str, StoredWeight]:
 
 
 def _token_rows(variable: Tensor) -> StoredWeight:
-    """Describes a weight with a row, or an element, for each token."""
+    """Describes a weight with a row, or an element, per token."""
     return StoredWeight(variable, tuple(variable.shape), _in_our_order)
 
 
 def _in_our_order(rows: np.ndarray) -> np.ndarray:
     """Returns rows in the order of this package's ids."""
     # OpenNMT-tf has `<blank>` 0, `<s>` 1 and `</s>` 2. Here the end of
-    # sentence is 1, and the start becomes 2. All others keep their place.
+    # sentence is 1 and the start 2. All others stay the same.
     return rows[[0, 2, 1, *range(3, len(rows))]]

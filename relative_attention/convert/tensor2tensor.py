@@ -30,8 +30,7 @@ _DECODING = DecodingSection(
     num_beams=4, length_penalty=0.6, max_extra_length=100
 )
 
-# What training leaves in a checkpoint beside the model, by the names of the
-# variables.
+# Training state in a checkpoint, by the names of its variables.
 _TRAINING_STATE = {
     "state of the optimizer": r"training/.*|.*/Adam(_1)?|beta[12]_power",
     "count of steps": r"global_step",
@@ -40,9 +39,9 @@ _TRAINING_STATE = {
 
 _REQUIRED = ("hidden_size", "filter_size", "num_heads", "num_hidden_layers")
 
-# These hyperparameters change the function that a model computes, and this
-# package supports the values listed; the first is tensor2tensor's default. A
-# missing one did not exist yet when the model was trained.
+# Hyperparameters that change the function of a model, with the supported
+# values. The first value is tensor2tensor's default. A missing hyperparameter
+# did not exist yet when the model was trained.
 _SUPPORTED: dict[str, tuple] = {
     "self_attention_type": ("dot_product", "dot_product_relative"),
     "pos": ("timing", "none", "", None),
@@ -67,20 +66,20 @@ _SUPPORTED: dict[str, tuple] = {
     "modality": ("{}", {}, None),
 }
 
-# tensor2tensor spells what happens around a sublayer: `n` normalizes, `d`
-# drops out and `a` adds the residual. Pre-norm is `n` before the sublayer and
-# `da` after it, post-norm is `dan` after it.
+# tensor2tensor's letters for the steps around a sublayer: `n` normalizes, `d`
+# is dropout and `a` adds the residual. Pre-norm is `n` before the sublayer and
+# `da` after it; post-norm is `dan` after it.
 _PROCESSING = ("layer_preprocess_sequence", "layer_postprocess_sequence")
 _PRE_NORM, _POST_NORM = ("n", "da"), ("none", "dan")
 
-# An embedding matrix is stored as shards of its rows (16 by default), under a
-# scope that tells the size of the vocabulary, the width and the use, such as
+# An embedding matrix is stored as shards of its rows (16 by default). Their
+# scope has the size of the vocabulary, the width and the use, such as
 # `transformer/symbol_modality_32768_512/shared/weights_3`.
 _SHARD = re.compile(
     r"(?P<scope>(?P<model>.+)/symbol_modality_(?P<rows>\d+)_(?P<dim>\d+)"
     r"/(?P<use>shared|input_emb|target_emb|softmax))/weights_(?P<index>\d+)"
 )
-# Which matrices there are decides what is shared.
+# The matrices that exist decide which are shared.
 _SHARING = {
     ("shared",): "all",
     ("shared", "softmax"): "source_target",
@@ -113,26 +112,26 @@ def convert_tensor2tensor(
 ) -> None:
     """Converts a checkpoint to a folder that `load_translator` reads.
 
-    With the subword vocabulary the folder translates strings, by default as
-    tensor2tensor's decoder does (beam 4, alpha 0.6, at most 100 tokens more
-    than the source). `conversion.txt` in it names each variable of the
-    checkpoint and what became of it.
+    With the subword vocabulary the folder translates strings, by default like
+    tensor2tensor's decoder (beam 4, alpha 0.6, at most 100 tokens more than the
+    source). `conversion.txt` in the folder says where each variable of the
+    checkpoint went.
 
     Args:
         checkpoint_path, hparams, target_space_id: see `load_tensor2tensor`.
-        output: path of the folder to make. It is whole or not there.
+        output: path of the folder to make, whole or not at all.
         vocabulary: path of the `*.subwords` file of the target, and of the
-            source unless `source_vocabulary` is given. Defaults to `None`,
-            a folder that cannot translate strings.
-        source_vocabulary: path of that of the source. Defaults to
-            `vocabulary`.
-        report: function. It is called with each line that says what became
-            of the checkpoint. Defaults to `None`.
+            source unless `source_vocabulary` is given. Defaults to `None`: the
+            folder cannot translate strings.
+        source_vocabulary: path of the `*.subwords` file of the source.
+            Defaults to `vocabulary`.
+        report: function to call with each line about the conversion. Defaults
+            to `None`.
 
     Raises:
-        InputError: if an input is missing, damaged or contradictory, a
-            vocabulary has another size than its embedding, or `output` holds
-            something; nothing is written then.
+        InputError: if an input is missing, damaged or contradictory, the size
+            of a vocabulary differs from its embedding, or `output` is not
+            empty. Nothing is written then.
     """
     check_is_free(output)
     if source_vocabulary is not None and vocabulary is None:
@@ -171,33 +170,31 @@ def load_tensor2tensor(
 ) -> Transformer:
     """Loads the `Transformer` of a tensor2tensor checkpoint with its weights.
 
-    It computes the logits that tensor2tensor computes. The hparams sets
+    It computes the same logits as tensor2tensor. The hparams sets
     `transformer_base*`, `transformer_big*` and `transformer_relative*` are
-    supported, also with other sizes, dropout, pre- or post-norm,
-    vocabularies (shared or not) and positions. What concerns only training
-    (the optimizer, its schedule and state, the shape of dropout noise) is
-    left out; `TransformerSchedule` and `MaskedCrossEntropy` compute the same
-    numbers here.
+    supported, also with other sizes, dropout, pre- or post-norm, vocabularies
+    (shared or not) and positions. Settings and state of training (optimizer,
+    schedule, shape of dropout noise) are left out; `TransformerSchedule` and
+    `MaskedCrossEntropy` compute the same numbers here.
 
     Args:
         checkpoint_path: path. The prefix of the checkpoint, such as
-            `model.ckpt-250000`, or its folder, whose latest is taken.
+            `model.ckpt-250000`, or its folder, for the latest checkpoint.
         hparams: dict of tensor2tensor's hyperparameters, or the path of its
             `hparams.json`.
         target_space_id: int. The row of the target-space embedding that the
             problem uses; 0 for translation. The other rows are left out.
-        report: function. It is called with each line of a report that names
-            what of the checkpoint was used and what was not. Defaults to
-            `None`.
+        report: function to call with each line of a report about the variables
+            that were used and those that were not. Defaults to `None`.
 
     Returns:
         `Transformer`, float32.
 
     Raises:
-        InputError: if the checkpoint is missing or damaged, if a
-            hyperparameter has a value that is not supported or contradicts
-            the variables, or if a variable is missing, fits nowhere or has
-            another shape; the message names it.
+        InputError: if the checkpoint is missing or damaged, a hyperparameter
+            has a value that is not supported or contradicts the variables, or
+            a variable is missing, unknown or of another shape (the message
+            names it).
 
     Reference:
      - [Vaswani et al., 2018](https://arxiv.org/abs/1803.07416), tensor2tensor
@@ -225,7 +222,7 @@ def load_tensor2tensor(
         "The hparams",
     )
 
-    # A layer normalization has the scope of the step it belongs to.
+    # A layer normalization has the scope of its step.
     first = model.config.normalize_first
     norm = "layer_prepostprocess" if first else "layer_postprocess"
     weights = body_weights(
@@ -279,7 +276,7 @@ def _read_hparams(hparams: AnyPath | Mapping[str, Any]) -> Mapping[str, Any]:
         "attention_value_channels",
         "max_relative_position",
     ):
-        # tensor2tensor reads 0 and a missing one as its default.
+        # For tensor2tensor, 0 or a missing value is the default.
         if hparams.get(name) is not None:
             _check_int(hparams, name, minimum=0)
     return hparams
@@ -312,7 +309,7 @@ def _check_int(hparams: Mapping[str, Any], name: str, minimum: int) -> None:
 def _config_fields(hparams: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the fields of `TransformerConfig` that hyperparameters decide.
 
-    These are all but the vocabularies, which the variables tell.
+    These are all fields except the vocabularies, which the variables show.
     """
     for name, supported in _SUPPORTED.items():
         if hparams.get(name, supported[0]) not in supported:
@@ -338,7 +335,7 @@ def _config_fields(hparams: Mapping[str, Any]) -> dict[str, Any]:
         "key_dim": _head_dim(hparams, "attention_key_channels"),
         "value_dim": _head_dim(hparams, "attention_value_channels"),
         "position_encoding": positions,
-        # It has no meaning, and is 0, where attention is not relative.
+        # It has no meaning, and is 0, if attention is not relative.
         "max_relative_position": hparams.get("max_relative_position") or 0,
         "share_relations_across_heads": True,
         "normalize_first": _normalize_first(hparams),
@@ -350,7 +347,7 @@ def _config_fields(hparams: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _head_dim(hparams: Mapping[str, Any], name: str) -> int:
-    """Returns the size of a head, of channels that all heads divide."""
+    """Returns the size of a head, from the channels of all heads."""
     channels = hparams.get(name) or hparams["hidden_size"]
     if channels % hparams["num_heads"]:
         raise InputError(
@@ -377,12 +374,12 @@ def _normalize_first(hparams: Mapping[str, Any]) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class _Matrix:
-    """What the names of an embedding's shards say.
+    """The information in the names of an embedding's shards.
 
     Attributes:
         scope: The names, without `/weights_INDEX`.
         model_scope: The scope of the whole model, usually `"transformer"`.
-        use: What the matrix is for.
+        use: The use of the matrix.
         num_rows: The size of the vocabulary.
         num_columns: The width of the model.
     """
@@ -401,13 +398,13 @@ def _find_embeddings(
 
     Returns:
         Pair of a value of `TransformerConfig.share_embeddings` and the dict of
-        `"source"`, `"target"` and `"output"`, which are equal where one matrix
-        is shared.
+        `"source"`, `"target"` and `"output"`, which are equal if one matrix is
+        shared.
     """
     shards: dict[_Matrix, dict[int, str]] = {}
     for name in checkpoint.shapes:
         match = _SHARD.fullmatch(name)
-        # The optimizer's state has names that end in those of the variables.
+        # Names of the optimizer's state end in the names of variables.
         if match and not name.startswith("training/"):
             scope, model_scope, rows, columns, use, index = match.groups()
             matrix = _Matrix(scope, model_scope, use, int(rows), int(columns))
@@ -479,7 +476,7 @@ def _check_target_space(
 
 
 def _block_names(norm: str) -> Names:
-    """Returns what tensor2tensor calls the parts of a block."""
+    """Returns tensor2tensor's names of the parts of a block."""
     return {
         "self_attention": (
             "self_attention/multihead_attention",

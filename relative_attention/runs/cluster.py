@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 
 class Cluster:
-    """Says what part this process has among those that train together.
+    """The role of this process among those that train together.
 
     Every machine runs the same program. One of them, the chief, writes the
-    folder of the run, which all of them see; where they must agree or wait
-    for one another, they vote.
+    folder of the run, which all machines share. To agree or to wait for each
+    other, they vote.
 
     Args:
         strategy: `tf.distribute.Strategy`. One process with its devices, or
@@ -41,12 +41,12 @@ class Cluster:
 
     @property
     def num_replicas(self) -> int:
-        """The number of devices of all machines together."""
+        """The number of devices on all machines."""
         return self.strategy.num_replicas_in_sync if self.strategy else 1
 
     @property
     def is_chief(self) -> bool:
-        """Whether this process writes the run: the first of many machines."""
+        """Whether this process, on the first machine, writes the run."""
         resolver = self._resolver
         if resolver is None or not resolver.task_type:
             return True
@@ -55,14 +55,14 @@ class Cluster:
         return resolver.task_type == "worker" and resolver.task_id == 0
 
     def scope(self) -> AbstractContextManager[Any]:
-        """Returns a context in which variables are made on every device."""
+        """Returns a context in which variables are created on all devices."""
         return self.strategy.scope() if self.strategy else nullcontext()
 
     def any(self, flag: bool) -> bool:
-        """Returns whether a flag is set on one machine at least.
+        """Returns whether a flag is set on at least one machine.
 
-        All machines must ask, whatever their flag is. Machines that decided
-        alone, by their clocks, would wait for one another for ever.
+        All machines must call this, whatever their flag. If each decided by its
+        own clock, they would wait for each other forever.
         """
         if self._resolver is None or self.num_replicas == 1:
             return flag
@@ -72,12 +72,11 @@ class Cluster:
 
     @contextlib.contextmanager
     def chief_first(self) -> Iterator[None]:
-        """Runs its body on the chief before it is run on other machines.
+        """Runs its body on the chief before the other machines.
 
-        What the chief has written by then, the others find in the folder of
-        the run.
+        The others then find in the folder of the run what the chief wrote.
         """
-        # Both branches vote once: a vote ends when the last has voted.
+        # Both branches vote once: a vote ends with the last machine's vote.
         if not self.is_chief:
             self.any(False)
         yield
@@ -90,14 +89,14 @@ class Cluster:
 
     @functools.cached_property
     def _sum_of_votes(self) -> "Callable[[tf.Tensor], tf.Tensor]":
-        """The traced sum over all machines, made once for each cluster."""
+        """The traced sum over all machines, made once per cluster."""
         import tensorflow as tf
 
         strategy: Any = self.strategy
 
         @tf.function(autograph=False)
         def total(vote: tf.Tensor) -> tf.Tensor:
-            # A machine votes once on each of its devices.
+            # A machine votes once per device.
             votes = strategy.run(lambda: tf.identity(vote))
             return strategy.reduce("SUM", votes, axis=None)
 
@@ -107,8 +106,8 @@ class Cluster:
 def choose_strategy(devices: int | str) -> "tf.distribute.Strategy | None":
     """Returns the `tf.distribute` strategy for `training.devices`.
 
-    It must be called before TensorFlow has done anything else: devices are
-    divided, and machines meet, when TensorFlow starts.
+    Call it before anything else of TensorFlow: devices are divided, and
+    machines connect, when TensorFlow starts.
     """
     if not trains_on_tensorflow():
         return None
@@ -121,8 +120,7 @@ def choose_strategy(devices: int | str) -> "tf.distribute.Strategy | None":
             return tf.distribute.MultiWorkerMirroredStrategy()
         except (ValueError, KeyError, RuntimeError, tf.errors.OpError) as error:
             raise InputError(
-                f"The machines could not meet as TF_CONFIG has it ({text}): "
-                f"{error}"
+                f"The machines in TF_CONFIG could not connect ({text}): {error}"
             ) from error
     gpus = tf.config.list_physical_devices("GPU")
     number = max(len(gpus), 1) if devices == "all" else int(devices)
@@ -160,7 +158,7 @@ def _divide_cpu(number: int) -> None:
 
 
 def check_tf_config(text: str) -> None:
-    """Refuses a `TF_CONFIG` that TensorFlow would wait with, or crash on."""
+    """Refuses a `TF_CONFIG` that would make TensorFlow hang or crash."""
     try:
         config = json.loads(text)
         cluster, task = config["cluster"], config["task"]
@@ -191,8 +189,8 @@ def _is_address(address: Any) -> bool:
     return bool(host) and port.isdecimal() and int(port) < 2**16
 
 
-# Shapes of batches, each of which JAX compiles a step for: of the text to
-# learn from, and of the short text to validate on.
+# Numbers of batch shapes, for each of which JAX compiles a step: of the
+# training text, and of the short validation text.
 TRAIN_SHAPES = 12
 VALIDATION_SHAPES = 4
 
@@ -214,9 +212,8 @@ def check_backend(recipe: Recipe) -> None:
         )
     if os.environ.get("TF_CONFIG"):
         raise InputError(
-            "TF_CONFIG sets up several machines, which train with TensorFlow "
-            "alone. Take it out of the environment, or set "
-            "KERAS_BACKEND=tensorflow."
+            "TF_CONFIG sets up several machines, which need TensorFlow. Unset "
+            "it, or set KERAS_BACKEND=tensorflow."
         )
     training = recipe.training
     if training.devices not in (1, "all"):
@@ -226,23 +223,23 @@ def check_backend(recipe: Recipe) -> None:
         )
     if training.batch_tokens == "auto":
         raise InputError(
-            "`training.batch_tokens` must be a number on JAX: each that was "
-            "tried would be compiled for a minute. Received: 'auto'."
+            "`training.batch_tokens` must be a number on JAX, which would "
+            "compile every number tried for a minute. Received: 'auto'."
         )
 
 
 def is_out_of_memory(error: Exception) -> bool:
-    """Returns whether the memory of a device was too small."""
+    """Returns whether an error means that a device ran out of memory."""
     if keras.backend.backend() == "tensorflow":
         import tensorflow as tf
 
         return isinstance(error, tf.errors.ResourceExhaustedError)
-    # JAX has one type for all that goes wrong on a device.
+    # JAX has one type for all errors of a device.
     return "RESOURCE_EXHAUSTED" in str(error)
 
 
 def is_lost_machine(error: Exception) -> bool:
-    """Returns whether another machine that trained too cannot be reached."""
+    """Returns whether an error means that another machine was lost."""
     if keras.backend.backend() != "tensorflow":
         return False
     import tensorflow as tf
@@ -252,20 +249,20 @@ def is_lost_machine(error: Exception) -> bool:
     )
 
 
-# Where there is no GPU whose memory could be filled.
+# Without a GPU whose memory could be filled.
 _CPU_TOKENS = 4096
 _FIRST_TOKENS = 1024
 _MOST_TOKENS = 2**20
 # Batches differ in shape, and memory becomes fragmented.
 _SAFE_SHARE = 0.9
-# Many short sentences need other memory than few long ones.
+# Many short sentences need a different amount of memory than few long ones.
 _SHORT_LENGTH = 32
 
 
 def choose_batch_tokens(
     recipe: Recipe, make_model: Callable[[], keras.Model], report: Report
 ) -> int:
-    """Returns `training.batch_tokens` of a recipe, found out if `auto`."""
+    """Returns `training.batch_tokens` of a recipe, measured if `auto`."""
     tokens = recipe.training.batch_tokens
     if isinstance(tokens, int):
         return tokens
@@ -284,18 +281,18 @@ def choose_batch_tokens(
 
 
 def largest_budget(fits: Callable[[int], bool]) -> int:
-    """Returns the greatest number of tokens that fits, less a tenth."""
+    """Returns 0.9 times the largest number of tokens that fits."""
     low = _FIRST_TOKENS
     if not fits(low):
         raise InputError(
             f"Not even {low:,} tokens fit on the device. Choose a smaller "
             "model, or `training.batch_tokens` yourself."
         )
-    # Doubled until it no longer fits: then `low` fits and `high` does not.
+    # Doubled until it no longer fits: `low` fits and `high` does not.
     high = 2 * low
     while high < _MOST_TOKENS and fits(high):
         low, high = high, 2 * high
-    # Bisection, to within a sixteenth.
+    # Bisection to a precision of 1/16.
     while high - low > low // 16:
         middle = (low + high) // 2
         low, high = (middle, high) if fits(middle) else (low, middle)

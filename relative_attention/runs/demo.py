@@ -1,4 +1,4 @@
-"""Makes a corpus, trains on it and translates, in a few minutes."""
+"""Generates a corpus, trains on it and translates, in a few minutes."""
 
 import pathlib
 from collections.abc import Sequence
@@ -22,14 +22,14 @@ def run_demo(
     overrides: Sequence[str] = (),
     report: Report = print,
 ) -> CorpusScore:
-    """Makes a corpus, trains on it, and translates what was held out.
+    """Generates a corpus, trains on it, and translates held-out lines.
 
     Args:
         output: The path of a folder for the corpus, the model and the
-            picture. What an earlier demo left there is replaced.
+            picture. The output of an earlier demo is replaced.
         languages: A pair of strings among `en`, `de`, `fr`.
         overrides: A list of strings `section.key=value` for the recipe.
-        report: A function that is called with each line to show.
+        report: A function to call with each line to show.
 
     Returns:
         The `CorpusScore` of the test part.

@@ -1,4 +1,4 @@
-"""Trains one model on what several translate: sequence-level distillation."""
+"""Trains a model on the translations of others: sequence distillation."""
 
 import dataclasses
 import gc
@@ -61,72 +61,70 @@ def distill(
     separately: bool = False,
     closest_of: int | None = None,
 ) -> dict[str, Any]:
-    """Trains the model of a recipe on its own text and on its teachers'.
+    """Trains a recipe's model on its corpus and on translations by teachers.
 
-    The teachers, together an `Ensemble` if there are several, translate the
-    source of the recipe's training text by beam search; those of the other
-    direction, if any, its target, likewise together. The student, which has
-    the vocabulary of the first teacher, is then trained by `train` on the
-    pairs of the recipe and on the same lines with their translations. Its
-    validation and test text are the recipe's. Lines that are held out, where
-    there is no validation text, are not translated.
+    The teachers translate the source of the recipe's training text by beam
+    search, as an `Ensemble` if there are several. Teachers of the other
+    direction, if any, translate its target. The student is then trained by
+    `train` on the pairs of the recipe and on the same lines with their
+    translations. It has the vocabulary of the first teacher, and the recipe's
+    validation and test text. If lines are held out for validation, they are
+    not translated.
 
-    With `separately` each teacher translates all lines alone, so that the
-    student learns from as many more pairs: with teachers of both directions,
-    the data diversification of Nguyen et al. (2020).
+    With `separately` each teacher translates all lines alone, and the student
+    learns from all translations. With teachers of both directions, this is the
+    data diversification of Nguyen et al. (2020).
 
-    With `closest_of` the student learns not the most probable translation but
-    the one that is closest to the target of the corpus by sentence BLEU:
-    sequence-level interpolation. BLEU tokenizes as sacreBLEU's `13a`, but for
-    pre-tokenized text. Where all candidates have the same score, as they may
-    in scripts without blanks, the most probable one is taken. Translations of
-    the other direction are always the most probable ones.
+    With `closest_of` the student does not learn the most probable translation
+    but the one closest to the target of the corpus by sentence BLEU
+    (sequence-level interpolation). BLEU uses sacreBLEU's tokenizer `13a`,
+    except for pre-tokenized text. If all candidates have the same score, which
+    is possible in scripts without blanks, the most probable one is used.
+    Translations of the other direction are always the most probable ones.
 
     A teacher may read the text in a third language, line by line:
-    `MODEL@TEXT` among the teachers is a model from that language to the
-    recipe's target, among those backward one to its source. Only teachers
-    that read the same text translate together.
+    `MODEL@TEXT` in `teachers` translates from that language to the recipe's
+    target, in `backward` to its source. Only teachers that read the same text
+    translate as an ensemble.
 
-    An interrupted call is resumed by the same call. Once all is translated,
-    `train` with `resume` resumes it, too, without the teachers.
+    Repeat the same call to resume an interrupted one. Once all lines are
+    translated, `train` with `resume` resumes it, too, without the teachers.
 
     Args:
         recipe: A `Recipe`, the student's.
-        teachers: A list of folders of trained models, or names of the zoo,
-            or of `MODEL@TEXT`, the text found as those of the recipe are;
-            with one vocabulary those who translate together.
-        output: The path of the folder to fill, as of `train`.
-        data_directory: The path of a folder in which to look for the texts;
-            see `find_corpus`. Defaults to `None`.
+        teachers: A list of folders of trained models, names of the zoo, or
+            `MODEL@TEXT`, whose text is searched for like the recipe's. The
+            teachers of an ensemble must have the same vocabulary.
+        output: The path of the folder to fill, as for `train`.
+        data_directory: The path of a folder with the texts; see
+            `find_corpus`. Defaults to `None`.
         overwrite: A boolean to indicate whether to delete the run in `output`
-            first, its translations too.
-        num_beams: An integer, of all teachers' beam search. Defaults to
-            `None`, as the first teacher has it, like the length penalty.
-        batch_tokens: An integer, the most source positions, over all beams,
-            translated at a time. Defaults to `None`, as the teachers have
-            it.
-        report: A function that is called with each line for the log.
-            Defaults to printing to standard error.
+            first, with its translations.
+        num_beams: An integer, for all teachers. Defaults to `None`, the first
+            teacher's, like the length penalty.
+        batch_tokens: An integer, the most source tokens, over all beams,
+            translated at a time. Defaults to `None`, the teachers' own.
+        report: A function to call with each line for the log. Defaults to
+            printing to standard error.
         backward: A list like `teachers`, of models that translate the
             recipe's target, or another text, into its source. Their
-            vocabulary may be another. Defaults to none.
+            vocabulary may differ. Defaults to none.
         separately: A boolean to indicate whether each teacher translates
             alone. Defaults to `False`.
-        closest_of: An integer from 1 to the beams of the search, how many
-            translations of a line to choose from. Defaults to `None`, the best
-            one is taken.
+        closest_of: An integer from 1 to the number of beams, how many
+            translations of a line to choose from. Defaults to `None`, the most
+            probable one is used.
 
     Returns:
-        A dict, what was written to `results.json`; its `distilled_from` says
-        what the teachers were.
+        A dict, the content of `results.json`; `distilled_from` names the
+        teachers.
 
     Raises:
-        InputError: if there is no teacher, one is missing or is `output`
-            itself, vocabularies differ of those who translate together, a
-            text of a teacher's own is missing, unusable or has another number
-            of lines, `closest_of` is out of range, `output` holds
-            translations of others, or as `train`; all before any work is
-            done.
+        InputError: before any work, if there is no teacher, one is missing or
+            is `output` itself, the vocabularies of an ensemble differ, the
+            text of a teacher is missing, unusable or has another number of
+            lines, `closest_of` is out of range, `output` holds translations by
+            other teachers, or for the reasons of `train`.
 
     Reference:
      - [Kim and Rush, 2016](https://arxiv.org/abs/1606.07947), sections 3.2
@@ -141,12 +139,12 @@ def distill(
     ]
     if os.environ.get("TF_CONFIG"):
         raise InputError(
-            "One machine translates the text. Unset TF_CONFIG; when all is "
-            "translated, end the command, and let all machines go on by "
+            "One machine translates the text. Unset TF_CONFIG; when all lines "
+            "are translated, stop the command, and start all machines with "
             "`train --resume`."
         )
     check_backend(recipe)
-    # TensorFlow wants its devices before it does anything else.
+    # TensorFlow's devices must be set before anything else.
     choose_strategy(recipe.training.devices)
     check_language(recipe)
     resume = is_run(output) and not overwrite
@@ -200,16 +198,16 @@ def distill(
             check_same_origin(origin, output)
         claim_run_directory(output, student, resume, overwrite, read)
         write_record(output, {**read, **distilled_paths(output)})
-        # Before anything that is made of it.
+        # Before anything that depends on it.
         save_origin(origin, output)
-        # The one that is written last.
+        # The file that is written last.
         last = "vocabulary" if student.vocabulary.joint else "target_vocabulary"
         if find_vocabulary(output, last) is None:
             save_vocabularies(*vocabularies, output)
         write_distilled_pairs(
             recipe, texts, others, loaded, output, origin, report
         )
-    # The student needs the memory, and graphs lead back to their model.
+    # The student needs the memory, and graphs refer to their models.
     del loaded, search
     gc.collect()
     return train(student, output, data_directory, resume=True, report=report)
@@ -217,12 +215,12 @@ def distill(
 
 @dataclasses.dataclass(frozen=True)
 class _TeacherName:
-    """A trained model, and what it reads: `MODEL`, or `MODEL@TEXT`.
+    """A trained model and its text: `MODEL`, or `MODEL@TEXT`.
 
     Attributes:
         model: The folder of a trained model, or a name of the zoo.
-        text: The name of a text that is the recipe's in another language, line
-            by line; `None` for the recipe's own.
+        text: The name of a text, the recipe's lines in another language; `None`
+            for the recipe's own text.
         backward: Whether it translates into the recipe's source.
     """
 
@@ -231,7 +229,7 @@ class _TeacherName:
     backward: bool
 
     def origin(self, texts: Mapping[str, str]) -> dict[str, str]:
-        """Returns what `origin.json` says of it; `texts` are paths by name."""
+        """Returns its entry in `origin.json`; `texts` are paths by name."""
         weights = find_model(self.model) / "model.safetensors"
         origin = {"model": self.model, "weights_sha256": file_sha256(weights)}
         if self.text is not None:
@@ -243,7 +241,7 @@ class _TeacherName:
 def _read_names(
     argument: str, names: Sequence[pathlib.Path | str], output: pathlib.Path
 ) -> list[_TeacherName]:
-    """Reads the names of teachers, and makes sure that they are there."""
+    """Reads the names of teachers, and checks that they exist."""
     is_list = not isinstance(names, str | pathlib.Path)
     if not is_list or (argument == "teachers" and not names):
         raise InputError(
@@ -274,11 +272,11 @@ def _read_names(
 def _load_teachers(
     names: Sequence[_TeacherName], separately: bool, **settings: int | None
 ) -> list[Teachers]:
-    """Loads teachers, those first that translate from source to target.
+    """Loads teachers, first those that translate from source to target.
 
-    Teachers of one direction that read the same text translate together,
-    unless `separately`. All search like the first, but for `settings` that are
-    not `None`.
+    Teachers of one direction that read the same text are an ensemble, unless
+    `separately`. All search like the first, except for `settings` that are not
+    `None`.
     """
     search: dict[str, Any] = {
         name: n for name, n in settings.items() if n is not None
@@ -305,8 +303,8 @@ def _load_teachers(
 def _vocabularies(
     translator: Translator,
 ) -> tuple[AnyVocabulary, AnyVocabulary]:
-    """Returns source and target vocabulary, one object if it is joint."""
-    # They came from a folder, and are of the kinds that those have.
+    """Returns source and target vocabulary, the same object if joint."""
+    # They were loaded from a folder, so their kinds are known.
     return (
         cast(AnyVocabulary, translator.source_vocabulary),
         cast(AnyVocabulary, translator.vocabulary),
@@ -320,8 +318,8 @@ def _student_recipe(recipe: Recipe, teachers: Sequence[Teachers]) -> Recipe:
         is_tokens = isinstance(target, TokenVocabulary) and not target.tokenizer
         if is_tokens != recipe.data.tokenized:
             raise InputError(
-                "`data.tokenized` must be as all teachers have it, who read "
-                "its text and write what the student learns. One of them "
+                "`data.tokenized` must be that of all teachers, which read "
+                "this text and write what the student learns. One of them "
                 f"has {str(is_tokens).lower()}. Received: "
                 f"{str(recipe.data.tokenized).lower()}."
             )
@@ -339,7 +337,7 @@ def _student_recipe(recipe: Recipe, teachers: Sequence[Teachers]) -> Recipe:
         values["data.validation_source"] = VALIDATION_SOURCE
         values["data.validation_target"] = VALIDATION_TARGET
     if recipe.training.start_from is not None:
-        # Rows of the pieces that both have; if they have all, all rows.
+        # Keeps the rows of pieces in both; all rows if all are in both.
         values["vocabulary.from_start"] = "false"
     student = recipe.override(f"{key}={value}" for key, value in values.items())
     student.model_config(len(target), None if source is target else len(source))

@@ -1,16 +1,16 @@
 """The text that a student learns from, in the folder of its run.
 
-distilled/origin.json        what it is made of, by `distill`
+distilled/origin.json        the inputs of the translations
 distilled/held_out/          the recipe's text in two parts, if it has no
                              validation text
-distilled/held_out-2/        likewise, the text that the second of those who
-                             translate reads, if it is its own
-distilled/translated-1       the translations, a file for all who translate
-                             together, until they are joined with the recipe's
-                             pairs; before all are there,
-                             `translated-1.partial` and `translated-1.journal`
-distilled/train.source       what the student learns from: the recipe's
-distilled/train.target       pairs, then the same lines translated
+distilled/held_out-2/        the same for the text of the second group of
+                             teachers, if it has its own
+distilled/translated-1       the translations, one file per group of teachers,
+                             until they are joined with the recipe's pairs;
+                             until complete, `translated-1.partial` and
+                             `translated-1.journal`
+distilled/train.source       the student's text: the recipe's pairs, then the
+distilled/train.target       same lines translated
 """
 
 import dataclasses
@@ -42,13 +42,13 @@ from relative_attention.runs.translate_text import translate_chunks
 
 _ORIGIN = "distilled/origin.json"
 # The names of the texts in the student's recipe. The record of the run has
-# their paths, wherever the folder is by then.
+# their paths, even if the folder was moved.
 SOURCE = "distilled/train.source"
 TARGET = "distilled/train.target"
 VALIDATION_SOURCE = "distilled/held_out/validation.source"
 VALIDATION_TARGET = "distilled/held_out/validation.target"
 
-# What the translations depend on, and what users call it.
+# The inputs of the translations, with names for users.
 _WORDS = {
     "teachers": "teachers, or texts that these read",
     "backward": "teachers of the other direction, or texts that these read",
@@ -63,13 +63,13 @@ _WORDS = {
 
 @dataclasses.dataclass(frozen=True)
 class Teachers:
-    """One model, or an ensemble, and what it translates.
+    """One model, or an ensemble, and its text.
 
     Attributes:
         translator: A `Translator`.
-        backward: Whether they write the recipe's source, not its target.
-        text: The name of the text that they read, if it is neither the source
-            nor the target of the recipe.
+        backward: Whether they translate to the recipe's source.
+        text: The name of their text, if it is neither the source nor the
+            target of the recipe.
     """
 
     translator: Translator
@@ -77,43 +77,43 @@ class Teachers:
     text: str | None
 
 
-# === What it is made of ===
+# === The inputs of the translations ===
 
 
 def save_origin(origin: Mapping[str, Any], output: pathlib.Path) -> None:
-    """Writes what the translations depend on, a value for each of `_WORDS`."""
+    """Writes the inputs of the translations, a value for each of `_WORDS`."""
     with atomic_file(output / _ORIGIN, "w") as file:
         json.dump(origin, file, indent=1)
 
 
 def check_same_origin(origin: Mapping[str, Any], output: pathlib.Path) -> None:
-    """Refuses a run that has translations by others, or of other text."""
+    """Refuses a run with translations by other teachers or of other text."""
     way_out = (
         "Pass `--overwrite` to delete them and the run, or choose another "
         "`--output`."
     )
     read = _read_origin(output)
     if read is None:
-        # What a kill leaves of a file has a dot before its name.
+        # A file that was being written during a kill has a dot before its name.
         if any((output / "distilled").glob("[!.]*")):
             raise InputError(
-                f"{output / _ORIGIN} is missing or damaged, so that it is not "
-                f"known whose translations are beside it. {way_out}"
+                f"{output / _ORIGIN} is missing or damaged, so the origin of "
+                f"the translations beside it is not known. {way_out}"
             )
         return
     before = _comparable(read)
     for name, value in _comparable(origin).items():
         if before.get(name) != value:
             raise InputError(
-                f"{output} holds translations with other {_WORDS[name]}: they "
-                f"would not be of one kind. {way_out}"
+                f"{output} holds translations with other {_WORDS[name]}, which "
+                f"cannot be mixed with new ones. {way_out}"
             )
 
 
 def distilled_from(
     recipe: Recipe, output: pathlib.Path | str
 ) -> dict[str, Any]:
-    """Returns what `results.json` says of the teachers, `{}` without any."""
+    """Returns the entry of `results.json` about teachers, `{}` if none."""
     origin = _read_origin(output)
     if recipe.data.source != SOURCE or origin is None:
         return {}
@@ -122,7 +122,7 @@ def distilled_from(
 
 
 def _read_origin(output: pathlib.Path | str) -> dict[str, Any] | None:
-    """Returns what was saved, or `None` if it is not there, or damaged."""
+    """Returns the saved inputs, or `None` if they are missing or damaged."""
     try:
         origin = read_json_object(pathlib.Path(output) / _ORIGIN)
         _comparable(origin)
@@ -132,7 +132,7 @@ def _read_origin(output: pathlib.Path | str) -> dict[str, Any] | None:
 
 
 def _comparable(origin: Mapping[str, Any]) -> dict[str, Any]:
-    """Replaces teachers by checksums: their names may change."""
+    """Replaces teachers by checksums, as their names may change."""
     hashes: dict[str, Any] = {"teachers": [], "backward": []}
     for name, found in hashes.items():
         for teacher in origin[name]:
@@ -161,16 +161,16 @@ def write_distilled_pairs(
     origin: Mapping[str, Any],
     report: Report,
 ) -> None:
-    """Writes what a student learns from, unless it is there already.
+    """Writes the student's text, unless it exists.
 
-    `texts` has the paths of the recipe's texts, `others` those of the texts
-    that teachers name.
+    `texts` has the paths of the recipe's texts, `others` those of the
+    teachers' own texts.
     """
     directory = output / "distilled"
 
     def learnt_from(source: str, held_out: str) -> ParallelCorpus:
-        # Which lines are held out depends on their number and the seed alone,
-        # so they are the same in all texts.
+        # The held-out lines only depend on the number of lines and the seed, so
+        # they are the same in all texts.
         corpus = ParallelCorpus(source, cast(str, texts.target))
         if texts.validation_source is None:
             how = (texts.held_out, recipe.training.seed)
@@ -220,11 +220,11 @@ def _translate(
     tokenize: str,
     report: Report,
 ) -> None:
-    """Translates a text into a file, unless that is there already.
+    """Translates a text into a file, unless it exists.
 
-    A process that was killed is resumed, but for the chunk it was at. With
-    `references`, of several translations of a line the closest to its
-    reference is taken, as in section 3.3 of Kim and Rush (2016).
+    After a kill, it resumes at the chunk that was being translated. With
+    `references`, the translation closest to the reference is chosen for each
+    line, as in section 3.3 of Kim and Rush (2016).
     """
     if path.is_file():
         return
@@ -259,9 +259,9 @@ def closest_translations(
     references: Sequence[str],
     tokenize: str,
 ) -> list[Translation]:
-    """Returns for each line the translation with the greatest sentence BLEU.
+    """Returns the translation of each line with the highest sentence BLEU.
 
-    Of equal ones it is the first.
+    If several are equal, the first.
     """
     scores = iter(
         sentence_scores(

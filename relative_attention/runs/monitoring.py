@@ -33,10 +33,10 @@ from relative_attention.training import Record
 from relative_attention.training import averaged_weights
 from relative_attention.training import relation_tables
 
-# More sentences tell little more, and are translated again and again.
+# More sentences would add little, and are translated many times.
 _MOST_SENTENCES = 1000
 _NUM_SAMPLES = 5
-# More tokens could hardly be read, and their names take long to draw.
+# More tokens are hard to read and slow to draw.
 _MOST_TOKENS = 30
 
 
@@ -47,12 +47,12 @@ def monitoring_callbacks(
     pictures: bool = True,
     report: Report = print_error,
 ) -> list[keras.callbacks.Callback]:
-    """Returns the callbacks that show how training goes.
+    """Returns the callbacks that show the progress of training.
 
     Put them after `ValidationBleu`, which adds to the logs, and before
-    `progress`, whose records have what they add: `learning_rate` and
-    `tokens_per_second`. They only read weights and logs: of several machines
-    the chief has them.
+    `progress`, which records what they add: `learning_rate` and
+    `tokens_per_second`. They only read weights and logs; of several machines
+    only the chief has them.
 
     Args:
         directory: The path of the run.
@@ -61,8 +61,8 @@ def monitoring_callbacks(
         pictures: A boolean to indicate whether TensorBoard gets pictures of
             attention and relation embeddings, and sample translations.
             Defaults to `True`.
-        report: A function that is called with a line for the log where
-            something is not drawn.
+        report: A function to call with a line for the log if something
+            cannot be drawn.
     """
     event_log = EventLog(pathlib.Path(directory) / "logs")
     callbacks: list[keras.callbacks.Callback] = [
@@ -88,9 +88,9 @@ def draw_curves(
 
     Args:
         directory: The path of the run.
-        history: A list of records, one for each validation.
-        report: A function that is called with a line for the log if the
-            curves are not drawn.
+        history: A list of records, one per validation.
+        report: A function to call with a line for the log if the curves
+            cannot be drawn.
     """
     path = pathlib.Path(directory) / "curve.png"
     try:
@@ -142,8 +142,8 @@ class PictureLog(keras.callbacks.Callback):
         event_log: An `EventLog`.
         data: A `PreparedData`.
         progress: The `RunProgress` of the run.
-        report: A function that is called with a line for the log if pictures
-            are not drawn.
+        report: A function to call with a line for the log if pictures cannot
+            be drawn.
     """
 
     def __init__(
@@ -158,7 +158,7 @@ class PictureLog(keras.callbacks.Callback):
         self.data = data
         self.progress = progress
         self.report = report
-        # Looked for, not imported, so that training begins sooner.
+        # Searched for, not imported, so that training begins sooner.
         self._draws = importlib.util.find_spec("matplotlib") is not None
         if not self._draws:
             report(
@@ -202,7 +202,7 @@ class PictureLog(keras.callbacks.Callback):
                 self.event_log.image(
                     "validation", tag, figure_png(figure), self.progress.step
                 )
-        # A run of days must not end because of a font or a figure.
+        # A long run must not end because of a font or a figure.
         except Exception as error:
             self._draws = False
             self.report(
@@ -265,10 +265,9 @@ def _greedy_translator(
 
 
 def _translate(translator: Translator, sources: Sequence[str]) -> list[str]:
-    """Translates; lines are empty where the model is not finite.
+    """Translates; lines are empty if the model is not finite.
 
-    Training may recover from such a model (`training.on_nonfinite`), and
-    reports it itself.
+    Training may recover (`training.on_nonfinite`), and reports this itself.
     """
     try:
         return translator.translate(sources)

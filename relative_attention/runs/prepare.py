@@ -1,9 +1,9 @@
-"""Finds and prepares what a run reads: texts, vocabularies, ids, batches.
+"""Finds and prepares the inputs of a run: texts, vocabularies, ids, batches.
 
-find_inputs     paths, vocabularies of one's own, the model to start from:
-                all that can be wrong is found before any work is done
-prepare_data    lines held out, vocabularies, and ids, all in the folder
-                of the run, where a resumed run finds them
+find_inputs     paths, given vocabularies, the model to start from; all
+                errors are found before any work
+prepare_data    held-out lines, vocabularies, and ids, all in the folder of
+                the run, where a resumed run finds them
 """
 
 import dataclasses
@@ -37,21 +37,21 @@ from relative_attention.runs.start_from import find_initial_weights
 from relative_attention.saving.model_directory import find_vocabulary
 from relative_attention.saving.model_directory import save_vocabularies
 
-# A model learns next to nothing from fewer.
+# A model learns almost nothing from fewer.
 _FEW_PAIRS = 200
 
 
 @dataclasses.dataclass(frozen=True)
 class RunInputs:
-    """What a run reads.
+    """The inputs of a run.
 
     Attributes:
         files: A `DataSection` with paths that exist.
-        vocabularies: A pair of vocabularies, of one's own or of the model to
-            start from; `None` if they are to be learned, or were before.
+        vocabularies: A pair of vocabularies, given or of the model to start
+            from; `None` if they are learned from the text.
         initial_weights: The model to start from, or `None`.
-        paths: A dict of the names that the recipe has for what is read, and
-            the paths; noted for resuming.
+        paths: A dict of the recipe's names of files to their paths, recorded
+            for resuming.
     """
 
     files: DataSection
@@ -67,10 +67,10 @@ def find_inputs(
     resume: bool = False,
     overwrite: bool = False,
 ) -> RunInputs:
-    """Returns what a run reads, checked before any work is done.
+    """Returns the inputs of a run, checked before any work.
 
-    A run that is resumed finds its files where they were when it was started.
-    With `overwrite` all texts are read again.
+    A resumed run finds its files where they were when it was started. With
+    `overwrite` all texts are read again.
     """
     check_language(recipe)
     known = recorded_files(output) if resume else {}
@@ -107,10 +107,10 @@ def check_language(recipe: Recipe) -> None:
 def check_texts(
     files: DataSection, directory: pathlib.Path | str | None = None
 ) -> None:
-    """Reads every text once, to see that all are usable.
+    """Reads every text once, to check that all are usable.
 
-    Texts whose ids the run in `directory` holds are not read again: millions
-    of pairs take a while.
+    Texts whose ids are in `directory` are not read again, as millions of pairs
+    take a while.
     """
     for name, corpus in _texts(files).items():
         if directory is None or not TokenCorpus.is_made_of(
@@ -126,7 +126,7 @@ def check_joining(
     if not _joining(recipe):
         return
     for vocabulary in vocabularies:
-        # With punctuation at the boundary, where spellings differ if at all.
+        # With punctuation at the boundary, where a difference is most likely.
         first, second, both = vocabulary.encode(["a.", ".a", "a. .a"])
         if first + second != both:
             raise InputError(
@@ -139,7 +139,7 @@ def check_joining(
 
 
 def _joining(recipe: Recipe) -> dict[str, Any]:
-    """Returns how `TokenBatches` are to join lines, `{}` for not at all."""
+    """Returns the arguments of `TokenBatches` for joining, `{}` for none."""
     data = recipe.data
     if data.join is None or data.join == 1:
         return {}
@@ -159,12 +159,12 @@ def _load_own(
         else Vocabulary.from_sentencepiece
     )
     source = load(paths[0])
-    # One file for both sides may still be two vocabularies.
+    # One file for both sides may still give two vocabularies.
     return source, source if recipe.vocabulary.joint else load(paths[-1])
 
 
 def _texts(files: DataSection) -> dict[str, ParallelCorpus]:
-    """Returns the texts by their part of the data, those that there are."""
+    """Returns the existing texts by their part of the data."""
     sides = {
         "train": (files.source, files.target),
         "validation": (files.validation_source, files.validation_target),
@@ -183,14 +183,14 @@ class PreparedData:
 
     Attributes:
         source_vocabulary: A `Vocabulary`.
-        target_vocabulary: A `Vocabulary`, the same object where it is joint.
-        train_corpus: A `TokenCorpus`, the ids to learn from.
+        target_vocabulary: A `Vocabulary`, the same object if joint.
+        train_corpus: A `TokenCorpus`, the ids to train on.
         validation_corpus: A `TokenCorpus`, the ids to validate on.
         validation: A `ParallelCorpus`, the text of `validation_corpus`.
         test: A `ParallelCorpus` that the finished model is scored on, or
             `None`.
-        joining: A dict of the arguments of `TokenBatches` that say how the
-            lines to learn from are joined; empty where they are not.
+        joining: A dict of the arguments of `TokenBatches` for joining training
+            lines; empty if they are not joined.
     """
 
     source_vocabulary: AnyVocabulary
@@ -209,7 +209,7 @@ class PreparedData:
         start_token_id: int = 0,
         fixed_shapes: bool = False,
     ) -> tuple[TokenBatches, TokenBatches]:
-        """Divides the ids into batches to train on and to validate on."""
+        """Returns the training and the validation batches."""
         kind: Any = FixedShapeBatches if fixed_shapes else TokenBatches
         batches = []
         for corpus, tokens, num_shapes, joining in (
@@ -231,9 +231,9 @@ class PreparedData:
 def prepare_data(
     recipe: Recipe, inputs: RunInputs, directory: pathlib.Path, report: Report
 ) -> PreparedData:
-    """Holds lines out if need be, learns the vocabulary, and encodes.
+    """Holds out lines if needed, learns the vocabulary, and encodes.
 
-    What `directory` holds of this already is used.
+    Results that are already in `directory` are used.
     """
     files, texts = inputs.files, _texts(inputs.files)
     numbers = {}
@@ -256,7 +256,7 @@ def prepare_data(
             directory / "cache" / name,
         )
         if name in numbers:
-            # A line is reported by its number in the user's file.
+            # Lines are reported by their numbers in the user's file.
             corpus = corpus.with_line_numbers(numbers[name])
         corpora[name] = corpus
         report(

@@ -2,19 +2,20 @@
 
 `RunProgress` writes in the folder of a run:
 
-    checkpoints/step-00001000     after a validation, or when one is due: all
-                                  that resuming needs (`training/checkpoint.py`)
+    checkpoints/step-00001000     after a validation, or when one is due:
+                                  everything for resuming
+                                  (`training/checkpoint.py`)
     checkpoints/stop-00001234     after a signal; deleted with the next one
-    epochs/step-00000580...       weights at the end of a pass over the corpus,
+    epochs/step-00000580...       weights at the end of an epoch of the corpus,
                                   if the finished model is their mean
     best.safetensors              weights of the best validation so far;
                                   model.safetensors is the same until the end
     history.json, training.csv    a record of each validation
 
-Each of them takes its name when it is complete. So a `kill -9` leaves the last
-checkpoint, and hidden files, which the next process deletes. That one restores
-the checkpoint and repeats the updates after it: as batches and dropout follow
-from the seed and the step, they are the same, to the last bit.
+Each gets its name when it is complete. So a `kill -9` leaves the last
+checkpoint, and hidden files, which the next process deletes. The next process
+loads the checkpoint and repeats the updates after it. Batches and dropout are
+functions of seed and step, so these updates are the same, to the last bit.
 """
 
 import json
@@ -45,8 +46,8 @@ from relative_attention.training import load_checkpoint
 from relative_attention.training import save_checkpoint
 from relative_attention.training import write_training_table
 
-# The checksums of the texts among what must stay the same. Runs of an earlier
-# version have none.
+# The checksums of the texts, which must stay the same. Runs of earlier versions
+# have none.
 TRAIN_IDS, VALIDATION_IDS = "train_ids", "validation_ids"
 _TEXTS = {
     TRAIN_IDS: "The text to train on (`data.source`, `data.target`)",
@@ -61,24 +62,24 @@ class RunProgress(keras.callbacks.Callback):
 
     Args:
         directory: The path of the run.
-        training: A `TrainingSection`: what is kept, how often, and when the
+        training: A `TrainingSection`: what to keep, how often, and when the
             run ends.
         cluster: A `Cluster`, whose chief writes.
         steps_per_pass: An integer, the updates of a pass over the corpus.
         total_steps: An integer, the updates of the whole run.
-        run: A dict for JSON of what must be the same when the run is resumed.
+        run: A dict for JSON with what must not change on resume.
         signals: A `StopSignals`, entered. Defaults to `None`: no signal ends
             the run.
-        report: A function that is called with each line for the log. Defaults
-            to printing to standard error.
+        report: A function to call with each line for the log. Defaults to
+            printing to standard error.
 
     Attributes:
         step: The number of updates done.
-        records: A list of dicts of numbers, one for each validation.
+        records: A list of dicts of numbers, one per validation.
         unvalidated: A dict, the logs of an epoch whose validation has not
             ended, or `None`.
-        resumed_logs: A dict, what the metrics of a resumed epoch gave before;
-            empty if the run begins with an epoch.
+        resumed_logs: A dict, the metrics of a resumed epoch before it was
+            stopped; empty if the run begins with an epoch.
         steps_per_epoch: The updates between two validations.
     """
 
@@ -109,7 +110,7 @@ class RunProgress(keras.callbacks.Callback):
         self.unvalidated: Record | None = None
         self.resumed_logs: Record = {}
         self._resumed_sums: list[float] | None = None
-        # The time of the parts of the run before this one, or before `fit`.
+        # The time of earlier parts of the run, and before `fit`.
         self._seconds_before = 0.0
         self._start = self._last_save = time.perf_counter()
 
@@ -118,7 +119,7 @@ class RunProgress(keras.callbacks.Callback):
     def restore(self, model: keras.Model) -> None:
         """Loads the last good checkpoint into a compiled model, if any.
 
-        A damaged one is reported and renamed, and the one before is tried.
+        A damaged one is reported and renamed, and the previous one is tried.
 
         Args:
             model: The compiled model.
@@ -138,11 +139,11 @@ class RunProgress(keras.callbacks.Callback):
                 continue
             self._check_same_run(state["run"])
             self._resume_from(state, checkpoint.name)
-            # Only now: a run without a good one is left as it is.
+            # Only now: a run without a good one is not changed.
             for path, damage in damaged.items():
                 self._set_aside(path, damage, checkpoint)
             self.report(f"resuming after update {self.step:,}")
-            # Drops the records of what a crash undid.
+            # Removes the records of updates that a crash undid.
             self._write_history()
             return
         if damaged:
@@ -153,7 +154,7 @@ class RunProgress(keras.callbacks.Callback):
             )
 
     def _resume_from(self, state: dict[str, Any], name: str) -> None:
-        """Takes what `_save` wrote; runs of 51ab9de have not all of it."""
+        """Restores what `_save` wrote; runs of 51ab9de lack some of it."""
         self.step = state["step"]
         self.records = state["history"]
         self.unvalidated = state["unvalidated"]
@@ -186,8 +187,8 @@ class RunProgress(keras.callbacks.Callback):
                     f"{_TEXTS[name]} must be the one that the run in "
                     f"{self.directory} was started with, in the same order "
                     "and with the same vocabulary: its token ids had the "
-                    f"checksum {old}, now it is {new}. Bring back the text of "
-                    "before, or train on this one in another `--output`."
+                    f"checksum {old}, now it is {new}. Restore the old text, "
+                    "or train on this one in another `--output`."
                 )
             way_out = (
                 "Give it as many devices as before, or set "
@@ -207,10 +208,10 @@ class RunProgress(keras.callbacks.Callback):
     def _set_aside(
         self, damaged: pathlib.Path, error: InputError, good: pathlib.Path
     ) -> None:
-        """Renames a damaged checkpoint: it must not count as one to keep."""
+        """Renames a damaged checkpoint, so that it does not count."""
         lost = self.checkpoints.step_of(damaged) - self.step
         line = (
-            f"{error} Going on from {good.name}, the one before: {lost:,} "
+            f"{error} Resuming from {good.name}, the one before: {lost:,} "
             "updates are made again."
         )
         if self.cluster.is_chief:
@@ -229,7 +230,7 @@ class RunProgress(keras.callbacks.Callback):
     def on_epoch_begin(
         self, epoch: int, logs: Mapping[str, Any] | None = None
     ) -> None:
-        # Not earlier: Keras sets the metrics to 0 just before this.
+        # Not earlier, as Keras resets the metrics just before this.
         sums, self._resumed_sums = self._resumed_sums, None
         if sums is not None and not set_metric_sums(self.model, sums):
             self.report(
@@ -242,12 +243,12 @@ class RunProgress(keras.callbacks.Callback):
     ) -> None:
         self.step += 1
         if self.step % self.steps_per_pass == 0:
-            # Before a checkpoint of this update: a run that resumes there does
-            # not pass it again.
+            # Before a checkpoint of this update, as a run that resumes from it
+            # does not come here again.
             self._save_pass()
         if self.is_validated_at(self.step):
             # The validation, which may be long, ends with a checkpoint. A run
-            # that is told to stop in it must not lose these logs.
+            # that is stopped during validation must keep these logs.
             self.unvalidated = _numbers(logs)
             return
         self._stop_if_told(logs)
@@ -272,13 +273,13 @@ class RunProgress(keras.callbacks.Callback):
             "seconds": self._seconds(),
             **_numbers(logs),
         }
-        # Best weights, checkpoint, history, in this order. Killed after the
-        # first, the run validates again; killed after the second, `restore`
-        # writes the history. In another order the best would be lost.
+        # Best weights, checkpoint, history, in this order. After a kill after
+        # the first, the run validates again; after the second, `restore` writes
+        # the history. In another order the best weights could be lost.
         if self._cost(record) < self._best_cost() and self.cluster.is_chief:
             self._check_folder()
             with averaged_weights(self.model):
-                # Both, so that a run that is cut short leaves a model, too.
+                # Both, so that an interrupted run has a model, too.
                 for name in ("best.safetensors", "model.safetensors"):
                     save_weights(self.model.weights, self.directory / name)
         self.records.append(record)
@@ -295,26 +296,26 @@ class RunProgress(keras.callbacks.Callback):
     # === When a run is validated, and when it ends ===
 
     def is_validated_at(self, step: int) -> bool:
-        """Returns whether a validation follows so many updates."""
+        """Returns whether a validation follows this many updates."""
         return step % self.steps_per_epoch == 0 or step == self.total_steps
 
     def is_over(self) -> bool:
         """Returns whether early stopping or the time limit ends the run.
 
-        Every machine must ask, as each waits for the answers of the others.
+        All machines must call this, as each waits for the others.
         """
         if not self.records:
             return False
         return self.cluster.any(self._reason_to_end() is not None)
 
     def seconds_left(self) -> float | None:
-        """Returns how much of `training.minutes` is left, if it is set."""
+        """Returns the seconds left of `training.minutes`, if it is set."""
         if not self.training.minutes:
             return None
         return max(60 * self.training.minutes - self._seconds(), 0.0)
 
     def has_finite_validation(self) -> bool:
-        """Returns whether a validation gave a model that is worth keeping."""
+        """Returns whether a validation had a model to keep."""
         return self._best_cost() < math.inf
 
     def _reason_to_end(self) -> str | None:
@@ -324,8 +325,8 @@ class RunProgress(keras.callbacks.Callback):
             return f"the time is up (`training.minutes` {training.minutes:g})"
         costs = list(map(self._cost, self.records))
         since_best = len(costs) - costs.index(min(costs)) - 1
-        # Each machine has its own BLEU, of what it translated, but all must
-        # end together: the chief decides, whose BLEU is written down.
+        # Each machine computes its own BLEU, but all must end together. The
+        # chief decides, as its BLEU is recorded.
         limit = training.early_stopping
         if limit and since_best >= limit and self.cluster.is_chief:
             return (
@@ -346,7 +347,7 @@ class RunProgress(keras.callbacks.Callback):
         return loss if math.isfinite(loss) else math.inf
 
     def _seconds(self) -> float:
-        """Returns the time of all parts of the run, this one included."""
+        """Returns the time of all parts of the run, including this one."""
         return self._seconds_before + time.perf_counter() - self._start
 
     # === What is written ===
@@ -386,13 +387,13 @@ class RunProgress(keras.callbacks.Callback):
         }
         path = self.checkpoints.path(kind, self.step)
         save_checkpoint(self.model, path, state)
-        # Only now, as the old ones are needed until the new one is whole.
+        # Only now, as old ones are needed until the new one is complete.
         if kind == "step":
             self.checkpoints.prune(self.step, self.training.keep_checkpoints)
         self._prune_passes()
 
     def _check_folder(self) -> None:
-        """Ends a run whose folder is gone: what it wrote would be of no use."""
+        """Ends a run whose folder is gone, as its output would be lost."""
         if not (self.directory / RECORD).is_file():
             raise InputError(
                 f"The folder of the run, {self.directory}, was removed or "
@@ -409,7 +410,7 @@ class RunProgress(keras.callbacks.Callback):
     # === Weights at the ends of passes, to be averaged ===
 
     def last_passes(self, step: int) -> list[pathlib.Path]:
-        """Returns the weights of the last passes up to a step, oldest first."""
+        """Returns the weights of the last passes until a step, oldest first."""
         last = step // self.steps_per_pass
         first = max(last - self.training.average_epochs, 0) + 1
         paths = [self._pass_path(number) for number in range(first, last + 1)]
@@ -425,11 +426,11 @@ class RunProgress(keras.callbacks.Callback):
             path = self._pass_path(self.step // self.steps_per_pass)
             path.parent.mkdir(exist_ok=True)
             save_weights(self.model.weights, path)
-            # Checkpoints may be many passes apart.
+            # There may be many passes between checkpoints.
             self._prune_passes()
 
     def _prune_passes(self) -> None:
-        """Deletes the weights that count neither now nor at a checkpoint.
+        """Deletes weights that neither the present nor a checkpoint needs.
 
         A run may be resumed from any of its checkpoints, and end soon after.
         """

@@ -1,8 +1,7 @@
-"""Recipes, which hold everything that decides what a training run gives.
+"""Recipes, which hold all settings of a training run.
 
-Each key is declared in `recipe_sections.py`. Every recipe, whether it comes
-from a file or from the command line, is checked once, in
-`Recipe.from_mapping`.
+Each key is declared in `recipe_sections.py`. Every recipe, from a file or from
+the command line, is checked once, in `Recipe.from_mapping`.
 """
 
 import dataclasses
@@ -42,11 +41,11 @@ from relative_attention.zoo import zoo_recipes
 
 @dataclasses.dataclass(frozen=True)
 class Recipe:
-    """Describes a training run.
+    """The settings of a training run.
 
     Attributes:
-        name: A string, what the run is called.
-        description: A sentence on what it is for.
+        name: A string, the name of the run.
+        description: A sentence about its purpose.
         data: A `DataSection`.
         vocabulary: A `VocabularySection`.
         model: A dict: `preset`, the name of a preset, and any fields of
@@ -63,8 +62,8 @@ class Recipe:
     training: TrainingSection = TrainingSection()
     decoding: DecodingSection = DecodingSection()
 
-    # The keys of `training` whose values are the preset's, as nobody wrote
-    # them. No field: a recipe made from values alone was told all of them.
+    # The keys of `training` whose values are from the preset, as the recipe
+    # omits them. Not a field: a recipe made directly has all values given.
     _from_preset = frozenset[str]()
 
     @classmethod
@@ -72,12 +71,12 @@ class Recipe:
         """Reads a recipe from a YAML file.
 
         Args:
-            path: The path of the file. Its folder's name is the recipe's, or
-                its own where it is not called `recipe.yaml`.
+            path: The path of the file. The recipe is named after its folder,
+                or after the file if it is not called `recipe.yaml`.
 
         Raises:
-            InputError: if it is no recipe: not YAML, an unknown key, a value
-                of another type.
+            InputError: if it is not a recipe: not YAML, an unknown key, or a
+                value of the wrong type.
         """
         path = pathlib.Path(path)
         try:
@@ -103,8 +102,8 @@ class Recipe:
             mapping: A dict of the fields of `Recipe`, the sections as dicts.
 
         Raises:
-            InputError: if a key is unknown, or a value is of another type or
-                out of its bounds.
+            InputError: if a key is unknown, or a value has the wrong type or
+                is not allowed.
         """
         mapping = dict(check_mapping(mapping, "recipe"))
         if "name" not in mapping:
@@ -140,15 +139,15 @@ class Recipe:
     def override(self, assignments: Iterable[str]) -> "Recipe":
         """Returns a copy with some values replaced.
 
-        Where `model.preset` is another, the values that followed from the
-        preset before follow from the new one.
+        If `model.preset` changes, values that came from the old preset come
+        from the new one.
 
         Args:
-            assignments: A list of strings `section.key=value`, the value as
-                in YAML; where it is the name of a file, as it stands.
+            assignments: A list of strings `section.key=value`, with the value
+                in YAML; names of files are used literally.
 
         Raises:
-            InputError: as `from_mapping`, or if a string is no assignment.
+            InputError: as `from_mapping`, or if a string is not an assignment.
         """
         mapping = self.to_mapping()
         from_preset = set(self._from_preset)
@@ -166,14 +165,14 @@ class Recipe:
         return recipe
 
     def to_mapping(self) -> dict[str, Any]:
-        """Returns nested dicts, from which `from_mapping` makes the same."""
+        """Returns nested dicts, which `from_mapping` reads."""
         return dataclasses.asdict(self)
 
     def save(self, path: pathlib.Path | str) -> None:
-        """Writes the recipe, every value of it, as YAML.
+        """Writes the recipe with all values, as YAML.
 
-        What followed from the preset is named too (`derived`), so that it
-        follows from another where the file's preset is overridden.
+        Keys whose values came from the preset are listed (`derived`), so that
+        they change if the file's preset is overridden.
 
         Args:
             path: The path of the file.
@@ -192,12 +191,13 @@ class Recipe:
         """Returns the architecture, for vocabularies of these sizes.
 
         Args:
-            vocabulary_size: An integer, the size of the target's, or of both.
-            source_vocabulary_size: An integer, the size of the source's.
-                Defaults to `None`, one vocabulary for both.
+            vocabulary_size: An integer, the size of the target vocabulary, or
+                of a joint one.
+            source_vocabulary_size: An integer, the size of the source
+                vocabulary. Defaults to `None`, a joint one.
 
         Raises:
-            InputError: if a field of `model` is unknown, or a value wrong.
+            InputError: if a field of `model` is unknown, or a value is wrong.
         """
         fields = {**self.model, "vocabulary_size": vocabulary_size}
         preset = fields.pop("preset")
@@ -217,9 +217,9 @@ def find_recipe(name: pathlib.Path | str) -> Recipe:
     """Returns a recipe by its path, or by its name in the zoo.
 
     Args:
-        name: A string, the path of a YAML file, or of a folder with a
+        name: A string, the path of a YAML file or of a folder with a
             `recipe.yaml`, such as a trained model; or a name of
-            `zoo_recipes()`, before which these go.
+            `zoo_recipes()`. Paths take precedence.
 
     Raises:
         InputError: if there is no such recipe, or it is wrong.
@@ -246,11 +246,11 @@ SECTIONS = {
     "decoding": DecodingSection,
 }
 _ALL_SECTIONS = [*SECTIONS, "model"]
-# Fields of `TransformerConfig` that no recipe has.
+# Fields of `TransformerConfig` that recipes do not have.
 FOLLOWS_FROM_DATA = ("vocabulary_size", "source_vocabulary_size")
 
-# What may change when a run is resumed: how long it trains, what it keeps, and
-# on what devices. The run checks that updates have as many tokens.
+# Keys that may change on resume: when training ends, what is kept, and the
+# devices. The run checks that updates keep their number of tokens.
 CHANGEABLE_KEYS = tuple(
     f"{section}.{name}"
     for section, section_class in SECTIONS.items()
@@ -263,7 +263,7 @@ _MODEL_KEYS = [field.name for field in dataclasses.fields(ModelKeys)]
 
 
 def _model_class(key: str) -> type:
-    """Returns the dataclass that a key of `model` is a field of."""
+    """Returns the dataclass that has a key of `model`."""
     fields = (field.name for field in dataclasses.fields(TransformerConfig))
     known = ["preset", *(f for f in fields if f not in FOLLOWS_FROM_DATA)]
     if key not in known:
@@ -277,7 +277,7 @@ def _preset_training(preset: Any) -> dict[str, Any]:
 
 
 def _drop_gone_keys(section: str, values: dict[str, Any]) -> None:
-    """Drops keys that are gone, if their values say nothing."""
+    """Drops removed keys, if their values have no effect."""
     for name in list(values):
         key = f"{section}.{name}"
         if key not in GONE:
@@ -287,15 +287,15 @@ def _drop_gone_keys(section: str, values: dict[str, Any]) -> None:
             raise InputError(
                 f"`{key}` is gone, as it helped no model here "
                 f"(docs/science/results.md). Received: {value!r}. Leave it "
-                "out, or take commit 51ab9de of relative-attention, which has "
+                "out, or use commit 51ab9de of relative-attention, which has "
                 "it."
             )
 
 
 def _check_together(recipe: Recipe) -> None:
-    """Checks what no value of a recipe says alone."""
+    """Checks values of a recipe that depend on each other."""
     data, training = recipe.data, recipe.training
-    # The folder in `runs` is called so.
+    # It is the name of the folder in `runs`.
     if not recipe.name.strip(". ") or set(recipe.name) & set("/\\\0"):
         raise InputError(
             "`name` must be the name of a folder, without slashes. "
@@ -370,7 +370,7 @@ def _check_vocabulary(recipe: Recipe) -> None:
         )
 
 
-# === What is written in YAML, in a file or on the command line ===
+# === YAML, in a file or on the command line ===
 
 _short = reprlib.Repr()
 _short.maxstring = _short.maxother = 200
@@ -379,8 +379,8 @@ _short.maxstring = _short.maxother = 200
 def _read_assignment(assignment: str) -> tuple[str, str, Any]:
     """Returns section, key and value of a string `section.key=value`.
 
-    The value is written as in YAML; but what can only be a string, such as
-    the name of a file, is taken as it stands, unless it is in quotes or null.
+    The value is YAML. Values of keys that can only be strings, such as names of
+    files, are used literally, unless they are in quotes or null.
     """
     name, equals, text = assignment.partition("=")
     section, dot, key = name.partition(".")
@@ -404,11 +404,11 @@ def _read_assignment(assignment: str) -> tuple[str, str, Any]:
 
 
 def read_yaml(text: str, what: str) -> Any:
-    """Returns what a text in YAML holds."""
+    """Returns the content of a YAML text."""
     try:
         return yaml.load(text, _Loader)
-    # Beside its own errors PyYAML raises whatever comes of impossible dates
-    # and numbers, and of tags on values of other kinds.
+    # Besides its own errors, PyYAML raises errors of impossible dates and
+    # numbers, and of tags on values of other kinds.
     except Exception as error:
         problem = " ".join(str(error).split())
         if isinstance(error, RecursionError):
@@ -422,14 +422,13 @@ def read_yaml(text: str, what: str) -> Any:
 
 
 class _Loader(yaml.SafeLoader):
-    """Refuses equal keys, and reads no number other than as it looks.
+    """A loader that refuses duplicate keys and reads numbers as decimal.
 
-    Of equal keys PyYAML takes the last without a word.
+    PyYAML silently uses the last of duplicate keys.
     """
 
     def flatten_mapping(self, node: yaml.MappingNode) -> None:
-        # Each of a list of mappings may be a list again: a few lines would
-        # fill the memory.
+        # Lists of mappings can be nested, so a few lines could fill the memory.
         merged = [value for key, value in node.value if key.value == "<<"]
         if len(merged) > 1 or any(
             isinstance(value, yaml.SequenceNode) for value in merged

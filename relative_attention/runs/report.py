@@ -1,4 +1,4 @@
-"""What a run says: lines of its log, where it was made, scores and curve."""
+"""Reports of a run: lines of its log, its provenance, scores and curve."""
 
 import datetime
 import importlib.metadata
@@ -28,23 +28,23 @@ from relative_attention.training import read_training_table
 from relative_attention.training.logs import CURVE_COLUMNS
 from relative_attention.zoo import find_curve
 
-# What is called with each line for the log.
+# Called with each line for the log.
 Report: TypeAlias = Callable[[str], object]
 
 
 def print_error(line: str) -> None:
-    """Writes a line to standard error at once, for a log that is followed."""
+    """Writes a line to standard error and flushes it."""
     print(line, file=sys.stderr, flush=True)
 
 
 def say_nothing(line: str) -> None:
-    """Drops a line: of several machines the chief alone speaks."""
+    """Drops a line: of several machines only the chief logs."""
 
 
-# === Where it was made ===
+# === Provenance ===
 
 _PACKAGES = ("keras", "tensorflow", "numpy", "sentencepiece", "sacrebleu")
-# Instructions that make matrix products fast, in bfloat16 above all.
+# Instructions that make matrix products fast, mostly in bfloat16.
 _NOTABLE_FLAGS = (
     "avx2",
     "avx512f",
@@ -73,7 +73,7 @@ def provenance() -> dict[str, Any]:
 
 
 def provenance_sentence(origin: dict[str, Any]) -> str:
-    """Returns `provenance()` in one line, to stand under a table."""
+    """Returns `provenance()` in one line, for the end of a table."""
     versions = [
         f"{name} {origin[name]}"
         for name in ("python", *_PACKAGES, "jax")
@@ -91,9 +91,9 @@ def provenance_sentence(origin: dict[str, Any]) -> str:
 
 
 def _commit() -> str | None:
-    """Returns the checkout's commit, `None` outside of one.
+    """Returns the commit of the checkout, `None` outside a checkout.
 
-    It ends with `+` where the package or the zoo had been changed since.
+    It ends with `+` if the package or the zoo has uncommitted changes.
     """
     root = pathlib.Path(relative_attention.__file__).parents[1]
     if not (root / ".git").exists():
@@ -116,7 +116,7 @@ def _git(root: pathlib.Path, *arguments: str) -> str | None:
 
 
 def _processor() -> str:
-    """Describes the processor: name, cores that we may use, instructions."""
+    """Describes the processor: name, available cores, instructions."""
     fields: dict[str, str] = {}
     try:
         for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
@@ -212,7 +212,7 @@ def write_results(
 
 
 def _rounded(value: float) -> float:
-    """Rounds to four digits after the point, or five in all if more."""
+    """Rounds to four digits after the point, or to five digits if more."""
     return round(value, 4) if abs(value) >= 1 else float(f"{value:.5g}")
 
 
@@ -240,10 +240,10 @@ def score_corpus(
 
 
 def load_curve(directory: pathlib.Path | str) -> list[dict[str, float]]:
-    """Returns how training went so far, as a run's folder has it.
+    """Returns the training curve in a run's folder.
 
-    That is `training.csv`, which is there from the first validation on, or
-    the `curve` in `results.json`, all that the zoo's folders have.
+    It is from `training.csv`, which exists after the first validation, or from
+    `results.json`, the only one in the zoo's folders.
     """
     folder = find_curve(directory)
     table = folder / TRAINING_TABLE
@@ -255,7 +255,7 @@ def load_curve(directory: pathlib.Path | str) -> list[dict[str, float]]:
         if not isinstance(curve, list) or not all(map(_is_record, curve)):
             raise InputError(
                 f"{folder / 'results.json'} is damaged: the curve of a run "
-                "must be a list of numbers by name, a `step` among them."
+                "must be a list of numbers by name, including a `step`."
             )
     else:
         raise InputError(

@@ -1,8 +1,8 @@
 """Trains the model of a recipe, from its texts to its scores.
 
 train                    what `relative-attention train RECIPE` calls
-  find_inputs            what can be wrong is found (`prepare.py`)
-  claim_run_directory    whose folder it is (`run_directory.py`)
+  find_inputs            finds all errors of the inputs (`prepare.py`)
+  claim_run_directory    claims the folder of the run (`run_directory.py`)
   prepare_data           vocabularies and ids (`prepare.py`)
   TrainingRun.prepare    batches and the model
   TrainingRun.fit        `model.fit` from the last checkpoint; `progress.py`
@@ -78,48 +78,47 @@ def train(
 ) -> dict[str, Any]:
     """Trains the model of a recipe and scores it.
 
-    It uses the devices of the recipe; on Keras' JAX backend, the first one.
-    With TensorFlow and `TF_CONFIG` in the environment it is one of several
-    machines, which all see the same `output`. The first of them writes it.
+    It uses the devices of the recipe; on Keras' JAX backend, the first device.
+    With TensorFlow and `TF_CONFIG` in the environment this process is one of
+    several machines, which share `output`. The first machine writes it.
 
     Args:
         recipe: A `Recipe`.
-        output: The path of the folder to fill; afterwards `load_translator`
-            reads it.
-        data_directory: The path of a folder in which to look for the texts;
-            see `find_corpus`. Defaults to `None`.
+        output: The path of the folder to fill, which `load_translator` reads
+            afterwards.
+        data_directory: The path of a folder with the texts; see
+            `find_corpus`. Defaults to `None`.
         resume: A boolean to indicate whether to resume the run in `output`;
-            its texts are found where they were when it was started. With
+            its texts must be where they were when it was started. With
             `"auto"`, resume if there is a run, else start one.
         overwrite: A boolean to indicate whether to delete the run in `output`
             first.
-        report: A function that is called with each line for the log.
-            Defaults to printing to standard error.
+        report: A function to call with each line for the log. Defaults to
+            printing to standard error.
 
     Returns:
-        A dict, what was written to `results.json`.
+        A dict, the content of `results.json`.
 
     Raises:
-        InputError: if a text is missing or unusable, there is no run to
-            resume, the backend cannot train it, there are too few devices,
-            `output` holds something that must not be lost or is written by
-            another process, all before any work is done; if the disk has too
-            little space, before the first update; or if an update is not
-            finite, or does not fit into the memory.
-        KeyboardInterrupt, SystemExit: on SIGINT or SIGTERM, after a
-            checkpoint was saved.
+        InputError: before any work, if a text is missing or unusable, there is
+            no run to resume, the backend cannot train the recipe, there are
+            too few devices, or `output` holds other files or is written by
+            another process; before the first update, if the disk is too full;
+            later, if an update is not finite or does not fit in memory.
+        KeyboardInterrupt, SystemExit: on SIGINT or SIGTERM, after saving a
+            checkpoint.
     """
     resume = check_resume(output, resume)
     check_backend(recipe)
-    # TensorFlow wants its devices before it does anything else.
+    # TensorFlow's devices must be set before anything else.
     cluster = Cluster(choose_strategy(recipe.training.devices))
     report = (report or print_error) if cluster.is_chief else say_nothing
     inputs = find_inputs(recipe, output, data_directory, resume, overwrite)
-    # Noted now: the code may change during a long run.
+    # Recorded now, as the code may change during a long run.
     origin = provenance()
     precision, reason = choose_precision(recipe.training.precision)
     output = pathlib.Path(output)
-    # Before anything of a run that is there is changed.
+    # Before anything of an existing run is changed.
     with lock_run(output, cluster.is_chief, report):
         with cluster.chief_first():
             recipe = follow_corpus(
@@ -152,7 +151,7 @@ class TrainingRun:
         cluster: A `Cluster`, whose devices train.
         precision: A dtype policy.
         output: The path of the run, which exists.
-        report: A function that is called with each line for the log.
+        report: A function to call with each line for the log.
     """
 
     recipe: Recipe
@@ -171,9 +170,9 @@ class TrainingRun:
         )
         tokens_at_a_time = self.batch_tokens * num_devices
         self.update_tokens = training.effective_batch_tokens or tokens_at_a_time
-        # Rounded up: a device never takes more than its `batch_tokens`.
+        # Rounded up: a device never gets more than `batch_tokens`.
         num_parts = -(-self.update_tokens // tokens_at_a_time)
-        # Else XLA would compile a step for each of many shapes.
+        # Otherwise XLA would compile a step for each of many shapes.
         self._has_fixed_shapes = not trains_on_tensorflow()
         self.train_batches, self.validation_batches = self.data.batches(
             self.update_tokens,
@@ -184,7 +183,7 @@ class TrainingRun:
             ).start_token_id,
             fixed_shapes=self._has_fixed_shapes,
         )
-        # After steps were tried: what they drew must not change the weights.
+        # After trial steps, whose random draws must not change the weights.
         keras.utils.set_random_seed(training.seed)
         self.model = self._make_model(num_parts)
         self._check_disk_space()
@@ -196,7 +195,7 @@ class TrainingRun:
         )
         self.report(
             f"model: {self.model.count_params():,} parameters; "
-            f"{steps_per_pass:,} updates a pass over the corpus, of "
+            f"{steps_per_pass:,} updates per epoch, of "
             f"{self.update_tokens:,} tokens on {num_devices} "
             f"device{'s' * (num_devices > 1)}, each in {num_parts} "
             f"part{'s' * (num_parts > 1)}"
@@ -253,9 +252,9 @@ class TrainingRun:
                 ) from error
             if is_lost_machine(error):
                 raise InputError(
-                    "Another machine was lost, and the machines can only go "
-                    "on together. Start all of them again with `--resume`: "
-                    "they go on from the last checkpoint."
+                    "Another machine was lost, and the others cannot continue "
+                    "without it. Start all of them again with `--resume`: "
+                    "they resume from the last checkpoint."
                 ) from error
             raise
 
@@ -280,8 +279,8 @@ class TrainingRun:
                 f"{self.output}`, or take the mean of the last checkpoints: "
                 f"`relative-attention average {self.output}`."
             )
-        # The best, too, is written again: a part of the run that ended before
-        # this may have left the mean of other checkpoints.
+        # The best model is also written again, as an earlier part of the run
+        # may have left the mean of other checkpoints.
         average_checkpoints(
             weights or [best], self.output / "model.safetensors"
         )
@@ -295,7 +294,7 @@ class TrainingRun:
         )
 
     def _averaged_weights(self) -> list[pathlib.Path]:
-        """Returns what the finished model is the mean of, if of anything."""
+        """Returns the weights to average for the finished model, if any."""
         training, progress = self.recipe.training, self.progress
         if training.average_last:
             return progress.checkpoints.steps()[-training.average_last :]
@@ -317,9 +316,9 @@ class TrainingRun:
     def _check_disk_space(self) -> None:
         """Refuses a run whose checkpoints would fill the disk.
 
-        Counted are the checkpoints that are kept, one more that is being
-        written, the best and the finished model, and the ends of passes to be
-        averaged; what the folder holds of them already is not asked for again.
+        It needs space for the checkpoints to keep, one more while it is
+        written, the best and the finished model, and the epochs to average.
+        Files that already exist are subtracted.
         """
         training = self.recipe.training
         num_checkpoints = training.keep_checkpoints + 2
@@ -344,8 +343,8 @@ class TrainingRun:
         if progress.unvalidated is not None:
             self._validate(progress.unvalidated, callbacks)
         while progress.step < self.total_steps and not progress.is_over():
-            # An epoch of `fit` ends with a validation. The first is shorter
-            # where the run was stopped between two, and so may be the last.
+            # An epoch of `fit` ends with a validation. The first is shorter if
+            # the run was stopped between two, and the last may be shorter, too.
             due, done = progress.steps_per_epoch, progress.step
             left = self.total_steps - done
             steps = min(due - done % due, left)
@@ -366,7 +365,7 @@ class TrainingRun:
     def _validate(
         self, logs: Record, callbacks: list[keras.callbacks.Callback]
     ) -> None:
-        """Ends an epoch as `fit` does, where its training was done before."""
+        """Ends an epoch as `fit` does, if its training was already done."""
         epoch = len(self.progress.records)
         together = keras.callbacks.CallbackList(callbacks, model=self.model)
         together.on_train_begin()
@@ -409,7 +408,7 @@ class TrainingRun:
 def training_length(
     section: TrainingSection, num_batches: int, report: Report
 ) -> int:
-    """Returns the updates that a recipe allows: its steps or its epochs."""
+    """Returns the number of updates, by the recipe's steps or epochs."""
     if section.epochs is None:
         # A recipe has one of the two.
         return section.steps or 0
@@ -429,7 +428,7 @@ def build_model(
     precision: str,
     accumulation_steps: int = 1,
 ) -> Transformer:
-    """Returns the compiled `Transformer` of a recipe, with initial weights."""
+    """Returns the compiled `Transformer` of a recipe with initial weights."""
     source_size = None if data.is_joint else len(data.source_vocabulary)
     config = recipe.model_config(len(data.target_vocabulary), source_size)
     model = Transformer(config, dtype=precision)
@@ -462,7 +461,7 @@ def compile_model(
         metrics=[Perplexity(), TokenAccuracy()],
         accumulation_steps=accumulation_steps,
     )
-    # Here, as its variables belong to the strategy whose scope this is.
+    # Here, as its variables belong to the strategy of this scope.
     model.optimizer.build(model.trainable_variables)
 
 

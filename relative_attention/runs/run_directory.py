@@ -1,7 +1,7 @@
 """The folder of a run: who may use it, and what `--overwrite` may delete.
 
-`run.json` says that a folder is a run, where the run was started, and what it
-reads. A folder without one belongs to its user.
+`run.json` marks a folder as a run, and records where the run was started and
+its inputs. A folder without it is not touched.
 """
 
 import fnmatch
@@ -22,7 +22,7 @@ from relative_attention.runs.recipe import Recipe
 
 RECORD = "run.json"
 _FORMAT = 1
-# What a run writes. `*` stands for slashes, too.
+# The files that a run writes. `*` also matches slashes.
 _WRITTEN = (
     RUN_LOCK,
     RECORD,
@@ -52,7 +52,7 @@ _WRITTEN = (
     "epochs/step-*.safetensors",
     "logs/*/events.out.tfevents.*",
 )
-# These know what they were made of, and may have taken long.
+# These record their own inputs, and may have taken long to make.
 _TEXTS = ("cache/train/", "cache/validation/", "distilled/")
 
 
@@ -74,8 +74,8 @@ def check_resume(path: pathlib.Path | str, resume: bool | str) -> bool:
     if resume is True and not is_run(path):
         raise InputError(
             f"{path} holds no run to resume. Give the folder that `train` "
-            "filled (`--output`, or runs/NAME); to start where there is none, "
-            "and resume where there is one, pass `--resume=auto` with a recipe."
+            "filled (`--output`, or runs/NAME). To start a run if there is "
+            "none, pass `--resume=auto` with a recipe."
         )
     return bool(resume) and is_run(path)
 
@@ -87,12 +87,12 @@ def claim_run_directory(
     overwrite: bool = False,
     files: Mapping[str, str] | None = None,
 ) -> None:
-    """Makes sure that a folder may be used for a run, and writes the recipe.
+    """Checks that a folder may be used for a run, and writes the recipe.
 
-    A run that has trained is deleted only with `overwrite`; what no run wrote
-    is never deleted. A run that made no update, as its data could not be
-    prepared, is replaced. `files` are the names that the recipe has for what
-    it reads, and their paths, noted for resuming.
+    A run that has trained is only deleted with `overwrite`; files that no run
+    wrote are never deleted. A run without updates, whose data could not be
+    prepared, is replaced. `files` are the recipe's names of its inputs, and
+    their paths, recorded for resuming.
     """
     path = pathlib.Path(path)
     files = files or {}
@@ -104,7 +104,7 @@ def claim_run_directory(
         if overwrite:
             _clear(path, files.values())
         elif not _has_trained(path):
-            # Vocabularies and the like may be of another recipe.
+            # Vocabularies and other files may be of another recipe.
             if not (resume and _is_the_same_run(path, recipe)):
                 _clear(path, files.values(), keep_texts=True)
         elif resume:
@@ -131,7 +131,7 @@ def is_run(directory: pathlib.Path | str) -> bool:
 def write_record(
     directory: pathlib.Path | str, files: Mapping[str, str]
 ) -> None:
-    """Notes where a run was started and what it reads."""
+    """Records where a run was started, and its inputs."""
     record = {
         "format": _FORMAT,
         "started_in": os.getcwd(),
@@ -142,7 +142,7 @@ def write_record(
 
 
 def recorded_files(directory: pathlib.Path | str) -> dict[str, str]:
-    """Returns the `files` of `write_record`, those that are still there."""
+    """Returns the `files` of `write_record` that still exist."""
     return {
         name: path
         for name, path in _read_record(directory).get("files", {}).items()
@@ -160,7 +160,7 @@ def _read_record(directory: pathlib.Path | str) -> dict[str, Any]:
 
 
 def _has_trained(directory: pathlib.Path) -> bool:
-    """Returns whether a run has something to lose: an update, or a model."""
+    """Returns whether a run has made an update or a model."""
     return any(
         (directory / name).exists()
         for name in ("training.csv", "results.json", "model.safetensors")
@@ -199,10 +199,10 @@ def _differences(
 def _clear(
     directory: pathlib.Path, data: Iterable[str], keep_texts: bool = False
 ) -> None:
-    """Deletes what a run wrote, unless something else would be lost.
+    """Deletes the files of a run, unless other files would be lost.
 
-    That is a file of `data`, which is read, or one that no run writes. With
-    `keep_texts` files of others stay, and so do texts and translations.
+    These are files of `data`, which the recipe reads, and files that no run
+    writes. With `keep_texts`, other files, texts and translations are kept.
     """
     directory = directory.resolve()
     for file in data:
@@ -212,8 +212,8 @@ def _clear(
                 "folder whose run would be deleted. Choose another "
                 "`--output`, or move the file."
             )
-    # Links are not followed, and no run makes any. The deepest come first, as
-    # a folder must be empty.
+    # Links are not followed, and no run makes any. The deepest files come
+    # first, as a folder must be empty.
     content = sorted(directory.rglob("*"), reverse=True)
     files = [p for p in content if p.is_symlink() or not p.is_dir()]
     names = {path: path.relative_to(directory).as_posix() for path in files}
@@ -235,8 +235,8 @@ def _clear(
 
 def _is_written(name: str) -> bool:
     """Returns whether a run writes a file of this name."""
-    # What a kill leaves of a file that was being written has a dot before its
-    # name, and letters drawn at random after it.
+    # A file that was being written during a kill has a dot before its name, and
+    # random letters after it.
     parts = (re.sub(r"^\.(.+)-\w+$", r"\1", part) for part in name.split("/"))
     name = "/".join(parts)
     return any(fnmatch.fnmatchcase(name, pattern) for pattern in _WRITTEN)

@@ -24,7 +24,7 @@ from relative_attention.saving.model_directory import load_vocabularies
 from relative_attention.training import RunCheckpoints
 from relative_attention.zoo import find_model
 
-# What a model may have otherwise than the one that it starts from.
+# Fields in which a model may differ from the one it starts from.
 _MAY_DIFFER = (
     "vocabulary_size",
     "source_vocabulary_size",
@@ -42,10 +42,10 @@ class InitialWeights:
     Attributes:
         directory: The path of the model directory.
         vocabularies: A pair of source and target vocabulary, the same object
-            where it is joint.
+            if joint.
         keeps_vocabularies: A boolean to indicate whether the new model has
             the same vocabularies.
-        start_token_id: An integer, the id that a target begins with.
+        start_token_id: An integer, the first id of decoder inputs.
     """
 
     directory: pathlib.Path
@@ -60,11 +60,11 @@ class InitialWeights:
         target_vocabulary: AnyVocabulary,
         report: Report,
     ) -> None:
-        """Gives a new model the weights of the old one.
+        """Copies the weights of the old model to a new one.
 
-        Everything but the rows of the vocabularies, embeddings and the bias
-        of the logits, is copied. So are the rows of pieces that both models
-        have; see `_parts_of_pieces` for the others.
+        This includes the rows of pieces that are in both vocabularies, in
+        embeddings and in the bias of the logits. See `_parts_of_pieces` for
+        the others.
         """
         path = self.directory / "model.safetensors"
         arrays = load_arrays(path)
@@ -101,13 +101,13 @@ class InitialWeights:
         new: tuple[AnyVocabulary, AnyVocabulary],
         report: Report,
     ) -> None:
-        """Replaces arrays with a row for each old piece."""
+        """Replaces arrays that have a row per old piece."""
         is_joint = new[0] is new[1]
         parts = {}
         for side, name in ((0, "source vocabulary"), (1, "target vocabulary")):
             if is_joint and side == 0:
                 continue
-            # The start of a sentence is the same, however it is spelt.
+            # The start of a sentence is the same token in both.
             start = self.start_token_id if side == 1 else 0
             parts[side] = _parts_of_pieces(
                 self.vocabularies[side], new[side], start
@@ -134,7 +134,7 @@ class InitialWeights:
 
 
 def _counts(parts: Mapping[int, list[int]], size: int) -> str:
-    """Says how many pieces of a new vocabulary get which rows."""
+    """Describes how many pieces of a new vocabulary get which rows."""
     num_spelt = sum(len(ids) > 1 for ids in parts.values())
     copied, spelt, rest = (
         f"{count:,} ({count / size:.1%})"
@@ -149,33 +149,34 @@ def _counts(parts: Mapping[int, list[int]], size: int) -> str:
 def _parts_of_pieces(
     old: AnyVocabulary, new: AnyVocabulary, start_token_id: int
 ) -> dict[int, list[int]]:
-    """Returns the old ids that a new piece gets the mean of the rows of.
+    """Returns, for each new piece, the old ids whose rows are averaged.
 
-    A piece that both vocabularies have keeps its row. Another one that the
-    longest pieces of the old vocabulary spell, from left to right and without
-    single bytes, gets the mean of their rows. The rest keep the initial values
-    of the new model, and have no entry.
+    A piece in both vocabularies keeps its row. Other pieces are split into the
+    longest old pieces, from left to right and without single bytes, and get the
+    mean of their rows. Pieces that cannot be split keep the initial values of
+    the new model, and have no entry.
 
-    With the old pieces `the`, `cat` and `s`, `the` is copied, `cats` gets the
-    mean of the rows of `cat` and `s`, and `dog` keeps its initial values.
+    For example, with the old pieces `the`, `cat` and `s`, `the` is copied,
+    `cats` gets the mean of the rows of `cat` and `s`, and `dog` keeps its
+    initial values.
     """
     old_ids: dict[str, int] = {}
     for token_id, piece in enumerate(old.pieces(range(len(old)))):
-        # Of a piece that stands twice the first is the one in use.
+        # If a piece occurs twice, the first is used.
         old_ids.setdefault(piece, token_id)
     longest = max(map(len, old_ids))
     parts = {
         token_id: _spell(piece, old_ids, longest)
         for token_id, piece in enumerate(new.pieces(range(len(new))))
     }
-    # Padding, end of sentence and start are known by their ids.
+    # Padding, end of sentence and start are matched by their ids.
     for token_id in (old.padding_id, new.end_id, start_token_id):
         parts[token_id] = [token_id]
     return {token_id: ids for token_id, ids in parts.items() if ids}
 
 
 def _spell(piece: str, ids: Mapping[str, int], longest: int) -> list[int]:
-    """Returns the ids of the longest pieces that spell a piece, or `[]`."""
+    """Splits a piece into the longest old pieces; `[]` if impossible."""
     parts = []
     start = 0
     while start < len(piece):
@@ -200,8 +201,8 @@ def find_initial_weights(
 ) -> InitialWeights | None:
     """Returns the model that `training.start_from` names, checked.
 
-    `None` where it names none, or the run that is resumed has checkpoints.
-    `known` are the names of models, and their paths when the run was started.
+    `None` if it names none, or if the resumed run has checkpoints. `known` are
+    the names of models, and their paths when the run was started.
     """
     name = recipe.training.start_from
     has_started = resume and RunCheckpoints(output).all()
@@ -236,7 +237,7 @@ def _check_vocabulary(
     keeps: bool,
     tokenized: bool,
 ) -> None:
-    """Raises `InputError` unless a vocabulary can be kept, or its rows can."""
+    """Raises `InputError` unless the vocabulary or its rows can be kept."""
     if keeps and tokenized:
         if (
             not isinstance(vocabulary, TokenVocabulary)
@@ -245,7 +246,7 @@ def _check_vocabulary(
             or not vocabulary.end
         ):
             raise InputError(
-                "The texts are pre-tokenized (`data.tokenized`), and the "
+                "The texts are pre-tokenized (`data.tokenized`), but the "
                 f"vocabulary of {directory} is no list of tokens with an end "
                 "of sentence. Give texts that are not tokenized, or train "
                 "without `training.start_from`."
@@ -307,9 +308,9 @@ def _check_architecture(
 
 
 def _architecture(config: TransformerConfig) -> dict[str, Any]:
-    """Returns the fields of a config that decide what its weights mean."""
+    """Returns the fields of a config that its weights depend on."""
     fields = dataclasses.asdict(config)
-    # What is left to follow from another field is as good as written down.
+    # Defaults that depend on other fields count as if they were given.
     fields["key_dim"] = config.head_dim
     fields["value_dim"] = config.value_dim or config.head_dim
     # A field without effect may have any value.

@@ -36,15 +36,14 @@ def step_benchmark(
 ) -> list[dict[str, Any]]:
     """Measures tokens per second of training, by preset and sentence length.
 
-    Random sentences, all of one length, are trained on by `fit` and
-    `TokenBatches`, as `train` does: on TensorFlow the graph is one for
-    sentences of any length. The presets take turns, `num_steps` at a time:
-    what is compared was measured in the same round, as a minute of a shared
-    machine is not like the next. It works on every backend of Keras.
+    The presets train on random sentences of one length with `fit` and
+    `TokenBatches`, as `train` does: on TensorFlow, with a graph for sentences
+    of any length. They take turns, `num_steps` at a time, and are compared
+    within a round, as the speed of a shared machine varies. It works on every
+    backend of Keras.
 
     Args:
-        names: A list of presets; the first is what the others are compared
-            with.
+        names: A list of presets; the others are compared with the first.
         lengths: A list of integers, the tokens of a sentence on both sides.
         batch_tokens: An integer, the tokens of a batch on each side. Defaults
             to `4096`.
@@ -52,7 +51,7 @@ def step_benchmark(
         precision: A dtype policy. Defaults to `"float32"`.
         num_steps: An integer, the steps of a turn. Defaults to `5`.
         num_rounds: An integer, the turns of each preset. Defaults to `3`.
-        report: A function that is called with a line on how far it is.
+        report: A function to call with a line about the progress.
 
     Returns:
         A list of dicts: `"preset"`, `"length"`, `"tokens_per_second"` (source
@@ -97,7 +96,7 @@ def step_benchmark(
         for name, model in models.items():
             speed = num_pairs / statistics.median(seconds[name])
             flops = training_flops(model.config, length, length)
-            # Of the same round, one after the other.
+            # Of the same round.
             slowdowns = map(operator.truediv, seconds[name], seconds[names[0]])
             rows.append(
                 {
@@ -114,7 +113,7 @@ def step_benchmark(
 def _batches(
     batch_tokens: int, length: int, vocabulary_size: int
 ) -> TokenBatches:
-    """Returns one batch of random sentences of one length, over and over."""
+    """Returns one batch of random sentences of one length, repeated."""
     num_pairs = max(batch_tokens // length, 1)
     # The last token of a sentence is its end, which `TokenBatches` adds.
     offsets = (length - 1) * np.arange(num_pairs + 1)
@@ -136,13 +135,13 @@ def _batches(
 def _time_steps(
     model: Transformer, batches: TokenBatches, num_steps: int
 ) -> float:
-    """Returns the seconds of a step, without what `fit` does before it."""
+    """Returns the seconds of a step, without the start of `fit`."""
     starts: list[float] = []
     timer = keras.callbacks.LambdaCallback(
         on_train_batch_begin=lambda batch, logs: starts.append(
             time.perf_counter()
         )
     )
-    # `fit` returns the loss, so that all steps have been done.
+    # `fit` returns the loss, so all steps are done.
     model.fit(batches, steps_per_epoch=num_steps, callbacks=[timer], verbose=0)
     return (time.perf_counter() - starts[0]) / num_steps

@@ -21,8 +21,8 @@ from relative_attention.decoding import Translator
 from relative_attention.errors import InputError
 from relative_attention.zoo import find_model
 
-# So many lines are translated before any is written: enough to sort by length.
-# They are in memory, and lost at most.
+# Lines that are translated before any is written: enough to sort by length.
+# They are in memory, and may be lost.
 CHUNK_LINES = 2000
 
 # Called with the number of lines before a chunk and its lines; returns the
@@ -31,11 +31,11 @@ TranslateChunk = Callable[[int, list[str]], tuple[str, int]]
 
 
 class LineOutput(Protocol):
-    """What `translate_chunks` writes to: a `ResumableFile`, or a stream.
+    """The output of `translate_chunks`: a `ResumableFile`, or a stream.
 
     Attributes:
-        counts: dict of ints. `lines`, those translated so far, and `cut`, of
-            these the ones that were too long.
+        counts: dict of ints. `lines`, those translated so far, and `cut`,
+            those of them that were too long.
     """
 
     @property
@@ -46,7 +46,7 @@ class LineOutput(Protocol):
         """Writes bytes."""
 
     def keep(self, **counts: int) -> None:
-        """Lets nothing that was written be lost, as far as it can."""
+        """Makes the written lines permanent, if possible."""
 
 
 def translate_chunks(
@@ -61,7 +61,7 @@ def translate_chunks(
 
 
 def read_chunks(path: pathlib.Path | str, lines: range) -> Iterator[list[str]]:
-    """Yields some lines of a text in the chunks that they are translated in."""
+    """Yields some lines of a text in chunks for translation."""
     some = itertools.islice(read_lines(path), lines.start, lines.stop)
     yield from batched(some, CHUNK_LINES)
 
@@ -69,8 +69,8 @@ def read_chunks(path: pathlib.Path | str, lines: range) -> Iterator[list[str]]:
 def shard_lines(num_lines: int, number: int, num_shards: int) -> range:
     """Returns the lines of one of several parts of a text.
 
-    Parts begin where a chunk does: a line is then translated with the same
-    others as without parts, to the last digit of its score.
+    Parts begin with a chunk. So a line is translated together with the same
+    lines as without parts, and its score is the same to the last digit.
     """
     num_chunks = -(-num_lines // CHUNK_LINES)
     first, end = (
@@ -80,8 +80,8 @@ def shard_lines(num_lines: int, number: int, num_shards: int) -> range:
     return range(first, end)
 
 
-# Attributes of a `Translator` that decide what it writes, and what a user
-# calls them. `batch_tokens` is none: it may be lowered for want of memory.
+# Attributes of a `Translator` that affect its output, with names for users.
+# `batch_tokens` is not among them: it may be lowered if memory runs out.
 _SETTINGS = {
     "num_beams": "--num-beams",
     "length_penalty": "--length-penalty",
@@ -98,10 +98,10 @@ def translation_origin(
     texts: dict[str, pathlib.Path | str | None],
     options: dict[str, Any],
 ) -> dict[str, Any]:
-    """Returns what decides over translations, by the names that users know.
+    """Returns the inputs of translations, by names for users.
 
-    `models` are what the translator was loaded from, `texts` the path of each
-    text by its name. The same models and texts are the same by another path.
+    `models` are the folders or names that were loaded, `texts` the path of each
+    text by its name. Models and texts are compared by content, not by path.
     """
     model = translator.model
     parts = model.models if isinstance(model, Ensemble) else [model]
@@ -120,7 +120,7 @@ def translation_origin(
 
 
 def _model_sha256(folder: pathlib.Path, config: Any) -> str:
-    """Returns a checksum of all that a model is loaded from."""
+    """Returns a checksum of all files of a model."""
     files = [folder / "model.safetensors", *folder.glob("*vocabulary.*")]
     described = [
         dataclasses.asdict(config),
@@ -140,12 +140,12 @@ def file_sha256(path: pathlib.Path | str) -> str:
 
 
 class TranslationProgress:
-    """Tells the lines done of all, how many a second, and the time left.
+    """Describes the lines done, lines per second, and the time left.
 
     Args:
         total: int. The number of lines.
-        num_before: int. Those that an earlier process translated, which say
-            nothing of the speed of this one.
+        num_before: int. The lines that an earlier process translated, which do
+            not count for the speed.
         clock: function that returns seconds.
     """
 
@@ -161,7 +161,7 @@ class TranslationProgress:
         self._begin = clock()
 
     def line(self, num_done: int) -> str:
-        """Returns what there is to say after so many lines, of all."""
+        """Returns the line to show after a number of lines."""
         text = f"{num_done:,} of {self.total:,} lines"
         num_new = num_done - self._num_before
         if num_new <= 0:

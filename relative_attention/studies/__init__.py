@@ -1,7 +1,7 @@
-"""Studies: recipes that differ in one thing, trained with several seeds.
+"""Studies: recipes that differ in one respect, trained with several seeds.
 
-study.py   what a study is: the YAML, its rows, the recipe of each run
-runs.py    what is missing is trained, and a record of each run is kept
+study.py   a study: its YAML, its rows, the recipe of each run
+runs.py    trains missing runs, and keeps a record of each run
 table.py   means over seeds, and the paired bootstrap between rows
 """
 

@@ -1,14 +1,14 @@
-"""Trains what is missing of a study, and keeps a record of each run.
+"""Trains the missing runs of a study, and keeps a record of each run.
 
     run_study
-      study_runs         what a study trains: rows and seeds
+      study_runs         the runs of a study: rows and seeds
       _missing           those without a record, after all checks
       _train_all         a process for each of them, some at a time
         StudyRun.train   in such a process: train, translate, write a record
-      StudyResults.add   the record, then the table of all records
+      StudyResults.add   adds the record, then writes the table of all records
 
-A run is an ordinary one of `train`, in `OUTPUT/ROW-SEED`, with its log and its
-record beside it. Whatever ends, the same command resumes.
+A run is an ordinary `train` in `OUTPUT/ROW-SEED`, with its log and its record
+next to it. The same command resumes an interrupted one.
 """
 
 import contextlib
@@ -62,7 +62,7 @@ _CHILD = (
     "import sys; from relative_attention.studies.runs import main; "
     "sys.exit(main(sys.argv[1]))"
 )
-# What table and list read of a record.
+# The entries of a record that table and list read.
 _KINDS: dict[str, Any] = {
     "row": str,
     "seed": int,
@@ -80,7 +80,7 @@ _KINDS: dict[str, Any] = {
 
 @dataclasses.dataclass(frozen=True)
 class StudyRun:
-    """A run of a study: what to train, and where."""
+    """A run of a study: its recipe and its folder."""
 
     row: str
     seed: int
@@ -94,11 +94,11 @@ class StudyRun:
         return f"{self.row}-{self.seed}"
 
     def path(self, ending: str = "") -> pathlib.Path:
-        """Returns the folder of the run, or a file beside it."""
+        """Returns the folder of the run, or a file next to it."""
         return pathlib.Path(self.output, f"{self.name}{ending}")
 
     def test_corpus(self) -> ParallelCorpus:
-        """Returns the test text as it is found here."""
+        """Returns the test text as found on this machine."""
         known = recorded_files(self.path())
         texts = find_corpus(self.recipe.data, self.data_directory, known)
         corpus = ParallelCorpus(str(texts.test_source), str(texts.test_target))
@@ -108,29 +108,29 @@ class StudyRun:
     def check_same(
         self, values: Mapping[str, Any], holder: object, way_out: str
     ) -> None:
-        """Refuses what is of another recipe than the study asks for."""
+        """Refuses a run of another recipe than the study's."""
         found = first_difference(values, deciding_values(self.recipe))
         if found is not None:
             key, before, now = found
             raise InputError(
                 f"In {holder} the run {self.name} has `{key}` {before!r}, and "
-                f"the study asks for {now!r}. Take it back by "
+                f"the study asks for {now!r}. Undo the change with "
                 f"`{key}={as_text(before)}`, or {way_out}."
             )
 
     def read_record(self) -> Record | None:
-        """Returns the record that was written beside the run, if any."""
+        """Returns the record that was written next to the run, if any."""
         try:
             record = read_json_object(self.path(".study.json"))
             _check_record(record)
         except (OSError, ValueError):
-            # Where it is damaged, it is made again from the run.
+            # If it is damaged, it is made again from the run.
             return None
         self.check_same(record["values"], self.output, "move the run away")
         return record
 
     def train(self) -> None:
-        """Trains the run to its end, unless it is, and writes its record."""
+        """Trains the run unless it is finished, and writes its record."""
         directory = self.path()
         if (directory / "results.json").is_file():
             found = deciding_values(Recipe.load(directory / "recipe.yaml"))
@@ -166,7 +166,7 @@ class StudyRun:
 
 
 def main(argument: str) -> int:
-    """Trains the run that `argument` describes, and returns an exit status."""
+    """Trains the run that `argument` describes; returns an exit status."""
     fields = json.loads(argument)
     fields["recipe"] = Recipe.from_mapping(fields["recipe"])
     try:
@@ -182,7 +182,7 @@ def main(argument: str) -> int:
 class StudyResults:
     """The results file of a study: a record of every finished run.
 
-    Another machine needs nothing else to resume, and to make the table.
+    It is all that another machine needs to resume and to make the table.
     Several processes may add to it.
     """
 
@@ -194,7 +194,7 @@ class StudyResults:
         """Returns the records by the name of the run.
 
         Raises:
-            InputError: if it is the file of another study, or damaged.
+            InputError: if the file is damaged or of another study.
         """
         if not self.path.exists():
             return {}
@@ -216,13 +216,13 @@ class StudyResults:
         """Adds a record, if any, and writes and returns the table.
 
         Raises:
-            InputError: if the record does not fit into the table, or the
-                files cannot be written.
+            InputError: if the record does not fit the table, or the files
+                cannot be written.
         """
         folder = self.path.resolve().parent
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            # Nobody else writes between reading and writing.
+            # No other process writes between reading and writing.
             with locked_directory(folder):
                 records = self.read()
                 if record is not None:
@@ -242,12 +242,12 @@ class StudyResults:
         except OSError as error:
             raise InputError(
                 f"{self.path} cannot be written: {error}. Give another "
-                "`--results`, into which what is there may be copied."
+                "`--results`, to which you may copy the existing file."
             ) from error
         return table
 
     def check_fits(self, record: Record, records: Mapping[str, Record]) -> None:
-        """Refuses a record that cannot be compared with those of the table."""
+        """Refuses a record that cannot be compared with the others."""
         for name, other in records.items():
             problem = _misfit(record, other)
             if problem is not None:
@@ -258,7 +258,7 @@ class StudyResults:
                 )
 
     def find_equal(self, expected: Record) -> Record | None:
-        """Returns a record of the same run in the results files beside this.
+        """Returns a record of the same run from results files next to this.
 
         Tables of one paper share rows, which need not be trained twice.
         """
@@ -272,7 +272,7 @@ class StudyResults:
                 if not _misfit(record, expected) and not first_difference(
                     record["values"], expected["values"]
                 ):
-                    # Of a record that was taken, where it was trained.
+                    # For a shared record, where it was trained.
                     return {"taken_from": f"{study}: {name}", **record, **own}
         return None
 
@@ -287,38 +287,36 @@ def run_study(
     seeds: Sequence[int] | None = None,
     report: Report | None = None,
 ) -> list[dict[str, Any]]:
-    """Trains what is missing of a study, and writes its table and picture.
+    """Trains the missing runs of a study, and writes its table and picture.
 
-    Each run is an ordinary one of `train`, in `output/ROW-SEED` and in a
-    process of its own. A run that is there is resumed, or taken as it is if it
-    is finished. After each, its record is added to the results file, and the
-    table is written beside it as Markdown; in the end a picture, too, if
-    `matplotlib` is installed. A run that the results file has is not trained
-    again, even where its folder is not.
+    Each run is an ordinary `train` in its own process, in `output/ROW-SEED`.
+    An existing run is resumed, or used if it is finished. After each run, its
+    record is added to the results file, and the table is written next to it as
+    Markdown; at the end a picture, too, if `matplotlib` is installed. Runs in
+    the results file are not trained again, even if their folders are gone.
 
     Args:
         study: A `Study`.
         output: The path of the folder of the runs. Defaults to `runs/NAME`.
-        data_directory: The path of a folder in which to look for the texts;
-            see `find_corpus`. Defaults to `None`.
-        results: The path of the results file. Defaults to `NAME.json`, beside
-            a study that comes with a checkout, else in `output`.
+        data_directory: The path of a folder with the texts; see
+            `find_corpus`. Defaults to `None`.
+        results: The path of the results file. Defaults to `NAME.json`, next to
+            the study in a checkout, else in `output`.
         num_jobs: How many runs to train at a time.
         rows: Names of the rows to train. Defaults to `None`, all.
         seeds: Seeds to train with. Defaults to `None`, all.
-        report: A function that is called with each line for the log. Defaults
-            to printing to standard error.
+        report: A function to call with each line for the log. Defaults to
+            printing to standard error.
 
     Returns:
-        A list of dicts, the table: one for each row of the study.
+        A list of dicts, the table: one per row of the study.
 
     Raises:
-        InputError: if a text is missing, what is finished is of another
-            recipe, precision or test text, or the results file cannot be
-            written, all before any work is done; or if a run failed, after
-            the others have ended.
+        InputError: before any work, if a text is missing, a finished run has
+            another recipe, precision or test text, or the results file cannot
+            be written; or if a run failed, after the others have ended.
         KeyboardInterrupt, SystemExit: on SIGINT or SIGTERM, after each run
-            saved a checkpoint.
+            has saved a checkpoint.
     """
     if num_jobs < 1:
         raise InputError(
@@ -326,7 +324,7 @@ def run_study(
         )
     if os.environ.get("TF_CONFIG"):
         raise InputError(
-            "Each run of a study is one machine's. Unset TF_CONFIG, and give "
+            "Each run of a study uses one machine. Unset TF_CONFIG, and give "
             "each machine some rows or seeds, by `--rows` and `--seeds`."
         )
     report = report or print_error
@@ -335,7 +333,7 @@ def run_study(
     left = _missing(
         runs, _own_records(study, results_file), results_file, report
     )
-    # Here, too, so that a place that cannot be written is known at once.
+    # Here, too, so that a file that cannot be written is an early error.
     results_file.add()
     failed = _train_all(left, num_jobs, results_file, report)
     table = results_file.add()
@@ -378,8 +376,8 @@ def study_runs(
 ) -> list[StudyRun]:
     """Returns the runs of a study, or of some of its rows and seeds.
 
-    The first seed of every row comes first, so that a study that is cut short
-    has all rows. See `run_study` for the arguments.
+    The first seed of every row comes first, so that an interrupted study has
+    all rows. See `run_study` for the arguments.
     """
     names = [row.name for row in study.rows]
     numbers = sorted({seed for row in study.rows for seed in row.seeds})
@@ -408,7 +406,7 @@ def study_list(
     rows: Sequence[str] | None = None,
     seeds: Sequence[int] | None = None,
 ) -> str:
-    """Lists the runs of a study: what is done, what it cost, what is left."""
+    """Lists the runs of a study: those done, their cost, and those left."""
     results_file = StudyResults(study, results_path(study, output, results))
     records = _own_records(study, results_file)
     runs = study_runs(study, output, None, rows, seeds)
@@ -443,7 +441,7 @@ def _output(study: Study, output: pathlib.Path | str | None) -> str:
 
 
 def _own_records(study: Study, results_file: StudyResults) -> dict[str, Record]:
-    """Returns the records of a study, unless one is of another recipe."""
+    """Returns the records of a study; refuses one of another recipe."""
     records = results_file.read()
     for run in study_runs(study):
         if run.name in records:
@@ -460,10 +458,10 @@ def _missing(
     results_file: StudyResults,
     report: Report,
 ) -> list[StudyRun]:
-    """Returns the runs that must be trained, all of which can be.
+    """Returns the runs to train, after checking that all can be trained.
 
-    What is done already is added to the results: by a process that died before
-    it could, or in another study beside this.
+    Runs that are already done are added to the results: those of a process that
+    died before it could, and those of another study next to this one.
     """
     left = []
     for run in runs:
@@ -496,8 +494,8 @@ def _train_all(
 ) -> list[StudyRun]:
     """Trains runs until all have ended, and returns those that failed.
 
-    SIGINT and SIGTERM are passed on once, so that each run saves a checkpoint;
-    this process ends by them after the last.
+    SIGINT and SIGTERM are passed on once, so that each run saves a checkpoint.
+    This process ends after the last run.
     """
     waiting, failed = list(left), []
     running: list[tuple[StudyRun, subprocess.Popen[bytes]]] = []
@@ -508,7 +506,7 @@ def _train_all(
                     signals.leave()
                 while waiting and len(running) < num_jobs:
                     run = waiting.pop(0)
-                    # Another process may have trained it meanwhile.
+                    # Another process may have trained it in the meantime.
                     if run.name in results_file.read():
                         continue
                     running.append((run, _start(run, num_jobs)))
@@ -535,13 +533,13 @@ def _train_all(
 
 
 def _start(run: StudyRun, num_jobs: int) -> subprocess.Popen[bytes]:
-    # The child finds modules where this process does.
+    # The child finds modules in the same places as this process.
     path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
     environment = {**os.environ, "PYTHONPATH": path}
     if num_jobs > 1:
         threads = max((os.cpu_count() or 1) // num_jobs, 1)
         environment.setdefault("TF_NUM_INTRAOP_THREADS", str(threads))
-        # Else the first process takes all memory of a GPU.
+        # Otherwise the first process takes all memory of a GPU.
         environment.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")
     log = run.path(".log")
     log.parent.mkdir(parents=True, exist_ok=True)
@@ -552,8 +550,8 @@ def _start(run: StudyRun, num_jobs: int) -> subprocess.Popen[bytes]:
             stdout=file,
             stderr=file,
             env=environment,
-            # Ctrl-C goes to all of a terminal's processes, and a run takes a
-            # second signal, passed on from here, for "at once".
+            # Ctrl-C goes to all processes of a terminal. A second signal,
+            # passed on from here, would end a run at once.
             start_new_session=True,
         )
 
@@ -561,7 +559,7 @@ def _start(run: StudyRun, num_jobs: int) -> subprocess.Popen[bytes]:
 def _add(
     run: StudyRun, status: int, results_file: StudyResults, report: Report
 ) -> None:
-    """Adds the record of a run that has ended.
+    """Adds the record of a finished run.
 
     Raises:
         InputError: if it failed, with the last line of its log.
@@ -586,7 +584,7 @@ def _read_results(path: pathlib.Path) -> tuple[Any, dict[str, Record]]:
 
     Raises:
         OSError: if the file cannot be read.
-        ValueError: if it is damaged, or holds something else.
+        ValueError: if it is damaged or holds something else.
     """
     content = read_json_object(path)
     records = content.get("runs")
@@ -601,7 +599,7 @@ def _read_results(path: pathlib.Path) -> tuple[Any, dict[str, Record]]:
 
 
 def _check_record(record: Any) -> None:
-    """Raises `ValueError` unless a record has what is read of it."""
+    """Raises `ValueError` if a record lacks an entry that is read."""
     for name, kinds in _KINDS.items():
         value = record
         for part in name.split("."):
@@ -612,7 +610,7 @@ def _check_record(record: Any) -> None:
 
 
 def _misfit(record: Record, other: Record) -> str | None:
-    """Says why two records cannot stand in one table, and the way out."""
+    """Returns why two records cannot be in one table, and the way out."""
     precision = other["precision"]
     if record["precision"] != precision:
         return (

@@ -1,4 +1,4 @@
-"""Studies: recipes that differ in one thing, each trained with several seeds.
+"""Studies: recipes that differ in one respect, trained with several seeds.
 
 A study is a YAML file; those of the zoo are in `models/studies`.
 """
@@ -26,7 +26,7 @@ from relative_attention.zoo import zoo_studies
 
 _SEED = "training.seed"
 _KEYS = ("description", "recipe", "overrides", "seeds", "rows", "axis")
-# One number of updates for all runs of a table: nothing else may end one.
+# All runs of a table have the same number of updates; nothing else ends them.
 _NO_OTHER_END = {
     "training.epochs": None,
     "training.minutes": None,
@@ -34,8 +34,8 @@ _NO_OTHER_END = {
 }
 _SAME_IN_ALL = ("training.steps", "training.precision")
 _SAME_IF_COMPARED = ("data.test_source", "data.test_target")
-# Values that do not decide what a run gives: where texts are, what is shown,
-# how it is computed. A record has its own precision and number of updates.
+# Values that do not affect the result of a run: paths of texts, output, how it
+# is computed. A record has its own precision and number of updates.
 _DECIDE_NOTHING = (
     "data.corpus",
     "data.origin",
@@ -54,13 +54,13 @@ class StudyRow:
     """A row of the table: a recipe that is trained once per seed.
 
     Attributes:
-        name: What the row is called; its runs are `NAME-SEED`.
-        label: What the table and the picture call it. Defaults to its name.
-        group: Rows of a group are compared: a panel of the picture each.
-        recipe: Where the row begins. Defaults to the study's.
+        name: The name of the row; its runs are `NAME-SEED`.
+        label: Its name in table and picture. Defaults to `name`.
+        group: The rows of a group share a panel of the picture.
+        recipe: The recipe to start from. Defaults to the study's.
         overrides: Values of the recipe, by `section.key`, after the study's.
         compare_with: Name of the row that the bootstrap compares it with.
-        paper: BLEU that the paper reports.
+        paper: BLEU reported by the paper.
         seeds: Defaults to the study's.
     """
 
@@ -75,7 +75,7 @@ class StudyRow:
 
     @property
     def title(self) -> str:
-        """What to call the row among those of all groups."""
+        """The label of the row among all groups."""
         return f"{self.group}, {self.label}" if self.group else self.label
 
 
@@ -85,16 +85,16 @@ class Study:
 
     Attributes:
         name: A string, the name of its file.
-        description: What is asked.
-        recipe: The name or path of the recipe that the rows begin at.
+        description: The question that it answers.
+        recipe: The name or path of the recipe that rows start from.
         overrides: A dict of `section.key` to value, shared by all rows.
         seeds: A list of int.
         rows: A list of `StudyRow`, each with its own recipe and seeds.
-        axis: The key of the recipe that the picture shows BLEU by, or `None`.
+        axis: The recipe key on the axis of the picture, or `None`.
         assignments: A tuple of `section.key=value` from the command line,
-            which go before what the rows say.
-        comes_with_package: Whether it is one of the zoo's, whose results file
-            is beside it.
+            which take precedence over the rows.
+        comes_with_package: Whether it is a study of the zoo, whose results
+            file is next to it.
     """
 
     name: str
@@ -115,7 +115,7 @@ class Study:
             path: The path of the file.
 
         Raises:
-            InputError: if it is no study.
+            InputError: if it is not a study.
         """
         path = pathlib.Path(path)
         try:
@@ -130,12 +130,12 @@ class Study:
         """Returns a study from nested dicts, as YAML gives them.
 
         Args:
-            name: What the study is called.
+            name: The name of the study.
             mapping: A dict of the keys of a study.
 
         Raises:
-            InputError: if a key is unknown, a value wrong, two rows have one
-                name, or a row is compared with one that is not there.
+            InputError: if a key is unknown, a value is wrong, two rows have the
+                same name, or a row is compared with a missing one.
         """
         for key in mapping:
             if key not in _KEYS:
@@ -160,13 +160,13 @@ class Study:
         return study
 
     def override(self, assignments: Iterable[str]) -> "Study":
-        """Returns a copy whose rows all have some values replaced.
+        """Returns a copy with some values replaced in all rows.
 
         Args:
             assignments: A list of strings `section.key=value`.
 
         Raises:
-            InputError: if one cannot be read, or is the seed's.
+            InputError: if one cannot be read, or sets the seed.
         """
         study = dataclasses.replace(
             self, assignments=(*self.assignments, *assignments)
@@ -193,7 +193,7 @@ class Study:
         )
 
     def _check(self) -> None:
-        """Raises `InputError` unless every run of the study can be made."""
+        """Raises `InputError` unless all runs of the study are valid."""
         _require(self.rows, "`rows` must be a list of one row or more.")
         recipes: dict[str, Recipe] = {}
         for check in (self._check_row, self._check_recipe):
@@ -204,7 +204,7 @@ class Study:
                     raise InputError(f"Row {row.name!r}: {error}") from error
 
     def _check_row(self, row: StudyRow, recipes: dict[str, Recipe]) -> None:
-        """Checks what a row says, and adds its recipe."""
+        """Checks a row, and adds its recipe."""
         _require(
             re.fullmatch(r"[\w+][\w+.-]*", row.name),
             "its `name` must be letters, digits, `_`, `+`, `.` and `-`, as it "
@@ -232,7 +232,7 @@ class Study:
         recipes[row.name] = self.recipe_for(row, seeds[0])
 
     def _check_recipe(self, row: StudyRow, recipes: dict[str, Recipe]) -> None:
-        """Checks that the recipe of a row fits into the table."""
+        """Checks that the recipe of a row fits the table."""
         recipe, first = recipes[row.name], recipes[self.rows[0].name]
         other = recipes[row.compare_with or row.name]
         expected = {
@@ -275,8 +275,8 @@ def find_study(name: pathlib.Path | str) -> Study:
     """Returns a study by its path, or by its name in the zoo.
 
     Args:
-        name: A string, the path of a YAML file, before which nothing goes, or
-            one of the studies that come with the package.
+        name: A string, the path of a YAML file, which takes precedence, or the
+            name of a study that comes with the package.
 
     Returns:
         `Study`.
@@ -297,14 +297,14 @@ def find_study(name: pathlib.Path | str) -> Study:
 
 
 def deciding_values(recipe: Recipe) -> dict[str, Any]:
-    """Returns the values that decide what a run gives, as JSON has them.
+    """Returns the values that affect the result of a run, for JSON.
 
-    Values that are the default are left out, so that a record stays that of
-    its recipe when a version adds a key. The numbers of the model count, not
-    the name of its preset.
+    Defaults are left out, so that a record still matches its recipe when a
+    version adds a key. The values of the model count, not the name of its
+    preset.
     """
     values = _all_values(recipe)
-    # An update has as many tokens, in whatever parts they are computed.
+    # Only the tokens of an update matter, not the parts it is computed in.
     parts = values.pop("training.batch_tokens")
     if values["training.effective_batch_tokens"] is None:
         values["training.effective_batch_tokens"] = parts
@@ -334,7 +334,7 @@ def first_difference(
 
 
 def value_of(recipe: Recipe, name: str) -> Any:
-    """Returns the value of a `section.key`, the model's preset read out."""
+    """Returns the value of a `section.key`, with the preset's for `model`."""
     values = _all_values(recipe)
     if name not in values:
         raise InputError(unknown("key", name, list(values)))
@@ -342,7 +342,7 @@ def value_of(recipe: Recipe, name: str) -> Any:
 
 
 def as_text(value: Any) -> str:
-    """Returns a value as the command line takes it after `section.key=`."""
+    """Returns a value in the form of the command line."""
     return value if isinstance(value, str) else json.dumps(value)
 
 
@@ -367,7 +367,7 @@ def _defaults() -> dict[str, Any]:
 
 
 def _values(cls: type, where: str, mapping: Any) -> dict[str, Any]:
-    """Returns what YAML gives for the fields of `cls`, but for nulls."""
+    """Returns the values of the fields of `cls` in YAML, without nulls."""
     return {
         name: field_value(cls, f"{where}.", name, value)
         for name, value in check_mapping(mapping, where).items()

@@ -1,6 +1,6 @@
 """The table of a study: means over seeds, differences, and a page of both.
 
-It is made of the records of runs alone, without corpus and models.
+It is made only from the records of runs, without corpus and models.
 """
 
 import shlex
@@ -19,11 +19,11 @@ from relative_attention.studies.study import Study
 from relative_attention.studies.study import StudyRow
 from relative_attention.studies.study import value_of
 
-# What the results file has of a run.
+# A record of a run in the results file.
 Record = dict[str, Any]
 
 _SIGNIFICANT = 0.05
-# What of a record the table has the mean of.
+# The entries of a record whose means are in the table.
 _MEANS = (
     ("test", "bleu"),
     ("test", "bleu_lowercased"),
@@ -42,8 +42,8 @@ def study_table(
         records: By the name of the run, `ROW-SEED`.
 
     Returns:
-        A list of dicts, one for each row of the study. A row without a
-        finished run has no numbers.
+        A list of dicts, one per row of the study. A row without a finished run
+        has no numbers.
     """
     return [_table_row(study, row, records) for row in study.rows]
 
@@ -83,7 +83,7 @@ def _records_of(
 
 
 def _mean(values: Iterable[float | None]) -> dict[str, float | None] | None:
-    """Returns mean and standard deviation, which one number has not."""
+    """Returns mean and standard deviation (`None` for one number)."""
     known = [value for value in values if value is not None]
     if not known:
         return None
@@ -97,7 +97,7 @@ def _mean(values: Iterable[float | None]) -> dict[str, float | None] | None:
 def _difference(
     study: Study, row: StudyRow, records: Mapping[str, Record]
 ) -> dict[str, float] | None:
-    """Returns the bootstrap against the row that a row is compared with."""
+    """Returns the bootstrap against the row's `compare_with`."""
     own, other = (
         {
             seed: BleuStatistics.from_json(record["test"])
@@ -124,12 +124,12 @@ def study_markdown(
     table: Sequence[Mapping[str, Any]],
     records: Mapping[str, Record],
 ) -> str:
-    """Returns the table as a page in Markdown, with where it is from.
+    """Returns the table as a page in Markdown, with its provenance.
 
     Args:
         study: A `Study`.
         table: What `study_table` returned.
-        records: Those that it was made of.
+        records: The records of the table.
     """
     has_paper = any(row["paper"] is not None for row in table)
     seeds = list(dict.fromkeys(str(s) for row in study.rows for s in row.seeds))
@@ -148,7 +148,7 @@ def study_markdown(
         header,
         tablefmt="pipe",
         colalign=("left", *["right"] * (len(header) - 1)),
-        # Numbers stand as they are written here.
+        # Numbers are formatted here, not by tabulate.
         disable_numparse=True,
     )
     notes = [_filled(note) for note in _notes(study, used, has_paper)]
@@ -174,7 +174,7 @@ def _cells(
     cells = [
         row["title"],
         _spread(row["test_bleu"]),
-        # A seed that is left, or not the row's, keeps its place.
+        # A missing seed, or one that the row lacks, keeps its column.
         " ".join(
             f"{row['bleu'][seed]:.2f}" if seed in row["bleu"] else "-"
             for seed in seeds
@@ -246,12 +246,12 @@ def _filled(paragraph: str) -> str:
 def _commit(record: Record) -> str:
     commit = record.get("commit")
     if commit is None:
-        # It was no checkout that trained it.
+        # It was not trained by a checkout.
         return f"unknown (version {record.get('relative_attention')})"
     # The mark of a changed checkout stays.
     return commit[:7] + ("+" if commit.endswith("+") else "")
 
 
 def _all(values: Iterable[object]) -> str:
-    """Returns what records say, once each."""
+    """Returns the distinct values of records."""
     return ", ".join(sorted({str(value or "unknown") for value in values}))

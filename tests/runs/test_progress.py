@@ -260,7 +260,7 @@ def test_damaged_checkpoint_is_named_and_set_aside(run):
         ]
         text = "\n".join(run.lines)
         assert "step-00000300 is damaged: model.safetensors" in text
-        assert "Going on from step-00000200" in text
+        assert "Resuming from step-00000200" in text
         assert "the one before: 100 updates are made again" in text
         assert "damaged-stop-00000310" in text
     # What the run writes then is not taken for older than the damaged one.

@@ -147,7 +147,7 @@ def test_what_does_not_fit_into_the_table_is_refused(study_bench, monkeypatch):
     other = bench.study.override(["training.steps=13"])
     bench.refused("`training.steps` 12, and the study asks for 13", other)
     clipped = bench.study.override(["training.gradient_clip=1"])
-    bench.refused("Take it back by `training.gradient_clip=null`", clipped)
+    bench.refused("Undo the change with `training.gradient_clip=null`", clipped)
     # Another machine, where `auto` is another.
     with monkeypatch.context() as patch:
         chosen = ("mixed_bfloat16", "the processor has amx_bf16")
