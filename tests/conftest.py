@@ -5,6 +5,8 @@ import json
 import os
 import pathlib
 import signal
+import subprocess
+import sys
 
 import keras
 import numpy as np
@@ -20,7 +22,8 @@ pytest_plugins = [
     "tests.study_bench",
 ]
 
-SHARED = pathlib.Path(__file__).parents[1].parent / "shared"
+ROOT = pathlib.Path(__file__).parents[1]
+SHARED = ROOT.parent / "shared"
 GOLDENS = pathlib.Path(__file__).with_name("goldens")
 DATA = pathlib.Path(os.environ.get("RELATIVE_ATTENTION_DATA", SHARED / "data"))
 
@@ -113,6 +116,24 @@ def multi30k():
 def golden():
     """`golden("A1_relative_positions_matrix")`: see `Golden`."""
     return Golden
+
+
+@pytest.fixture(scope="session")
+def run_python():
+    """`run_python(script, *words, **variables)`: what a new process prints."""
+
+    def run(script, *words, cwd=ROOT, **variables):
+        done = subprocess.run(
+            [sys.executable, "-c", script, *map(str, words)],
+            cwd=cwd,
+            env={**os.environ, "PYTHONPATH": str(ROOT), **variables},
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stderr[-4000:]
+        return done.stdout
+
+    return run
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from tests.integration.readme_blocks import blocks
 PAGES = ["README.md", "docs/index.md", "docs/moving_in/multi_head_attention.md"]
 
 
-def numbers_on(backend, folder, part="layers_and_models"):
+def numbers_on(backend, folder, part="models"):
     path = folder / f"{backend}.npz"
     subprocess.run(
         [sys.executable, "-m", "tests.backend_numbers", part, path],
@@ -44,21 +44,15 @@ def on_tensorflow(tmp_path_factory):
 
 @pytest.mark.large
 @pytest.mark.parametrize("page", PAGES)
-def test_first_block_of_a_page_runs(backend, page):
+def test_first_block_of_a_page_runs(backend, page, run_python):
     text = (ROOT / page).read_text(encoding="utf-8")
     code = next(
         block for language, block in blocks(text) if language == "python"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "KERAS_BACKEND": backend},
-    )
-    assert done.returncode == 0, done.stderr
+    printed = run_python(code, KERAS_BACKEND=backend)
     (shown,) = re.findall(r"^print\(.*\)  # (.*)$", code, re.MULTILINE)
     # PyTorch prints a shape as `torch.Size([2, 10])`.
-    printed = re.sub(r"torch\.Size\(\[(.*?)\]\)", r"(\1)", done.stdout)
+    printed = re.sub(r"torch\.Size\(\[(.*?)\]\)", r"(\1)", printed)
     assert printed == f"{shown}\n"
 
 

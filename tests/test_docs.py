@@ -1,7 +1,6 @@
 """The site is built without a warning, is whole, and needs no network."""
 
 import html
-import importlib.util
 import inspect
 import pathlib
 import re
@@ -12,22 +11,10 @@ import pytest
 
 import relative_attention as ra
 from tests.browser import browser  # noqa: F401  a fixture
-from tests.integration.readme_blocks import blocks
-from tests.integration.readme_blocks import parse_words
-from tests.integration.readme_blocks import shell_lines
 
 ROOT = pathlib.Path(__file__).parents[1]
 # What an entry of the reference begins with; it ends with the next.
 ENTRY = re.compile(r'<dt class="sig[^"]*" id="(relative_attention\.[\w.]+)">')
-
-
-def extension(name):
-    """A file of docs/_ext, as a module."""
-    path = ROOT / "docs" / "_ext" / f"{name}.py"
-    spec = importlib.util.spec_from_file_location(name, path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def words(text):
@@ -53,40 +40,6 @@ def parameters(public):
     if inspect.isclass(public) and not inspect.isfunction(public.__init__):
         return []
     return list(inspect.signature(public).parameters.values())
-
-
-def test_docstrings_become_what_sphinx_reads():
-    text = (
-        "Do [it](https://a.b/c) to all.\n\n    code(**here)\n\n"
-        "Two things, that is:\n- one\n- two\n\n"
-        "Example:\n>>> do()\n1\n\nReference:\n - [A, 2018](https://d.e)\n"
-    )
-    assert extension("read_docstrings").to_restructured_text(text) == (
-        "Do `it <https://a.b/c>`__ to all.\n\n::\n\n    code(**here)\n\n"
-        "Two things, that is:\n\n- one\n- two\n\n"
-        "Example:\n    >>> do()\n    1\n\n"
-        "Reference:\n - `A, 2018 <https://d.e>`__"
-    )
-
-
-# The guides' blocks are run with those of the README.
-@pytest.mark.parametrize("name", ["index", "science/idea"])
-def test_example_of_a_page_runs(name):
-    page = (ROOT / "docs" / f"{name}.md").read_text("utf-8")
-    (block,) = re.findall(r"^```python\n(.*?)^```", page, re.DOTALL | re.M)
-    exec(compile(block, name, "exec"), {})
-
-
-def test_commands_of_the_first_page_are_right():
-    page = (ROOT / "docs" / "index.md").read_text("utf-8")
-    found = [
-        parse_words(words).command
-        for language, block in blocks(page)
-        if language == "shell"
-        for words in shell_lines(block)
-        if words[0] == "relative-attention"
-    ]
-    assert found == ["demo", "translate", "train"]
 
 
 @pytest.fixture(scope="module")

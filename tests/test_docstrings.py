@@ -34,65 +34,44 @@ def parameters(function):
     return [name for name in names if name not in ("self", "cls")]
 
 
-def is_ours(cls):
-    return cls.__module__.startswith("relative_attention")
-
-
 def own_members(cls):
-    """What the package defines of a class: names and what they are."""
-    members = {}
-    for base in reversed([base for base in cls.__mro__ if is_ours(base)]):
-        members |= vars(base)
-    return members
-
-
-def overrides(cls, name):
-    """Whether Keras or Python says what the method of this name does."""
-    return any(name in vars(base) for base in cls.__mro__ if not is_ours(base))
-
-
-def methods():
-    for name in CLASSES:
-        cls = getattr(ra, name)
-        for method, member in own_members(cls).items():
-            if isinstance(member, classmethod | staticmethod):
-                member = member.__func__
-            if inspect.isfunction(member) and not method.startswith("_"):
-                yield pytest.param(cls, method, member, id=f"{name}.{method}")
+    """What the package defines of a class, and the rest, by name."""
+    own, others = {}, {}
+    for base in reversed(cls.__mro__):
+        is_ours = base.__module__.startswith("relative_attention")
+        (own if is_ours else others).update(vars(base))
+    return own, others
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_public_name_has_a_docstring_with_its_arguments(name):
+def test_public_name_explains_its_arguments(name):
     public = getattr(ra, name)
     assert public.__doc__, f"{name} has no docstring"
-    if name in CLASSES and "__init__" not in own_members(public):
-        return
     explained = documented(inspect.getdoc(public), "Args", "Attributes")
-    arguments = public.__init__ if name in CLASSES else public
-    assert set(parameters(arguments)) <= explained
-
-
-@pytest.mark.parametrize("name", CLASSES)
-def test_class_explains_the_arguments_of_its_call(name):
-    cls = getattr(ra, name)
-    called = [call for call in CALLS if call in own_members(cls)]
-    explained = documented(inspect.getdoc(cls), "Call arguments")
+    own = own_members(public)[0] if name in CLASSES else {}
+    if name not in CLASSES or "__init__" in own:
+        arguments = own.get("__init__", public)
+        assert set(parameters(arguments)) <= explained
+    explained = documented(inspect.getdoc(public), "Call arguments")
     # A loss has both, `__call__` and `call`, with the same arguments.
-    for call in called:
-        assert set(parameters(getattr(cls, call))) <= explained, call
-
-
-@pytest.mark.parametrize(("cls", "name", "method"), methods())
-def test_public_method_explains_its_arguments(cls, name, method):
-    if method.__doc__ is None and overrides(cls, name):
-        return
-    assert method.__doc__, "no docstring"
-    explained = documented(inspect.getdoc(method), "Args")
-    assert set(parameters(method)) <= explained
+    for call in CALLS:
+        if call in own:
+            assert set(parameters(own[call])) <= explained, call
 
 
 @pytest.mark.parametrize("name", CLASSES)
-def test_property_has_a_docstring(name):
-    for attribute, member in own_members(getattr(ra, name)).items():
-        if isinstance(member, property) and not attribute.startswith("_"):
-            assert member.__doc__, attribute
+def test_methods_and_properties_explain_themselves(name):
+    own, others = own_members(getattr(ra, name))
+    for method, member in own.items():
+        member = getattr(member, "__func__", member)
+        is_function = inspect.isfunction(member)
+        if method.startswith("_") or not (
+            is_function or isinstance(member, property)
+        ):
+            continue
+        if is_function and member.__doc__ is None and method in others:
+            continue  # Keras or Python says what it does.
+        assert member.__doc__, method
+        if is_function:
+            explained = documented(inspect.getdoc(member), "Args")
+            assert set(parameters(member)) <= explained, method

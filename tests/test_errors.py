@@ -3,27 +3,16 @@
 import pathlib
 import re
 
-from relative_attention.errors import did_you_mean
 from relative_attention.errors import install_hint
 from relative_attention.errors import nearest_name
 
 ROOT = pathlib.Path(__file__).parents[1]
-KNOWN = ("transformer_base", "transformer_big")
-
-
-def test_nearest_known_name_is_suggested():
-    assert (
-        did_you_mean("transformer_bge", KNOWN)
-        == " Did you mean 'transformer_big'?"
-    )
 
 
 def test_nothing_is_suggested_where_no_name_is_near():
-    assert did_you_mean("copy", KNOWN) == ""
-    assert nearest_name("copy", KNOWN) is None
-
-
-def test_what_is_no_string_is_compared_as_it_is_written():
+    known = ("transformer_base", "transformer_big")
+    assert nearest_name("copy", known) is None
+    # What is no string is compared as it is written.
     assert nearest_name(16, ["17", "116"]) == "116"
 
 
