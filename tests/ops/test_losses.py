@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from keras import ops
 
-from relative_attention.ops.losses import largest_logit
 from relative_attention.ops.losses import map_row_blocks
 from relative_attention.ops.losses import projected_cross_entropy
 from relative_attention.ops.losses import token_weights
@@ -180,13 +179,6 @@ def test_learned_labels_have_gradients_and_no_noise(rng, dtype):
     p = slopes + q
     bound = (8 * p * (1 - p) + np.abs(slopes)).T @ np.abs(hidden)
     assert (error < 2 * unit * bound + 1e-3).all()
-
-
-@pytest.mark.only_on(
-    "tensorflow", "jax", reason="of no rows Keras' max has another shape"
-)
-def test_no_rows_have_no_largest_logit():
-    assert tuple(largest_logit(ops.zeros((0, 3))).shape) == (0,)
 
 
 @pytest.mark.parametrize("vocabulary_size", [7, 2000])

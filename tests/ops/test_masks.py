@@ -24,7 +24,7 @@ def test_causal_mask_hides_later_keys():
 
 @pytest.mark.parametrize("is_causal", [False, True], ids=["free", "causal"])
 @pytest.mark.parametrize("has_padding", [False, True])
-@pytest.mark.parametrize("shape", [None, (6, 6), (1, 6, 6), (2, 1, 6), (1, 6)])
+@pytest.mark.parametrize("shape", [None, (6, 6), (2, 1, 6)])
 def test_masks_are_merged_pair_by_pair(rng, shape, has_padding, is_causal):
     given = None if shape is None else rng.random(shape) < 0.7
     padding = rng.random((2, 6)) < 0.7 if has_padding else None
@@ -40,9 +40,7 @@ def test_masks_are_merged_pair_by_pair(rng, shape, has_padding, is_causal):
     np.testing.assert_array_equal(np.broadcast_to(mask, wanted.shape), wanted)
 
 
-def test_additive_mask_and_token_ids_are_refused():
-    with pytest.raises(ValueError, match="`mask` must be bool.*mask == 0"):
-        check_mask("mask", np.array([[0.0, -1e9]], "float32"))
+def test_token_ids_are_refused():
     with pytest.raises(ValueError, match="Received: 7. Of token ids, pass"):
         check_mask("mask", np.array([[7, 0]]))
 

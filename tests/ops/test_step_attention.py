@@ -7,35 +7,6 @@ from keras import ops
 from relative_attention.ops import step_attention
 from relative_attention.ops.attention import masked_softmax
 
-# Of the distances -1 and 0.
-RELATIONS = np.array([[1, 0], [0, 10]], "float32")
-PER_HEAD = np.stack([RELATIONS, 2 * RELATIONS])
-
-
-@pytest.mark.parametrize("num_positions", ["so_far", "in_the_cache"])
-@pytest.mark.parametrize("position", [0, 1, 2])
-def test_only_the_last_positions_have_relations(position, num_positions):
-    """`K = 2`; the query (3, 4) has 3 in common with -1, and 40 with 0."""
-    size = position + 1 if num_positions == "so_far" else 5
-    by_position = [0, 3, 40][2 - position :] + [0] * (size - position - 1)
-    query = ops.array([[[[3.0, 4.0], [3.0, 4.0]]]])
-    scores = np.zeros((1, 1, 2, size), "float32")
-    scores[..., : position + 1] = [5, 2, 3][2 - position :]
-    context = [2, 30] if position else [0, 30]
-    for relations, factor in ((RELATIONS, 1), (PER_HEAD, 2)):
-        logits = step_attention.last_relation_logits(
-            query, relations, position, size
-        )
-        np.testing.assert_array_equal(
-            logits[0, 0], [by_position, np.multiply(by_position, factor)]
-        )
-        result = step_attention.last_relation_context(
-            ops.array(scores), relations, position
-        )
-        np.testing.assert_array_equal(
-            result[0, 0], [context, np.multiply(context, factor)]
-        )
-
 
 @pytest.mark.parametrize("own", [True, False], ids=["own", "keras"])
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
