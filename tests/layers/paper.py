@@ -29,6 +29,25 @@ def clipped(length, limit):
     return np.clip(distances(length), -limit, limit) + limit
 
 
+def project(weights, name, inputs):
+    """Queries, keys or values, `(B, N, T, H)`."""
+    heads = np.einsum("btd,dnh->bnth", inputs, weights[f"{name}/kernel"])
+    bias = weights.get(f"{name}/bias")
+    return heads if bias is None else heads + bias[:, None]
+
+
+def edges(weights, kind, rows):
+    """The representation of each edge, `(B or 1, N or 1, T, S, H)`."""
+    table = weights.get(f"{kind}_relation_embeddings")
+    if table is None:
+        width = weights[f"{kind}/kernel"].shape[-1]
+        return np.zeros((1, 1, *rows.shape[-2:], width))
+    table = table if table.ndim == 3 else table[None]
+    rows = rows if rows.ndim == 3 else rows[None]
+    chosen = table[:, np.maximum(rows, 0)].swapaxes(0, 1)
+    return np.where(rows[:, None, :, :, None] < 0, 0, chosen)
+
+
 def attention(weights, inputs, rows, mask=True):
     """Outputs and scores.
 
@@ -39,29 +58,14 @@ def attention(weights, inputs, rows, mask=True):
             each edge, negative for none.
         mask: bool, to be broadcast to `(B, T, T)`.
     """
-
-    def project(name):
-        heads = np.einsum("btd,dnh->bnth", inputs, weights[f"{name}/kernel"])
-        bias = weights.get(f"{name}/bias")
-        return heads if bias is None else heads + bias[:, None]
-
-    batch_size, length, _ = inputs.shape
-    rows = np.broadcast_to(rows, (batch_size, length, length))
-
-    def edges(kind):
-        """The representation of each edge, `(B, N, T, T, H)`."""
-        table = weights.get(f"{kind}_relation_embeddings")
-        if table is None:
-            return 0
-        table = table if table.ndim == 3 else table[None]
-        chosen = table[:, np.maximum(rows, 0)].swapaxes(0, 1)
-        return np.where(rows[:, None, :, :, None] < 0, 0, chosen)
-
-    query, key, value = map(project, ("query", "key", "value"))
-    keys = key[:, :, None] + edges("key")  # x_j W^K + a_ij^K
-    values = value[:, :, None] + edges("value")  # x_j W^V + a_ij^V
+    query, key, value = (
+        project(weights, name, inputs) for name in ("query", "key", "value")
+    )
+    # x_j W^K + a_ij^K, and the same of values.
+    keys = key[:, :, None] + edges(weights, "key", rows)
+    values = value[:, :, None] + edges(weights, "value", rows)
     logits = (query[:, :, :, None] * keys).sum(-1) / query.shape[-1] ** 0.5
-    mask = np.broadcast_to(mask, rows.shape)[:, None]
+    mask = np.broadcast_to(mask, (len(inputs), *rows.shape[-2:]))[:, None]
     exponents = np.where(mask, np.exp(logits), 0)
     scores = exponents / exponents.sum(-1, keepdims=True)
     context = (scores[..., None] * values).sum(-2)

@@ -5,6 +5,8 @@ import pytest
 from keras import ops
 
 import relative_attention as ra
+from tests.positions.loops import attention_by_loops
+from tests.positions.loops import randomize
 
 B, T, D, H, H_V = 2, 6, 7, 4, 5
 
@@ -21,14 +23,6 @@ SLOPES = {
         *(2**-n for n in (0.5, 1.5, 2.5, 3.5)),
     ],
 }
-
-
-def build_layer(rng, num_heads, **arguments):
-    layer = ra.SelfAttention(num_heads, H, "alibi", value_dim=H_V, **arguments)
-    layer.build((None, None, D))
-    for weight in layer.trainable_weights:
-        weight.assign(rng.normal(size=weight.shape) / 2)
-    return layer
 
 
 def scores_alone(num_heads, length, is_causal):
@@ -55,32 +49,18 @@ def test_scores_fall_by_the_slopes_of_the_paper(num_heads):
 @pytest.mark.parametrize("num_heads", [2, 3])
 @pytest.mark.parametrize("is_causal", [False, True], ids=["full", "causal"])
 def test_layer_is_the_attention_of_the_paper(rng, num_heads, is_causal):
-    layer = build_layer(rng, num_heads, bidirectional=not is_causal)
-    query, key, value, output = (
-        np.array(dense.kernel, "float64")
-        for dense in (
-            layer.query_dense,
-            layer.key_dense,
-            layer.value_dense,
-            layer.output_dense,
-        )
+    layer = ra.SelfAttention(
+        num_heads, H, "alibi", value_dim=H_V, bidirectional=not is_causal
     )
     inputs = rng.normal(size=(B, T, D))
-    expected = np.zeros((B, T, D))
-    for b in range(B):
-        for n in range(num_heads):
-            for i in range(T):
-                seen = range(i + 1 if is_causal else T)
-                logits = [
-                    (inputs[b, i] @ query[:, n])
-                    @ (inputs[b, j] @ key[:, n])
-                    / np.sqrt(H)
-                    - SLOPES[num_heads][n] * abs(i - j)
-                    for j in seen
-                ]
-                scores = np.exp(logits) / np.exp(logits).sum()
-                context = scores @ (inputs[b, seen] @ value[:, n])
-                expected[b, i] += context @ output[n]
+    expected = attention_by_loops(
+        randomize(layer, rng, D),
+        inputs,
+        lambda n, i, j, query, key: (
+            query @ key / np.sqrt(H) - SLOPES[num_heads][n] * abs(i - j)
+        ),
+        is_causal,
+    )
     result = layer(inputs.astype("float32"), use_causal_mask=is_causal)
     np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)
 

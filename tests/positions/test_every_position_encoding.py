@@ -7,6 +7,9 @@ from keras import ops
 
 import relative_attention as ra
 from relative_attention.positions import POSITION_ENCODINGS
+from tests.layers.paper import assert_same
+from tests.layers.paper import normal
+from tests.positions.loops import randomize
 
 B, T, D, N, H, H_V, M = 2, 7, 11, 3, 4, 5, 3
 
@@ -25,22 +28,11 @@ TABLES = {
 }
 
 
-def normal(rng, *shape):
-    return rng.normal(size=shape).astype("float32")
-
-
-def assert_same(result, expected):
-    np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5)
-
-
 @pytest.fixture
 def build_layer(rng):
     def build(encoding, **arguments):
         layer = ra.SelfAttention(N, H, encoding, value_dim=H_V, **arguments)
-        layer.build((None, None, D))
-        for weight in layer.trainable_weights:
-            weight.assign(rng.normal(size=weight.shape) / 2)
-        return layer
+        return randomize(layer, rng, D)
 
     return build
 
@@ -58,21 +50,6 @@ def test_asked_for_scores_change_no_outputs(
     assert_same(layer(inputs, use_causal_mask=is_causal), outputs)
     assert scores.shape == (B, N, T, T)
     assert_same(ops.sum(scores, axis=-1), np.ones((B, N, T)))
-
-
-@ENCODINGS
-@pytest.mark.only_on("tensorflow", reason="a graph of unknown lengths")
-def test_one_graph_serves_every_length(rng, build_layer, encoding):
-    import tensorflow as tf
-
-    layer = build_layer(encoding)
-    graph = tf.function(
-        layer, input_signature=[tf.TensorSpec([None, None, D], "float32")]
-    )
-    for batch_size, length in ((2, 7), (1, 1), (3, 40), (2, 0)):
-        inputs = normal(rng, batch_size, length, D)
-        assert_same(graph(inputs), layer(inputs))
-    assert graph.experimental_get_tracing_count() == 1
 
 
 @ENCODINGS

@@ -8,6 +8,8 @@ import pytest
 from keras import ops
 
 import relative_attention as ra
+from tests.positions.loops import attention_by_loops
+from tests.positions.loops import randomize
 
 B, T, D, N, H, H_V = 2, 7, 11, 3, 4, 5
 # More tokens than there are distances with a bucket of their own.
@@ -36,10 +38,7 @@ def bucket_by_loops(distance, bidirectional):
 
 def build_layer(rng, **arguments):
     layer = ra.SelfAttention(N, H, "t5", value_dim=H_V, **arguments)
-    layer.build((None, None, D))
-    for weight in layer.trainable_weights:
-        weight.assign(rng.normal(size=weight.shape) / 2)
-    return layer
+    return randomize(layer, rng, D)
 
 
 def biases_alone(length, bidirectional):
@@ -92,31 +91,14 @@ def test_buckets_are_those_of_keras_hub(is_causal):
 @pytest.mark.parametrize("length", [T, 150])
 def test_layer_is_the_attention_of_the_paper(rng, length, is_causal):
     layer = build_layer(rng, bidirectional=not is_causal)
-    query, key, value, output, table = (
-        np.array(weight, "float64")
-        for weight in (
-            layer.query_dense.kernel,
-            layer.key_dense.kernel,
-            layer.value_dense.kernel,
-            layer.output_dense.kernel,
-            layer.relative_attention_bias,
-        )
-    )
+    table = np.array(layer.relative_attention_bias, "float64")
     inputs = rng.normal(size=(1, length, D))
-    expected = np.zeros((1, length, D))
-    for n in range(N):
-        for i in range(length):
-            seen = range(i + 1 if is_causal else length)
-            logits = [
-                (inputs[0, i] @ query[:, n])
-                @ (inputs[0, j] @ key[:, n])
-                / np.sqrt(H)
-                + table[bucket_by_loops(j - i, not is_causal), n]
-                for j in seen
-            ]
-            scores = np.exp(logits) / np.exp(logits).sum()
-            context = scores @ (inputs[0, seen] @ value[:, n])
-            expected[0, i] += context @ output[n]
+
+    def logit(n, i, j, query, key):
+        bias = table[bucket_by_loops(j - i, not is_causal), n]
+        return query @ key / np.sqrt(H) + bias
+
+    expected = attention_by_loops(layer, inputs, logit, is_causal)
     result = layer(inputs.astype("float32"), use_causal_mask=is_causal)
     np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)
 
