@@ -2,13 +2,12 @@
 
 import functools
 
-import keras
 import numpy as np
 import pytest
 
 import relative_attention as ra
 
-B, T, S, D, F, N, H, K, M = 2, 5, 7, 12, 17, 3, 4, 2, 3
+B, T, S, D, F, N, H, K = 2, 5, 7, 12, 17, 3, 4, 2
 KINDS = pytest.mark.parametrize("kind", ["encoder", "decoder"])
 NORMS = pytest.mark.parametrize(
     "normalize_first", [True, False], ids=["pre", "post"]
@@ -46,11 +45,6 @@ def inputs(rng):
     ]
 
 
-@pytest.fixture
-def padding_mask():
-    return np.arange(S) < np.array([4, S])[:, None]
-
-
 def normalize(x, layer):
     """Layer normalization in float64."""
     gamma, beta = (np.array(weight, "float64") for weight in layer.weights)
@@ -63,19 +57,20 @@ def normalize(x, layer):
 @NORMS
 @pytest.mark.parametrize("padded", [True, False])
 def test_block_composes_its_sublayers(
-    build_block, inputs, padding_mask, kind, normalize_first, padded
+    build_block, inputs, kind, normalize_first, padded
 ):
     block = build_block(kind, normalize_first=normalize_first)
     targets, source = inputs
+    length = T if kind == "encoder" else S
+    mask = np.arange(length) < np.array([3, length])[:, None]
+    mask = mask if padded else None
     partial = functools.partial
     if kind == "encoder":
-        mask = np.arange(T) < np.array([3, T])[:, None] if padded else None
         mask = mask if mask is None else mask[:, None]
         call = partial(block, targets, attention_mask=mask)
         attend = [partial(block.self_attention, attention_mask=mask)]
         norms = [block.self_attention_norm]
     else:
-        mask = padding_mask if padded else None
         call = partial(block, *inputs, source_padding_mask=mask)
         attend = [
             partial(block.self_attention, use_causal_mask=True),
@@ -101,43 +96,6 @@ def test_block_composes_its_sublayers(
     assert [tuple(x.shape) for x in scores] == shapes[: len(scores)]
     for array in scores:
         np.testing.assert_allclose(np.array(array).sum(-1), 1, rtol=1e-5)
-
-
-@NORMS
-def test_decode_steps_are_one_pass(
-    rng, build_block, inputs, padding_mask, normalize_first
-):
-    block = build_block("decoder", normalize_first=normalize_first)
-    _, source = inputs
-    # M hypotheses a sentence, each as if it stood alone.
-    targets = rng.normal(size=(B, M, T, D)).astype("float32")
-    expected = np.stack(
-        [
-            block(targets[:, m], source, source_padding_mask=padding_mask)
-            for m in range(M)
-        ],
-        axis=1,
-    )
-    cache = block.start_cache(source)
-    for position in range(T):
-        before = keras.tree.map_structure(np.array, cache)
-        outputs, extended = block.decode_step(
-            keras.ops.array(targets[:, :, position]),
-            cache,
-            position,
-            source_padding_mask=padding_mask,
-        )
-        np.testing.assert_allclose(
-            outputs, expected[:, :, position], rtol=1e-5, atol=1e-5
-        )
-        # The old cache is left as it was.
-        keras.tree.map_structure(np.testing.assert_array_equal, cache, before)
-        cache = extended
-        if position == 1:
-            cache = block.merge_cache(cache)
-    keys = cache["self_attention"]
-    assert keys.key.shape == (B, N, 2 * M, H)
-    assert keys.recent_key.shape == (B, N, (T - 2) * M, H)
 
 
 @NORMS

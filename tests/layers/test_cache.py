@@ -1,20 +1,15 @@
-"""A position at a time with a cache is one causal pass.
+"""Attention of one position with a cache, by hand.
 
-`tests/positions/test_every_position_encoding.py` has it for every encoding.
+`tests/positions/test_every_position_encoding.py` has steps of every encoding,
+`tests/decoding/test_beam_search.py` caches of a fixed size.
 """
 
-import keras
 import numpy as np
-import pytest
 from keras import ops
 
 import relative_attention as ra
 from relative_attention.layers.cache import KeyValueCache
 from relative_attention.layers.cache import cached_attention
-from relative_attention.layers.cache import fixed_cache
-
-B, D, N, H, M = 2, 7, 3, 5, 3
-NUM_STEPS, NUM_POSITIONS = 5, 8
 
 
 def one_head(position_encoding=None):
@@ -63,42 +58,3 @@ def test_relations_reach_back_by_hand():
     result = cached_attention(layer, ops.ones((1, 1, 1, 1)), cache, 1)
     expected = 3 / 4 * (8 + 100) + 1 / 4 * (4 + 200)
     np.testing.assert_allclose(ops.reshape(result, ()), expected, rtol=1e-6)
-
-
-def steps(layer, cache, inputs, ancestors, room):
-    """Outputs of every step; `ancestors` have `room` columns, or none to spare.
-
-    What later columns say must not matter.
-    """
-    given = np.full((*ancestors.shape[:2], NUM_POSITIONS), 1, "int32")
-    given[..., :NUM_STEPS] = ancestors
-    for position in range(NUM_STEPS):
-        result, cache = layer.decode_step(
-            inputs[position],
-            cache,
-            position,
-            ancestors=given[..., : room or position + 1],
-        )
-        yield keras.ops.convert_to_numpy(result)
-
-
-@pytest.mark.parametrize("num_beams", [M, 1])
-@pytest.mark.parametrize("limit", [2, 0, 9], ids="K={}".format)
-def test_steps_are_those_of_a_growing_cache(rng, randomize, limit, num_beams):
-    layer = ra.RelativeSelfAttention(N, H, limit)
-    layer.build((B, None, D))
-    randomize(layer)
-    inputs = rng.normal(size=(NUM_STEPS, B, num_beams, D)).astype("float32")
-    ancestors = rng.integers(0, num_beams, (B, num_beams, NUM_STEPS))
-    growing = steps(layer, layer.start_cache(B), inputs, ancestors, room=None)
-    mask = np.ones((B, 4), bool)
-    cache = fixed_cache(
-        {"mask": mask, "blocks": [{"self": layer.start_cache(B)}]},
-        NUM_POSITIONS * num_beams,
-    )
-    assert cache["mask"] is mask
-    fixed = steps(
-        layer, cache["blocks"][0]["self"], inputs, ancestors, NUM_POSITIONS
-    )
-    for result, expected in zip(fixed, growing, strict=True):
-        np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5)

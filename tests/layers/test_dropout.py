@@ -13,15 +13,7 @@ RATES = pytest.mark.parametrize(
     "rate",
     # A threshold that is a whole number, one midway between two, and a rate
     # beyond what eight bits resolve: Keras' own dropout.
-    [
-        0.5,
-        76.5 / 256,
-        0.01,
-        *(
-            pytest.param(rate, marks=pytest.mark.large)
-            for rate in (0.1, 0.75, 1 / 32, 0.99)
-        ),
-    ],
+    [0.5, 76.5 / 256, 0.01],
     ids="{:.3g}".format,
 )
 
@@ -51,9 +43,8 @@ def test_dropped_share_is_the_rate(rate):
     )
 
 
-@pytest.mark.parametrize("rate", [0.1, 0.5], ids=str)
-def test_elements_are_dropped_independently(rate):
-    layer = Dropout(rate, seed=11)
+def test_elements_are_dropped_independently():
+    layer = Dropout(0.1, seed=11)
     masks = np.array(layer(np.ones((397, 1013), "float32"), training=True)) == 0
     share = masks.mean()
     for shift in (1, 2, 4, 1013):
@@ -87,13 +78,6 @@ def test_same_seed_draws_the_same_masks(inputs):
         outputs = np.array(first(inputs, training=True))
         np.testing.assert_array_equal(second(inputs, training=True), outputs)
         assert (np.array(other(inputs, training=True)) != outputs).any()
-
-
-def test_noise_shape_shares_the_mask():
-    layer = Dropout(0.5, noise_shape=(None, 1), seed=11)
-    outputs = np.array(layer(np.ones((53, 7), "float32"), training=True))
-    assert (outputs == outputs[:, :1]).all()
-    assert 0 < (outputs[:, 0] == 0).sum() < 53
 
 
 @pytest.mark.only_on("tensorflow", reason="it is about tf.function")

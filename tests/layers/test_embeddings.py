@@ -46,19 +46,6 @@ def test_logits_are_products_with_the_same_rows(rng, layer, shape, transposed):
     )
 
 
-def test_initial_values_are_normal_of_deviation_one_over_root_width():
-    layer = TokenEmbedding(1009, 101)
-    layer.build((None, None))
-    values = np.array(layer.embeddings)
-    # Five standard errors of the deviation and of the mean.
-    np.testing.assert_allclose(
-        values.std() * 101**0.5, 1, rtol=5 / (2 * values.size) ** 0.5
-    )
-    assert abs(values.mean()) * 101**0.5 < 5 / values.size**0.5
-    # Not truncated at two deviations.
-    assert np.abs(values).max() * 101**0.5 > 3
-
-
 def test_both_uses_train_the_one_matrix(layer, gradients, rng):
     upstream = rng.normal(size=(B, T, V)).astype("float32")
     (gradient,) = gradients(
@@ -77,7 +64,7 @@ def test_both_uses_train_the_one_matrix(layer, gradients, rng):
 
 
 @pytest.mark.parametrize("token_id", [-1, 23])
-def test_ids_outside_the_vocabulary_are_refused(token_id):
+def test_what_is_no_id_of_the_vocabulary_is_refused(token_id):
     embedding = ra.TokenEmbedding(23, D)
     with pytest.raises(ValueError) as error:
         embedding(np.array([[4, token_id]]))
@@ -85,10 +72,6 @@ def test_ids_outside_the_vocabulary_are_refused(token_id):
         "Token ids must be from 0 to 22, the vocabulary of 'token_embedding"
     ) in str(error.value)
     assert f"Received: {token_id}." in str(error.value)
-
-
-def test_ids_that_are_no_integers_are_refused():
-    embedding = ra.TokenEmbedding(23, D)
     for ids in (np.array([[4.5]]), keras.Input((3,))):
         with pytest.raises(ValueError, match="Token ids must be integers"):
             embedding(ids)
@@ -128,14 +111,7 @@ def test_rows_are_those_of_the_positions_or_the_last(inputs, start):
 
 def test_space_is_a_row_of_tensor2tensors_table_at_every_position(rng):
     layer = ra.TargetSpaceEmbedding()
-    inputs = rng.normal(size=(B, T, 4096)).astype("float32")
+    inputs = rng.normal(size=(B, T, D)).astype("float32")
     outputs = np.array(layer(inputs))
-    assert [tuple(weight.shape) for weight in layer.weights] == [(4096,)]
-    values = np.array(layer.embedding)
-    np.testing.assert_array_equal(outputs, inputs + values)
-    limit = np.sqrt(6 / (32 + 4096))
-    assert 0.99 * limit < np.abs(values).max() <= limit
-    # Five standard errors of the deviation of a uniform distribution.
-    np.testing.assert_allclose(
-        values.std(), limit / np.sqrt(3), rtol=5 * 0.45 / 64
-    )
+    assert [tuple(weight.shape) for weight in layer.weights] == [(D,)]
+    np.testing.assert_array_equal(outputs, inputs + np.array(layer.embedding))

@@ -36,56 +36,85 @@ def arrays_of(variables):
     return [keras.ops.convert_to_numpy(variable) for variable in variables]
 
 
+def adapt(model, rank=2, names=None):
+    rng = np.random.default_rng(3)
+    model.enable_lora(rank, names)
+    for variable in lora_variables(model):
+        variable.assign(0.3 * rng.normal(size=variable.shape))
+    return model
+
+
+def path_of(weight):
+    return weight.path.split("/", 1)[1]
+
+
+def plain_of(model):
+    """A plain model with the weights that int8 and adapters stand for."""
+    plain = build(share_embeddings=model.config.share_embeddings)
+    arrays = dict(zip(map(path_of, model.weights), arrays_of(model.weights)))
+    for weight in plain.weights:
+        layer, _, name = path_of(weight).rpartition("/")
+        value = arrays[f"{layer}/{name}"].astype("float64")
+        if f"{layer}/{name}_scale" in arrays:
+            scale = arrays[f"{layer}/{name}_scale"].reshape(-1)
+            # One for each row of embeddings, and for each output of kernels,
+            # whose last axes those are.
+            if name == "embeddings":
+                value /= scale[:, None]
+            else:
+                columns = value.reshape(-1, scale.size) / scale
+                value = columns.reshape(value.shape)
+        if f"{layer}/lora_{name}_a" in arrays:
+            value += np.matmul(
+                *(arrays[f"{layer}/lora_{name}_{part}"] for part in "ab")
+            )
+        weight.assign(value)
+    return plain
+
+
+@pytest.mark.parametrize(
+    "share_embeddings, embedding",
+    [("all", "embedding"), ("none", "output_embedding")],
+)
+@pytest.mark.parametrize("is_int8", [False, INT8], ids=["float", "int8"])
+def test_logits_are_those_of_the_weights_it_stands_for(
+    share_embeddings, embedding, is_int8
+):
+    model = build(share_embeddings=share_embeddings)
+    before = logits_of(model)
+    if is_int8:
+        model.quantize(config=weights_only())
+        logits = logits_of(model)
+        np.testing.assert_allclose(
+            logits, logits_of(plain_of(model)), atol=1e-4
+        )
+        difference = np.abs(logits - before).max()
+        assert 1e-4 < difference < 0.1 * np.abs(before).max()
+    adapt(model, names=["query", "output", embedding])
+    logits = logits_of(model)
+    assert np.abs(logits - before).max() > 0.1
+    np.testing.assert_allclose(
+        logits, logits_of(plain_of(model)), rtol=1e-5, atol=1e-4
+    )
+
+
 # === int8 ===
 
 
 @pytest.mark.int8
 def test_every_large_matrix_is_int8_and_nobody_is_warned():
     model = build(share_embeddings="none")
+    with pytest.raises(ValueError, match='`mode` must be "int8". Received'):
+        model.quantize("int4")
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
+        model.quantize("int8")
+    with pytest.raises(ValueError, match="is quantized already"):
         model.quantize("int8")
     for weight in model.weights:
         name = weight.path.rpartition("/")[2]
         is_matrix = name in ("kernel", "embeddings")
         assert (weight.dtype == "int8") == is_matrix, weight.path
-
-
-def dequantized(model):
-    """A plain model with the weights that int8 stands for."""
-    plain = build(**{"share_embeddings": model.config.share_embeddings})
-    arrays = {w.path.split("/", 1)[1]: w for w in model.weights}
-    for weight in plain.weights:
-        path = weight.path.split("/", 1)[1]
-        value = keras.ops.convert_to_numpy(arrays[path])
-        scale = arrays.get(f"{path}_scale")
-        if scale is not None:
-            value = value.astype("float64")
-            scale = keras.ops.convert_to_numpy(scale).astype("float64")
-            if path.endswith("embeddings"):
-                value /= scale[:, None]
-            else:
-                # The last axes of a kernel are those of the outputs.
-                columns = scale.reshape(-1)
-                value = (value.reshape(-1, columns.size) / columns).reshape(
-                    value.shape
-                )
-        weight.assign(value)
-    return plain
-
-
-@pytest.mark.int8
-@pytest.mark.parametrize("share_embeddings", ["all", "none"])
-def test_int8_logits_are_those_of_the_weights_that_it_stands_for(
-    share_embeddings,
-):
-    model = build(share_embeddings=share_embeddings)
-    before = logits_of(model)
-    model.quantize(config=weights_only())
-    logits = logits_of(model)
-    np.testing.assert_allclose(logits, logits_of(dequantized(model)), atol=1e-4)
-    difference = np.abs(logits - before).max()
-    assert 1e-4 < difference < 0.1 * np.abs(before).max()
 
 
 @pytest.mark.int8
@@ -108,27 +137,7 @@ def test_int8_is_saved_and_loaded(tmp_path):
     np.testing.assert_array_equal(logits_of(other), logits)
 
 
-@pytest.mark.int8
-def test_quantizing_twice_or_to_something_else_is_refused():
-    model = build()
-    before = logits_of(model)
-    with pytest.raises(ValueError, match='`mode` must be "int8". Received'):
-        model.quantize("int4")
-    np.testing.assert_array_equal(logits_of(model), before)
-    model.quantize("int8")
-    with pytest.raises(ValueError, match="is quantized already"):
-        model.quantize("int8")
-
-
 # === Adapters ===
-
-
-def adapted_model(rank=2, names=None, **fields):
-    model, rng = build(**fields), np.random.default_rng(3)
-    model.enable_lora(rank, names)
-    for variable in lora_variables(model):
-        variable.assign(0.3 * rng.normal(size=variable.shape))
-    return model
 
 
 def test_new_adapters_change_nothing_and_are_all_that_is_trained():
@@ -153,10 +162,7 @@ def test_training_moves_the_adapters_as_the_gradients_of_logits_say(
     model = build()
     if is_int8:
         model.quantize(config=weights_only())
-    rng = np.random.default_rng(3)
-    model.enable_lora(2, names)
-    for variable in lora_variables(model):
-        variable.assign(0.1 * rng.normal(size=variable.shape))
+    adapt(model, names=names)
     adapters = list(model.trainable_variables)
     frozen = [v for v in model.weights if not v.trainable]
     before, still = arrays_of(adapters), arrays_of(frozen)
@@ -188,15 +194,15 @@ def test_training_moves_the_adapters_as_the_gradients_of_logits_say(
 
 @pytest.mark.parametrize("names", [None, ["key", "intermediate", "embedding"]])
 def test_adapters_are_saved_and_loaded(names, tmp_path):
-    model = adapted_model(names=names)
+    model = adapt(build(), names=names)
     logits = logits_of(model)
     model.save_lora_weights(tmp_path / "mine.safetensors")
     plain = build()
     plain.load_lora_weights(tmp_path / "mine.safetensors")
     np.testing.assert_array_equal(logits_of(plain), logits)
-    assert [v.path.split("/", 1)[1] for v in plain.trainable_variables] == [
-        v.path.split("/", 1)[1] for v in model.trainable_variables
-    ]
+    assert list(map(path_of, plain.trainable_variables)) == list(
+        map(path_of, model.trainable_variables)
+    )
     # Into a model that has such already.
     other = build()
     other.enable_lora(2, names)
@@ -205,7 +211,7 @@ def test_adapters_are_saved_and_loaded(names, tmp_path):
 
 
 def test_saved_model_has_the_sum(tmp_path):
-    model = adapted_model()
+    model = adapt(build())
     model.save(tmp_path / "model.keras")
     loaded = keras.models.load_model(tmp_path / "model.keras")
     assert not lora_variables(loaded)
@@ -217,15 +223,15 @@ def test_adapters_of_another_model_are_refused(tmp_path):
     model = build()
     with pytest.raises(ValueError, match="has no adapters. Call `enable_lora"):
         model.save_lora_weights(path)
-    adapted_model(num_decoder_layers=2).save_lora_weights(path)
+    adapt(build(num_decoder_layers=2)).save_lora_weights(path)
     with pytest.raises(ra.InputError, match="holds no adapters of this model"):
         model.load_lora_weights(path)
-    adapted_model(hidden_dim=6).save_lora_weights(path)
+    adapt(build(hidden_dim=6)).save_lora_weights(path)
     with pytest.raises(ra.InputError, match="look at .*query/lora_kernel_"):
         model.load_lora_weights(path)
     assert not lora_variables(model)
     assert len(model.trainable_variables) == len(model.weights)
-    adapted_model(rank=3).save_lora_weights(path)
+    adapt(build(), rank=3).save_lora_weights(path)
     model.enable_lora(2)
     with pytest.raises(ra.InputError, match="must have shape"):
         model.load_lora_weights(path)
