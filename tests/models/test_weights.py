@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-import relative_attention as ra
 from relative_attention.errors import InputError
 from relative_attention.models import Transformer
 from relative_attention.models.weights import check_finite
@@ -54,15 +53,11 @@ def test_arrays_come_back_with_their_dtypes(tmp_path, rng):
     assert [file.name for file in tmp_path.iterdir()] == [path.name]
 
 
-def test_missing_file_is_named(tmp_path):
-    path = tmp_path / "none.safetensors"
+def test_missing_or_damaged_file_is_named(tmp_path, variables):
+    path = tmp_path / "weights.safetensors"
     with pytest.raises(InputError) as error:
         load_arrays(path)
     assert str(error.value) == f"No weights at {path}."
-
-
-def test_damaged_file_is_named(tmp_path, variables):
-    path = tmp_path / "weights.safetensors"
     save_weights(variables, path)
     for damaged in (path.read_bytes()[:-4], b"", b"no weights here\n"):
         path.write_bytes(damaged)
@@ -72,25 +67,25 @@ def test_damaged_file_is_named(tmp_path, variables):
 
 
 @pytest.mark.parametrize(
-    "change, message",
+    "shapes, message",
     [
-        ("lacking", "it lacks bias and has nothing more"),
-        ("left_over", "it lacks nothing and has extra more"),
-        ("shape", "kernel must have shape (5, 3). Received: (3, 5)."),
+        ({"kernel": (5, 3)}, "it lacks bias and has nothing more"),
+        (
+            {"kernel": (5, 3), "bias": (3,), "extra": (1,)},
+            "it lacks nothing and has extra more",
+        ),
+        (
+            {"kernel": (3, 5), "bias": (3,)},
+            "kernel must have shape (5, 3). Received: (3, 5).",
+        ),
     ],
+    ids=["lacking", "left_over", "shape"],
 )
 def test_file_that_does_not_fit_changes_nothing(
-    tmp_path, variables, change, message
+    tmp_path, variables, shapes, message
 ):
     path = tmp_path / "weights.safetensors"
-    arrays = {"kernel": np.ones((5, 3)), "bias": np.ones(3)}
-    if change == "lacking":
-        del arrays["bias"]
-    elif change == "left_over":
-        arrays["extra"] = np.ones(1)
-    else:
-        arrays["kernel"] = np.ones((3, 5))
-    save_arrays(arrays, path)
+    save_arrays({name: np.ones(shape) for name, shape in shapes.items()}, path)
     before = [np.array(variable) for variable in variables]
     with pytest.raises(InputError) as error:
         load_weights(variables, path)
@@ -102,26 +97,9 @@ def test_file_that_does_not_fit_changes_nothing(
 # === What a model folder holds ===
 
 
-def make_model():
-    return ra.Transformer.from_preset(
-        "transformer_tiny_relative",
-        vocabulary_size=13,
-        num_encoder_layers=1,
-        num_decoder_layers=1,
-        hidden_dim=12,
-        intermediate_dim=14,
-        num_heads=2,
-    )
-
-
-def logits_of(model):
-    ids = np.array([[5, 6, 7, 1]])
-    inputs = {"source_token_ids": ids, "target_token_ids": ids}
-    return np.asarray(model(inputs))
-
-
-def test_lora_is_merged_into_the_kernels(tmp_path):
-    model, rng = make_model(), np.random.default_rng(3)
+def test_lora_is_merged_into_the_kernels(tmp_path, build_model, batch, rng):
+    inputs, _ = batch
+    model, plain = build_model(), build_model()
     for layer in (
         model.encoder_blocks[0].self_attention.query_dense,
         model.decoder_blocks[0].feed_forward.output_dense,
@@ -129,15 +107,14 @@ def test_lora_is_merged_into_the_kernels(tmp_path):
         layer.enable_lora(2)
         layer.lora_kernel_b.assign(rng.normal(size=layer.lora_kernel_b.shape))
     save_arrays(stored_weights(model, "float32"), tmp_path / "weights")
-    plain = make_model()
     load_weights(plain.weights, tmp_path / "weights")
-    np.testing.assert_allclose(logits_of(plain), logits_of(model), atol=1e-5)
+    np.testing.assert_allclose(plain(inputs), model(inputs), atol=1e-5)
     assert model.encoder_blocks[0].self_attention.query_dense.lora_enabled
 
 
 @pytest.mark.int8
-def test_quantized_model_is_refused(monkeypatch):
-    model = make_model()
+def test_quantized_model_is_refused(monkeypatch, build_model):
+    model = build_model()
     # Keras collects garbage: seconds, after hundreds of other tests.
     monkeypatch.setattr("gc.collect", lambda: 0)
     model.decoder_blocks[0].feed_forward.output_dense.quantize("int8")
@@ -145,22 +122,15 @@ def test_quantized_model_is_refused(monkeypatch):
         stored_weights(model, "float32")
 
 
-@pytest.mark.parametrize(
-    ("value", "dtype", "message"),
-    [
-        (7e4, "float16", "float16 ends at 65504.*b with a magnitude of 70000"),
-        (-7e4, "float16", "magnitude of 70000"),
+def test_weight_that_would_be_no_number_is_named():
+    for value, dtype, message in (
+        (-7e4, "float16", "float16 ends at 65504.*b with a magnitude of 70000"),
         (np.inf, "float32", "b holds nan or inf"),
         (np.nan, "float16", "b holds nan or inf"),
-    ],
-)
-def test_weight_that_would_be_no_number_is_named(value, dtype, message):
-    arrays = {"a": np.zeros(2), "b": np.array([1.0, value])}
-    with pytest.raises(InputError, match=message):
-        check_finite(arrays, dtype)
-
-
-def test_numbers_within_the_range_are_taken():
+    ):
+        arrays = {"a": np.zeros(2), "b": np.array([1.0, value])}
+        with pytest.raises(InputError, match=message):
+            check_finite(arrays, dtype)
     check_finite({"a": np.array([7e4])})
     check_finite({"a": np.array([65519.0, -65519.0])}, "float16")
     check_finite({"a": np.zeros((0, 3))}, "float16")
