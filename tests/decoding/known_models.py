@@ -116,14 +116,17 @@ def log_probs(model, sentence, prefixes):
     """Log-probabilities of the next token, by one pass of the whole model.
 
     Of the token after every start of the prefixes: `(M, P)` ids give
-    `(M, P + 1, V)`.
+    `(M, P + 1, V)`. Of an ensemble it is the logarithm of the mean.
     """
+    if isinstance(model, ra.Ensemble):
+        members = [log_probs(m, sentence, prefixes) for m in model.models]
+        return np.log(np.mean(np.exp(members), axis=0))
     inputs = np.array([[model.start_token_id, *ids] for ids in prefixes])
     sources = np.array([sentence] * len(inputs))
-    log_probs = _forward(model)(
+    found = _forward(model)(
         tf.constant(sources, tf.int32), tf.constant(inputs, tf.int32)
     )
-    return log_probs.numpy().astype(np.float64)
+    return found.numpy().astype(np.float64)
 
 
 def penalty(length, alpha=0.6):

@@ -64,19 +64,6 @@ def test_penalty_is_that_of_the_paper():
     np.testing.assert_array_equal(length_penalty_of(lengths, 0.0), [1, 1, 1])
 
 
-@pytest.mark.parametrize(
-    "alpha, ids, probability",
-    [(0.0, [2, 1], 0.55), (1.0, [3, 4, 5, 6, 1], 0.45)],
-    ids=["probability_alone", "longer_is_better"],
-)
-def test_length_penalty_decides(alpha, ids, probability):
-    (token_ids,), (scores,) = search(
-        Chain(TWO_WAYS), SOURCE, num_beams=2, length_penalty=alpha
-    )
-    wanted = math.log(probability) / penalty(len(ids), alpha)
-    assert_results_are(token_ids, scores, [(wanted, ids)])
-
-
 @pytest.mark.parametrize("alpha", [0.0, 1.5])
 def test_wide_beam_is_brute_force(rng, alpha):
     # Of 5 tokens 4 go on, in 3 steps: no more than 16 beams.

@@ -140,7 +140,8 @@ OPTIONS = {
     "return_attention": True,
 }
 MANY = [*SENTENCES, [2, 2, 1], [1], [10, 3, 9, 8, 1], [6, 5, 1], [7, 7, 7, 1]]
-MANY_PREFIXES = [[4, 7, 9], [], [9], [], [3], [2, 2, 2, 2, 2], [], [12, 8]]
+MANY += [[]]
+MANY_PREFIXES = [[4, 7, 9], [], [9], [], [3], [2, 2, 2, 2, 2], [], [12, 8], []]
 
 
 def search_many(model, chosen, extra=0):
@@ -155,7 +156,9 @@ def search_many(model, chosen, extra=0):
 @pytest.fixture(scope="module")
 def together(peaked_model):
     """All sentences in one batch, as a graph."""
-    return search_many(peaked_model, range(len(MANY)))
+    found = search_many(peaked_model, range(len(MANY)))
+    assert np.isfinite(found["scores"]).all()
+    return found
 
 
 def assert_sentence_has_the_same(found, number, others, other):
@@ -174,7 +177,9 @@ def assert_sentence_has_the_same(found, number, others, other):
 
 
 # Alone, and among others in another order; both padded more.
-@pytest.mark.parametrize("chosen", [[0], [4, 0, 7, 2], [5, 1, 6, 3]], ids=str)
+@pytest.mark.parametrize(
+    "chosen", [[0], [4, 0, 7, 2], [5, 1, 8, 6, 3]], ids=str
+)
 def test_sentence_gets_the_same_in_another_batch(
     peaked_model, together, chosen
 ):
@@ -187,20 +192,6 @@ def test_search_is_the_same_when_run_eagerly(peaked_model, together, eagerly):
     eager = search_many(peaked_model, range(len(MANY)))
     for number in range(len(MANY)):
         assert_sentence_has_the_same(together, number, eager, number)
-
-
-def test_empty_source_changes_no_other(peaked_model):
-    alone = beam_search(peaked_model, [SENTENCES[1]])
-    found = beam_search(
-        peaked_model, padded([[9] * 11 + [1], SENTENCES[1], []])
-    )
-    assert [until_end(row) for row in found["token_ids"][1]] == [
-        until_end(row) for row in alone["token_ids"][0]
-    ]
-    np.testing.assert_allclose(
-        found["scores"][1], alone["scores"][0], atol=1e-5
-    )
-    assert np.isfinite(found["scores"]).all()
 
 
 def test_scores_are_float32_when_the_model_is_half_precision(

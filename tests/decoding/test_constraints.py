@@ -105,12 +105,10 @@ def test_prefix_may_be_longer_than_the_limit(num_beams):
     "prefix, message",
     [
         ([[4], [5]], r"shape \(3, P\).*Received shape: \(2, 1\)"),
-        ([4, 5, 6], r"shape \(3, P\).*Received shape: \(3,\)"),
         ([[4, 1], [5, 0], [6, 0]], r"no end of sentence \(id 1\)"),
         ([[4, 0], [0, 5], [6, 0]], r"no id after padding \(id 0\)"),
         ([[4], [999], [6]], "Received: 4 to 999"),
     ],
-    ids=["rows", "vector", "end", "gap", "unknown"],
 )
 def test_wrong_prefix_is_refused(peaked_model, prefix, message):
     with pytest.raises(
@@ -125,10 +123,8 @@ def test_wrong_prefix_is_refused(peaked_model, prefix, message):
     [
         ([5, 6, 1], "int64 of shape (3,)"),
         (np.array([[5.5, 1.0]]), "float64 of shape (1, 2)"),
-        ([[5, -6, 1]], "-6 to 5"),
         ([[5, 13, 1]], "1 to 13"),
     ],
-    ids=["one_axis", "float", "negative", "large"],
 )
 def test_search_names_source_ids_that_are_wrong(
     peaked_model, search, source, received
@@ -143,21 +139,17 @@ def test_search_names_source_ids_that_are_wrong(
     "search, arguments, message",
     [
         (ra.beam_search, {"num_beams": 0}, "at least 1"),
-        (ra.beam_search, {"num_results": 0}, "at least 1"),
         (ra.beam_search, {"num_results": 5}, "between 1 and `num_beams`, 4"),
         (ra.beam_search, {"max_length": -1}, "at least 0"),
         (ra.beam_search, {"length_penalty": -0.5}, "at least 0, and finite"),
         (ra.beam_search, {"length_penalty": np.nan}, "at least 0, and finite"),
-        (ra.beam_search, {"length_penalty": "0.6"}, "at least 0, and finite"),
         (ra.sample, {"min_length": -2}, "at least 0"),
-        (ra.sample, {"num_results": 0}, "at least 1"),
         (
             ra.sample,
             {"temperature": 0},
             "above 0 (`beam_search` with one beam takes the likeliest token)",
         ),
         (ra.sample, {"top_k": 1.5}, "an int"),
-        (ra.sample, {"top_k": 0}, "at least 1"),
         (ra.sample, {"top_p": 1.5}, "in (0, 1]"),
         (ra.sample, {"seed": -3}, "at least 0"),
     ],

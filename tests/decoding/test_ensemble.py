@@ -1,10 +1,7 @@
 """An ensemble gives the mean of its models' probabilities, everywhere.
 
-The reference is the formula in float64, of one pass of each whole model, and
-searches that look at every translation there is.
+The reference is the formula in float64, of one pass of each whole model.
 """
-
-import itertools
 
 import keras
 import numpy as np
@@ -18,15 +15,11 @@ from tests.decoding.known_models import beam_search
 from tests.decoding.known_models import log_probs
 from tests.decoding.known_models import make_model
 from tests.decoding.known_models import padded
-from tests.decoding.known_models import penalty
-from tests.decoding.known_models import until_end
+from tests.decoding.test_beam_search_definition import assert_is_the_definition
 
 # Most searches here are shorter than their graph takes to be made.
 pytestmark = pytest.mark.usefixtures("eagerly")
 
-SIZE = 13
-# All translations of so many tokens or fewer are looked at.
-LONGEST = 3
 # Of other widths, depths, positions and clipping distances than the first.
 OTHERS = (
     {"seed": 7, "max_relative_position": 5, "num_decoder_layers": 2},
@@ -46,31 +39,6 @@ def ensemble(peaked_model):
     return ra.Ensemble([peaked_model, *others])
 
 
-def mean_log_probs(ensemble, sentence, prefixes):
-    """As `log_probs`, by the formula: the logarithm of the mean."""
-    probabilities = [
-        np.exp(log_probs(model, sentence, prefixes))
-        for model in ensemble.models
-    ]
-    return np.log(np.mean(probabilities, axis=0))
-
-
-def all_translations(ensemble, sentence):
-    """`(log-probability, ids)` of every translation that ends in time."""
-    found = []
-    tokens = [token for token in range(SIZE) if token != 1]
-    prefixes = list(itertools.product(tokens, repeat=LONGEST - 1))
-    rows = mean_log_probs(ensemble, sentence, prefixes)
-    for prefix, row in zip(prefixes, rows):
-        totals = np.cumsum([0.0, *row[range(LONGEST - 1), prefix]])
-        for length in range(LONGEST):
-            # A shorter one is the start of many prefixes; once is enough.
-            if not any(prefix[length:]):
-                ids = [*prefix[:length], 1]
-                found.append((totals[length] + row[length, 1], ids))
-    return found
-
-
 def test_logits_are_the_logarithm_of_the_mean_probability(ensemble):
     prefix = [7, 9, 2]
     inputs = {
@@ -79,7 +47,7 @@ def test_logits_are_the_logarithm_of_the_mean_probability(ensemble):
     }
     logits = np.asarray(ensemble(inputs))
     for sentence, row in zip(SENTENCES, logits):
-        (wanted,) = mean_log_probs(ensemble, sentence, [prefix])
+        (wanted,) = log_probs(ensemble, sentence, [prefix])
         np.testing.assert_allclose(row, wanted, atol=1e-5)
     # It is no mean of logarithms, which another ensemble would have.
     geometric = np.mean(
@@ -109,28 +77,12 @@ def test_next_to_impossible_tokens_keep_their_digits():
     np.testing.assert_allclose(found, mean, rtol=1e-5, atol=1e-4)
 
 
-def test_wide_search_finds_the_best_of_all_translations(ensemble, monkeypatch):
+def test_search_is_the_definition(ensemble, monkeypatch):
     # Caches are merged in between.
     monkeypatch.setattr(
         "relative_attention.decoding.model_steps._MERGE_EVERY", 2
     )
-    found = beam_search(
-        ensemble,
-        padded(SENTENCES),
-        # As many beams as there are prefixes: none is ever dropped.
-        num_beams=(SIZE - 1) ** (LONGEST - 1),
-        max_length=LONGEST,
-    )
-    for sentence, rows, scores in zip(
-        SENTENCES, found["token_ids"], found["scores"]
-    ):
-        everything = all_translations(ensemble, sentence)
-        wanted = sorted(
-            ((total / penalty(len(ids)), ids) for total, ids in everything),
-            reverse=True,
-        )[:3]
-        assert [until_end(row) for row in rows] == [ids for _, ids in wanted]
-        np.testing.assert_allclose(scores, [s for s, _ in wanted], atol=1e-4)
+    assert_is_the_definition(ensemble, 3, 1)
 
 
 def test_one_model_is_itself_to_the_last_digit(peaked_model):
@@ -151,7 +103,7 @@ def test_scores_are_those_of_the_mean(ensemble):
     for source, target, score in zip(sources, targets, found):
         ids = [*map(int, target.split()), 1]
         source_ids = [*map(int, source.split()), 1]
-        (rows,) = mean_log_probs(ensemble, source_ids, [ids[:-1]])
+        (rows,) = log_probs(ensemble, source_ids, [ids[:-1]])
         wanted = rows[np.arange(len(ids)), ids].sum()
         assert abs(score.log_probability - wanted) < 1e-4
 

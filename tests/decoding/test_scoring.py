@@ -77,28 +77,6 @@ def test_batches_keep_to_their_logits_too(translator, monkeypatch):
     assert batch_sizes(translator, ["x"] * 5, ["xxxx"] * 5) == [2, 2, 1]
 
 
-def test_source_vocabulary_reads_the_source(model, translator):
-    class Shouted(Letters):
-        def encode(self, lines):
-            return super().encode([line.lower() for line in lines])
-
-    shouted = ra.Translator(model, Letters(), source_vocabulary=Shouted())
-    assert ra.score_translations(shouted, ["ABC"], ["xyz"]) == (
-        ra.score_translations(translator, ["abc"], ["xyz"])
-    )
-
-
-@pytest.mark.only_on("tensorflow", reason="the others run without a graph")
-def test_model_is_traced_once(model, translator, monkeypatch):
-    ra.score_translations(translator, SOURCES, TARGETS)
-
-    def call(*arguments, **keywords):
-        raise AssertionError("traced again")
-
-    monkeypatch.setattr(model, "call", call)
-    ra.score_translations(translator, ["abcdefg"] * 3, ["uvwxy"] * 3)
-
-
 def test_perplexity_is_per_token():
     score = ra.TranslationScore(log_probability=-6.0, num_tokens=3)
     assert score.perplexity == pytest.approx(math.exp(2))

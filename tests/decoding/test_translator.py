@@ -8,7 +8,6 @@ import pytest
 import tensorflow as tf
 
 import relative_attention as ra
-from relative_attention.decoding.translator import read_translations
 from tests.decoding.known_models import Letters
 from tests.decoding.known_models import Numbers
 from tests.decoding.known_models import make_model
@@ -233,28 +232,18 @@ def test_progress_counts_every_sentence_once(method):
 
 
 @pytest.mark.parametrize(
-    "arguments",
-    [
-        {"num_beams": 0},
-        {"length_penalty": -1},
-        {"max_source_length": 1},
-        {"batch_tokens": 0},
-        {"max_extra_length": -1},
-        {"max_length": -1},
-        {"min_length": -1},
-    ],
-    ids=str,
+    "name",
+    "num_beams length_penalty max_source_length batch_tokens max_extra_length "
+    "max_length min_length".split(),
 )
-def test_limit_out_of_range_is_refused(arguments):
-    (name,) = arguments
+def test_limit_out_of_range_is_refused(name):
     with pytest.raises(ValueError, match=f"`{name}` must be at least"):
-        make_translator(**arguments)
+        make_translator(**{name: -1})
 
 
 WRONG = [
     ("one", "a string; pass \\['one'\\]"),
     (iter(["one"]), "iterator; pass list\\("),
-    ([b"one"], "item 0 is of type bytes"),
     (np.array([["one"]]), "ndarray of shape \\(1, 1\\)"),
     (tf.constant(["one"]), "item 0 is of type EagerTensor"),
 ]
@@ -287,35 +276,6 @@ def test_every_function_names_sentences_that_are_none(peaked_model):
             use(["\ud800"])
 
 
-# === Translations read from the ids that a search found ===
-
-
-RESULTS = {
-    "token_ids": np.array(
-        [
-            # The end is followed by anything; without an end, by padding.
-            [[2, 3, 1, 7], [4, 0, 5, 0]],
-            # Fewer were found than asked for.
-            [[1, 0, 0, 0], [0, 0, 0, 0]],
-        ]
-    ),
-    "scores": np.array([[-0.5, -1.5], [-1e7, -1e7]]),
-}
-SOURCES = [(5, 1), (6, 7, 1)]
-
-
-def test_results_become_text_ids_and_scores():
-    first, second = read_translations(
-        RESULTS, SOURCES, [False, True], Letters()
-    )
-    assert first == [
-        ra.Translation("abf", -0.5, False, (5, 1), (2, 3, 1)),
-        ra.Translation("cd", -1.5, False, (5, 1), (4, 0, 5)),
-    ]
-    # The first is a result whatever its score.
-    assert second == [ra.Translation("", -1e7, True, (6, 7, 1), (1,))]
-
-
 @pytest.mark.parametrize(
     ("text", "line"),
     [
@@ -331,8 +291,8 @@ def test_translation_is_a_line_of_utf_8(text, line):
         def decode(self, rows):
             return [text] * len(rows)
 
-    found = read_translations(RESULTS, SOURCES, [False] * 2, Writing())
-    assert found[0][0].text == line
+    translator = ra.Translator(Caesar(), Writing())
+    assert translator.translate(["abc"]) == [line]
 
 
 # === Weights or logits that are no numbers ===
