@@ -23,7 +23,9 @@ OTHER_GUIDES = (
 _MOVING_IN = "tensor2tensor opennmt_tf multi_head_attention differences"
 PAGES = [
     README,
+    ROOT / "docs" / "index.md",
     *(ROOT / "docs" / "guides" / f"{name}.md" for name in _GUIDES.split()),
+    ROOT / "docs" / "science" / "idea.md",
     ROOT / "docs" / "science" / "studies.md",
     *(
         ROOT / "docs" / "moving_in" / f"{name}.md"

@@ -146,11 +146,10 @@ def test_page_of_results_has_what_is_stored():
 
 def test_list_has_the_scores_of_the_weights(capsys):
     assert main(["list"]) == 0
-    printed = dict(
-        line.split()[:2]
-        for line in capsys.readouterr().out.splitlines()
-        if line.startswith(tuple(zoo_models()))
-    )
+    lines = capsys.readouterr().out.splitlines()
+    rows = {line.split()[0]: line.split() for line in lines if line}
+    assert {*ra.presets(), *zoo_recipes()} <= rows.keys()
+    printed = {name: rows[name][1] for name in zoo_models()}
     assert printed == {
         name: f"{zoo_results(name)['scores_of_weights']['test']['bleu']:.2f}"
         for name in zoo_models()

@@ -50,9 +50,9 @@ BRIEF = [
     "decoding.max_extra_length=5",
 ]
 # Commands that need what only their users have: a corpus of the internet, a
-# checkpoint of another system; or that end when they are told to. They are
+# checkpoint of another system; that take minutes, or end when told to. They are
 # parsed, with what they name.
-PARSED = ("data", "convert", "study", "serve")
+PARSED = ("data", "convert", "study", "serve", "demo")
 
 
 def run(words):
@@ -275,13 +275,6 @@ def check_math(block, request):
     mathtext.MathTextParser("path").parse(f"${equations}$")
 
 
-def check_bibtex(block, request):
-    entries = dict(re.findall(r"^  (\w+) = \{(.+)\},?$", block, re.MULTILINE))
-    assert block.startswith("@inproceedings{") and block.endswith("\n}\n")
-    assert len(entries) == block.count(" = ")
-    assert {"title", "author", "booktitle", "year"} <= set(entries)
-
-
 CHECKS = {
     "shell": check_shell,
     "python": check_python,
@@ -289,7 +282,9 @@ CHECKS = {
     "yaml": check_yaml,
     "diff": check_diff,
     "math": check_math,
-    "bibtex": check_bibtex,
+    # Read by BibTeX and by Sphinx, which warns of what is wrong.
+    "bibtex": lambda block, request: None,
+    "{toctree}": lambda block, request: None,
 }
 
 

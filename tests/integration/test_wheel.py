@@ -1,6 +1,5 @@
 """What an installation without the checkout has."""
 
-import os
 import pathlib
 import subprocess
 import sys
@@ -8,45 +7,30 @@ import sys
 ROOT = pathlib.Path(__file__).parents[2]
 
 
-def test_recipes_and_types_are_in_the_package_that_is_built(tmp_path):
+def test_recipes_and_types_are_in_the_package_that_is_built(
+    tmp_path, run_python
+):
     build = ["setup.py", "--quiet", "build_py", "--build-lib", tmp_path]
     subprocess.run([sys.executable, *build], cwd=ROOT, check=True)
-    names = subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            "from relative_attention.zoo import zoo_directory\n"
-            "from relative_attention.zoo import zoo_recipes\n"
-            "from relative_attention.zoo import zoo_models\n"
-            "from relative_attention.zoo import zoo_studies\n"
-            "from relative_attention.zoo import studies_directory\n"
-            "from relative_attention.zoo import is_installed\n"
-            "print(zoo_directory(), *zoo_recipes())\n"
-            "print(*zoo_models())\n"
-            "print(is_installed(), studies_directory(), *zoo_studies())",
-        ],
+    names = run_python(
+        "from relative_attention import zoo\n"
+        "print(zoo.zoo_directory(), *zoo.zoo_recipes())\n"
+        "print(*zoo.zoo_models())\n"
+        "print(zoo.is_installed(), zoo.studies_directory())\n"
+        "print(*zoo.zoo_studies())\n",
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
-    recipes, models, studies = names.splitlines()
-    names = recipes.split()
-    assert names[0] == str(tmp_path / "relative_attention" / "zoo")
-    in_checkout = {
-        path.parent.name for path in ROOT.glob("models/*/recipe.yaml")
-    }
-    assert set(names[1:]) == in_checkout
-    assert models.split() == [
-        path.parent.name
-        for path in sorted(ROOT.glob("models/*/model.safetensors"))
-    ]
-    assert studies.split() == [
-        "True",
-        str(tmp_path / "relative_attention" / "zoo" / "studies"),
-        *[path.stem for path in sorted(ROOT.glob("models/studies/*.yaml"))],
-    ]
+        PYTHONPATH=str(tmp_path),
+    )
+    recipes, models, place, studies = map(str.split, names.splitlines())
+    zoo = tmp_path / "relative_attention" / "zoo"
+    in_checkout = sorted(ROOT.glob("models/*/recipe.yaml"))
+    assert recipes[0] == str(zoo)
+    assert set(recipes[1:]) == {path.parent.name for path in in_checkout}
+    in_checkout = sorted(ROOT.glob("models/*/model.safetensors"))
+    assert models == [path.parent.name for path in in_checkout]
+    assert place == ["True", str(zoo / "studies")]
+    in_checkout = sorted(ROOT.glob("models/studies/*.yaml"))
+    assert studies == [path.stem for path in in_checkout]
     # What type checkers and editors look for.
     package = tmp_path / "relative_attention"
     assert (package / "py.typed").is_file()

@@ -9,7 +9,6 @@ import pytest
 import relative_attention as ra
 from relative_attention.zoo import zoo_directory
 from relative_attention.zoo import zoo_models
-from relative_attention.zoo import zoo_recipes
 
 NAME = "multi30k_en_de_tiny_relative"
 
@@ -19,24 +18,6 @@ def elsewhere(tmp_path, monkeypatch):
     """A working directory with nothing in it."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
-
-
-def test_list_shows_recipes_and_presets_as_tables(run, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "120")
-    status, out, _ = run("list")
-    assert status == 0
-    lines = out.splitlines()
-    for name in ra.presets():
-        assert name in lines
-    rows = {line.split()[0]: line for line in lines if line}
-    assert set(zoo_recipes()) <= rows.keys()
-    for name in zoo_recipes():
-        assert rows[name].endswith(ra.find_recipe(name).description)
-    # Columns stand below their names.
-    place = lines[0].index("model")
-    for name in zoo_recipes():
-        shown = rows[name][place:].startswith("yes")
-        assert shown == (name in zoo_models())
 
 
 def test_model_of_the_zoo_is_small_and_translates_by_name(run, elsewhere):
@@ -70,31 +51,6 @@ def test_model_of_the_zoo_is_as_good_as_its_card_says(name, multi30k):
     bleu = ra.corpus_bleu(translations, reference)
     # Other processors add in another order, and a near tie may fall apart.
     assert bleu.score == pytest.approx(float(stated), abs=0.1)
-
-
-@pytest.mark.large
-def test_translations_depend_on_neither_batch_nor_order(rng):
-    lines = [
-        f"{who} {what}{where}."
-        for who in ("A man", "Two little girls in red coats", "The dogs")
-        for what in ("runs", "are waiting for an old friend")
-        for where in ("", " in front of a small house near the sea")
-    ]
-    translator = ra.load_translator(NAME)
-    together = translator.search(lines, num_results=4)
-    shuffled = rng.permutation(len(lines))
-    # One at a time, a few, and all in another order.
-    for batch_tokens, order in (
-        (1, range(len(lines))),
-        (200, shuffled),
-        (8192, shuffled),
-    ):
-        translator.batch_tokens = batch_tokens
-        found = translator.search([lines[n] for n in order], num_results=4)
-        for number, results in zip(order, found):
-            for result, expected in zip(results, together[number], strict=True):
-                assert result.token_ids == expected.token_ids
-                assert abs(result.score - expected.score) < 1e-4
 
 
 def test_folder_of_ones_own_goes_before_the_zoo(trained, elsewhere):

@@ -1,8 +1,10 @@
-"""The page on large jobs: its commands are right, and Beam translates."""
+"""Guides whose readers have another machine, backend or Keras."""
 
 import importlib.util
 import os
+import pathlib
 import re
+import shutil
 import subprocess
 import sys
 
@@ -10,15 +12,93 @@ import numpy as np
 import pytest
 
 import relative_attention as ra
+from benchmarks.decoding.int8_quality import describe
+from benchmarks.harness.results import RESULTS
+from benchmarks.harness.results import Result
 from relative_attention.cli import parse
 from tests.export.tiny_models import WORDS
 from tests.integration.readme_blocks import ROOT
 from tests.integration.readme_blocks import blocks
+from tests.integration.readme_blocks import parse_words
 from tests.integration.readme_blocks import redirections
 from tests.integration.readme_blocks import shell_lines
 
-PAGE = (ROOT / "docs" / "guides" / "large_jobs.md").read_text("utf-8")
-BLOCKS = blocks(PAGE)
+ADAPTERS, JAX, LARGE_JOBS = (
+    (ROOT / "docs" / "guides" / f"{name}.md").read_text("utf-8")
+    for name in ("adapters_and_int8", "jax", "large_jobs")
+)
+
+
+def blocks_of(page, language):
+    return [block for name, block in blocks(page) if name == language]
+
+
+# === Adapters and int8 ===
+
+
+def test_the_table_is_that_of_the_stored_result():
+    assert describe(Result.read(RESULTS / "int8_quality.json")) in ADAPTERS
+
+
+@pytest.mark.int8
+@pytest.mark.large
+@pytest.mark.only_on("tensorflow", reason="a SavedModel")
+def test_blocks_on_adapters_run_in_order(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for side, lines in (
+        ("en", "A man rides a bike.\nTwo dogs run.\n"),
+        ("de", "Ein Mann radelt.\nZwei Hunde laufen.\n"),
+    ):
+        pathlib.Path(f"domain.{side}").write_text(lines * 8)
+    found = blocks_of(ADAPTERS, "python")
+    assert len(found) == 3
+    for block in found:
+        exec(compile(block, "adapters_and_int8.md", "exec"), {})
+    printed = capsys.readouterr().out
+    assert len(re.findall(r"^\['Ein Mann .*'\]$", printed, re.M)) == 2
+    assert pathlib.Path("domain/model.safetensors").exists()
+    assert pathlib.Path("exported/int8/saved_model.pb").exists()
+
+
+# === JAX ===
+
+# What TensorFlow's part of the package needs alone; `keras-nlp` is for
+# `keras_hub`.
+OF_TENSORFLOW = {"keras-nlp", "tensorflow", "tensorflow-text"}
+
+
+def test_packages_for_jax_are_those_that_the_package_requires():
+    assert {name for name, _ in blocks(JAX)} == {"text", "shell", "python"}
+    (block,) = blocks_of(JAX, "text")
+    first, second = shell_lines(block)
+    assert first == ["pip", "install", "--no-deps", "."]
+    assert second[:3] == ["pip", "install", "jax[cuda13]"]
+    setup = (ROOT / "setup.py").read_text(encoding="utf-8")
+    (required,) = re.findall(r"install_requires=\[(.*?)\]", setup, re.DOTALL)
+    names = set(re.findall(r'"([\w-]+)>=', required))
+    assert set(second[3:]) == names - OF_TENSORFLOW
+
+
+def test_commands_and_code_for_jax_are_right(
+    corpus, tmp_path, monkeypatch, capsys
+):
+    (block,) = blocks_of(JAX, "shell")
+    lines = shell_lines(block)
+    assert lines.pop(0) == ["export", "KERAS_BACKEND=jax"]
+    for words in lines:
+        # The run that is resumed is not there.
+        if "--resume" not in words:
+            parse_words(words)
+    for name in ("train.en", "train.de"):
+        shutil.copyfile(corpus / name, tmp_path / name)
+    monkeypatch.chdir(tmp_path)
+    (block,) = blocks_of(JAX, "python")
+    exec(compile(block, "docs/guides/jax.md", "exec"), {})
+    assert re.match(r"\[\(\d+, \d+\).*\] 0\.\d+", capsys.readouterr().out)
+
+
+# === Large jobs ===
+
 NUM_LINES = 10_000
 # The Python of an environment that has Apache Beam, which wants an older
 # protobuf than this one has.
@@ -27,12 +107,11 @@ if not BEAM_PYTHON and importlib.util.find_spec("apache_beam"):
     BEAM_PYTHON = sys.executable
 
 
-def test_commands_are_ones_that_there_are():
+def test_commands_for_large_jobs_are_ones_that_there_are():
     commands = [
         words
-        for language, text in BLOCKS
-        if language == "shell"
-        for words in shell_lines(text)
+        for block in blocks_of(LARGE_JOBS, "shell")
+        for words in shell_lines(block)
     ]
     for words in commands:
         if words[0] == "relative-attention":
@@ -44,7 +123,7 @@ def test_commands_are_ones_that_there_are():
 
 
 def test_job_of_an_array_translates_its_shard(tmp_path):
-    (job,) = [text for _, text in BLOCKS if "#SBATCH" in text]
+    (job,) = [text for _, text in blocks(LARGE_JOBS) if "#SBATCH" in text]
     first, last = re.search(r"--array=(\d+)-(\d+)", job).groups()
     stand_in = tmp_path / "relative-attention"
     stand_in.write_text('#!/bin/bash\nprintf "%s\\n" "$@"\n')
@@ -79,9 +158,8 @@ def test_beam_translates_as_translate_does(run, rng, tmp_path):
         for _ in range(NUM_LINES)
     ]
     (tmp_path / "new.en").write_text("\n".join(lines))
-    (script,) = [text for _, text in BLOCKS if "translate_with_beam" in text]
     program = "docs/examples/translate_with_beam.py"
-    assert program in script
+    (script,) = [text for _, text in blocks(LARGE_JOBS) if program in text]
     script = script.replace(
         f"python {program}", f"'{BEAM_PYTHON}' '{ROOT / program}'"
     )
