@@ -154,20 +154,6 @@ def test_row_ends_once_or_is_empty_when_results_are_missing(vocabulary_size):
         assert not any(row[row.index(1) + 1 :] if any(row) else row)
 
 
-def test_fewer_results_are_the_first_of_more():
-    # It may end from everywhere, so that four ways end.
-    model = Chain({i: {1: 0.3, 2: 0.4, 3: 0.3} for i in (0, 2, 3)})
-    sources = [[7, 8, 1], [7, 1, 0]]
-    more = search(model, sources, num_beams=4, num_results=4)
-    assert (np.diff(more[1], axis=1) <= 0).all()
-    for rows in more[0].tolist():
-        assert len(set(map(tuple, rows))) == 4
-    ids, scores = search(model, sources, num_beams=4, num_results=2)
-    assert (ids.dtype, scores.dtype) == (np.int32, np.float32)
-    np.testing.assert_array_equal(ids, more[0][:, :2, : ids.shape[2]])
-    np.testing.assert_allclose(scores, more[1][:, :2], rtol=1e-6)
-
-
 @pytest.mark.parametrize(
     "convert",
     [np.ndarray.tolist, np.uint16, lambda rows: tf.constant(rows, tf.int64)],

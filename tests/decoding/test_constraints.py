@@ -69,16 +69,6 @@ def test_row_without_a_prefix_is_searched_freely():
     )
 
 
-@pytest.mark.parametrize("width", [0, 5])
-def test_prefixes_that_are_all_empty_change_nothing(width):
-    arguments = (Chain(COUNTING), [[7, 1], [7, 8]])
-    free = search(*arguments, num_results=3)
-    prefix = np.zeros((2, width), np.int32)
-    empty = search(*arguments, num_results=3, target_prefix=prefix)
-    for name, value in free.items():
-        np.testing.assert_array_equal(empty[name], value)
-
-
 @pytest.mark.parametrize("num_beams", [1, 3])
 def test_prefix_may_be_longer_than_the_limit(num_beams):
     found = search(

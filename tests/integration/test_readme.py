@@ -32,7 +32,7 @@ from tests.integration.readme_blocks import commands
 from tests.integration.readme_blocks import parse_words
 from tests.integration.readme_blocks import redirections
 from tests.integration.readme_blocks import shell_lines
-from tests.integration.serving_stand_in import serving_stand_in
+from tests.serve.client import server_process
 
 HAS_CTRANSLATE2 = importlib.util.find_spec("ctranslate2") is not None
 
@@ -179,8 +179,10 @@ def check_python(block, request):
         block = with_little_data(block)
     with contextlib.ExitStack() as stack:
         if "localhost:8501" in block:
-            port = stack.enter_context(serving_stand_in())
-            block = block.replace("localhost:8501", f"localhost:{port}")
+            # It answers as TensorFlow Serving does.
+            model = pathlib.Path("runs/mine").absolute()
+            server = stack.enter_context(server_process(model))
+            block = block.replace("localhost:8501", f"localhost:{server.port}")
         output = io.StringIO()
         stack.enter_context(contextlib.redirect_stdout(output))
         exec(compile(block, "guides", "exec"), given)

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from keras import ops
 
+import relative_attention as ra
 from relative_attention.layers import Dropout
 from relative_attention.layers import dropout as module
 from relative_attention.layers.dropout import replica_seeds
@@ -104,3 +105,25 @@ def test_replica_draws_by_its_own_seed_and_counts_as_all_do(monkeypatch):
     twin = keras.random.SeedGenerator(0)
     twin.state.assign(np.array([3 + 0x9E3779B1, 0], "uint32"))
     np.testing.assert_array_equal(keras.random.uniform((7,), seed=twin), drawn)
+
+
+def test_feed_forward_drops_intermediate_units(rng, randomize):
+    layer = ra.FeedForward(13, dropout=0.5, seed=7)
+    layer.build((None, None, 7))
+    kernel_in, bias_in, kernel_out, bias_out = map(
+        np.array, randomize(layer).weights
+    )
+    inputs = rng.normal(size=(2, 5, 7)).astype("float32")
+    hidden = np.maximum(inputs @ kernel_in + bias_in, 0)
+    factors = Dropout(0.5, seed=7).draw_factors((2 * 5, 13), "float32")
+    factors = np.array(factors).reshape(2, 5, 13)
+    assert set(np.unique(factors)) == {0, 2}
+    np.testing.assert_allclose(
+        layer(inputs, training=True),
+        (hidden * factors) @ kernel_out + bias_out,
+        rtol=1e-4,
+        atol=1e-4,
+    )
+    np.testing.assert_allclose(
+        layer(inputs), hidden @ kernel_out + bias_out, rtol=1e-4, atol=1e-4
+    )

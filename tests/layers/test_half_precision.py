@@ -12,6 +12,7 @@ from keras import ops
 from relative_attention.layers import RelationAwareSelfAttention
 from relative_attention.layers import RelativeGlobalAttention
 from relative_attention.layers import RelativeSelfAttention
+from relative_attention.layers import SelfAttention
 from tests.layers.paper import clipped
 
 B, D, N, H, K = 4, 32, 2, 16, 8
@@ -27,6 +28,10 @@ KINDS = {
     ),
     "graph": lambda **arguments: RelationAwareSelfAttention(
         N, H, 2 * K + 1, **arguments
+    ),
+    # Its table is of all heads.
+    "t5": lambda share_relations_across_heads, **arguments: SelfAttention(
+        N, H, "t5", **arguments
     ),
 }
 
@@ -87,8 +92,10 @@ def test_gradients_of_tables_are_summed_in_float32(
         rng.normal(size=(B, 256 if share else 32, D)),
         dtype,
     )
-    for table in ("key_relation_embeddings", "value_relation_embeddings"):
-        assert errors[table] < _TABLE_BOUNDS[dtype]
+    tables = [name for name in errors if "relati" in name]
+    assert len(tables) == (1 if kind == "t5" else 2)
+    for table in tables:
+        assert 0 < errors[table] < _TABLE_BOUNDS[dtype]
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])

@@ -37,22 +37,6 @@ def test_weights_come_back_in_a_model_of_another_name(
     np.testing.assert_array_equal(other(inputs), model(inputs))
 
 
-def test_arrays_come_back_with_their_dtypes(tmp_path, rng):
-    path = tmp_path / "arrays.safetensors"
-    arrays = {
-        "floats": rng.normal(size=(3, 5)).astype("float32"),
-        "step": np.array(7, "int64"),
-        "seed": np.array([1, 2], "uint32"),
-    }
-    save_arrays(arrays, path)
-    loaded = load_arrays(path)
-    assert loaded.keys() == arrays.keys()
-    for name, array in arrays.items():
-        assert loaded[name].dtype == array.dtype
-        np.testing.assert_array_equal(loaded[name], array)
-    assert [file.name for file in tmp_path.iterdir()] == [path.name]
-
-
 def test_missing_or_damaged_file_is_named(tmp_path, variables):
     path = tmp_path / "weights.safetensors"
     with pytest.raises(InputError) as error:

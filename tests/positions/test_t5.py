@@ -5,7 +5,6 @@ import math
 import keras
 import numpy as np
 import pytest
-from keras import ops
 
 import relative_attention as ra
 from tests.positions.loops import attention_by_loops
@@ -114,35 +113,3 @@ def test_table_is_named_and_starts_as_documented():
     tolerance = 5 / np.sqrt(32 * 64)
     np.testing.assert_allclose(16 * np.std(np.array(table)), 1, atol=tolerance)
     np.testing.assert_allclose(16 * np.mean(np.array(table)), 0, atol=tolerance)
-
-
-# === Half precision ===
-
-
-@pytest.mark.parametrize(
-    "dtype, bound", [("float16", 0.005), ("bfloat16", 0.04)]
-)
-def test_gradient_of_the_table_is_summed_in_float32(
-    rng, gradients, dtype, bound
-):
-    def rounded(array):
-        return np.array(ops.cast(ops.cast(array, dtype), "float32"))
-
-    inputs = rounded(rng.normal(size=(4, 256, D)))
-    upstream = ops.convert_to_tensor(rounded(rng.normal(size=inputs.shape)))
-    exact = build_layer(rng)
-    weights = [rounded(weight) for weight in exact.get_weights()]
-    results = []
-    for layer in (exact, build_layer(rng, dtype=f"mixed_{dtype}")):
-        layer.set_weights(weights)
-
-        def loss(layer=layer):
-            outputs = ops.cast(layer(inputs), "float32")
-            return ops.sum(outputs * upstream)
-
-        table = layer.relative_attention_bias
-        assert table.dtype == "float32"
-        results.append(gradients(loss, [], [table])[0])
-    expected, result = results
-    error = np.linalg.norm(result - expected) / np.linalg.norm(expected)
-    assert 0 < error < bound
