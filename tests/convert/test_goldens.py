@@ -31,23 +31,6 @@ def variables_of(data, prefix="vars/"):
     }
 
 
-def training_checkpoint(data):
-    """The variables of a golden and what else stood in its checkpoint."""
-    arrays = variables_of(data)
-    others = {
-        f"training/{name}/{slot}": np.zeros_like(array)
-        for name, array in arrays.items()
-        for slot in ("Adam", "Adam_1")
-    }
-    for name in ("beta1_power", "beta2_power"):
-        others[f"training/{name}"] = np.float32(0.5)
-    for name in ("total", "extra", "training"):
-        others[f"losses_avg/problem_0/{name}_loss"] = np.float32(0)
-    others["train_stats/problem_0_steps"] = np.int32(0)
-    others["global_step"] = np.int64(900)
-    return arrays | others
-
-
 @pytest.fixture
 def load(golden, golden_hparams, checkpoint):
     """`load(name)`: the model of a golden and the golden."""
@@ -57,7 +40,7 @@ def load(golden, golden_hparams, checkpoint):
         path = data.checkpoint
         # That of D_base tensor2tensor wrote. The others are written here.
         if not path.is_dir():
-            path = checkpoint(training_checkpoint(data))
+            path = checkpoint(variables_of(data))
         hparams = golden_hparams(data.info)
         space = data.info.get("problem", {}).get("target_space_id", 0)
         return ra.load_tensor2tensor(path, hparams, space), data
