@@ -28,3 +28,33 @@ def browser():
         )
         yield browser
         browser.close()
+
+
+@pytest.fixture
+def open_page(browser):
+    """`open_page(url, viewport=...)`: a page that loads nothing from elsewhere.
+
+    It must leave the console empty.
+    """
+    contexts, said = [], []
+
+    def open_page(url, **settings):
+        contexts.append(browser.new_context(**settings))
+        page = contexts[-1].new_page()
+        page.on("console", lambda message: said.append(message.text))
+        page.on("pageerror", lambda error: said.append(str(error)))
+        page.on("dialog", lambda dialog: said.append(dialog.message))
+        places = (url, "file:", "data:", "blob:")
+        page.on(
+            "request",
+            lambda request: (
+                request.url.startswith(places) or said.append(request.url)
+            ),
+        )
+        page.goto(url)
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert not said

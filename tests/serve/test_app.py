@@ -191,7 +191,7 @@ def test_models_are_listed_with_their_languages(client):
     ]
 
 
-@pytest.mark.parametrize("prefix", ["", "red", "two red"])
+@pytest.mark.parametrize("prefix", ["", "two red"])
 def test_alternatives_begin_alike_and_then_differ(client, translator, prefix):
     sentence = "a man rides the bike"
     response = client.post(
@@ -218,7 +218,6 @@ def test_alternatives_begin_alike_and_then_differ(client, translator, prefix):
         (ALTERNATIVES, {"sentence": "a", "prefix": "a " * 999}, 400),
         (VIEW, {"sentence": "a " * 999, "translation": "b"}, 400),
         ("/api/models/none/view", {}, 404),
-        ("/api/bleu", {"translations": [], "references": []}, 400),
         ("/api/bleu", {"translations": ["a"], "references": ["a", "b"]}, 400),
         ("/api/bleu", {"translations": ["a"], "references": [None]}, 400),
     ],

@@ -20,14 +20,6 @@ PREDICT = "/v1/models/mine:predict"
 MANY = int(os.environ.get("RELATIVE_ATTENTION_ANSWERS", 1_000))
 
 
-def columns(found):
-    """What a column answer should have, of translations."""
-    return {
-        "translations": [translation.text for translation in found],
-        "scores": pytest.approx([t.score for t in found], abs=1e-5),
-    }
-
-
 def test_status(client):
     response = client.get("/v1/models/mine")
     assert response.status_code == 200
@@ -42,17 +34,16 @@ def test_status(client):
     }
 
 
-@pytest.mark.parametrize(
-    "inputs", [{"sentences": SENTENCES}, SENTENCES], ids=["named", "alone"]
-)
-def test_columns(client, translator, inputs):
+@pytest.mark.parametrize("is_named", [True, False], ids=["named", "alone"])
+def test_columns_and_rows(client, translator, is_named):
+    found = translator.search(SENTENCES)
+    texts = [translation.text for translation in found]
+    scores = [pytest.approx(t.score, abs=1e-5) for t in found]
+    inputs = {"sentences": SENTENCES} if is_named else SENTENCES
     response = client.post(PREDICT, json={"inputs": inputs})
     assert response.status_code == 200
-    assert response.json() == {"outputs": columns(translator.search(SENTENCES))}
-
-
-@pytest.mark.parametrize("is_named", [True, False])
-def test_rows(client, translator, is_named):
+    columns = {"translations": texts, "scores": scores}
+    assert response.json() == {"outputs": columns}
     rows = [{"sentences": s} if is_named else s for s in SENTENCES]
     response = client.post(
         PREDICT, json={"signature_name": "serving_default", "instances": rows}
@@ -60,11 +51,8 @@ def test_rows(client, translator, is_named):
     assert response.status_code == 200
     assert response.json() == {
         "predictions": [
-            {
-                "translations": found.text,
-                "scores": pytest.approx(found.score, abs=1e-5),
-            }
-            for found in translator.search(SENTENCES)
+            {"translations": text, "scores": score}
+            for text, score in zip(texts, scores)
         ]
     }
 
@@ -107,18 +95,12 @@ def test_path_that_is_wrong(client, method, path, status, error):
 @pytest.mark.parametrize(
     ("body", "error"),
     [
-        ("", "must be JSON in UTF-8"),
         (b'{"instances": ["\xff"]}', "must be JSON in UTF-8"),
-        ('{"instances": ["a"]}'.encode("utf-16"), "must be JSON in UTF-8"),
         ("[" * 100_000, "must be JSON in UTF-8"),
         ("[]", "must be a JSON object"),
-        ("{}", 'either "instances" or "inputs"'),
         ('{"instances": ["a"], "inputs": ["a"]}', "Received: both"),
-        ('{"instance": ["a"]}', "Received: ['instance']"),
         ('{"instances": []}', "at least one sentence"),
-        ('{"inputs": {"sentences": "a"}}', "Received: 'a'"),
         ('{"inputs": {"text": ["a"]}}', "Received: ['text']"),
-        ('{"instances": [1]}', "`instances[0]` must be a string. Received: 1"),
         ('{"inputs": ["a", null]}', "`inputs[1]` must be a string"),
         ('{"instances": ["\\ud800"]}', "half a surrogate pair"),
         ('{"instances": ["a"], "signature_name": "x"}', "'x' not found"),

@@ -15,7 +15,7 @@ import pytest
 from tests.integration.readme_blocks import BLOCKS
 from tests.integration.readme_blocks import blocks
 from tests.serve.client import server_process
-from tests.serve.test_guide import GUIDE
+from tests.serve.test_models_and_options import GUIDE
 from tests.serve.test_predict import random_sentences
 
 PREDICT = "v1/models/mine:predict"
@@ -89,21 +89,6 @@ def test_client_of_the_guide_then_413_then_stopped_under_load(
         assert "at most 262144 bytes" in json.load(response)["error"]
         connection.close()
         stop_under_load(server, translator, rng, num_clients=4)
-
-
-@pytest.mark.large
-def test_killed_and_started_again(model_folder, translator):
-    with server_process(model_folder) as server:
-        assert ask_for(server, "dogs") is not None
-        port = server.port
-        server.stop(signal.SIGKILL)
-    with server_process(model_folder, "--port", port) as server:
-        assert [ask_for(server, "dogs")] == translator.translate(["dogs"])
-        # The port is taken, which is said at once.
-        with pytest.raises(AssertionError, match="Nothing can listen"):
-            with server_process(model_folder, "--port", port):
-                pass
-        assert server.stop(signal.SIGINT)[0] == 130
 
 
 @pytest.mark.large
