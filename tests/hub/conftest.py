@@ -5,8 +5,6 @@ import pytest
 import relative_attention as ra
 from tests.hub.tiny_tasks import make_translator
 
-ZOO_NAME = "multi30k_en_de_tiny_relative"
-
 
 @pytest.fixture(
     scope="session",

@@ -82,6 +82,10 @@ def test_preset_of_an_adapted_task_holds_the_sum(trained, tmp_path):
     loaded = ra.hub.TranslationLM.from_preset(tmp_path)
     assert len(loaded.weights) < len(trained.weights)
     assert loaded.generate(SOURCES) == trained.generate(SOURCES)
+    # So does a task of an adapted translator.
+    merged = ra.hub.TranslationLM.from_translator(trained.translator)
+    assert len(merged.weights) == len(loaded.weights)
+    assert merged.generate(SOURCES) == trained.generate(SOURCES)
 
 
 @pytest.mark.large

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import relative_attention as ra
-from tests.hub.conftest import ZOO_NAME
 from tests.hub.tiny_tasks import BLANK
 from tests.hub.tiny_tasks import SOURCES
 from tests.hub.tiny_tasks import TARGETS
@@ -77,15 +76,6 @@ def test_every_architecture_is_the_same(fields):
     assert_same_translations(task, translator, BLANK[:3])
 
 
-@pytest.mark.large
-def test_zoo_model_translates_as_ever():
-    sentences = ["A man rides a bike.", "", "Two dogs run through the snow."]
-    task = ra.hub.TranslationLM.from_preset(ZOO_NAME)
-    translator = ra.load_translator(ZOO_NAME)
-    assert_same_translations(task, translator, sentences)
-    assert task.generate("A man rides a bike.") == "Ein Mann fährt Fahrrad."
-
-
 def test_inputs_may_be_of_many_kinds(joint):
     expected = joint.generate(SOURCES)
     assert joint.generate(SOURCES[0]) == expected[0]
@@ -99,14 +89,10 @@ def test_inputs_may_be_data_sets(joint):
     import tensorflow as tf
 
     expected = joint.generate(SOURCES)
-    for data in (
-        SOURCES,
-        (SOURCES, TARGETS),
-        {"encoder_text": SOURCES, "decoder_text": [""] * len(SOURCES)},
-    ):
+    blank = {"encoder_text": SOURCES, "decoder_text": [""] * len(SOURCES)}
+    for data in (SOURCES, (SOURCES, TARGETS), blank):
         dataset = tf.data.Dataset.from_tensor_slices(data).batch(3)
         assert joint.generate(dataset) == expected
-    assert joint.generate(tf.constant(SOURCES)) == expected
     assert joint.generate(tf.constant(SOURCES[1])) == expected[1]
 
 

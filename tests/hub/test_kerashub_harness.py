@@ -1,6 +1,6 @@
-"""KerasHub's own tests of backbones, tasks, presets and preprocessing."""
+"""KerasHub's own tests of backbones, tasks and preprocessing."""
 
-import pathlib
+import dataclasses
 
 import numpy as np
 import pytest
@@ -9,6 +9,7 @@ from keras_hub.src.tests.test_case import TestCase
 import relative_attention as ra
 from tests.hub.tiny_tasks import SOURCES
 from tests.hub.tiny_tasks import TARGETS
+from tests.hub.tiny_tasks import make_task
 from tests.hub.tiny_tasks import make_translator
 
 pytestmark = [
@@ -18,16 +19,6 @@ pytestmark = [
     ),
 ]
 
-FIELDS = {
-    "vocabulary_size": 281,
-    "num_encoder_layers": 1,
-    "num_decoder_layers": 1,
-    "hidden_dim": 14,
-    "intermediate_dim": 23,
-    "num_heads": 2,
-    "max_relative_position": 3,
-    "dropout": 0.0,
-}
 IDS = {
     "encoder_token_ids": np.array([[5, 6, 7, 1, 0], [8, 9, 1, 0, 0]], "int32"),
     "decoder_token_ids": np.array([[0, 9, 5, 4, 1], [0, 7, 1, 0, 0]], "int32"),
@@ -35,12 +26,8 @@ IDS = {
 INPUTS = {
     **IDS,
     "encoder_padding_mask": IDS["encoder_token_ids"] != 0,
-    "decoder_padding_mask": np.array(
-        [[True, True, True, True, True], [True, True, True, False, False]]
-    ),
+    "decoder_padding_mask": np.array([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]], bool),
 }
-
-
 LENGTHS = {"encoder_sequence_length": 40, "decoder_sequence_length": 48}
 TEXTS = {"encoder_text": SOURCES, "decoder_text": TARGETS}
 
@@ -61,7 +48,7 @@ class KerasHubTest(TestCase):
         shape = (2, 5, 14)
         self.run_backbone_test(
             ra.hub.TranslationBackbone,
-            dict(FIELDS),
+            dataclasses.asdict(make_translator().model.config),
             INPUTS,
             {
                 "encoder_sequence_output": shape,
@@ -94,24 +81,9 @@ class KerasHubTest(TestCase):
         self.run_task_test(
             ra.hub.TranslationLM,
             {
-                "backbone": ra.hub.TranslationBackbone(**FIELDS),
+                "backbone": make_task().backbone,
                 "preprocessor": preprocessor(),
             },
             train_data=(TEXTS,),
             expected_output_shape=(len(SOURCES), 48, 281),
         )
-
-    def test_presets(self):
-        task = ra.hub.TranslationLM.from_translator(make_translator())
-        folder = pathlib.Path(self.get_temp_dir(), "preset")
-        task.save_to_preset(folder)
-        logits = np.asarray(task(INPUTS))
-        for name, inputs, arguments in (
-            ("TranslationLM", INPUTS, {"expected_output": logits}),
-            ("TranslationBackbone", INPUTS, {}),
-            ("TranslationTokenizer", SOURCES, {}),
-            ("TranslationPreprocessor", TEXTS, {}),
-        ):
-            self.run_preset_test(
-                getattr(ra.hub, name), str(folder), inputs, **arguments
-            )

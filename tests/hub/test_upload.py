@@ -90,14 +90,10 @@ def card_of(folder):
 
 
 @pytest.mark.large
-def test_what_is_uploaded_translates_as_the_folder(task, folder):
+def test_what_is_uploaded_translates_and_its_card_says_what(hub, task, folder):
     loaded = keras_hub.models.Seq2SeqLM.from_preset("hf://me/mine")
     expected = ra.load_translator(folder).translate(SOURCES)
     assert loaded.generate(SOURCES) == expected
-
-
-@pytest.mark.large
-def test_card_says_what_the_folder_says(hub, task):
     mine = hub.root / "me" / "mine"
     head, body = card_of(mine)
     assert head["pipeline_tag"] == "translation"

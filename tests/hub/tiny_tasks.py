@@ -53,6 +53,12 @@ def make_translator(separate=False, **fields):
     )
 
 
+def make_task(separate=False, **fields):
+    return ra.hub.TranslationLM.from_translator(
+        make_translator(separate, **fields)
+    )
+
+
 def id_batches(translator, size, sources=SOURCES, targets=TARGETS):
     """Batches of ids, inputs and labels, as `Transformer.fit` takes them."""
     source_rows = translator.source_vocabulary.encode(sources)
