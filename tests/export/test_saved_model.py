@@ -1,6 +1,5 @@
 """A SavedModel translates as its translator does, without this package."""
 
-import functools
 import itertools
 import sys
 
@@ -24,18 +23,15 @@ WHITESPACE = [c for c in map(chr, range(0x110000)) if c.isspace()]
 # Id: a batch of sentences.
 BATCHES = {
     "ordinary": ["a man rides the bike", "two  red dogs", " the old street "],
-    "one": ["dogs run by"],
     "no_sentence": [],
     "empty": ["", "a man", ""],
-    "only_empty": [""],
     "whitespace": [*WHITESPACE, "".join(WHITESPACE), "two dogs"],
     "no_whitespace": ["\u200b", "\ufeff", "\u2060", "\x1b", "\x00", "▁"],
     "long": ["dogs " * 2_000, "x" * 10_000, " " * 10_000, "a man"],
     "emoji": ["two 🚲 by night", "👩‍👩‍👧", "ein Häuschen", "\U0010ffff"],
     "nul": ["two\x00dogs", "dogs\x00", "\x00\x00"],
     "newline_inside": ["two\ndogs", "\ndogs\n", "a\r\nman", "a\u2028man"],
-    "byte_order_mark": ["\ufefftwo dogs", "two\ufeff"],
-    "spelt_ids": ["<pad> </s> <unk> <0x41> <0x0A>"],
+    "spelt_ids": ["<pad> </s> <unk> <0x41> <0x0A>", "\ufefftwo dogs"],
     "many": [" ".join(w) for w in itertools.permutations(WORDS, 2)] * 2,
 }
 BATCHES["many"] = BATCHES["many"][:257]
@@ -105,31 +101,12 @@ def served_others(exported):
     return serve(exported, requests, "with_text")
 
 
-@pytest.fixture
-def answer_to(request):
-    """`answer_to(signature, batch)`; the second process starts when asked."""
-
-    def answer(signature, batch):
-        name = "served" if batch in BRIEF else "served_others"
-        return request.getfixturevalue(name)[f"{signature} {batch}"]
-
-    return answer
-
-
 def requests_for(batches):
     return {
         f"{signature} {name}": (signature, batch)
         for signature in ("serving_default", "n_best")
         for name, batch in batches.items()
     }
-
-
-@pytest.fixture(scope="module")
-def found_of(translator):
-    """`found_of(batch)`: the translator's results, of one search a batch."""
-    return functools.cache(
-        lambda batch: translator.search(BATCHES[batch], num_results=3)
-    )
 
 
 def check_best(answer, found):
@@ -149,37 +126,26 @@ def check_scores(scores, found):
         )
 
 
-each_batch = pytest.mark.parametrize(
+@pytest.mark.parametrize(
     "batch",
     [
         pytest.param(name, marks=() if name in BRIEF else pytest.mark.large)
         for name in BATCHES
     ],
 )
-
-
-@each_batch
 def test_strings_are_translated_as_by_the_translator(
-    batch, found_of, answer_to
+    batch, translator, request
 ):
-    found = [results[0] for results in found_of(batch)]
-    check_best(answer_to("serving_default", batch), found)
-
-
-def test_blanks_that_a_translation_begins_with_are_kept(served):
-    texts = served["serving_default ordinary"]["translations"]
-    # That they are the translator's, the tests above have shown.
-    assert [text[:2] == "  " for text in texts] == [True, False, False]
-    assert len(set(texts)) == 3
-
-
-@each_batch
-def test_n_best_are_those_of_the_translator(batch, found_of, answer_to):
-    answer = answer_to("n_best", batch)
-    expected = found_of(batch)
-    assert len(answer["translations"]) == len(expected)
+    # The second process starts when asked.
+    served = request.getfixturevalue(
+        "served" if batch in BRIEF else "served_others"
+    )
+    expected = translator.search(BATCHES[batch], num_results=3)
+    best = served[f"serving_default {batch}"]
+    check_best(best, [results[0] for results in expected])
+    n_best = served[f"n_best {batch}"]
     for texts, scores, found in zip(
-        answer["translations"], answer["scores"], expected
+        n_best["translations"], n_best["scores"], expected, strict=True
     ):
         # Where fewer were found.
         num_missing = 3 - len(found)
@@ -187,6 +153,13 @@ def test_n_best_are_those_of_the_translator(batch, found_of, answer_to):
         assert texts == texts_found + [""] * num_missing
         check_scores(scores[: len(found)], found)
         assert scores[len(found) :] == [-1e7] * num_missing
+
+
+def test_blanks_that_a_translation_begins_with_are_kept(served):
+    texts = served["serving_default ordinary"]["translations"]
+    # That they are the translator's, the tests above have shown.
+    assert [text[:2] == "  " for text in texts] == [True, False, False]
+    assert len(set(texts)) == 3
 
 
 def test_what_is_not_utf8_is_read_as_replacement_characters(translator, served):
@@ -295,24 +268,17 @@ def test_ids_alone_need_neither_vocabulary_nor_tensorflow_text(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "error", "message"),
+    ("arguments", "message"),
     [
-        ({"num_results": 0}, ValueError, "between 1 .* 3.*num_results=0"),
-        ({"num_results": 4}, ValueError, "between 1 .* 3.*num_results=4"),
-        ({"dtype": "int8"}, ValueError, "one of .*float16.*'int8'"),
-        (
-            {"warmup": ["a man"], "token_ids_only": True},
-            ValueError,
-            "`warmup` must be empty with `token_ids_only`",
-        ),
-        ({"warmup": "a man"}, TypeError, r"pass \['a man'\]"),
+        ({"num_results": 0}, "between 1 .* 3.*num_results=0"),
+        ({"num_results": 4}, "between 1 .* 3.*num_results=4"),
+        ({"dtype": "int8"}, "one of .*float16.*'int8'"),
+        ({"warmup": "a man"}, r"pass \['a man'\]"),
     ],
-    ids=["too_few", "too_many", "dtype", "warmup_of_ids", "a_string"],
+    ids=["too_few", "too_many", "dtype", "a_string"],
 )
-def test_wrong_argument_is_named(
-    arguments, error, message, translator, tmp_path
-):
-    with pytest.raises(error, match=message):
+def test_wrong_argument_is_named(arguments, message, translator, tmp_path):
+    with pytest.raises((ValueError, TypeError), match=message):
         ra.export_saved_model(translator, tmp_path / "new", **arguments)
     assert not list(tmp_path.iterdir())
 

@@ -64,9 +64,10 @@ def log_probs(translator, source_rows, target_rows):
     """What our model gives to each token of the targets, and to their ends."""
     model = translator.model
     start = model.config.start_token_id
+    end = translator.source_vocabulary.end_id
     logits = model(
         {
-            "source_token_ids": pad([[*row, 1] for row in source_rows]),
+            "source_token_ids": pad([[*row, end] for row in source_rows]),
             "target_token_ids": pad([[start, *row] for row in target_rows]),
         }
     )
