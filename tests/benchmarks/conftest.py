@@ -1,15 +1,17 @@
 """What the smoke tests of the benchmarks share."""
 
 import importlib
-import pathlib
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 import relative_attention as ra
 from benchmarks.harness.engine import ROOT
 from benchmarks.harness.results import Result
+from tests.export.tiny_models import make_model
+from tests.export.tiny_models import train_vocabulary
 
 
 @pytest.fixture
@@ -64,24 +66,19 @@ def texts(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def model_folder(texts, tmp_path_factory) -> pathlib.Path:
+def model_folder(tmp_path_factory):
     """Folder of a tiny model that has not been trained."""
-    lines = (texts / "train.en").read_text().splitlines()
-    vocabulary = ra.Vocabulary.train(lines, 300)
-    config = ra.TransformerConfig(
-        vocabulary_size=len(vocabulary),
-        num_encoder_layers=1,
-        num_decoder_layers=1,
-        hidden_dim=4,
-        intermediate_dim=4,
-        num_heads=1,
-        position_encoding="relative",
-        max_relative_position=2,
-        share_embeddings="all",
+    model = make_model(
+        np.random.default_rng(1), hidden_dim=4, intermediate_dim=4
     )
-    translator = ra.Translator(
-        ra.Transformer(config), vocabulary, max_extra_length=2
-    )
+    translator = ra.Translator(model, train_vocabulary(281), max_extra_length=2)
     folder = tmp_path_factory.mktemp("model") / "tiny"
     ra.save_translator(translator, folder)
     return folder
+
+
+@pytest.fixture
+def source(tmp_path):
+    path = tmp_path / "test.en"
+    path.write_text("a man runs now\ntwo dogs\n")
+    return path

@@ -9,13 +9,6 @@ BRIEF = ["--rounds", 1, "--seconds", 0.001]
 SIZES = ["--batch-size", 1, "--num-heads", 1, "--key-dim", 2]
 
 
-@pytest.fixture
-def source(tmp_path):
-    path = tmp_path / "test.en"
-    path.write_text("a man runs now\ntwo dogs\n")
-    return path
-
-
 def test_step(run_benchmark):
     result, printed = run_benchmark(
         "decoding.decoding_step", "--positions", 1, "--beams", 2, *BRIEF, *SIZES

@@ -43,18 +43,14 @@ def test_a_table_is_made_of_its_result(tmp_path):
     assert fill_tables(filled, tmp_path) == filled
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
+def test_a_wrong_mark_is_an_error():
+    for text, message in (
         ("no table", "there must be one"),
         ("<!-- a: by benchmarks.report -->\n", "0 of them end"),
         (BLOCK.format("a"), "no table 'a'. Known: attention_speed"),
-    ],
-    ids=["none", "no end", "unknown"],
-)
-def test_a_wrong_mark_is_an_error(text, message):
-    with pytest.raises(ra.InputError, match=message):
-        fill_tables(text)
+    ):
+        with pytest.raises(ra.InputError, match=message):
+            fill_tables(text)
 
 
 def test_an_old_table_is_reported_and_rewritten(tmp_path):

@@ -7,10 +7,6 @@ from benchmarks.serving import load
 pytestmark = pytest.mark.only_on("tensorflow", reason="graphs of TensorFlow")
 
 
-def row(who, size, **more):
-    return {"who": who, "size": size, "ratio_to_translator": [1.0], **more}
-
-
 def test_one_client_is_held_against_the_same_sentences():
     def turn(*latencies):
         return {
@@ -32,20 +28,16 @@ def test_one_client_is_held_against_the_same_sentences():
 
 
 def test_what_is_too_slow_is_named():
-    good = [
-        row("Translator", 64),
-        row("server", 1, ms_over_translator=[9.0]),
-        row("server", 64, ratio_to_translator=[0.91]),
-        {"who": "memory", "requests": [1, 2], "bytes": [0, 19_000_000]},
-    ]
-    assert load.misses(good) == []
-    bad = [
-        row("Translator", 64),
-        row("server", 1, ms_over_translator=[11.0]),
-        row("server", 64, ratio_to_translator=[0.89]),
-        {"who": "memory", "requests": [1, 2], "bytes": [0, 21_000_000]},
-    ]
-    assert len(load.misses(bad)) == 3
+    def rows(ms, ratio, bytes):
+        return [
+            {"who": "Translator", "size": 64},
+            {"who": "server", "size": 1, "ms_over_translator": [ms]},
+            {"who": "server", "size": 64, "ratio_to_translator": [ratio]},
+            {"who": "memory", "requests": [1, 2], "bytes": [0, bytes]},
+        ]
+
+    assert load.misses(rows(9.0, 0.91, 19_000_000)) == []
+    assert len(load.misses(rows(11.0, 0.89, 21_000_000))) == 3
 
 
 @pytest.mark.large

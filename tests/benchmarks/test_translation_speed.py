@@ -9,13 +9,6 @@ pytestmark = pytest.mark.only_on("tensorflow", reason="graphs of TensorFlow")
 OURS = "relative-attention"
 
 
-@pytest.fixture
-def source(tmp_path):
-    path = tmp_path / "test.en"
-    path.write_text("a man runs now\ntwo dogs\n")
-    return path
-
-
 def turn(speed, *translations):
     return {"speed": speed, "sentences": 2, "translations": [*translations]}
 
