@@ -70,7 +70,6 @@ def test_metrics_case_and_tokenizer_are_as_asked_for():
     [
         (["bleu", "chrff"], "metric 'chrff'. Did you mean 'chrf'\\? Known: b"),
         ([], "one or more of bleu, chrf, ter. Received: \\[\\]"),
-        ("bleu", "must be a list.* Received: 'bleu'"),
     ],
     ids=str,
 )
@@ -79,16 +78,15 @@ def test_unknown_metrics_are_refused(metrics, message):
         ra.corpus_scores(HYPOTHESES, REFERENCES, metrics)
 
 
-@pytest.mark.parametrize("num_references", [0, 1], ids=str)
 @pytest.mark.parametrize(
-    "function", ["corpus_bleu", "corpus_scores", "sentence_scores"]
+    "function", [ra.corpus_bleu, ra.corpus_scores, ra.sentence_scores]
 )
-def test_unequal_numbers_of_lines_are_refused(function, num_references):
-    hypotheses = HYPOTHESES if num_references else []
-    with pytest.raises(ValueError, match="`hypotheses`.* same number of lines"):
-        getattr(ra, function)(hypotheses, REFERENCES[:num_references])
+def test_unequal_numbers_of_lines_are_refused(function):
+    for texts in ((HYPOTHESES, REFERENCES[:1]), ([], [])):
+        with pytest.raises(ValueError, match="`hypotheses`.* same number of l"):
+            function(*texts)
     with pytest.raises(TypeError, match="`hypotheses` must be a list of str"):
-        getattr(ra, function)("a string", REFERENCES)
+        function("a string", REFERENCES)
 
 
 # === BLEU by length ===
@@ -137,18 +135,11 @@ def test_buckets_have_about_equal_sizes_by_default(rng):
         assert buckets_of(same) == [(4, 4, 4, number)]
 
 
-@pytest.mark.parametrize(
-    ("sources", "hypotheses", "boundaries", "message"),
-    [
-        (SOURCES[1:], MIXED, None, "`sources` and.*7 and 8"),
-        (SOURCES, MIXED[1:], None, "`hypotheses` and.*7 and 8"),
-        (SOURCES, MIXED, [5, 5], r"must rise.*Received: \[5, 5\]"),
-    ],
-    ids=["sources", "hypotheses", "equal"],
-)
-def test_wrong_argument_is_named(sources, hypotheses, boundaries, message):
-    with pytest.raises(ValueError, match=message):
-        ra.bleu_by_length(sources, hypotheses, RIGHT, boundaries)
+def test_wrong_lengths_are_named():
+    with pytest.raises(ValueError, match="`sources` and.*7 and 8"):
+        ra.bleu_by_length(SOURCES[1:], MIXED, RIGHT)
+    with pytest.raises(ValueError, match=r"must rise.*Received: \[5, 5\]"):
+        ra.bleu_by_length(SOURCES, MIXED, RIGHT, [5, 5])
 
 
 # === Moses' tokenizer, as published for Multi30k ===
@@ -164,17 +155,15 @@ CUT_REFERENCES = [
 ]
 
 
-def tokens(line, language):
-    return sacremoses.MosesTokenizer(language).tokenize(
-        line, return_str=True, escape=False
-    )
-
-
 def test_moses_scores_lowercased_text_cut_before():
     """Plain formula: lowercase, cut, and let sacreBLEU cut no more."""
     metric = sacrebleu.metrics.BLEU(tokenize="none")
+    cutter = sacremoses.MosesTokenizer("de")
     hypotheses, references = (
-        [tokens(line.lower(), "de") for line in side]
+        [
+            cutter.tokenize(line.lower(), return_str=True, escape=False)
+            for line in side
+        ]
         for side in (CUT, CUT_REFERENCES)
     )
     expected = metric.corpus_score(hypotheses, [references]).score
@@ -195,17 +184,13 @@ def test_moses_scores_lowercased_text_cut_before():
 
 
 def test_moses_cuts_by_the_rules_of_the_language():
-    line = "l'arc-en-ciel d'ici"
-    # French parts the article from its word, German does not.
-    assert tokens(line, "fr") != tokens(line, "de")
-    metric = sacrebleu.metrics.BLEU(tokenize="none", effective_order=True)
-    for language in ("fr", "de"):
-        cut = [tokens(text, language) for text in (line, tokens(line, "fr"))]
-        found = ra.sentence_scores(
-            [line], [tokens(line, "fr")], ["bleu"], False, f"moses-{language}"
-        )
-        expected = metric.sentence_score(cut[0], [cut[1]]).score
-        assert found["bleu"] == [expected]
+    # French leaves the apostrophe to the article, German parts them.
+    texts = ["l'arc de l'homme d'ici"], ["l ' arc de l ' homme d ' ici"]
+    french, german = (
+        ra.corpus_bleu(*texts, tokenize=f"moses-{language}").score
+        for language in ("fr", "de")
+    )
+    assert french < german == pytest.approx(100)
 
 
 def test_moses_is_refused_for_an_unknown_language_or_without_its_package(
@@ -217,8 +202,6 @@ def test_moses_is_refused_for_an_unknown_language_or_without_its_package(
     monkeypatch.setitem(sys.modules, "sacremoses", None)
     with pytest.raises(ra.InputError, match="`pip install sacremoses`"):
         ra.corpus_bleu(CUT, CUT_REFERENCES, **HOW)
-    # Other tokenizers do not need it.
-    ra.corpus_bleu(CUT, CUT_REFERENCES)
 
 
 @pytest.mark.skipif(not MULTI30K.is_dir(), reason="Multi30k is not here")

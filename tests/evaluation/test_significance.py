@@ -41,23 +41,13 @@ def systems(rng, references):
     }
 
 
-def test_only_the_clearly_better_system_is_significant(systems, references):
-    results = ra.paired_bootstrap(systems, references, num_resamples=200)
-    assert list(results) == ["bleu", "chrf", "ter"]
-    for metric, (first, close, better) in results.items():
-        assert first.p_value is None
-        assert close.p_value > 0.05
-        assert better.p_value < 0.05
-        sign = -1 if metric == "ter" else 1
-        assert sign * (better.score - first.score) > first.interval > 0
-
-
 def test_identical_systems_are_not_significant(systems, references):
     results = ra.paired_bootstrap(
         {"first": systems["first"], "copy": list(systems["first"])},
         references,
         num_resamples=40,
     )
+    assert list(results) == ["bleu", "chrf", "ter"]
     for first, copy in results.values():
         assert copy.p_value == 1
         assert (copy.score, copy.mean) == (first.score, first.mean)
@@ -114,14 +104,13 @@ def test_seed_decides_the_resamples_and_nothing_is_left_behind(
     [
         ({"num_resamples": 39}, "`num_resamples` must be at least 40.*=39"),
         ({"seed": 0}, "`seed` must be at least 1. Received: seed=0"),
-        ({"metrics": ["beer"]}, "Unknown metric 'beer'"),
         ({"systems": {"one": ["a"]}}, "at least two.*\\['one'\\]"),
         (
             {"systems": {"one": ["a"], "two": ["a", "b"]}},
             "systems\\['two'\\].* 2 and 1",
         ),
     ],
-    ids=["resamples", "seed", "metric", "one", "lines"],
+    ids=["resamples", "seed", "one", "lines"],
 )
 def test_wrong_argument_is_named(arguments, message):
     systems = {"one": ["a"], "two": ["b"]}

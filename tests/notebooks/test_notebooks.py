@@ -5,19 +5,44 @@ claim is wrong; here is what a reader would look for in the output.
 """
 
 import ast
+import functools
+import importlib.util
 import json
 import pathlib
 import re
 
 import nbformat
 import pytest
+from nbclient import NotebookClient
 
 import relative_attention as ra
 
 NOTEBOOKS = pathlib.Path(__file__).parents[2] / "notebooks"
 NAMES = sorted(path.name for path in NOTEBOOKS.glob("*.ipynb"))
-# Files of their own run these, and read what they print.
-RUN_ELSEWHERE = ["3_train_a_translator.ipynb", "4_decode_and_export.ipynb"]
+
+
+@pytest.fixture(scope="session")
+def printed_by():
+    """`printed_by(name)`: what a notebook prints, run from top to bottom."""
+
+    @functools.cache
+    def run(name):
+        notebook = read(name)
+        # Seconds for one cell; a whole notebook should take less.
+        NotebookClient(notebook, timeout=180, kernel_name="python3").execute()
+        return printed(notebook)
+
+    return run
+
+
+def printed(notebook):
+    """What the outputs of a notebook say was printed."""
+    return "".join(
+        output.text
+        for cell in notebook.cells
+        for output in cell.get("outputs", ())
+        if output.output_type == "stream" and output.name == "stdout"
+    )
 
 
 def read(name):
@@ -34,7 +59,7 @@ def code_of(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", sorted(set(NAMES) - set(RUN_ELSEWHERE)))
+@pytest.mark.parametrize("name", NAMES)
 def test_notebook_runs_from_top_to_bottom(name, printed_by):
     assert printed_by(name).count("\n") >= 3
 
@@ -180,3 +205,38 @@ def test_keras_hub(printed_by):
     assert trained == "52,224"
     sizes = re.findall(r"^\S+ +([\d.]+) MB$", out, re.MULTILINE)
     assert 10 * float(sizes[0]) < float(sizes[1])
+
+
+@pytest.mark.slow
+def test_train_a_translator(printed_by):
+    printed = printed_by("3_train_a_translator.ipynb")
+    (bleu,) = re.findall(r"^BLEU ([\d.]+) \(.*tok:13a", printed, re.MULTILINE)
+    assert float(bleu) > 80
+    (first, last) = re.findall(r"validation loss +(\S+) -> (\S+)", printed)[0]
+    assert float(last) < float(first) / 10
+    bleu_of = dict(re.findall(r"^(with.*?) +BLEU +([\d.]+)$", printed, re.M))
+    assert len(bleu_of) == 4
+    assert float(bleu_of["with both"]) == pytest.approx(float(bleu), abs=0.1)
+    losses = re.findall(r"^(?:one device|two devices) +(.+)$", printed, re.M)
+    one, two = ([float(loss) for loss in line.split()] for line in losses)
+    assert len(one) == 8 and one[-1] < one[0]
+    assert one == pytest.approx(two, rel=1e-4)
+
+
+@pytest.mark.slow
+def test_decode_and_export(printed_by):
+    printed = printed_by("4_decode_and_export.ipynb")
+    assert re.search("bike.\n    Ein Mann", printed)
+    greedy, beams = re.findall(r"log P (-[\d.]+)  ", printed)
+    assert float(greedy) < float(beams) < 0
+    (scores,) = re.findall(r"by hand (\S+), ra.beam_search (\S+)", printed)
+    assert float(scores[0]) == pytest.approx(float(scores[1]), abs=1e-3)
+    table = re.findall(r"^ +([\d.]+) +([\d.]+) +(-[\d.]+)$", printed, re.M)
+    assert [row[0] for row in table] == ["0.0", "0.6", "1.0", "4.0"]
+    assert float(table[0][1]) <= float(table[-1][1])
+    assert "the same 25 translations and scores" in printed
+    if importlib.util.find_spec("ctranslate2"):
+        (ended,) = re.findall(r"the same (\d+) greedy translations", printed)
+        assert int(ended) > 20
+    else:
+        assert "skipped" in printed

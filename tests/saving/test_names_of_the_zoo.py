@@ -59,36 +59,28 @@ def test_model_is_compared_by_name(run, elsewhere, monkeypatch):
     (elsewhere / "reference").write_text("Zwei Hunde laufen.\n")
     shutil.copytree(zoo_directory() / NAME, elsewhere / "mine")
     loaded = []
+    translation = types.SimpleNamespace(
+        text="Zwei Hunde laufen.", score=0.0, was_cut=False
+    )
 
     def load(directory, **settings):
         loaded.append(str(directory))
-        return Stub()
+        return types.SimpleNamespace(
+            search=lambda sources, report: [translation] * len(sources)
+        )
 
     monkeypatch.setattr("relative_attention.saving.load_translator", load)
+    options = "--source=source --reference=reference --metrics=bleu"
     status, out, err = run(
         "evaluate",
         "mine",
-        "--source=source",
-        "--reference=reference",
+        *options.split(),
         f"--compare={NAME}",
-        "--metrics=bleu",
         "--resamples=40",
     )
     assert status == 0, err
     assert loaded in (["mine", NAME], [NAME, "mine"])
     assert f"{NAME} " in out
-
-
-class Stub:
-    """A translator that knows one sentence."""
-
-    def search(self, sources, report):
-        return [
-            types.SimpleNamespace(
-                text="Zwei Hunde laufen.", score=0.0, was_cut=False
-            )
-            for _ in sources
-        ]
 
 
 def test_weights_are_averaged_by_name(run, elsewhere):
