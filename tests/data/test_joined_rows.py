@@ -7,7 +7,6 @@ import pytest
 
 import relative_attention as ra
 from tests.data.batch_arrays import assert_same_batch
-from tests.data.batch_arrays import assert_same_batches
 from tests.words_model import corpus_of as random_corpus
 
 BUDGET = 120
@@ -78,15 +77,12 @@ def test_every_pair_comes_once_an_epoch_and_whole(batches, corpus):
     assert num_tokens == len(corpus.target_ids)
 
 
-def test_rows_have_as_many_pairs_as_asked_for(batches):
-    sizes = np.array([len(row) for row in epoch_of(batches, 0)])
+def test_rows_have_as_many_pairs_as_asked_for_and_others_each_epoch(batches):
+    first, second = (epoch_of(batches, epoch) for epoch in (0, 1))
+    sizes = np.array([len(row) for row in first])
     assert set(sizes) == {1, 2, 3, 4}
     assert (sizes > 1).mean() == pytest.approx(0.5, abs=0.1)
-
-
-def test_pairs_are_joined_to_others_in_every_epoch(batches):
-    first, second = (partners(epoch_of(batches, epoch)) for epoch in (0, 1))
-    assert len(first & second) < 0.05 * len(first)
+    assert len(partners(first) & partners(second)) < 0.05 * len(first)
 
 
 def test_budget_is_kept_in_every_epoch(batches):
@@ -116,38 +112,20 @@ def test_batches_are_a_function_of_seed_and_step(batches, corpus):
     step = 2 * len(batches) + 3
     same = type(batches)(corpus, BUDGET, seed=3, **JOIN)
     assert_same_batch(same.train_batch(step), batches.train_batch(step))
+    pairs = sum(rows_of(batches.train_batch(step)), [])
+    assert batches.line_numbers(step) == sorted(n + 1 for n in pairs)
     other = type(batches)(corpus, BUDGET, seed=4, **JOIN)
     assert partners(epoch_of(other, 0)) != partners(epoch_of(batches, 0))
 
 
 def test_rows_are_those_that_runs_began_with():
     # A resumed run must see the batches of the version that began it.
-    batches = ra.TokenBatches(
-        corpus_of([1, 2, 1, 3, 1, 2], [2, 1, 2, 3, 2, 1]),
-        12,
-        seed=7,
-        join=3,
-        join_share=0.7,
-    )
+    few = corpus_of([1, 2, 1, 3, 1, 2], [2, 1, 2, 3, 2, 1])
+    batches = ra.TokenBatches(few, 12, seed=7, join=3, join_share=0.7)
     assert [epoch_of(batches, epoch) for epoch in (0, 1)] == [
         [[4], [3], [2, 0], [1, 5]],
         [[4], [3], [0, 2], [5, 1]],
     ]
-
-
-def test_line_numbers_are_those_of_all_pairs(batches):
-    for step in (0, len(batches) + 2):
-        pairs = sum(rows_of(batches.train_batch(step)), [])
-        assert batches.line_numbers(step) == sorted(n + 1 for n in pairs)
-
-
-def test_what_is_evaluated_is_not_joined(batches):
-    rows = [
-        row
-        for number in range(len(batches))
-        for row in rows_of(batches.evaluation_batch(number))
-    ]
-    assert sorted(rows) == [[pair] for pair in range(400)]
 
 
 def test_fixed_shapes_are_those_that_they_say(corpus):
@@ -162,21 +140,8 @@ def test_fixed_shapes_are_those_that_they_say(corpus):
     assert batches.padding_share == pytest.approx(padding / positions)
 
 
-def test_one_line_a_row_is_what_batches_are_without(corpus):
-    plain = ra.TokenBatches(corpus, BUDGET, seed=3)
-    single = ra.TokenBatches(corpus, BUDGET, seed=3, join=1)
-    assert_same_batches(
-        map(single.train_batch, range(9)), map(plain.train_batch, range(9))
-    )
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"join": 0}, "`join` must be a positive int.*0"),
-        ({"join": 2, "join_share": 1.5}, r"`join_share` must be in \[0, 1\]"),
-    ],
-)
-def test_wrong_numbers_are_refused(arguments, message, corpus):
-    with pytest.raises(ValueError, match=message):
-        ra.TokenBatches(corpus, BUDGET, **arguments)
+def test_wrong_numbers_are_refused(corpus):
+    with pytest.raises(ValueError, match="`join` must be a positive int.*0"):
+        ra.TokenBatches(corpus, BUDGET, join=0)
+    with pytest.raises(ValueError, match=r"`join_share` must be in \[0, 1\]"):
+        ra.TokenBatches(corpus, BUDGET, join=2, join_share=1.5)

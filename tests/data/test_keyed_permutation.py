@@ -32,11 +32,3 @@ def test_every_order_comes_about_as_often(rng):
     # 200 of each of the 24 are expected, give or take 14.
     assert len(counts) == 24
     assert counts.min() > 150 and counts.max() < 250
-
-
-def test_neighbours_are_driven_apart():
-    where = np.array(permutation(2_000, 5))
-    assert np.abs(np.corrcoef(where[:-1], where[1:])[0, 1]) < 0.1
-    # Nor does the next key make a similar order.
-    other = np.array(permutation(2_000, 6))
-    assert np.abs(np.corrcoef(where, other)[0, 1]) < 0.1

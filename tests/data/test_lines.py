@@ -12,7 +12,6 @@ import pytest
 from relative_attention import InputError
 from relative_attention import ParallelCorpus
 from relative_attention.data.lines import ArrivingLines
-from relative_attention.data.lines import batched
 from relative_attention.data.lines import count_lines
 from relative_attention.data.lines import find_text_file
 from relative_attention.data.lines import read_lines
@@ -41,12 +40,9 @@ BREAKS = "a\u2028b\u2029\u0085c\x0b\x0c\x1c\x1d\x1e\rd"
         pytest.param(b"", [], id="empty_file"),
         pytest.param(b"\n", [""], id="one_empty_line"),
         pytest.param(b"a\nb\n", ["a", "b"], id="unix"),
-        pytest.param(b"a\r\nb\r\n", ["a", "b"], id="windows"),
         pytest.param(b"a\r\nb\n\r\n", ["a", "b", ""], id="mixed"),
         pytest.param(b"a\nb", ["a", "b"], id="last_line_without_end"),
-        pytest.param(b"a\n\n\nb\n", ["a", "", "", "b"], id="empty_lines"),
-        pytest.param(b" a \t\n", [" a \t"], id="blanks_around"),
-        pytest.param("ä漢🙂\n".encode(), ["ä漢🙂"], id="not_ascii"),
+        pytest.param("ä漢 🙂 \t\n".encode(), ["ä漢 🙂 \t"], id="not_ascii"),
         pytest.param(f"{BREAKS}\n".encode(), [BREAKS], id="other_ends"),
         pytest.param(codecs.BOM_UTF8, [], id="mark_alone"),
         pytest.param(
@@ -102,15 +98,10 @@ COMPRESSED = gzip.compress(
 @pytest.mark.parametrize(
     "content",
     [
-        pytest.param(COMPRESSED[: len(COMPRESSED) // 2], id="cut_in_half"),
-        pytest.param(COMPRESSED[:-4], id="cut_at_the_checksum"),
-        pytest.param(COMPRESSED[:5], id="cut_in_the_header"),
+        pytest.param(COMPRESSED[:-4], id="cut"),
         pytest.param(b"plain text\n", id="not_gzip"),
         pytest.param(
             COMPRESSED[:100] + b"\xff" * 50 + COMPRESSED[150:], id="damaged"
-        ),
-        pytest.param(
-            COMPRESSED[:-8] + b"\0" * 4 + COMPRESSED[-4:], id="wrong_checksum"
         ),
     ],
 )
@@ -128,13 +119,6 @@ def test_find_prefers_what_is_named(tmp_path):
     assert find_text_file(tmp_path / "text") == str(compressed)
     plain = write(tmp_path / "text", b"a\n")
     assert find_text_file(tmp_path / "text") == str(plain)
-
-
-def test_count_is_of_the_file_as_it_is_now(tmp_path):
-    path = tmp_path / "text"
-    for content, count in (("a\n", 1), ("a\nb\n", 2), ("", 0)):
-        path.write_text(content)
-        assert count_lines(path) == count
 
 
 @pytest.fixture
@@ -158,28 +142,14 @@ def test_pairs_are_lines_of_the_same_number(corpus):
     assert text.check() == 4
 
 
-@pytest.mark.parametrize(
-    "source_lines, target_lines",
-    [(1234, 1233), (2, 1005), (0, 1), (1, 0)],
-    ids=["target_shorter", "source_shorter", "no_source", "no_target"],
-)
-def test_error_names_both_numbers_when_they_differ(
-    source_lines, target_lines, corpus
-):
-    text = corpus(["a"] * source_lines, ["b"] * target_lines)
-    with pytest.raises(InputError) as raised:
-        text.check()
-    message = str(raised.value)
-    assert f"{text.source} with {source_lines:,} line" in message
-    assert f"{text.target} with {target_lines:,}" in message
-
-
-def test_error_when_both_are_empty(corpus):
-    text = corpus([], [])
-    with pytest.raises(InputError, match="empty") as raised:
-        text.check()
-    assert text.source in str(raised.value)
-    assert text.target in str(raised.value)
+def test_error_names_both_files_when_unequal_or_empty(corpus):
+    for source, target in ((1234, 1233), (0, 1), (0, 0)):
+        text = corpus(["a"] * source, ["b"] * target)
+        message = f"{text.source} with {source:,} line.*{text.target} with "
+        if not source + target:
+            message = f"{text.source} and {text.target} are empty"
+        with pytest.raises(InputError, match=message):
+            text.check()
 
 
 def test_error_when_a_side_is_a_pipe(corpus, tmp_path):
@@ -189,14 +159,6 @@ def test_error_when_a_side_is_a_pipe(corpus, tmp_path):
     # Nobody writes to it: opened, it would be waited for.
     with pytest.raises(InputError, match=f"{pipe} is a pipe"):
         given.check()
-
-
-@pytest.mark.parametrize("count", [0, 1, 6, 7, 8, 14])
-def test_batched_keeps_everything_in_order(count):
-    batches = list(batched(range(count), 7))
-    assert [item for batch in batches for item in batch] == list(range(count))
-    assert all(len(batch) == 7 for batch in batches[:-1])
-    assert all(0 < len(batch) <= 7 for batch in batches)
 
 
 @pytest.fixture

@@ -31,15 +31,18 @@ def ids_of(vocabulary):
     return lambda subwords: [pieces.index(subword) for subword in subwords]
 
 
-# === Encoding ===
+# === Encoding and decoding ===
 
 
-def test_ids_are_line_numbers(vocabulary):
-    assert vocabulary.encode(["the cat", "cats"]) == [
-        [2, 5, len(vocabulary) - 13],
-        [7, len(vocabulary) - 13],
-    ]
-    assert (vocabulary.padding_id, vocabulary.end_id) == (0, 1)
+def test_ids_and_text_are_those_of_tensor2tensor(golden):
+    info = golden("V_subword_vocabulary").info
+    vocabulary = SubwordVocabulary(info["subwords"].encode())
+    assert len(vocabulary) == info["vocabulary_size"]
+    lines = [line["text"] for line in info["lines"]]
+    assert vocabulary.encode(lines) == [line["ids"] for line in info["lines"]]
+    for rows in (info["lines"], info["random_rows"]):
+        found = vocabulary.decode([row["ids"] for row in rows])
+        assert found == [row["decoded"] for row in rows]
 
 
 def test_rows_are_the_same_when_the_cache_is_small(vocabulary, monkeypatch):
@@ -49,18 +52,7 @@ def test_rows_are_the_same_when_the_cache_is_small(vocabulary, monkeypatch):
     assert small.encode(lines) == vocabulary.encode(lines)
 
 
-# === Round trip ===
-
-
-@pytest.mark.parametrize(
-    "highest",
-    [
-        pytest.param(0x7F, id="ascii"),
-        pytest.param(0x2FF, id="latin"),
-        pytest.param(0xFFFF, id="first_plane"),
-        pytest.param(sys.maxunicode, id="all_planes"),
-    ],
-)
+@pytest.mark.parametrize("highest", [0x7F, 0xFFFF, sys.maxunicode])
 def test_random_line_comes_back(highest, vocabulary, rng):
     known = [ord(c) for c in " \\_u;12thecas,é"]
     lines = []
@@ -72,14 +64,10 @@ def test_random_line_comes_back(highest, vocabulary, rng):
     assert vocabulary.decode(vocabulary.encode(lines)) == lines
 
 
-# === Decoding ===
-
-
 @pytest.mark.parametrize(
     "subwords, text",
     [
         pytest.param([*r"\1114112;_"], "\u3013", id="beyond_unicode"),
-        pytest.param([*r"\99999999999999999999;_"], "\u3013", id="beyond_int"),
         pytest.param(["\\", *"9" * 5000, ";"], "\u3013", id="beyond_python"),
         pytest.param([*r"\12_"], r"\12", id="escape_cut_short"),
     ],
@@ -101,8 +89,7 @@ def test_decode_stops_at_the_end_and_leaves_out_padding(vocabulary):
     assert vocabulary.decode(rows) == ["the cat"] * 3 + [""] * 3
     assert vocabulary.decode([]) == []
 
-
-def test_ids_outside_the_vocabulary_are_nothing(vocabulary):
+    # Ids outside the vocabulary are nothing.
     size = len(vocabulary)
     assert vocabulary.decode([[2, size, 2, -1, size + 9]]) == ["the the"]
     assert vocabulary.pieces([size - 1, size, -1, 0]) == ["9", "", "", "<pad>_"]
@@ -148,13 +135,6 @@ def test_lines_are_read_as_tensor2tensor_reads_them(tmp_path):
             assert line.rstrip() in (subword, f"'{subword}'", "'", '"')
 
 
-def test_last_of_equal_subwords_is_used():
-    subwords = [*SPECIAL, "the_", "the_", "th"]
-    vocabulary = SubwordVocabulary(file_of(subwords))
-    assert vocabulary.encode(["the"]) == [[3]]
-    assert vocabulary.decode([[2, 3]]) == ["the the"]
-
-
 def test_saved_file_is_the_one_that_was_loaded(tmp_path):
     content = b"<pad>_\n\"<EOS>_\"\r\n\n  the_  \n'the_'\n\n"
     path = tmp_path / "mixed.subwords"
@@ -181,23 +161,15 @@ def test_error_when_file_is_missing_or_a_folder(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "content, message",
+    ("content", "message"),
     [
-        pytest.param(b"", "is empty", id="empty"),
-        pytest.param(b"'<pad>_'\n'\xff_'\n", "line 2: not valid UTF-8",
-                     id="not_utf_8"),
-        pytest.param(b"'<pad>_'\n", "Received: '<pad>_'.", id="one_line"),
-        pytest.param(b"the_\n'<pad>_'\n'<EOS>_'\n",
-                     "Received: 'the_', '<pad>_'.", id="shifted"),
-        pytest.param(b"'<EOS>_'\n'<pad>_'\n",
-                     "Received: '<EOS>_', '<pad>_'.", id="exchanged"),
-        pytest.param(b"\xef\xbb\xbf'<pad>_'\n'<EOS>_'\n",
-                     "Received: \"\\ufeff'<pad>_'\", '<EOS>_'.",
-                     id="byte_order_mark"),
-        pytest.param(b"<unk>\n<s>\n</s>\n", "Received: '<unk>', '<s>'.",
-                     id="other_tool"),
+        (b"", "is empty"),
+        (b"'<pad>_'\n'\xff_'\n", "line 2: not valid UTF-8"),
+        (b"'<pad>_'\n", "Received: '<pad>_'."),
+        (b"<unk>\n<s>\n</s>\n", "Received: '<unk>', '<s>'."),
     ],
-)  # fmt: skip
+    ids=["empty", "not_utf_8", "one_line", "other_tool"],
+)
 def test_error_when_file_is_no_vocabulary(content, message, tmp_path):
     path = tmp_path / "bad.subwords"
     path.write_bytes(content)
@@ -210,12 +182,9 @@ def test_error_when_file_is_no_vocabulary(content, message, tmp_path):
 @pytest.mark.parametrize(
     "missing, line",
     [
-        pytest.param(" ", "the  the", id="blank"),
         pytest.param("a", "a", id="letter"),
         pytest.param("\\", "x", id="backslash"),
-        pytest.param("7", "7", id="digit"),
         pytest.param("7", "\u0007", id="digit_of_an_escape"),
-        pytest.param("_", "t", id="underscore"),
     ],
 )
 def test_error_when_a_character_has_no_subword(missing, line, tmp_path):
@@ -230,27 +199,3 @@ def test_error_when_a_character_has_no_subword(missing, line, tmp_path):
         vocabulary.encode([line])
     assert str(path) in str(raised.value)
     assert f"no subword that spells {missing!r}" in str(raised.value)
-
-
-@pytest.fixture
-def info(golden):
-    return golden("V_subword_vocabulary").info
-
-
-@pytest.fixture
-def tensor2tensors(info):
-    return SubwordVocabulary(info["subwords"].encode())
-
-
-def test_ids_are_those_of_tensor2tensor(info, tensor2tensors):
-    assert len(tensor2tensors) == info["vocabulary_size"]
-    lines = [line["text"] for line in info["lines"]]
-    assert tensor2tensors.encode(lines) == [
-        line["ids"] for line in info["lines"]
-    ]
-
-
-@pytest.mark.parametrize("rows", ["lines", "random_rows"])
-def test_text_is_that_of_tensor2tensor(info, tensor2tensors, rows):
-    ids = [row["ids"] for row in info[rows]]
-    assert tensor2tensors.decode(ids) == [row["decoded"] for row in info[rows]]

@@ -134,22 +134,14 @@ def test_saved_vocabulary_is_the_same(
     assert loaded.tokenizer == vocabulary.tokenizer
 
 
-@pytest.mark.parametrize(
-    "lines, message",
-    [
-        ([], "Received: '<unk>'|an empty file"),
+def test_missing_or_damaged_file_is_an_error(file, tmp_path):
+    for lines, message in (
         (["<blank>", "a"], "at least two"),
         (["<s>", "</s>", "a"], "first line.*'<blank>'.*Received: '<s>'"),
-        (["<blank>", "</s>", "<s>", "a"], "<blank>, </s>, <s> at the ids"),
-    ],
-)
-def test_other_file_is_refused(file, lines, message):
-    with pytest.raises(InputError, match=message) as error:
-        TokenVocabulary.from_opennmt_tf(file(lines))
-    assert "en.vocab" in str(error.value)
-
-
-def test_missing_or_damaged_file_is_an_error(file, tmp_path):
+    ):
+        with pytest.raises(InputError, match=message) as error:
+            TokenVocabulary.from_opennmt_tf(file(lines))
+        assert "en.vocab" in str(error.value)
     with pytest.raises(InputError, match="no.vocab"):
         TokenVocabulary.from_opennmt_tf(tmp_path / "no.vocab")
     with pytest.raises(InputError, match="No SentencePiece model at .*no.mod"):
@@ -160,16 +152,17 @@ def test_missing_or_damaged_file_is_an_error(file, tmp_path):
         TokenVocabulary.from_opennmt_tf(file(LINES), tokenizer=file(LINES))
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["", "[]", '"a"', "{}", '{"tokenizer": null, "tokens": 3}']
-    + ['{"tokenizer": null, "tokens": ["<blank>", "<unk>"]}']
-    + ['{"tokenizer": "lost.sentencepiece", "tokens": []}'],
-)
-def test_damaged_saved_vocabulary_is_an_error(tmp_path, text):
+def test_damaged_saved_vocabulary_is_an_error(tmp_path):
     path = tmp_path / "v.tokens"
-    path.write_text(text)
-    with pytest.raises(InputError, match="v.tokens"):
-        TokenVocabulary.load(path)
+    for text in (
+        "",
+        "[]",
+        '{"tokenizer": null, "tokens": 3}',
+        '{"tokenizer": null, "tokens": ["<blank>", "<unk>"]}',
+        '{"tokenizer": "lost.sentencepiece", "tokens": []}',
+    ):
+        path.write_text(text)
+        with pytest.raises(InputError, match="v.tokens"):
+            TokenVocabulary.load(path)
     with pytest.raises(InputError, match="No vocabulary at .*no.tokens"):
         TokenVocabulary.load(tmp_path / "no.tokens")
