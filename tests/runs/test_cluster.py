@@ -1,6 +1,7 @@
 """Machines and devices: who is the chief, TF_CONFIG, and what fits."""
 
 import json
+import types
 
 import pytest
 
@@ -16,31 +17,17 @@ on_tensorflow = pytest.mark.only_on(
 )
 
 
-class Resolver:
-    """Stands in for what knows the machines."""
-
-    def __init__(self, jobs, task_type, task_id):
-        self.jobs = jobs
-        self.task_type = task_type
-        self.task_id = task_id
-
-    def cluster_spec(self):
-        return self
-
-
-class Strategy:
-    """Stands in for a strategy of several machines with a device each."""
-
-    def __init__(self, *resolver):
-        self.cluster_resolver = Resolver(*resolver)
-        self.num_replicas_in_sync = 2
-
-
-@pytest.fixture
-def plain():
-    import tensorflow as tf
-
-    return Cluster(tf.distribute.get_strategy())
+def cluster_of(jobs, task_type, task_id):
+    """A cluster of machines with a device each, seen from one of them."""
+    resolver = types.SimpleNamespace(
+        cluster_spec=lambda: types.SimpleNamespace(jobs=jobs),
+        task_type=task_type,
+        task_id=task_id,
+    )
+    strategy = types.SimpleNamespace(
+        cluster_resolver=resolver, num_replicas_in_sync=2
+    )
+    return Cluster(strategy)
 
 
 @on_tensorflow
@@ -51,22 +38,11 @@ def plain():
         ({"worker"}, "worker", 1, False),
         ({"chief", "worker"}, "worker", 0, False),
         ({"chief", "worker"}, "chief", 0, True),
-        ({"worker", "evaluator"}, "evaluator", 0, False),
         (set(), "", 0, True),
     ],
 )
 def test_one_machine_is_the_chief(jobs, task_type, task_id, is_chief):
-    assert Cluster(Strategy(jobs, task_type, task_id)).is_chief is is_chief
-
-
-@on_tensorflow
-def test_single_process_is_the_chief_and_decides_alone(plain):
-    assert plain.is_chief
-    assert plain.num_replicas == 1
-    assert plain.any(True) is True
-    assert plain.any(False) is False
-    with plain.scope(), plain.chief_first():
-        pass
+    assert cluster_of(jobs, task_type, task_id).is_chief is is_chief
 
 
 @on_tensorflow
@@ -74,7 +50,7 @@ def test_single_process_is_the_chief_and_decides_alone(plain):
 def test_chief_votes_after_its_turn_and_others_before_theirs(
     task_id, monkeypatch
 ):
-    cluster = Cluster(Strategy({"worker"}, "worker", task_id))
+    cluster = cluster_of({"worker"}, "worker", task_id)
     steps = []
     monkeypatch.setattr(cluster, "any", lambda flag: steps.append("vote"))
     with cluster.chief_first():
@@ -92,14 +68,10 @@ ONE = {"worker": ["a:1"]}
         "first:2222",
         "[" * 50000,
         [],
-        {},
-        {"cluster": {"worker": "a:1"}, "task": TASK},
-        {"cluster": {"worker": [1]}, "task": TASK},
         {"cluster": {"worker": ["a"]}, "task": TASK},
         {"cluster": ONE},
         {"cluster": ONE, "task": {"type": "ps"}},
         {"cluster": ONE, "task": {**TASK, "index": 1}},
-        {"cluster": ONE, "task": {**TASK, "index": "0"}},
     ],
     ids=lambda value: str(value)[:40],
 )
@@ -115,7 +87,7 @@ def test_cluster_of_the_readme_is_taken():
     check_tf_config(json.dumps({"cluster": {"worker": workers}, "task": TASK}))
 
 
-@pytest.mark.parametrize("limit", [1024, 1500, 50_000, 2**30])
+@pytest.mark.parametrize("limit", [1024, 50_000, 2**30])
 def test_largest_budget_is_just_below_what_fits(limit):
     tried = []
 
@@ -148,11 +120,7 @@ def test_budget_is_for_short_sentences_and_for_long_ones(recipe, monkeypatch):
     assert lines == [f"batch_tokens: {tokens:,}, the most that fit"]
 
 
-def test_number_of_the_recipe_is_taken_without_trying(recipe):
-    assert choose_batch_tokens(recipe, None, None) == 512
-
-
-@pytest.mark.only_on("tensorflow", reason="devices are TensorFlow's")
+@on_tensorflow
 def test_cpu_has_a_number_of_its_own(recipe):
     lines = []
     recipe = recipe.override(["training.batch_tokens=auto"])

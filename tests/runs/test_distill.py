@@ -193,7 +193,7 @@ def test_student_is_trained_on_both_texts_with_the_teachers_vocabulary(
     assert len(student.model.models) == 3
 
 
-def test_teachers_translate_separately_backward_and_a_third_language(
+def test_teachers_that_read_one_text_translate_it_together(
     distill, texts, sides, teachers, both, tmp_path, no_training
 ):
     first, second = both
@@ -201,14 +201,13 @@ def test_teachers_translate_separately_backward_and_a_third_language(
     output = tmp_path / "student"
     distill(
         output,
-        teachers=[first, f"{second}@train.third"],
+        teachers=[second, f"{second}@train.third", first]
+        + [f"{first}@train.third"],
         backward=[stranger, f"{stranger}@train.third"],
-        separately=True,
     )
     source, target, third = sides
-    back = load([stranger], num_beams=2)
-    forward = load([first]).translate(source)
-    forward += load([second], num_beams=2).translate(third)
+    together, back = load((second, first)), load([stranger], num_beams=2)
+    forward = together.translate(source) + together.translate(third)
     backward = back.translate(target) + back.translate(third)
     assert learnt(output) == [
         [*source * 3, *backward],
@@ -216,7 +215,7 @@ def test_teachers_translate_separately_backward_and_a_third_language(
     ]
     origin = origin_of(output)
     named = [t["model"] for t in origin["teachers"] + origin["backward"]]
-    assert named == list(map(str, [first, second, stranger, stranger]))
+    assert set(named) == {*map(str, [first, second, stranger])}
     texts_read = [t.get("text") for t in origin["backward"]]
     assert texts_read == [None, "train.third"]
     # It is among what the run reads: `--overwrite` never deletes it.
@@ -224,26 +223,8 @@ def test_teachers_translate_separately_backward_and_a_third_language(
     assert record["files"]["train.third"] == str(texts / "train.third")
 
 
-def test_teachers_that_read_one_text_translate_it_together(
+def test_closest_of_the_best_translations_is_learnt_when_resumed(
     distill, sides, both, tmp_path, no_training
-):
-    first, second = both
-    names = [f"{first}@train.third", first, f"{second}@train.third", second]
-    output = tmp_path / "student"
-    distill(output, teachers=names[::-1], backward=names[::2])
-    source, target, third = sides
-    together = load((second, first))
-    back = load(both).translate(third)
-    forward = together.translate(source) + together.translate(third)
-    assert learnt(output) == [
-        [*source * 3, *back],
-        [*target, *forward, *target],
-    ]
-
-
-@pytest.mark.parametrize("interrupted", [False, True])
-def test_closest_of_the_best_translations_is_learnt(
-    distill, sides, both, tmp_path, no_training, interrupted
 ):
     output = tmp_path / "student"
     source = sides[0]
@@ -268,9 +249,8 @@ def test_closest_of_the_best_translations_is_learnt(
 
     words = [output, f"data.target={tmp_path / 'target'}"]
     asked = {"num_beams": 3, "closest_of": 2, "backward": both}
-    if interrupted:
-        with pytest.raises(KeyboardInterrupt):
-            distill(*words, report=stop, **asked)
+    with pytest.raises(KeyboardInterrupt):
+        distill(*words, report=stop, **asked)
     distill(*words, **asked)
     # Those of the other direction are the most probable ones.
     back = translator.translate(target)
@@ -399,29 +379,17 @@ def test_interrupted_training_is_resumed_without_the_teachers(
 # === Refused ===
 
 
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory):
-    return tmp_path_factory.mktemp("finished")
-
-
-@pytest.fixture
-def student(distill, finished, tmp_path):
-    """A finished run that may be changed."""
-    if not (finished / "student").exists():
-        distill(finished / "student", "training.steps=1")
-    return shutil.copytree(finished / "student", tmp_path / "student")
-
-
 @pytest.mark.large
 def test_translations_of_another_kind_are_refused_until_told_to_overwrite(
-    distill, student, texts, teachers, both, tmp_path
+    distill, texts, teachers, both, tmp_path
 ):
+    student = tmp_path / "student"
+    distill(student, "training.steps=1")
     changed = tmp_path / "changed.en"
     changed.write_text((texts / "train.en").read_text().replace("a", "o"))
     before = snapshot(student)
     for words, arguments, message in (
         ([], {"teachers": [both[0], teachers / "third"]}, "other teachers"),
-        ([], {"teachers": both[:1]}, "other teachers"),
         ([], {"num_beams": 1}, "other `--num-beams`"),
         ([], {"separately": True}, "other `--separately`"),
         ([], {"closest_of": 2}, "other `--closest-of`"),
@@ -430,20 +398,13 @@ def test_translations_of_another_kind_are_refused_until_told_to_overwrite(
     ):
         with pytest.raises(ra.InputError, match=f"{message}.*--overwrite"):
             distill(student, *words, **arguments)
-    for content in (None, "{", "{}", '{"teachers": [3]}'):
-        origin = student / "distilled" / "origin.json"
-        origin.unlink()
-        if content is not None:
-            origin.write_text(content)
+    assert snapshot(student) == before
+    for content in ("{", '{"teachers": [3]}'):
+        (student / "distilled" / "origin.json").write_text(content)
         with pytest.raises(ra.InputError, match="origin.json is .*--overwrite"):
             distill(student)
-        origin.write_bytes(before[origin.relative_to(student)])
-    assert snapshot(student) == before
     results = distill(student, "training.steps=1", num_beams=1, overwrite=True)
     assert results["distilled_from"]["num_beams"] == 1
-
-
-CLOSEST = "`closest_of` must be an int from 1 to the number of beams, 2,"
 
 
 @pytest.mark.parametrize(
@@ -453,16 +414,10 @@ CLOSEST = "`closest_of` must be an int from 1 to the number of beams, 2,"
         (["first", "absent"], {}, "No model directory at .*absent"),
         (["first", "stranger"], {}, "first and .*stranger, whose vocab"),
         (["first"], {"backward": "first"}, "`backward` must be a list"),
-        (["first@"], {}, "`teachers` must .*MODEL@TEXT"),
-        (
-            ["first"],
-            {"backward": ["@train.de"]},
-            "`backward` must .*MODEL@TEXT.*'@train.de'",
-        ),
+        (["first"], {"backward": ["@t.de"]}, "`backward` must .*MODEL@TEXT"),
         (["first@absent.de"], {}, "No text file absent.de"),
         (["first@short.de"], {}, "short.de with 1 lines, .*train.de with 25"),
-        (["first"], {"closest_of": 3}, CLOSEST),
-        (["first"], {"closest_of": True}, CLOSEST),
+        (["first"], {"closest_of": 3}, "`closest_of` must be .* beams, 2,"),
         (["first"], {"overrides": ["data.tokenized=true"]}, "tokenized"),
         (["first"], {"overrides": ["data.target_language=xx"]}, "'xx'"),
         (
@@ -472,11 +427,6 @@ CLOSEST = "`closest_of` must be an int from 1 to the number of beams, 2,"
         ),
         (["first"], {"cluster": "{}"}, "One machine .* TF_CONFIG"),
         (["first"], {"backend": "torch"}, "tensorflow or jax"),
-        (
-            ["first"],
-            {"backend": "jax", "overrides": ["training.devices=2"]},
-            "`training.devices` must be 1",
-        ),
     ],
     ids=str,
 )
@@ -487,9 +437,8 @@ def test_what_is_wrong_is_told_before_any_work(
     arguments = dict(arguments)
     overrides = arguments.pop("overrides", [])
     monkeypatch.setenv("TF_CONFIG", arguments.pop("cluster", ""))
-    backend = arguments.pop("backend", None)
-    if backend is not None:
-        monkeypatch.setattr("keras.backend.backend", lambda: backend)
+    backend = arguments.pop("backend", "tensorflow")
+    monkeypatch.setattr("keras.backend.backend", lambda: backend)
     with pytest.raises(ra.InputError, match=message) as error:
         distill(
             tmp_path / "student",
