@@ -146,26 +146,16 @@ def pairs(*numbers):
     return dataset(*(batch_of(n, seed=n)[:2] for n in numbers))
 
 
-def pre_norm(strategy):
+def of_a_transformer(strategy):
+    is_whole = strategy.num_replicas_in_sync == 1
     data = pairs(8, 7, 5, 1)
     return trained(
         strategy,
         data,
         make_model=transformer,
+        accumulation_steps=1 if is_whole else 2,
         has_metrics=True,
         fit={"validation_data": data},
-        normalize_first=True,
-    )[1]
-
-
-def post_norm(strategy):
-    is_whole = strategy.num_replicas_in_sync == 1
-    return trained(
-        strategy,
-        pairs(8, 7, 5, 1),
-        make_model=transformer,
-        accumulation_steps=1 if is_whole else 2,
-        normalize_first=False,
         share_embeddings="target",
         source_vocabulary_size=VOCABULARY_SIZE,
     )[1]
@@ -244,13 +234,7 @@ def refused(strategy):
 HALF = {"dtype": "mixed_float16"}
 ON_BOTH = {
     case.__name__: case
-    for case in (
-        on_token_batches,
-        in_parts,
-        pre_norm,
-        post_norm,
-        clipped_float16,
-    )
+    for case in (on_token_batches, in_parts, of_a_transformer, clipped_float16)
 }
 ON_TWO = {
     "poisoned": poisoned,

@@ -24,27 +24,16 @@ def processor(monkeypatch):
     return pretend
 
 
-@pytest.mark.parametrize("flag", ["amx_bf16", "avx512_bf16"])
-def test_auto_is_bfloat16_where_it_is_native(flag, processor):
-    processor(f"avx2 {flag}")
-    policy, reason = choose_precision("auto")
-    assert policy == "mixed_bfloat16"
-    assert flag in reason
-
-
-def test_auto_is_float32_elsewhere(processor):
+def test_auto_is_bfloat16_where_it_is_native(processor):
+    for flag in ("amx_bf16", "avx512_bf16"):
+        processor(f"avx2 {flag}")
+        policy, reason = choose_precision("auto")
+        assert policy == "mixed_bfloat16"
+        assert flag in reason
+    assert choose_precision("mixed_float16")[0] == "mixed_float16"
     processor("avx2 avx512f")
     policy, reason = choose_precision("auto")
     assert policy == "float32"
     assert "not multiply bfloat16" in reason
-
-
-@pytest.mark.parametrize("precision", ["float32", "mixed_float16"])
-def test_named_precision_is_taken(precision, processor):
-    processor("amx_bf16")
-    assert choose_precision(precision)[0] == precision
-
-
-def test_unknown_precision_is_refused():
     with pytest.raises(ra.InputError, match="Received: 'float8'"):
         choose_precision("float8")
