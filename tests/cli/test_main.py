@@ -13,24 +13,6 @@ import relative_attention as ra
 from relative_attention.cli import main
 from relative_attention.cli import parse
 
-COMMANDS = (
-    "demo",
-    "data",
-    "train",
-    "study",
-    "distill",
-    "average",
-    "translate",
-    "score",
-    "evaluate",
-    "plot",
-    "export",
-    "serve",
-    "convert tensor2tensor",
-    "convert opennmt-tf",
-    "benchmark",
-    "list",
-)
 MAIN = """
 import sys
 from relative_attention.cli import main
@@ -65,40 +47,38 @@ def help_of(command, capsys):
     return capsys.readouterr().out
 
 
-def test_every_command_is_tested_here(capsys):
-    listed = re.findall(r"^    (\w+)\b", help_of("", capsys), re.M)
-    assert listed == list(dict.fromkeys(c.split()[0] for c in COMMANDS))
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_example_is_a_command_that_there_is(command, capsys):
-    example = help_of(command, capsys).split("example:")[1]
-    lines = re.findall(r"relative-attention (.*)", example)
-    assert lines
-    for line in lines:
-        words = re.split(r" [<>] ", line)[0]
-        options = parse(shlex.split(words))
-        assert options.command == command.split()[0]
-        if command == "study":
-            ra.find_study(options.study).override(options.overrides)
-        if command == "train" and not options.resume:
-            recipe = ra.find_recipe(options.recipe)
-            recipe.override(options.overrides)
+def test_example_of_each_command_is_a_command_that_there_is(capsys):
+    commands = re.findall(r"^    (\w+)\b", help_of("", capsys), re.M)
+    commands.remove("convert")
+    commands += ["convert tensor2tensor", "convert opennmt-tf"]
+    assert len(commands) == 16
+    for command in commands:
+        example = help_of(command, capsys).split("example:")[1]
+        lines = re.findall(r"relative-attention (.*)", example)
+        assert lines, command
+        for line in lines:
+            words = re.split(r" [<>] ", line)[0]
+            options = parse(shlex.split(words))
+            assert options.command == command.split()[0]
+            if command == "study":
+                ra.find_study(options.study).override(options.overrides)
+            if command == "train" and not options.resume:
+                recipe = ra.find_recipe(options.recipe)
+                recipe.override(options.overrides)
 
 
 # === Backends and packages ===
 
 
-@pytest.mark.parametrize("backend", ["nonsense", "openvino"])
-def test_backend_that_is_missing_is_one_line(backend):
+def test_backend_that_is_missing_is_one_line():
     done = subprocess.run(
         [sys.executable, "-m", "relative_attention", "translate", "anything"],
-        env={**os.environ, "KERAS_BACKEND": backend},
+        env={**os.environ, "KERAS_BACKEND": "nonsense"},
         capture_output=True,
         text=True,
     )
     assert (done.returncode, done.stdout) == (1, "")
-    assert "Keras cannot start" in done.stderr and backend in done.stderr
+    assert "Keras cannot start" in done.stderr and "nonsense" in done.stderr
     assert done.stderr.count("\n") == 1
 
 
