@@ -2,13 +2,9 @@
 
 import dataclasses
 import json
-import os
-import pathlib
 import re
 import shutil
 import signal
-import subprocess
-import sys
 import time
 
 import pytest
@@ -17,9 +13,7 @@ import yaml
 import relative_attention as ra
 from relative_attention.studies.runs import StudyRun
 from relative_attention.studies.runs import main
-
-ROOT = pathlib.Path(__file__).parents[2]
-MAIN = "import sys; from relative_attention.cli import main; sys.exit(main())"
+from tests.runs.conftest import start_command
 
 
 @pytest.fixture
@@ -99,53 +93,38 @@ def small_study(recipe_file):
     }
 
 
-def start(study, output, corpus, *words):
-    return subprocess.Popen(
-        [sys.executable, "-c", MAIN, "study", study, "--output", output]
-        + ["--data", corpus, *words],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )
-
-
-def ended(process):
-    out, err = process.communicate(timeout=400)
-    return process.returncode, out, err
-
-
 @pytest.mark.slow
 def test_study_is_interrupted_resumed_and_never_run_twice(
     recipe_file, corpus, tmp_path
 ):
     study, output = tmp_path / "positions.yaml", tmp_path / "out"
     study.write_text(yaml.safe_dump(small_study(recipe_file)))
-    process = start(study, output, corpus, "--jobs=2")
+    log = tmp_path / "log"
+    command = ["study", study, "--output", output, "--data", corpus]
+    process = start_command(log, *command, "--jobs=2")
     begun = [output / "sinusoidal-1", output / "relative-1"]
     deadline = time.monotonic() + 300
     while not all(list(run.glob("checkpoints/step-*")) for run in begun):
-        assert process.poll() is None, ended(process)
+        assert process.poll() is None, log.read_text()
         assert time.monotonic() < deadline
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
-    status, _, err = ended(process)
-    assert status == 130 and "Rerun the same command to resume" in err
+    assert process.wait(timeout=400) == 130
+    assert "Rerun the same command to resume" in log.read_text()
     for run in begun:
         # Nobody writes it any more, and it was not at its end.
         assert not (run / "run.lock").exists()
         assert not (run / "results.json").exists()
-    status, out, err = ended(start(study, output, corpus, "--jobs=2"))
-    assert status == 0, err
+    process = start_command(log, *command, "--jobs=2")
+    assert process.wait(timeout=400) == 0, log.read_text()
     page = (output / "positions.md").read_text()
-    assert page in out
+    assert page in log.read_text()
     assert "4 runs of 60 updates each in float32" in " ".join(page.split())
     assert (output / "positions.png").exists()
     for run in begun:
-        log = run.with_name(f"{run.name}.log").read_text()
+        text = run.with_name(f"{run.name}.log").read_text()
         # It was resumed, not started again.
-        shown = [int(step) for step in re.findall(r"step (\d+)/60", log)]
+        shown = [int(step) for step in re.findall(r"step (\d+)/60", text)]
         assert shown == sorted(shown) and shown[-1] == 60
     content = json.loads((output / "positions.json").read_text())
     assert len(content["runs"]) == 4
@@ -153,6 +132,8 @@ def test_study_is_interrupted_resumed_and_never_run_twice(
     for run in output.iterdir():
         if run.is_dir():
             shutil.rmtree(run)
-    status, again, err = ended(start(study, output, corpus))
-    assert status == 0 and page in again, err
+    log.unlink()
+    process = start_command(log, *command)
+    assert process.wait(timeout=400) == 0, log.read_text()
+    assert page in log.read_text()
     assert not [path for path in output.iterdir() if path.is_dir()]
