@@ -105,41 +105,28 @@ def test_what_cannot_be_averaged_changes_nothing(average, copy, tmp_path):
 # === export ===
 
 
-@pytest.mark.large
-def test_saved_model_is_written_where_it_says(run, trained, tmp_path):
-    import tensorflow as tf
+def test_options_of_a_saved_model_are_passed_on(
+    run, model, load_once, tmp_path, monkeypatch
+):
+    asked = []
 
+    def export(translator, *arguments, **settings):
+        asked.append((*arguments, settings))
+
+    monkeypatch.setattr(ra, "export_saved_model", export)
     folder = tmp_path / "exported" / "1"
-    options = "--num-beams=2 --length-penalty=2 --min-length=3 --max-length=9"
+    (tmp_path / "lines").write_text("yes\nten\n")
+    decoding = "--num-beams=2 --length-penalty=2 --min-length=3 --max-length=9"
     status, out, err = run(
-        *("export", "--format", "saved_model", trained, folder),
-        *options.split(),
-        *("--nbest=2", "--dtype=float16", "--token-ids-only"),
+        *("export", "--format", "saved_model", model, folder),
+        *decoding.split(),
+        *("--nbest=2", "--dtype=float16", "--warmup", tmp_path / "lines"),
     )
     assert (status, out) == (0, f"saved_model: {folder}\n"), err
-    loaded = tf.saved_model.load(str(folder))
-    assert list(loaded.signatures) == ["token_ids"]
-    translator = ra.load_translator(trained)
-    for weight in translator.model.weights:
-        weight.assign(np.asarray(weight, np.float16))
-    source_token_ids = np.array([[7, 300, 40, 1], [9, 1, 0, 0]], np.int32)
-    results = loaded.signatures["token_ids"](
-        source_token_ids=tf.constant(source_token_ids)
-    )
-    expected = ra.beam_search(
-        translator.model,
-        source_token_ids,
-        num_beams=2,
-        num_results=2,
-        length_penalty=2.0,
-        min_length=3,
-        max_length=9,
-        max_extra_length=translator.max_extra_length,
-    )
-    np.testing.assert_array_equal(results["token_ids"], expected["token_ids"])
-    np.testing.assert_allclose(
-        results["scores"], expected["scores"], rtol=0, atol=1e-5
-    )
+    lengths = {"min_length": 3, "max_length": 9}
+    assert load_once == {"num_beams": 2, "length_penalty": 2.0, **lengths}
+    settings = {"num_results": 2, "dtype": "float16", "warmup": ["yes", "ten"]}
+    assert asked == [(str(folder), {**settings, "token_ids_only": False})]
 
 
 @pytest.mark.usefixtures("load_once")
