@@ -26,6 +26,14 @@ def long_description() -> str:
     )
 
 
+# What was learned from Multi30k is for research only, and is not published:
+# it stays in the checkout. MANIFEST.in leaves it out of the sdist.
+RESEARCH_ONLY = [
+    "multi30k_*/model.safetensors",
+    "multi30k_*/vocabulary.model",
+]
+
+
 class BuildWithZoo(build_py):
     """Puts the zoo, which lies outside the package, into the wheel."""
 
@@ -34,6 +42,8 @@ class BuildWithZoo(build_py):
         if self.editable_mode:
             return
         for file in sorted((ROOT / "models").glob("*/*")):
+            if any(file.match(pattern) for pattern in RESEARCH_ONLY):
+                continue
             target = pathlib.Path(
                 self.build_lib,
                 "relative_attention",
@@ -98,13 +108,9 @@ setuptools.setup(
     ),
     long_description=long_description(),
     long_description_content_type="text/markdown",
-    # The code, and the weights of the zoo: those learnt from Multi30k are not
-    # free for every use, those learnt from Tatoeba ask for attribution.
-    license_expression=(
-        "Apache-2.0 AND LicenseRef-CC-BY-2.0-FR AND "
-        "LicenseRef-Multi30k-Research-Only"
-    ),
-    license_files=["LICENSE", "models/*/LICENSE.md"],
+    # The code, and the weights of the zoo that are published.
+    license_expression="Apache-2.0 AND LicenseRef-CC-BY-2.0-FR",
+    license_files=["LICENSE", "models/tatoeba_*/LICENSE.md"],
     packages=setuptools.find_packages(include=["relative_attention*"]),
     package_data={
         "relative_attention": ["py.typed", "*.pyi"],

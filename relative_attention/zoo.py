@@ -122,7 +122,7 @@ def find_model(name: pathlib.Path | str) -> pathlib.Path:
 
     Raises:
         InputError: if there is no such folder, or the zoo has a recipe of
-            this name and no weights.
+            this name and no weights, or the weights are not installed.
     """
     path, name = pathlib.Path(name), str(name)
     models = zoo_models()
@@ -130,6 +130,14 @@ def find_model(name: pathlib.Path | str) -> pathlib.Path:
         return path
     if name in models:
         return zoo_directory() / name
+    if (zoo_directory() / name / "LICENSE.md").is_file():
+        # `setup.py` leaves them out of what is published.
+        raise InputError(
+            f"The weights of {name!r} are for non-commercial research only, "
+            "so the installed package does not have them. They are in the "
+            f"project's repository: give the folder models/{name} of a "
+            f"checkout. Installed are: {', '.join(models)}."
+        )
     if name in zoo_recipes():
         raise InputError(
             f"The zoo has a recipe {name!r}, but no trained model: train it "

@@ -17,17 +17,29 @@ def test_recipes_and_types_are_in_the_package_that_is_built(
         "print(zoo.zoo_directory(), *zoo.zoo_recipes())\n"
         "print(*zoo.zoo_models())\n"
         "print(zoo.is_installed(), zoo.studies_directory())\n"
-        "print(*zoo.zoo_studies())\n",
+        "print(*zoo.zoo_studies())\n"
+        "try:\n"
+        "    zoo.find_model('multi30k_en_de_tiny')\n"
+        "except ValueError as error:\n"
+        "    print(error)\n",
         cwd=tmp_path,
         PYTHONPATH=str(tmp_path),
     )
-    recipes, models, place, studies = map(str.split, names.splitlines())
+    *names, missing = names.splitlines()
+    recipes, models, place, studies = map(str.split, names)
     zoo = tmp_path / "relative_attention" / "zoo"
     in_checkout = sorted(ROOT.glob("models/*/recipe.yaml"))
     assert recipes[0] == str(zoo)
     assert set(recipes[1:]) == {path.parent.name for path in in_checkout}
     in_checkout = sorted(ROOT.glob("models/*/model.safetensors"))
-    assert models == [path.parent.name for path in in_checkout]
+    # Those for research only stay in the checkout.
+    assert models == [
+        path.parent.name
+        for path in in_checkout
+        if not path.parent.name.startswith("multi30k")
+    ]
+    assert "give the folder models/multi30k_en_de_tiny of a" in missing
+    assert f"Installed are: {', '.join(models)}." in missing
     assert place == ["True", str(zoo / "studies")]
     in_checkout = sorted(ROOT.glob("models/studies/*.yaml"))
     assert studies == [path.stem for path in in_checkout]
