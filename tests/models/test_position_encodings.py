@@ -80,7 +80,10 @@ FIELDS = {
 
 @pytest.mark.parametrize(
     "fields",
-    [FIELDS, *({"position_encoding": name} for name in POSITION_ENCODINGS)],
+    [
+        pytest.param(FIELDS, id="all_fields"),
+        *({"position_encoding": name} for name in POSITION_ENCODINGS),
+    ],
     ids=lambda fields: fields["position_encoding"] or "none",
 )
 def test_decode_steps_are_the_full_pass_for_every_beam(
