@@ -1,10 +1,10 @@
 """Self-attention with relative position representations, in Keras 3.
 
-The mechanism of Shaw, Uszkoreit and Vaswani (2018), with tensor2tensor's
-numbers, and the translation models built on it. Every public name is here;
-each is imported when it is first used, so that `import relative_attention`
-is quick and needs no backend. `__init__.pyi` lists them, for this module and
-for editors and type checkers, which do not see what is imported on demand.
+The mechanism of Shaw, Uszkoreit and Vaswani (2018), with the same outputs as
+tensor2tensor, and translation models built on it. All public names are here.
+Each is imported on first use, so `import relative_attention` is quick and needs
+no backend. `__init__.pyi` lists them, for this module and for editors and type
+checkers, which do not see imports on demand.
 """
 
 import ast
@@ -49,7 +49,7 @@ def __getattr__(name: str) -> Any:
             f"{did_you_mean(name, __all__)}"
         )
     module = _MODULE_OF[name]
-    # Of packages whose names stay in them, as `plot.curve_figure`.
+    # Packages that keep their own names, such as `plot.curve_figure`.
     if module == __name__:
         return importlib.import_module(f"{__name__}.{name}")
     return getattr(importlib.import_module(module), name)
@@ -61,11 +61,11 @@ def __dir__() -> list[str]:
 
 @wrapt.when_imported("keras")
 def _register_with_keras(keras: Any) -> None:
-    """Lets `keras.models.load_model` find classes that nobody used yet.
+    """Lets `keras.models.load_model` find classes that were not used yet.
 
     A class enters the registry of Keras when its module is imported, here when
-    its name is first used. Until then an object stands there that imports the
-    class as soon as Keras asks it for anything.
+    its name is first used. Until then the registry has an object that imports
+    the class as soon as Keras uses it.
     """
     registry = keras.saving.get_custom_objects()
     modules = dict.fromkeys(_HUB_CLASSES, f"{__name__}.hub") | {

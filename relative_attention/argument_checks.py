@@ -1,7 +1,7 @@
 """Checks of single arguments of public functions.
 
-A `ValueError` names the argument, what is allowed and what was received.
-Numbers of NumPy become Python's, so that a config holds what JSON can.
+A `ValueError` names the argument, what is allowed and what was received. NumPy
+numbers become Python numbers, so that a config can be saved as JSON.
 """
 
 import math
@@ -14,11 +14,11 @@ from typing import Any
 def checked_int(
     name: str, value: Any, minimum: int | None = 1, allowed: str | None = None
 ) -> int:
-    """Returns `value` as an int of at least `minimum`; no bool is one.
+    """Returns `value` as an int of at least `minimum`; bools are refused.
 
     Args:
         name: string. The argument, for the message.
-        value: what was received; anything that Python can count with.
+        value: what was received; any type of integer.
         minimum: int. The smallest value allowed, or `None`.
         allowed: string. What the message says is allowed. Defaults to
             "a positive int" or the like.
@@ -50,7 +50,7 @@ def checked_at_least(name: str, value: Any, least: int) -> int:
 def checked_number(
     name: str, value: Any, is_allowed: Callable[[float], bool], allowed: str
 ) -> float:
-    """Returns `value` as a float; `is_allowed` says which, and nan never is."""
+    """Returns `value` as a float for which `is_allowed`; nan is refused."""
     if not is_real(value) or math.isnan(value) or not is_allowed(value):
         raise _error(name, value, allowed)
     return float(value)
@@ -66,15 +66,15 @@ def checked_rate(name: str, value: Any) -> float:
 def checked_positive(
     name: str, value: Any, allowed: str = "> 0"
 ) -> int | float:
-    """Returns `value` as an int or a float over 0."""
+    """Returns `value` as an int or a float above 0."""
     if not is_real(value) or not value > 0:
         raise _error(name, value, allowed)
     return int(value) if isinstance(value, numbers.Integral) else float(value)
 
 
 def checked_bool(name: str, value: Any) -> bool:
-    """Returns `value` as a bool; no word or number stands for one."""
-    # NumPy's bool is no subclass of Python's, and is known by its name.
+    """Returns `value` as a bool; strings and numbers are refused."""
+    # NumPy's bool is not a subclass of Python's, so its name is checked.
     if not isinstance(value, bool) and type(value).__name__ not in (
         "bool",
         "bool_",
@@ -91,16 +91,15 @@ def checked_sentences(name: str, value: Any) -> list[str]:
         value: list, tuple or array of strings.
 
     Raises:
-        TypeError: if it is something else: a single string, a generator or a
-            tensor, of which a list is easily made; or if an item is no
-            string.
-        ValueError: if an item is no text: a surrogate has no UTF-8.
+        TypeError: if it is something else, such as a single string, a generator
+            or a tensor; or if an item is not a string.
+        ValueError: if an item is not valid text: a surrogate has no UTF-8.
     """
     must = f"`{name}` must be a list of strings. Received: "
     if isinstance(value, str):
         raise TypeError(f"{must}a string; pass [{value!r}].")
     kind = type(value).__name__
-    # Of a tensor without rows even the length is an error.
+    # For a tensor without rows, even the length is an error.
     if len(getattr(value, "shape", (1,))) != 1:
         raise TypeError(f"{must}{kind} of shape {tuple(value.shape)}.")
     if not hasattr(value, "__len__") or not hasattr(value, "__iter__"):
@@ -126,7 +125,7 @@ def checked_sentences(name: str, value: Any) -> list[str]:
 
 
 def is_real(value: Any) -> bool:
-    """Returns whether a value is a number, also one of NumPy, and no bool."""
+    """Returns whether a value is a number, also of NumPy, but not a bool."""
     return isinstance(value, numbers.Real) and not isinstance(value, bool)
 
 

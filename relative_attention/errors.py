@@ -1,14 +1,14 @@
-"""Errors that a user can mend, and the hints in their messages."""
+"""Errors that a user can fix, and the hints in their messages."""
 
 import difflib
 from collections.abc import Iterable
 
 
 class InputError(ValueError):
-    """Raised when what a user gave is wrong: a file, a recipe, a directory.
+    """Raised for wrong input of a user: a file, a recipe, a directory.
 
     The message says what is wrong, what is allowed and the way out. Commands
-    print it alone, without a traceback.
+    print only the message, without a traceback.
     """
 
 
@@ -19,7 +19,7 @@ class NotFiniteError(InputError):
 def did_you_mean(name: object, known: Iterable[str]) -> str:
     """Returns a question that suggests the known name nearest to `name`.
 
-    It is put behind a sentence, and begins with a blank; `""` if none is near.
+    It begins with a blank, to follow a sentence; `""` if no name is near.
 
     Example:
     >>> did_you_mean("transformer_bge", ["transformer_base", "transformer_big"])

@@ -1,11 +1,11 @@
-"""Files and folders that are whole or not there, whenever a process dies.
+"""Files and folders that are complete or absent, whenever a process dies.
 
-A file is written beside its name under a hidden one, and renamed when it is
-complete. After a `kill -9` at any moment its name still leads to the old
-content or to the new one. A folder takes two renames; `recover_directory`
-finishes them where a process died in between. What a killed process was
-writing stays behind under a hidden name. A `resumable_file` is for hours of
-work, which the next process continues; that one deletes what was left behind.
+A file is written under a hidden name next to its own, and renamed when it is
+complete. After a `kill -9` at any moment, its name still leads to the old or
+the new content. A folder needs two renames; `recover_directory` finishes them
+if a process died in between. What a killed process was writing stays under a
+hidden name. A `resumable_file` is for hours of work: the next process continues
+it, and deletes hidden leftovers.
 """
 
 import contextlib
@@ -34,8 +34,8 @@ except ImportError:  # Windows has other locks.
 
 AnyPath: TypeAlias = str | os.PathLike[str]
 
-# Endings of hidden folders: the old one between two renames, and what is being
-# deleted.
+# Endings of hidden folders: the old one between two renames, and one that is
+# being deleted.
 _OLD = "-old"
 _GONE = "-gone"
 
@@ -44,7 +44,7 @@ RUN_LOCK = "run.lock"
 
 
 def check_is_free(output: AnyPath) -> None:
-    """Raises `InputError` unless nothing, or an empty folder, is there."""
+    """Raises `InputError` unless the path is free or an empty folder."""
     output = pathlib.Path(output)
     if output.exists() and not (output.is_dir() and not any(output.iterdir())):
         raise InputError(
@@ -57,11 +57,11 @@ def check_is_free(output: AnyPath) -> None:
 
 @contextlib.contextmanager
 def atomic_file(path: AnyPath, mode: str = "wb") -> Iterator[IO[Any]]:
-    """Opens a file that takes the name `path` only when it is complete.
+    """Opens a file that gets the name `path` only when it is complete.
 
-    After an error, an interrupt or a full disk, what `path` was before is
-    still there. A link stays, and leads to the new file, which has the
-    permissions of the old one. Devices and pipes are written to directly.
+    After an error, an interrupt or a full disk, the old file is still there. A
+    link is kept, and leads to the new file, which has the permissions of the
+    old one. Devices and pipes are written to directly.
     """
     encoding = None if "b" in mode else "utf-8"
     if is_stream(path):
@@ -73,7 +73,7 @@ def atomic_file(path: AnyPath, mode: str = "wb") -> Iterator[IO[Any]]:
     temporary = _hidden_beside(path)
     try:
         with open(temporary, mode.replace("w", "x"), encoding=encoding) as file:
-            # At once: a private file stays private while it is written.
+            # At once, so that a private file is private while it is written.
             _copy_permissions(path, temporary)
             yield file
             file.flush()
@@ -90,7 +90,7 @@ def is_stream(path: AnyPath) -> bool:
 
 
 def read_json_object(path: AnyPath) -> dict[str, Any]:
-    """Reads a JSON object; raises as `read_json` does, or if it is none."""
+    """Reads a JSON object; raises like `read_json`, or if it is not one."""
     content = read_json(path)
     if not isinstance(content, dict):
         raise ValueError(
@@ -119,9 +119,9 @@ def read_json(path: AnyPath) -> Any:
 def atomic_directory(path: AnyPath) -> Iterator[pathlib.Path]:
     """Yields a folder to fill, which is named `path` only when complete.
 
-    It lies beside `path` until then. A folder that `path` named before is
-    replaced; a link to it stays. A process that dies while replacing leaves
-    one of the two, complete, for `recover_directory`.
+    Until then it is next to `path`. An old folder at `path` is replaced; a link
+    to it is kept. A process that dies while replacing leaves one of the two,
+    complete, for `recover_directory`.
     """
     path = _resolved(path)
     if path.exists() and not path.is_dir():
@@ -130,7 +130,7 @@ def atomic_directory(path: AnyPath) -> Iterator[pathlib.Path]:
     recover_directory(path)
     temporary = _hidden_beside(path)
     aside = temporary.with_name(temporary.name + _OLD)
-    # A private folder stays private while it is written.
+    # A private folder is private while it is written.
     mode = stat.S_IMODE(path.stat().st_mode) | 0o700 if path.exists() else 0o777
     temporary.mkdir(mode)
     try:
@@ -140,10 +140,10 @@ def atomic_directory(path: AnyPath) -> Iterator[pathlib.Path]:
                 if file.is_file():
                     with open(file, "rb") as written:
                         os.fsync(written.fileno())
-            # Last, as they may not allow writing.
+            # Last, as the permissions may forbid writing.
             _copy_permissions(path, temporary)
-            # A folder cannot be renamed over another. The old one steps aside,
-            # so that at no moment there is half of either.
+            # A folder cannot be renamed over another. So the old one is renamed
+            # first, and both are complete at any moment.
             if path.exists():
                 os.rename(path, aside)
             os.rename(temporary, path)
@@ -159,9 +159,9 @@ def atomic_directory(path: AnyPath) -> Iterator[pathlib.Path]:
 def recover_directory(path: AnyPath) -> None:
     """Puts back a folder whose writer died while replacing it.
 
-    It died between the two renames of `atomic_directory`. The old folder has
-    stepped aside, so the new one is complete, and takes the name. A writer
-    that is still alive is waited for. Does nothing if nothing is to be put
+    It died between the two renames of `atomic_directory`. The old folder was
+    renamed, so the new one is complete, and gets the name. If the writer is
+    still alive, this waits for it. Does nothing if there is nothing to put
     back, or the disk is read-only.
     """
     path = _resolved(path)
@@ -181,10 +181,10 @@ def recover_directory(path: AnyPath) -> None:
 
 
 def delete_directory(path: AnyPath) -> None:
-    """Deletes a folder, no half of which is ever found under its name.
+    """Deletes a folder; it is never partly there under its name.
 
-    What cannot be deleted, such as a file that a network disk keeps while it
-    is open, stays behind hidden. The rest of an earlier deletion goes too.
+    Files that cannot be deleted, such as open files on a network disk, stay
+    under a hidden name. Leftovers of an earlier deletion are deleted, too.
     """
     path = pathlib.Path(path)
     hidden = path.name.lstrip(".").removesuffix(_OLD)
@@ -193,22 +193,22 @@ def delete_directory(path: AnyPath) -> None:
     with contextlib.suppress(OSError):
         os.rename(path, gone)
     shutil.rmtree(gone, ignore_errors=True)
-    # Where the rest of an earlier deletion was in the way.
+    # If leftovers of an earlier deletion were in the way.
     shutil.rmtree(path, ignore_errors=True)
 
 
 def _resolved(path: AnyPath) -> pathlib.Path:
-    """Returns where links lead, whether or not something is there."""
+    """Resolves links, even to a missing target."""
     return pathlib.Path(os.path.realpath(path))
 
 
 def _hidden_beside(path: pathlib.Path) -> pathlib.Path:
-    """Returns a new hidden name, as `recover_directory` looks for it."""
+    """Returns a new hidden name, which `recover_directory` recognizes."""
     return path.with_name(f".{path.name}-{secrets.token_hex(4)}")
 
 
 def _copy_permissions(path: pathlib.Path, new: pathlib.Path) -> None:
-    """Gives `new` the permissions of what it replaces, if that is there."""
+    """Gives `new` the permissions of the file it replaces, if any."""
     with contextlib.suppress(FileNotFoundError):
         shutil.copymode(path, new)
 
@@ -242,20 +242,20 @@ def lock_run(
 ) -> Iterator[None]:
     """Keeps other processes from writing a run while this one does.
 
-    A job that is queued again while its first process is still alive would
-    delete that process' checkpoints. The lock also keeps out processes on
-    other machines.
+    Otherwise a job that is queued again while its first process is still alive
+    would delete that process' checkpoints. The lock also works between
+    machines.
 
     Args:
-        directory: The path of the run; made if it is not there. A file is
-            left for the caller to refuse.
-        writes: A boolean to indicate whether this process writes; of several
-            machines only the chief does, and takes the lock.
-        report: A function that is called with a line if the disk has no
-            locks; the run is written all the same.
+        directory: The path of the run; created if missing. A file is left for
+            the caller to refuse.
+        writes: A boolean to indicate whether this process writes. Of several
+            machines, only the chief writes and takes the lock.
+        report: A function to call with a line if the disk has no locks; the
+            run is written without one.
 
     Raises:
-        InputError: if another process writes the run; it is named.
+        InputError: if another process writes the run; the error names it.
     """
     directory = pathlib.Path(directory)
     if not writes or directory.is_file():
@@ -267,7 +267,7 @@ def lock_run(
 
     def warn(error: OSError) -> None:
         report(
-            f"{directory} cannot be locked ({error}): see to it that no other "
+            f"{directory} cannot be locked ({error}): make sure that no other "
             "process trains there."
         )
 
@@ -287,11 +287,11 @@ def lock_run(
             file.flush()
             yield
         finally:
-            # While it is locked: afterwards it may be another process' file.
+            # While it is locked; afterwards it may be another process' file.
             with contextlib.suppress(OSError):
                 path.unlink()
                 if is_new:
-                    # Of a run that was refused nothing stays.
+                    # Nothing is left of a run that was refused.
                     directory.rmdir()
 
 
@@ -300,7 +300,7 @@ def _open_locked(
 ) -> BinaryIO | None:
     """Opens a file and locks it, or returns `None` if another process has."""
     while True:
-        # Makes the file, or keeps its content.
+        # Creates the file, or keeps its content.
         file = open(path, "a+b")
         try:
             is_locked = lock_file(file.fileno())
@@ -319,7 +319,7 @@ def _open_locked(
 
 @contextlib.contextmanager
 def locked_directory(path: AnyPath) -> Iterator[None]:
-    """Holds the lock of a folder, waiting for it, where there are locks."""
+    """Holds the lock of a folder, after waiting for it, if there are locks."""
     with contextlib.ExitStack() as stack:
         with contextlib.suppress(OSError):
             descriptor = os.open(path, os.O_RDONLY)
@@ -332,11 +332,11 @@ def locked_directory(path: AnyPath) -> Iterator[None]:
 
 
 class ResumableFile:
-    """A file that grows in steps, each of which outlives the process.
+    """A file that grows in steps, which are kept if the process dies.
 
     Attributes:
-        counts: dict of ints. What the caller counts in the file, as of the
-            last step that was kept.
+        counts: dict of ints. The caller's counts for the file, as of the last
+            step that was kept.
     """
 
     def __init__(
@@ -353,14 +353,14 @@ class ResumableFile:
         self._origin = origin
 
     def write(self, data: bytes) -> None:
-        """Writes bytes, which count from the next `keep` on."""
+        """Writes bytes, which count after the next `keep`."""
         self._file.write(data)
 
     def keep(self, **counts: int) -> None:
-        """Makes sure that what is written so far is never lost.
+        """Makes everything written so far permanent.
 
         Args:
-            **counts: ints. What is in the file now.
+            **counts: ints. The caller's counts for the file.
         """
         self._file.flush()
         os.fsync(self._file.fileno())
@@ -391,34 +391,34 @@ def resumable_file(
     counts: Mapping[str, int],
     overwrite: bool = False,
 ) -> Iterator[ResumableFile]:
-    """Opens a file to write, where the last process that did so ended.
+    """Opens a file to write, and continues where the last process stopped.
 
-    Two files lie beside `path` until the whole takes its name: `.partial`,
-    what is written so far, locked while a process writes it; and `.journal`,
-    JSON on what it is made of and how much of it counts. What a process wrote
-    after its last `keep`, perhaps half a line, is cut off by the next one.
-    After an error, an interrupt or a kill both stay, if anything was kept.
+    Two files are next to `path` until it is complete: `.partial`, the content
+    so far, locked while a process writes it; and `.journal`, JSON with the
+    inputs and with how much of the content counts. Content after the last
+    `keep`, perhaps half a line, is cut off by the next process. After an error,
+    an interrupt or a kill both files stay, if anything was kept.
 
     Args:
         path: path of the file.
-        origin: dict of JSON values. What the file is made of, by the names
-            that an error uses. A partial file is continued only if all of
-            them are the same.
-        counts: dict of ints. What `ResumableFile.counts` is at the beginning.
+        origin: dict of JSON values. The inputs of the file, with names for
+            errors. A partial file is only continued if all of them are the
+            same.
+        counts: dict of ints. The initial `ResumableFile.counts`.
         overwrite: bool. Whether to start again. Defaults to `False`.
 
     Yields:
         `ResumableFile`.
 
     Raises:
-        InputError: if the partial file is made of something else, which is
-            named, or of something unknown; or if another process writes it.
+        InputError: if the partial file has other inputs (the error names them)
+            or unknown ones, or another process writes it.
     """
     path = _resolved(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f"{path.name}.partial")
     journal = path.with_name(f"{path.name}.journal")
-    # As a comparison with the journal sees it.
+    # In the form of the journal, for the comparison.
     origin = json.loads(json.dumps(origin))
     # A network disk without locks is used without.
     file = _open_locked(partial, lambda error: None)
@@ -428,7 +428,7 @@ def resumable_file(
             "or end it, and try again; or choose another output."
         )
     with file:
-        # What a process left that was killed while it wrote the journal.
+        # Leftovers of a process that was killed while it wrote the journal.
         beside = f".{glob.escape(journal.name)}-????????"
         for left in path.parent.glob(beside):
             left.unlink(missing_ok=True)
@@ -444,7 +444,7 @@ def resumable_file(
             file.flush()
             os.fsync(file.fileno())
             if os.name == "nt":
-                # There, no file that is open can be renamed.
+                # On Windows, an open file cannot be renamed.
                 file.close()
             os.replace(partial, path)
             journal.unlink()
@@ -458,10 +458,10 @@ def resumable_file(
 def _read_record(
     partial: pathlib.Path, journal: pathlib.Path
 ) -> dict[str, Any] | None:
-    """Returns what the journal says, or `None` if nothing was begun."""
+    """Returns the content of the journal, or `None` if nothing was begun."""
     size = partial.stat().st_size
     if not size:
-        # The journal may be left by a process that died when it was done.
+        # The journal may be left by a process that died after it was done.
         return None
     try:
         record = read_json_object(journal)
@@ -475,7 +475,7 @@ def _read_record(
     if not fits:
         raise InputError(
             f"{partial} has been begun, but {journal} is missing, damaged or "
-            f"of something else, so it cannot be resumed. {_WAY_OUT}"
+            f"of another file, so it cannot be resumed. {_WAY_OUT}"
         )
     return record
 
@@ -483,13 +483,13 @@ def _read_record(
 def _check_same(
     before: Mapping[str, Any], now: Mapping[str, Any], partial: pathlib.Path
 ) -> None:
-    """Refuses to continue a file that is made of something else."""
+    """Refuses to continue a file with other inputs."""
     for name in {**now, **before}:
         old, new = before.get(name), now.get(name)
         if old == new:
             continue
         values = f" ({_shown(old)}, now {_shown(new)})"
-        if len(values) > 60:  # Checksums say nothing.
+        if len(values) > 60:  # Checksums do not help.
             values = ""
         raise InputError(
             f"{partial} was begun with another {name}{values}. Resume it with "

@@ -1,4 +1,4 @@
-"""Imports TensorFlow without what it prints of itself."""
+"""Imports TensorFlow without its messages."""
 
 import contextlib
 import gc
@@ -15,20 +15,20 @@ def load_tensorflow_quietly() -> None:
     """Imports TensorFlow, if it is installed, and hides its banner.
 
     Raises:
-        ImportError, ValueError: if it, or Keras, which it imports, cannot
-            start. After another error all that it printed is shown.
+        ImportError, ValueError: if TensorFlow or Keras, which it imports,
+            cannot start. After other errors, all messages are shown.
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     if "tensorflow" in sys.modules or not importlib.util.find_spec(
         "tensorflow"
     ):
         return
-    # What TensorFlow brings stays until the process ends. Without the freeze
-    # the garbage collector looks through it again and again, a second of a
-    # first translation (`benchmarks/decoding/first_translation.py`).
+    # TensorFlow's objects stay until the process ends. Without the freeze
+    # the garbage collector scans them again and again, a second of a first
+    # translation (`benchmarks/decoding/first_translation.py`).
     gc.disable()
     problem: Exception | None = None
-    # Some lines come before the level of logging is read (TensorFlow 2.21).
+    # Some lines are written before the log level is read (TensorFlow 2.21).
     with _stderr_where(lambda line: False):
         try:
             import tensorflow as tf
@@ -44,14 +44,14 @@ def load_tensorflow_quietly() -> None:
 
 @contextlib.contextmanager
 def without_info_lines() -> Iterator[None]:
-    """Hides what C++ logs at level INFO; SentencePiece has no switch for it."""
+    """Hides C++ logs of level INFO; SentencePiece has no option for it."""
     with _stderr_where(lambda line: b" LOG(INFO) " not in line):
         yield
 
 
 @contextlib.contextmanager
 def _stderr_where(is_shown: Callable[[bytes], bool]) -> Iterator[None]:
-    """Filters lines on standard error, C++'s too; after an error shows all."""
+    """Filters standard error, also C++'s; shows all lines after an error."""
     sys.stderr.flush()
     kept = os.dup(2)
     with tempfile.TemporaryFile() as hidden:

@@ -1,9 +1,9 @@
-"""Sections of settings, each key of which says in one place what it may be.
+"""Sections of settings, with each key declared in one place.
 
 A section is a frozen dataclass. The annotation of a field is the type of its
 key, and `key` holds its default, bounds and choices, and whether it may change
-when a run is resumed. `read_section` checks by it. The text below a field says
-what it means, and the reference of recipes (`docs/guides/recipes.md`) is
+when a run is resumed. `read_section` checks values against this. The text below
+a field is its meaning. The reference of recipes (`docs/guides/recipes.md`) is
 generated from all of it.
 """
 
@@ -30,14 +30,14 @@ _short.maxstring = _short.maxother = 200
 
 @dataclasses.dataclass(frozen=True)
 class Key:
-    """What the values of a key may be, beside their type.
+    """The allowed values of a key, in addition to its type.
 
     Attributes:
-        at_least: The least number, or `None`.
-        at_most: The greatest number, where there is a least one, or `None`.
-        is_positive: Whether numbers are above 0.
-        is_fraction: Whether numbers are in [0, 1).
-        choices: The strings that it may be, beside numbers where its type has
+        at_least: The smallest number, or `None`.
+        at_most: The largest number, if there is a smallest one, or `None`.
+        is_positive: Whether numbers must be above 0.
+        is_fraction: Whether numbers must be in [0, 1).
+        choices: The allowed strings, in addition to numbers if the type has
             those. Empty for any string.
         may_change: Whether a run may be resumed with another value.
     """
@@ -50,7 +50,7 @@ class Key:
     may_change: bool = False
 
     def problem(self, value: Any, types_: tuple[type, ...]) -> str | None:
-        """Returns what a value must be and is not, or `None` if it may be."""
+        """Returns the rule that a value breaks, or `None`."""
         if value is None:
             return None
         if not isinstance(value, int | float):
@@ -86,7 +86,7 @@ def types_of(cls: type, prefix: str, name: str) -> tuple[type, ...]:
 
     Args:
         cls: The dataclass.
-        prefix: What stands before the name in an error, `"data."`.
+        prefix: Text before the name in an error, such as `"data."`.
         name: The field.
 
     Raises:
@@ -103,11 +103,11 @@ def types_of(cls: type, prefix: str, name: str) -> tuple[type, ...]:
 def read_section(
     cls: type[Section], name: str, mapping: Mapping[str, Any]
 ) -> Section:
-    """Makes the section `name` from what a file gives.
+    """Makes the section `name` from the content of a file.
 
     Raises:
-        InputError: if a key is unknown, or a value is of another type or out
-            of its bounds.
+        InputError: if a key is unknown, or a value has the wrong type or is not
+            allowed.
     """
     values = {
         field: field_value(cls, f"{name}.", field, value)
@@ -130,17 +130,17 @@ def check_section(section: Any, name: str) -> None:
 
 
 def field_value(cls: type, prefix: str, name: str, value: Any) -> Any:
-    """Returns `value`, as YAML or JSON gives it, as the type of a field.
+    """Converts a value from YAML or JSON to the type of a field.
 
     Args:
-        cls: The dataclass; its annotations say what is allowed.
-        prefix: What stands before the name in an error, `"data."`.
+        cls: The dataclass; its annotations are the allowed types.
+        prefix: Text before the name in an error, such as `"data."`.
         name: The field.
         value: The value.
 
     Raises:
-        InputError: if there is no such field, or the value is of another
-            type, or a number that is not finite or too large for any use.
+        InputError: if there is no such field, the value has the wrong type, or
+            it is a number that is not finite or too large.
     """
     allowed = types_of(cls, prefix, name)
     is_bool = isinstance(value, bool)
@@ -170,7 +170,7 @@ def field_value(cls: type, prefix: str, name: str, value: Any) -> Any:
 
 
 def check_size(name: str, value: Any) -> None:
-    """Raises `InputError` if a value is an int too large for any use."""
+    """Raises `InputError` if a value is too large an int."""
     if isinstance(value, int) and value > _MOST:
         raise InputError(
             f"`{name}` must be at most {_MOST:,}. "
@@ -182,8 +182,8 @@ def check_mapping(value: Any, where: object) -> dict[str, Any]:
     """Returns `value` if it is a dict, and `{}` for nothing.
 
     Args:
-        value: What a file gives.
-        where: What holds it, for the error.
+        value: The content of a file.
+        where: The name of its place, for the error.
 
     Raises:
         InputError: if it is something else.
@@ -203,7 +203,7 @@ def unknown(
 ) -> str:
     """Returns the text of an error about a name that is not among `known`.
 
-    All of them are shown with `prefix`, and compared without.
+    The names are shown with `prefix`, but compared without it.
     """
     nearest = nearest_name(name, known)
     hint = "" if nearest is None else f" Did you mean {prefix + nearest!r}?"

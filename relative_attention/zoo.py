@@ -1,9 +1,8 @@
 """The models, recipes and studies that come with the package, by name.
 
-Wherever a folder or file is asked for, a name of the zoo is taken too. One
-rule holds everywhere: what is at that path, and is what is asked for (a
-recipe, a trained model, a run's curve), goes before the zoo; and a folder that
-is not goes before an error. Nothing here needs Keras, so lists are quick.
+Wherever a folder or file is expected, a name of the zoo is accepted. A path
+that exists and has the right content (a recipe, a trained model, a run's curve)
+takes precedence over the zoo. Nothing here needs Keras, so lists are quick.
 """
 
 import json
@@ -21,13 +20,13 @@ _PACKAGE = pathlib.Path(__file__).parent
 
 
 def zoo_directory() -> pathlib.Path:
-    """Returns the zoo's folder: inside the package in a wheel, else beside."""
+    """Returns the zoo's folder: in a wheel inside the package, else next to it."""
     packaged = _PACKAGE / "zoo"
     return packaged if packaged.is_dir() else _PACKAGE.parent / "models"
 
 
 def is_installed() -> bool:
-    """Returns whether the zoo is in a wheel, which nobody writes to."""
+    """Returns whether the zoo is in a wheel, which is not written to."""
     return zoo_directory().parent == _PACKAGE
 
 
@@ -39,7 +38,7 @@ def zoo_recipes() -> list[str]:
 
 
 def zoo_models() -> list[str]:
-    """Returns the sorted names of the models that the zoo has weights of."""
+    """Returns the sorted names of the zoo's models with weights."""
     return [name for name in zoo_recipes() if is_model(zoo_directory() / name)]
 
 
@@ -49,15 +48,15 @@ def is_model(directory: pathlib.Path | str) -> bool:
 
 
 def zoo_description(name: str) -> str:
-    """Returns a sentence on what the recipe of a name is for."""
+    """Returns the description of a recipe."""
     return _description(zoo_directory() / name / "recipe.yaml")
 
 
 def recipe_summary(directory: pathlib.Path) -> tuple[str, list[str]]:
-    """Returns what the recipe in a model's folder is for, and its languages.
+    """Returns description and languages of the recipe in a model's folder.
 
-    Languages are codes, source first, of files such as `train.en` and
-    `train.de.gz`. Both are empty where no recipe says them.
+    Languages are codes, source first, from files such as `train.en` and
+    `train.de.gz`. Both are empty if the recipe does not have them.
     """
     try:
         text = (directory / "recipe.yaml").read_text("utf-8")
@@ -67,7 +66,7 @@ def recipe_summary(directory: pathlib.Path) -> tuple[str, list[str]]:
             re.findall(r"\.([a-z]{2,3})(?:\.gz)?$", str(recipe["data"][side]))
             for side in ("source", "target")
         )
-    # Anybody may have made the folder.
+    # The folder may be from anywhere.
     except (
         OSError,
         ValueError,
@@ -90,16 +89,15 @@ def zoo_results(name: str) -> dict[str, Any]:
 def scores_of_test_text(results: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the scores of the test text in a `results.json`, or `{}`.
 
-    A run writes `scores`, of its weights in float32. The zoo's weights are
-    rounded to float16, and its files have their scores as
-    `scores_of_weights`.
+    A run writes `scores`, of its float32 weights. The zoo's weights are rounded
+    to float16; `scores_of_weights` in its files are their scores.
     """
     scores = results.get("scores_of_weights") or results.get("scores", {})
     return scores.get("test", {})
 
 
 def studies_directory() -> pathlib.Path:
-    """Returns the folder of the studies, which is no model of the zoo."""
+    """Returns the folder of the studies."""
     return zoo_directory() / "studies"
 
 
@@ -109,7 +107,7 @@ def zoo_studies() -> list[str]:
 
 
 def study_description(name: str) -> str:
-    """Returns what a study is for, in a sentence or more."""
+    """Returns the description of a study."""
     return _description(studies_directory() / f"{name}.yaml")
 
 
@@ -158,10 +156,10 @@ def find_model(name: pathlib.Path | str) -> pathlib.Path:
 def find_file_or_model(
     name: pathlib.Path | str, missing: str = "No such file:"
 ) -> pathlib.Path:
-    """Returns the path of a file, or else what `find_model` finds.
+    """Returns the path of a file, or of a model found by `find_model`.
 
     Raises:
-        InputError: if there is neither; it begins with `missing`.
+        InputError: if there is neither; the message begins with `missing`.
     """
     path = pathlib.Path(name)
     if path.is_file():
@@ -172,12 +170,12 @@ def find_file_or_model(
         raise InputError(f"{missing} {path}. {error}") from error
 
 
-# What the curve of a run is drawn from; the first of them that there is.
+# The sources of the curve of a run; the first one that exists is used.
 CURVE_FILES = ("training.csv", "results.json")
 
 
 def find_curve(name: pathlib.Path | str) -> pathlib.Path:
-    """Returns the folder of a run or of a zoo's recipe, to draw its curve."""
+    """Returns the folder of a run or of a zoo's recipe, for its curve."""
     path, name = pathlib.Path(name), str(name)
     has_curve = any((path / file).is_file() for file in CURVE_FILES)
     if name in zoo_recipes() and not has_curve:

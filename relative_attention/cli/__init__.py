@@ -1,9 +1,9 @@
 """The command `relative-attention`.
 
 `main.py` reads the command line; `translate.py`, `evaluate.py`, `train.py`,
-`convert.py`, `show.py`, `serve.py` and `benchmark.py` add the commands, with
-what they share in `command.py` and `streams.py`. Commands hold no logic. They
-import the package when they run, so that `--help` answers at once.
+`convert.py`, `show.py`, `serve.py` and `benchmark.py` add the commands.
+`command.py` and `streams.py` have what they share. Commands have no logic. They
+import the package when they run, so that `--help` is quick.
 """
 
 from relative_attention.cli.main import main

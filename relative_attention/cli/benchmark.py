@@ -9,8 +9,8 @@ import tabulate
 
 from relative_attention.cli import command
 
-# NVIDIA's data sheets give these peaks of dense bfloat16 products, in 10^12
-# operations a second.
+# Peaks of dense bfloat16 products by NVIDIA's data sheets, in 10^12 operations
+# per second.
 _PEAK_TFLOPS = {"A100": 312, "H100": 989, "H200": 989}
 
 
@@ -26,14 +26,14 @@ def add_benchmark(subparsers: command.Subparsers) -> None:
     )
     parser.text(
         "--presets NAME",
-        "the first is what the others are compared with "
-        "(default: the paper's base model without relative positions and with)",
+        "the others are compared with the first (default: the paper's base "
+        "model without relative positions and with)",
         nargs="+",
         default=["transformer_base", "transformer_base_relative"],
     )
     parser.text(
         "--lengths T",
-        "tokens of a sentence (default: 32 128 512)",
+        "tokens per sentence (default: 32 128 512)",
         nargs="+",
         type=int,
         default=[32, 128, 512],
@@ -52,7 +52,7 @@ def add_benchmark(subparsers: command.Subparsers) -> None:
     )
     parser.number(
         "--peak-tflops N",
-        "10^12 operations a second that the device can do, for its "
+        "peak of the device in 10^12 operations per second, for its "
         "utilization (known for "
         f"{', '.join(_PEAK_TFLOPS)} in bfloat16)",
     )
@@ -106,7 +106,7 @@ def _table(rows: Sequence[Mapping[str, Any]], peak: float | None) -> str:
         ["preset", "tokens", "tokens/s", "time", "TFLOP/s", "utilization"],
         tablefmt="pipe",
         colalign=("left", *["right"] * 5),
-        # "1.000" stays as it is written.
+        # Keeps "1.000" as it is.
         disable_numparse=True,
     )
 

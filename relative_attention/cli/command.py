@@ -1,4 +1,4 @@
-"""Adds commands to the command line, and options that several have."""
+"""Adds commands to the command line, and options that several share."""
 
 import argparse
 import contextlib
@@ -52,9 +52,9 @@ class Command(argparse.ArgumentParser):
         nargs: str = "*",
         sort: Callable[[argparse.Namespace], None] | None = None,
     ) -> None:
-        """Adds positional arguments that options may stand between.
+        """Adds positional arguments that options may be mixed with.
 
-        They become the option `name`. `sort(options)` may divide them into
+        They become the option `name`. `sort(options)` may split them into
         several; it raises `UsageError` if it cannot.
         """
         self.add_argument(
@@ -64,10 +64,10 @@ class Command(argparse.ArgumentParser):
 
 
 class UsageError(Exception):
-    """Raised when words make no command."""
+    """Raised for an invalid command line."""
 
 
-# At run time the class of argparse takes no parameter.
+# At run time the class of argparse has no type parameter.
 if TYPE_CHECKING:
     Subparsers: TypeAlias = argparse._SubParsersAction[Command]
 else:
@@ -95,7 +95,7 @@ def add_command(
     return parser
 
 
-# === What several commands have ===
+# === Options of several commands ===
 
 
 def add_model(parser: Command) -> None:
@@ -104,11 +104,11 @@ def add_model(parser: Command) -> None:
 
 
 def add_models(parser: Command) -> None:
-    """Adds `models`, for commands that several models work together for."""
+    """Adds `models`, for commands that accept an ensemble."""
     parser.words(
         "models",
         "MODEL",
-        f"{_MODEL}; several with the same vocabulary work together, by the "
+        f"{_MODEL}; several with the same vocabulary are an ensemble, the "
         "mean of their probabilities",
         nargs="+",
     )
@@ -123,7 +123,7 @@ def add_data_folder(parser: Command) -> None:
 
 
 def add_decoding_options(parser: Command) -> None:
-    """Adds the options that replace how the recipe translates."""
+    """Adds the options that override the recipe's `decoding`."""
     parser.integer("--num-beams N", "default: the recipe's")
     parser.number("--length-penalty A", "default: the recipe's")
     parser.integer(
@@ -131,8 +131,8 @@ def add_decoding_options(parser: Command) -> None:
     )
     parser.integer(
         "--max-length N",
-        "the longest translation, in tokens (default: that of its "
-        "source and what the recipe allows)",
+        "the longest translation, in tokens (default: the length of its "
+        "source plus the recipe's `max_extra_length`)",
     )
 
 
@@ -140,15 +140,15 @@ def add_dtype_option(parser: Command) -> None:
     """Adds the precision in which a command computes."""
     parser.text(
         "--dtype",
-        "what weights are held and multiplied as (default: float32); "
-        "bfloat16 is for processors that multiply it",
+        "dtype of weights and products (default: float32); bfloat16 is for "
+        "processors that multiply it natively",
         choices=("float32", "bfloat16"),
     )
 
 
 @contextlib.contextmanager
 def input_errors() -> Iterator[None]:
-    """Takes a wrong argument of a function for a wrong option, in one line."""
+    """Turns a wrong argument of a function into a wrong option, in one line."""
     try:
         yield
     except ValueError as error:
@@ -156,12 +156,12 @@ def input_errors() -> Iterator[None]:
 
 
 def spelled(name: str) -> str:
-    """Returns an option as it is typed."""
+    """Returns the spelling of an option."""
     return f"--{name.replace('_', '-')}"
 
 
 def given(options: argparse.Namespace, names: Sequence[str]) -> dict[str, Any]:
-    """Returns those options of some names that a command has and was given."""
+    """Returns the options with some names that a command has and got."""
     values = {name: getattr(options, name, None) for name in names}
     return {name: v for name, v in values.items() if v is not None}
 
@@ -172,12 +172,12 @@ def load_models(
     models: Sequence[str] | None = None,
     names: Sequence[str] = (*DECODING_OPTIONS, "batch_tokens", "dtype"),
 ) -> "ra.Translator":
-    """Loads the models of a command line, set up as its options say.
+    """Loads the models of a command line, with its options.
 
     Args:
         options: `argparse.Namespace`. The options of the command line.
         models: list of strings. Defaults to `None`, those of the options.
-        names: list of strings. The options that `load_translator` takes, where
+        names: list of strings. Options that are passed to `load_translator`, if
             the command has them.
     """
     models = models or options.models
@@ -186,7 +186,7 @@ def load_models(
 
 
 def check_nbest(nbest: int | None, num_beams: int | None) -> None:
-    """Raises `InputError` unless so many results can be given."""
+    """Raises `InputError` if there are not enough beams."""
     if nbest is None or 1 <= nbest <= (num_beams or nbest):
         return
     most = "" if num_beams is None else f", and at most {num_beams}"

@@ -1,4 +1,4 @@
-"""Reads the command line, and turns what went wrong into one line."""
+"""Reads the command line, and prints errors as one line."""
 
 import argparse
 import os
@@ -47,11 +47,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: list of strings. Defaults to `None`, those of the process.
 
     Returns:
-        0 when all is done; 1 when something given is wrong, and a line on
-        standard error says what; 130 when interrupted.
+        0 on success; 1 if an input is wrong, with one line on standard error;
+        130 if interrupted.
     """
     if sys.stderr is None:
-        # Python prints messages to a closed standard error (`2>&-`) to
+        # If standard error is closed (`2>&-`), Python prints messages to
         # standard output, among the results.
         sys.stderr = open(os.devnull, "w")
     options = parse(arguments)
@@ -69,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             f"This needs the package {error.name}, which is not installed."
         )
     except BrokenPipeError:
-        # The reader has seen enough; the rest goes nowhere.
+        # The reader has closed the pipe; the rest is dropped.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except OSError as error:
@@ -81,7 +81,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
-    """Parses what a command line asks for.
+    """Parses a command line.
 
     Args:
         arguments: list of strings. Defaults to `None`, those of the process.
@@ -114,8 +114,8 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     if rest and (name is None or any(word.startswith("-") for word in rest)):
         _refuse(rest, command)
     if name is not None:
-        # argparse takes a list of positional arguments in one piece only; here
-        # options may stand between the recipe and what overrides it.
+        # argparse needs positional arguments in one piece. Here options may be
+        # between the recipe and its overrides.
         getattr(options, name).extend(rest)
         try:
             if options.sort is not None:
@@ -126,7 +126,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def _refuse(arguments: Sequence[str], parser: argparse.ArgumentParser) -> None:
-    """Ends with what a command does not know, and the nearest that it does."""
+    """Exits with the unknown arguments, and the nearest known one."""
     known = re.findall(r"--[\w-]+", parser.format_help())
     suggestion = did_you_mean(arguments[0].partition("=")[0], known)
     parser.error(
@@ -137,8 +137,8 @@ def _refuse(arguments: Sequence[str], parser: argparse.ArgumentParser) -> None:
 
 def _fail(message: str) -> int:
     """Prints one line on standard error, and returns the exit status 1."""
-    # A message may quote a stranger's file, whose names could hold control
-    # characters that a terminal obeys.
+    # A message may quote a file from elsewhere, with control characters that a
+    # terminal would execute.
     shown = "".join(
         letter if letter.isprintable() else repr(letter)[1:-1]
         for letter in message
@@ -148,7 +148,7 @@ def _fail(message: str) -> int:
 
 
 def _way_to_resume(options: argparse.Namespace) -> str:
-    """Returns how to resume what was interrupted; "" if it cannot be."""
+    """Returns how to resume an interrupted command; "" if impossible."""
     if options.command == "train":
         folder = options.output or "DIR"
         return f" Resume with `relative-attention train --resume {folder}`."
@@ -163,7 +163,7 @@ def _way_to_resume(options: argparse.Namespace) -> str:
 
 
 def _load_keras() -> None:
-    """Starts Keras, or says in one line why it cannot."""
+    """Starts Keras, or raises an error of one line."""
     try:
         load_tensorflow_quietly()
         import keras  # noqa: F401

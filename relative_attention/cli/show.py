@@ -1,4 +1,4 @@
-"""Commands that show what there is: `list` and `plot`."""
+"""Commands that show recipes and models: `list` and `plot`."""
 
 import argparse
 import pathlib
@@ -12,7 +12,7 @@ from relative_attention.cli import command
 from relative_attention.cli import streams
 from relative_attention.errors import InputError
 
-# The width where there is no terminal, and the least width of a last column.
+# The width without a terminal, and the least width of a last column.
 _COLUMNS = 100
 _FEWEST_COLUMNS = 20
 
@@ -79,7 +79,7 @@ def _print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
             rows,
             columns,
             maxcolwidths=[*[None] * len(widths), max(rest, _FEWEST_COLUMNS)],
-            # "12.30" stays as it is written.
+            # Keeps "12.30" as it is.
             disable_numparse=True,
         )
     )
@@ -95,8 +95,8 @@ def add_plot(subparsers: command.Subparsers) -> None:
         "plot",
         _plot,
         "draw a run's training curves, also while it trains; with a "
-        "sentence, the model's attention and relation embeddings, too; or "
-        "write a page to look inside the model with",
+        "sentence, also the model's attention and relation embeddings, or a "
+        "page to look inside the model",
         "relative-attention plot runs/my_model --sentence 'A man sleeps.' "
         "--output view.html",
     )
@@ -104,10 +104,10 @@ def add_plot(subparsers: command.Subparsers) -> None:
     parser.text("--sentence", "what to translate for the picture, or the page")
     parser.text(
         "--output DIR",
-        "where curve.png and attention.png go (default: MODEL; for one "
-        "of the zoo the working directory). A name that ends in .html "
-        "names the page of the attention view: attention by block and "
-        "head, content and position apart",
+        "folder for curve.png and attention.png (default: MODEL; for a "
+        "model of the zoo, the working directory). A name that ends in "
+        ".html is the page of the attention view: attention by block and "
+        "head, split into content and position",
     )
 
 

@@ -11,13 +11,13 @@ from typing import TextIO
 import relative_attention as ra
 from relative_attention.errors import InputError
 
-# A chunk waits so many seconds after its first line for more. A program that
-# writes fast has filled it by then; one that waits for the answer of each line
-# should not wait for long.
+# Seconds that a chunk waits for more lines after its first. A program that
+# writes fast has filled it by then; one that waits for each answer should not
+# wait long.
 _PATIENCE = 0.1
-# A log has a line of progress each minute: a job of hours leaves a page.
+# A log has one line of progress per minute.
 _LOG_SECONDS = 60
-# How many of the lines that were cut are named.
+# How many cut lines are named.
 _NAMED_LINES = 5
 
 
@@ -41,7 +41,7 @@ def standard_output() -> TextIO:
 
 
 def check_output(path: str | None) -> None:
-    """Refuses what cannot become a file, before hours of work and not after.
+    """Refuses a path that cannot become a file, before hours of work.
 
     Devices and pipes are written to as they are; a link is followed.
     """
@@ -49,7 +49,7 @@ def check_output(path: str | None) -> None:
         return
     if os.path.isdir(path):
         raise InputError(f"{path} is a folder; give the name of a file.")
-    # What is there already: the file itself, or a folder that it will be in.
+    # What exists: the file itself, or a folder that will contain it.
     place = os.path.realpath(path)
     while not os.path.exists(place):
         place = os.path.dirname(place)
@@ -62,11 +62,11 @@ def check_output(path: str | None) -> None:
         )
 
 
-# === Text that is typed or piped in ===
+# === Text from a terminal or a pipe ===
 
 
 def stream_chunks() -> Iterator[list[str]]:
-    """Yields lists of those lines of standard input that came together."""
+    """Yields lists of lines of standard input that came together."""
     from relative_attention.data.lines import ArrivingLines
     from relative_attention.data.lines import decode_lines
     from relative_attention.runs import translate_text
@@ -87,9 +87,9 @@ def stream_chunks() -> Iterator[list[str]]:
 
 
 def typed_chunks() -> Iterator[list[str]]:
-    """Yields what is typed, each line alone, until Ctrl-D."""
+    """Yields typed lines, one at a time, until Ctrl-D."""
     print("One line at a time; Ctrl-D ends.", file=sys.stderr)
-    # `input` writes its prompt to standard output, among the translations.
+    # `input` would write its prompt to standard output, among translations.
     prompt = "> " if sys.stdout.isatty() else ""
     while True:
         try:
@@ -103,7 +103,7 @@ def typed_chunks() -> Iterator[list[str]]:
 
 
 class StreamOutput:
-    """A binary file that is written as translations come.
+    """A binary file to which translations are written as they come.
 
     It has the methods of a `ResumableFile`.
     """
@@ -114,7 +114,7 @@ class StreamOutput:
         self._file = file
 
     def keep(self, **counts: int) -> None:
-        """Sends what is written to its reader."""
+        """Flushes the written lines to the reader."""
         self._file.flush()
         self.counts = counts
 
@@ -125,13 +125,13 @@ class StreamOutput:
 class Progress:
     """Shows on standard error how many lines are done, and the time left.
 
-    On a terminal each count replaces the last; elsewhere there is a line a
+    On a terminal each count replaces the last; elsewhere there is one line per
     minute, for the log of a job. Called with the number of lines done after
     `num_before`.
 
     Args:
-        total: int. The number of lines; `None` if it is not known.
-        num_before: int. Those that were done before this process.
+        total: int. The number of lines; `None` if unknown.
+        num_before: int. The lines done before this process.
     """
 
     def __init__(self, total: int | None, num_before: int = 0) -> None:
@@ -163,11 +163,11 @@ class Progress:
 def report_cut(
     num_cut: int, numbers: Sequence[int], translator: "ra.Translator"
 ) -> None:
-    """Says which sentences were too long to be translated whole.
+    """Reports sentences that were too long and were cut.
 
     Args:
         num_cut: int. How many lines were cut.
-        numbers: list of ints. The numbers, from 1, of those that are known.
+        numbers: list of ints. Their numbers, from 1, as far as known.
         translator: `Translator`.
     """
     if not num_cut:

@@ -10,20 +10,20 @@ from typing import Any
 import relative_attention as ra
 from relative_attention.cli import command
 
-# Those of `corpora.wmt14`; importing it would load the package for `--help`.
+# The names in `corpora.wmt14`; importing it for `--help` would be slow.
 _CORPORA = ("wmt14_en_de", "wmt14_en_fr")
 _OVERRIDE = re.compile(r"\w+\.\w+=")
 
 
 def _is_override(word: str) -> bool:
-    """Returns whether a word is `section.key=value`, and no file."""
+    """Returns whether a word is `section.key=value`, and not a file."""
     return bool(_OVERRIDE.match(word)) and not os.path.exists(word)
 
 
 def _take_name(options: argparse.Namespace) -> str | None:
-    """Takes the name of a recipe or a study out of the overrides.
+    """Removes the name of a recipe or a study from the overrides.
 
-    Further names stay there, and `override` refuses them.
+    Further names stay, and `override` refuses them.
     """
     for word in options.overrides:
         if not _is_override(word):
@@ -47,7 +47,7 @@ def add_demo(subparsers: command.Subparsers) -> None:
         subparsers,
         "demo",
         _demo,
-        "make a small corpus, train on it and translate, in a few minutes",
+        "generate a small corpus, train on it and translate, in a few minutes",
         "relative-attention demo --languages en fr",
     )
     parser.words(
@@ -86,7 +86,7 @@ def add_data(subparsers: command.Subparsers) -> None:
     parser.add_argument("corpus", choices=_CORPORA)
     parser.text(
         "--output DIR",
-        "default: a folder of the corpus' name in "
+        "default: a folder named after the corpus in "
         "$RELATIVE_ATTENTION_DATA, or else in data",
     )
 
@@ -148,7 +148,7 @@ def add_train(subparsers: command.Subparsers) -> None:
 
 
 def _sort_train_words(options: argparse.Namespace) -> None:
-    """Tells the recipe, the run to resume and the overrides apart."""
+    """Separates the recipe, the run to resume and the overrides."""
     names_run = isinstance(options.resume, str) and options.resume != "auto"
     if names_run and (
         _is_override(options.resume)
@@ -165,7 +165,7 @@ def _sort_train_words(options: argparse.Namespace) -> None:
                 f"{options.resume} and {options.output}"
             )
         options.output = options.resume
-        # A run that is resumed without a recipe is its own recipe.
+        # A run that is resumed without a recipe uses its own.
         options.recipe = options.recipe or options.resume
         options.resume = True
     if options.recipe is None:
@@ -184,7 +184,7 @@ def _train(options: argparse.Namespace) -> None:
     from relative_attention import runs
 
     if options.output and options.resume:
-        # Before its recipe is looked for.
+        # Before searching for its recipe.
         runs.check_resume(options.output, options.resume)
     recipe = ra.find_recipe(options.recipe).override(options.overrides)
     # An interrupt names the folder.
@@ -208,7 +208,7 @@ def add_study(subparsers: command.Subparsers) -> None:
         subparsers,
         "study",
         _study,
-        "train what is missing of a study, recipes that are compared over "
+        "train the missing runs of a study, which compares recipes over "
         "several seeds, and write its table and picture",
         "relative-attention study table1 --data DIR --jobs 2\n"
         "  relative-attention study table1 --list",
@@ -226,8 +226,8 @@ def add_study(subparsers: command.Subparsers) -> None:
     parser.text(
         "--results FILE",
         "JSON of all finished runs, which are not run again; the table "
-        "(.md) and the picture (.png) are written beside it (default: "
-        "STUDY.json beside a study that comes with a checkout, else in "
+        "(.md) and the picture (.png) are written next to it (default: "
+        "STUDY.json next to a study in a checkout, else in "
         "--output)",
     )
     parser.integer(
@@ -242,7 +242,7 @@ def add_study(subparsers: command.Subparsers) -> None:
         "--seeds 1,2", "seeds to train with (default: all)", type=_seeds
     )
     parser.flag(
-        "--list", "only list the runs: what is done, what it cost, what is left"
+        "--list", "only list the runs: those done, their cost, and those left"
     )
 
 
@@ -303,8 +303,8 @@ def add_distill(subparsers: command.Subparsers) -> None:
     parser.words(
         "overrides",
         "RECIPE",
-        "the student's, as of `train`; after it values of the recipe to "
-        "replace (section.key=value)",
+        "the student's recipe, as for `train`; after it, values of the recipe "
+        "to replace (section.key=value)",
         sort=_sort_distill_words,
     )
     parser.text(
@@ -325,25 +325,25 @@ def add_distill(subparsers: command.Subparsers) -> None:
     parser.flag(
         "--separately",
         "each teacher translates all lines alone, and the student learns "
-        "from all translations; vocabularies may then differ, and it gets that "
-        "of the first",
+        "from all translations; vocabularies may then differ, and the student "
+        "gets the first one",
     )
     parser.text("--output DIR", "default: runs/RECIPE_distilled")
     command.add_data_folder(parser)
     parser.integer(
         "--num-beams N",
-        "of all teachers' beam search (default: the first teacher's)",
+        "beams of all teachers (default: the first teacher's)",
     )
     parser.integer(
         "--closest-of N",
-        "of the N most probable translations of each line, N at most the "
-        "number of beams, learn the one closest to the recipe's target, by "
-        "sentence BLEU, not the most probable",
+        "learn, of the N most probable translations of each line, the one "
+        "closest to the recipe's target by sentence BLEU, instead of the most "
+        "probable (N is at most the number of beams)",
     )
     parser.integer(
         "--batch-tokens N",
-        "most source positions, over all beams, translated at a time: "
-        "fewer need less memory (default: 8192)",
+        "most source tokens, over all beams, translated at a time; fewer "
+        "need less memory (default: 8192)",
     )
     parser.flag(
         "--overwrite", "delete the run in --output first, and its translations"
@@ -351,9 +351,9 @@ def add_distill(subparsers: command.Subparsers) -> None:
 
 
 def _sort_distill_words(options: argparse.Namespace) -> None:
-    """Tells the recipe, the teachers and the overrides apart."""
+    """Separates the recipe, the teachers and the overrides."""
     options.recipe = _take_name(options)
-    # argparse takes what follows `--teachers` or `--backward` for models.
+    # argparse treats all words after `--teachers` or `--backward` as models.
     for models in (options.teachers, options.backward):
         options.overrides += filter(_is_override, models)
         models[:] = [name for name in models if not _is_override(name)]

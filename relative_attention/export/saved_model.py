@@ -50,41 +50,41 @@ def export_saved_model(
     """Writes a SavedModel that translates, for TensorFlow Serving and others.
 
     The graph holds tokenizer, model, beam search and detokenizer. A process
-    that imported `tensorflow` and `tensorflow_text` loads it. It translates
-    as `translator.translate` does, with its beams, penalty and limits, in
-    batches of any size. Signatures:
+    that has imported `tensorflow` and `tensorflow_text` can load it. It
+    translates like `translator.translate`, with its beams, penalty and limits,
+    in batches of any size. Signatures:
 
     - `serving_default(sentences)`, strings `(B,)`: `translations`, strings
       `(B,)`, and `scores`, float32 `(B,)`;
     - `n_best(sentences)`: `translations` and `scores`, `(B, num_results)`,
-      best first; where fewer were found, empty strings with the score -1e7;
+      best first; missing results are empty strings with the score -1e7;
     - `token_ids(source_token_ids)`, int32 `(B, S)`, rows that end with id 1
       and are padded with id 0: `token_ids` `(B, num_results, T)` and
       `scores`.
 
-    Strings are UTF-8; bytes that are not are read as U+FFFD. A sentence over
-    the translator's limit is cut there.
+    Strings are UTF-8; invalid bytes are read as U+FFFD. A sentence over the
+    translator's limit is cut.
 
     Args:
         translator: `Translator`, also of an `Ensemble`.
-        directory: path of the folder to make; it is whole or not there.
-        dtype: `"float32"` or `"float16"`, what the weights are stored as.
-            The graph computes in float32 either way. Defaults to `"float32"`.
+        directory: path of the folder to make, whole or not at all.
+        dtype: `"float32"` or `"float16"`, the dtype of the stored weights. The
+            graph always computes in float32. Defaults to `"float32"`.
         num_results: int. The number of translations of `n_best`. Defaults to
-            `None`, as many as there are beams.
-        token_ids_only: bool. Whether to leave out the signatures on strings,
-            for a vocabulary that does not run in a graph. Defaults to `False`.
-        warmup: list of strings. Sentences for TensorFlow Serving to
-            translate before it takes requests; needs the package
+            `None`, the number of beams.
+        token_ids_only: bool. Whether to omit the signatures on strings, for a
+            vocabulary that does not run in a graph. Defaults to `False`.
+        warmup: list of strings. Sentences that TensorFlow Serving translates
+            before it accepts requests; needs the package
             `tensorflow-serving-api`. Defaults to no sentences.
 
     Raises:
         ValueError: if a number or the dtype is out of range.
         TypeError: if `warmup` is a single string.
         InputError: if the vocabulary does not run in a graph, Keras does not
-            run on TensorFlow, the folder holds something,
-            `tensorflow-serving-api` or `tensorflow-text` is missing, or a
-            weight is not finite or too large for float16.
+            run on TensorFlow, the folder is not empty, `tensorflow-serving-api`
+            or `tensorflow-text` is missing, or a weight is not finite or too
+            large for float16.
     """
     num_results = translator.num_beams if num_results is None else num_results
     _check_arguments(translator, dtype, num_results, token_ids_only, warmup)
@@ -109,7 +109,7 @@ def _check_arguments(
     token_ids_only: bool,
     warmup: Sequence[str],
 ) -> None:
-    """Refuses arguments that are wrong or contradict one another."""
+    """Refuses arguments that are wrong or contradict each other."""
     if keras.backend.backend() != "tensorflow":
         raise InputError(
             "A SavedModel is made on TensorFlow; Keras runs on "
@@ -147,7 +147,7 @@ def _check_arguments(
 
 
 def _check_packages(token_ids_only: bool, warmup: Sequence[str]) -> None:
-    """Refuses to begin if a package that the export needs is missing."""
+    """Raises `InputError` if a package that the export needs is missing."""
     if warmup:
         try:
             import tensorflow_serving.apis  # noqa: F401
@@ -171,7 +171,7 @@ def _check_packages(token_ids_only: bool, warmup: Sequence[str]) -> None:
 def _serving_module(
     translator: Translator, dtype: str, num_results: int, token_ids_only: bool
 ) -> tuple["tf.Module", dict[str, Callable]]:
-    """Returns what `tf.saved_model.save` takes: a module and its signatures."""
+    """Returns the arguments of `tf.saved_model.save`: module and signatures."""
     import tensorflow as tf
 
     module = tf.Module()
@@ -195,7 +195,7 @@ def _serving_module(
     }
     if not token_ids_only:
         text = _Text(translator)
-        # TensorFlow only saves what an attribute of the module leads to.
+        # TensorFlow only saves objects that attributes of the module refer to.
         module.tokenizers = [text.source, text.target]
 
         def n_best(
@@ -227,8 +227,8 @@ def _stored_weights(
     """Returns variables to save, and a context that computes with them.
 
     In float32 they are the model's own. In float16 they are copies, which the
-    graph casts to float32 each time: half the file, the same arithmetic.
-    Quantized weights stay int8.
+    graph casts to float32: half the file size, the same arithmetic. Quantized
+    weights stay int8.
     """
     import tensorflow as tf
 
@@ -260,7 +260,7 @@ def _stored_weights(
 def _search(
     translator: Translator, source_token_ids: Tensor, num_results: int
 ) -> dict[str, Tensor]:
-    """Searches as `Translator` calls `beam_search`, but on tensors."""
+    """Runs the beam search of a `Translator` on tensors."""
     constraints = make_constraints(
         source_token_ids,
         max_extra_length=translator.max_extra_length,
@@ -279,7 +279,7 @@ def _search(
 
 
 class _Text:
-    """Turns strings to ids and back in the graph, as `Translator` does."""
+    """Converts strings to ids and back in the graph, like `Translator`."""
 
     def __init__(self, translator: Translator) -> None:
         import tensorflow_text
@@ -292,8 +292,8 @@ class _Text:
         self.limit = translator.max_source_length - 1
         self.end_id = translator.source_vocabulary.end_id
         with without_info_lines():
-            # Loaded tokenizers with the same name, even of several
-            # SavedModels, are all the one that was loaded first.
+            # If loaded tokenizers have the same name, even in several
+            # SavedModels, all of them are the first one loaded.
             self.source, self.target = (
                 tensorflow_text.SentencepieceTokenizer(
                     model=vocabulary.model,
@@ -305,7 +305,7 @@ class _Text:
         self._read_spec(vocabularies[1])
 
     def _read_spec(self, vocabulary: Vocabulary) -> None:
-        """Reads what SentencePiece removes from the beginning of a text."""
+        """Reads what SentencePiece strips from the beginning of a text."""
         from sentencepiece import sentencepiece_model_pb2
 
         proto = sentencepiece_model_pb2.ModelProto()  # type: ignore[attr-defined]
@@ -334,10 +334,10 @@ class _Text:
     def translations(
         self, sentences: Tensor, results: dict[str, Tensor]
     ) -> dict[str, Tensor]:
-        """Returns strings and scores `(B, num_results)` of what was found.
+        """Returns strings and scores `(B, num_results)` of the results.
 
-        A translation is made of the tokens before the first end of sentence,
-        where `cumsum(token_id == END_ID)` is 0.
+        A translation has the tokens before the first end of sentence, where
+        `cumsum(token_id == END_ID)` is 0.
         """
         import tensorflow as tf
 
@@ -350,7 +350,7 @@ class _Text:
             token_ids, is_before_end & (token_ids != 0)
         )
         texts = _valid(self._detokenize(rows))
-        # A translation is one line: its readers count lines.
+        # A translation is one line, as readers count lines.
         texts = tf.strings.regex_replace(texts, r"\n", " ")
         texts = tf.reshape(texts, (batch_size, num_results))
         # A blank sentence has one translation, itself, with the score 0.
@@ -362,12 +362,12 @@ class _Text:
         }
 
     def _detokenize(self, rows: "tf.RaggedTensor") -> Tensor:
-        """Returns the text of rows of ids, as SentencePiece does in Python.
+        """Returns the text of rows of ids, like SentencePiece in Python.
 
-        TensorFlow Text removes every blank that a text begins with; Python's
-        SentencePiece, unless the model says otherwise, only the one that it
-        put before the first word. So the text is made behind an unknown
-        token, whose own text is cut off again.
+        TensorFlow Text removes all blanks at the beginning of a text. Python's
+        SentencePiece, by default, only removes the one that it added before the
+        first word. So the text is decoded after an unknown token, whose text is
+        then cut off.
         """
         import tensorflow as tf
 
@@ -381,7 +381,7 @@ class _Text:
             tf.strings.length(marker_text),
             tf.strings.length(texts),
         )
-        # Rows without a token begin with padding, which is no blank.
+        # Rows without a token begin with padding, which is not a blank.
         first = rows[:, :1].to_tensor(shape=(None, 1))[:, 0]
         return tf.where(
             tf.gather(self.begins_with_blank, first),
@@ -400,7 +400,7 @@ def _valid(strings: Tensor) -> Tensor:
 def _write_warmup_requests(
     sentences: Sequence[str], directory: pathlib.Path
 ) -> None:
-    """Writes a request for each sentence, where TensorFlow Serving looks.
+    """Writes a request per sentence, where TensorFlow Serving expects it.
 
     It reads `assets.extra/tf_serving_warmup_requests` of a SavedModel, a
     TFRecord file of protocol buffers `PredictionLog`.

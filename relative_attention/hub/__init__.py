@@ -1,6 +1,6 @@
 """Translation models as tasks of KerasHub: strings in, strings out.
 
-Importing this package registers its classes with Keras. From then on
+Importing this package registers its classes with Keras, so that
 `keras_hub.models.Seq2SeqLM.from_preset` and the like find them, too.
 
 presets.py        names of the zoo and trained models as presets; uploads

@@ -39,8 +39,8 @@ class TranslationBackbone(FromPreset, keras_hub.models.Backbone):
         dtype: dtype policy of the model.
         name: string.
         trainable: bool. Defaults to `True`.
-        quantized_layers: dict of path to config, of what `quantize` has done.
-            Defaults to `None`: nothing is quantized.
+        quantized_layers: dict of path to config, the layers that `quantize` has
+            quantized. Defaults to `None`, none.
         **fields: the other fields of `TransformerConfig`.
 
     Call arguments:
@@ -54,13 +54,11 @@ class TranslationBackbone(FromPreset, keras_hub.models.Backbone):
         `"decoder_sequence_output"` `(B, T, D)`.
 
     Raises:
-        TypeError: if there is no such field.
+        TypeError: if a field is unknown.
         ValueError: if a value is out of range.
 
     Example:
-    >>> backbone = TranslationBackbone.from_preset(
-    ...     "multi30k_en_de_tiny_relative"
-    ... )
+    >>> backbone = TranslationBackbone.from_preset("tatoeba_en_de")
     """
 
     def __init__(
@@ -104,14 +102,14 @@ class TranslationBackbone(FromPreset, keras_hub.models.Backbone):
     ) -> Self:
         """Makes a backbone with the config and a copy of the weights.
 
-        What `enable_lora` added to a layer is merged into its kernel.
+        Adapters are merged into their kernels.
 
         Args:
             transformer: `Transformer`.
             dtype: dtype policy. Defaults to that of the `transformer`.
             load_weights: bool. Whether to copy the weights, or to leave them
                 random. Defaults to `True`.
-            **fields: fields of the config in place of those of the
+            **fields: fields of the config that replace those of the
                 `transformer`.
 
         Raises:
@@ -119,7 +117,7 @@ class TranslationBackbone(FromPreset, keras_hub.models.Backbone):
         """
         if not isinstance(transformer, Transformer):
             raise InputError(
-                "A task is made of one `Transformer`. Received: a translator "
+                "A task is made from one `Transformer`. Received: a translator "
                 f"of {type(transformer).__name__}."
             )
         backbone = cls(
@@ -136,11 +134,11 @@ class TranslationBackbone(FromPreset, keras_hub.models.Backbone):
     def from_translator(
         cls, translator: Translator, load_weights: bool = True, **kwargs: Any
     ) -> Self:
-        """Makes a backbone of a translator's model.
+        """Makes a backbone from a translator's model.
 
         Args:
             translator: `Translator` of one `Transformer`.
-            load_weights, **kwargs: as of `from_transformer`.
+            load_weights, **kwargs: as for `from_transformer`.
 
         Raises:
             InputError: as `from_transformer`.
@@ -156,13 +154,13 @@ class TranslationBackbone(FromPreset, keras_hub.models.Backbone):
 
     @property
     def token_embedding(self) -> keras.layers.Layer:
-        """The `TokenEmbedding` of target ids, and of logits where shared."""
+        """The `TokenEmbedding` of target ids, and of logits if shared."""
         return self.transformer.target_embedding
 
     def get_config(self) -> dict[str, Any]:
         """Returns the fields of the config, and the arguments of Keras.
 
-        Of a quantized backbone, also which layers are, and how.
+        For a quantized backbone, also which layers are quantized, and how.
         """
         config = self.transformer.get_config()
         # Where a map of dtype policies says it, there is no config.
@@ -174,7 +172,7 @@ class TranslationBackbone(FromPreset, keras_hub.models.Backbone):
         return {
             **super().get_config(),
             **dataclasses.asdict(self.config),
-            # KerasHub's map of policies tells modes, and not what is rounded.
+            # KerasHub's map of policies has the modes, but not what is rounded.
             "dtype": config["dtype"],
             "quantized_layers": quantized or None,
         }
@@ -190,17 +188,17 @@ class TranslationBackbone(FromPreset, keras_hub.models.Backbone):
             mode: string. `"int8"`.
             config: `keras.quantizers.Int8QuantizationConfig`, in place of
                 `mode`.
-            **kwargs: `filters`, as of `Transformer.quantize`.
+            **kwargs: `filters`, as for `Transformer.quantize`.
 
         Raises:
-            ValueError: if the mode is another, or a layer is quantized
+            ValueError: if the mode is not `"int8"`, or a layer is quantized
                 already.
         """
         self.transformer.quantize(mode, config=config, **kwargs)
         self._post_quantize(mode)
 
     def default_lora_layer_names(self) -> list[str]:
-        """Returns the names of the layers that adapters are put on."""
+        """Returns the names of the layers that get adapters by default."""
         return ["query", "value"]
 
     def enable_lora(
@@ -208,24 +206,24 @@ class TranslationBackbone(FromPreset, keras_hub.models.Backbone):
     ) -> None:
         """Freezes the backbone and adds adapters, see `Transformer`.
 
-        To be called before the task is compiled.
+        Call it before the task is compiled.
 
         Args:
-            rank: int. Columns of `A`, rows of `B`.
-            target_layer_names: list of strings, as of
+            rank: int. Number of columns of `A` and rows of `B`.
+            target_layer_names: list of strings, as for
                 `Transformer.enable_lora`. Defaults to `None`, `"query"` and
                 `"value"`.
 
         Raises:
-            ValueError: if the rank is not positive, no layer that can be
-                adapted has a name, or there are adapters.
+            ValueError: if the rank is not positive, a name is not that of a
+                layer that can be adapted, or there are adapters already.
         """
         # KerasHub's own would train biases, and leave them out of the file.
         self.transformer.enable_lora(rank, target_layer_names)
         self._note_adapters()
 
     def save_lora_weights(self, filepath: str | pathlib.Path) -> None:
-        """Writes the adapters alone.
+        """Writes only the adapters.
 
         Args:
             filepath: path of the file: `.safetensors`, which
@@ -254,11 +252,12 @@ class TranslationBackbone(FromPreset, keras_hub.models.Backbone):
     def load_lora_weights(self, filepath: str | pathlib.Path) -> None:
         """Reads adapters that `save_lora_weights` wrote.
 
-        A backbone that has none gets those of the file.
+        They are added to a backbone that has none.
 
         Args:
-            filepath: path of the file. `.lora.h5` does not tell the layers:
-                others than `"query"` and `"value"` are to be adapted before.
+            filepath: path of the file. `.lora.h5` does not name the layers:
+                call `enable_lora` first for layers other than `"query"` and
+                `"value"`.
 
         Raises:
             InputError: if the file is missing or damaged, or does not fit.
@@ -272,7 +271,7 @@ class TranslationBackbone(FromPreset, keras_hub.models.Backbone):
             raise InputError(f"No adapters at {filepath}.")
         try:
             super().load_lora_weights(filepath)
-        # A file of something else raises whatever a reader of HDF5 does.
+        # For other files, HDF5's reader raises many kinds of errors.
         except Exception as error:
             raise InputError(
                 f"{filepath} holds no adapters of this backbone: "
@@ -293,9 +292,9 @@ class TranslationBackbone(FromPreset, keras_hub.models.Backbone):
 
 @keras.saving.register_keras_serializable(package="relative_attention")
 class HiddenStates(keras.layers.Layer):
-    """The outputs of encoder and decoder, or the logits of the latter.
+    """The outputs of encoder and decoder, or the logits.
 
-    One layer computes both, so that a saved or cloned model of both has one
+    One layer computes both, so that a saved or cloned model has a single
     `Transformer`.
 
     Args:
@@ -320,7 +319,7 @@ class HiddenStates(keras.layers.Layer):
 
     @property
     def metrics(self) -> list[keras.metrics.Metric]:
-        """None: those that a `Transformer` has are of its own training."""
+        """None: the metrics of the `Transformer` are for its own training."""
         return []
 
     def call(
@@ -348,7 +347,7 @@ class HiddenStates(keras.layers.Layer):
         return_logits: bool = False,
         training: bool | None = None,
     ) -> Any:
-        # Not traced: JAX cannot compare lengths that it does not know.
+        # Not traced, as JAX cannot compare unknown lengths.
         def spec(side: str, width: int) -> keras.KerasTensor:
             shape = (*inputs[f"{side}_token_ids"].shape, width)
             return keras.KerasTensor(shape, self.compute_dtype)
@@ -374,7 +373,7 @@ class HiddenStates(keras.layers.Layer):
 
 
 def transformer_inputs(inputs: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Returns inputs of a `Transformer`, where what is masked has the id 0.
+    """Returns inputs of a `Transformer`, with id 0 for masked tokens.
 
     Args:
         inputs: dict with the keys of `INPUT_DTYPES`.

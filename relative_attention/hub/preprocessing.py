@@ -1,7 +1,7 @@
 """Tokenizer and preprocessor: strings to rows of ids, and back.
 
-KerasHub's `StartEndPacker` pads all batches to one length. Sentences are of
-many lengths: here a batch is as long as its longest row.
+KerasHub's `StartEndPacker` pads all batches to one length. As sentences differ
+in length, a batch here is as long as its longest row.
 """
 
 import contextlib
@@ -20,11 +20,10 @@ from relative_attention.hub.presets import FromPreset
 from relative_attention.hub.presets import check_class
 from relative_attention.quiet_tensorflow import without_info_lines
 
-# The file of the source's vocabulary where it is not that of the target.
+# The file of the source vocabulary if it differs from the target's.
 SOURCE_TOKENIZER_FILE = "source_tokenizer.json"
 TOKENIZER_FILE = "tokenizer.json"
-# Rows have lengths that are multiples of it, so that what is compiled for
-# each length is compiled less often.
+# Row lengths are multiples of this, so that fewer lengths are compiled.
 _LENGTH_STEP = 8
 
 
@@ -38,20 +37,18 @@ class TranslationTokenizer(
 
     Args:
         proto: bytes, a serialized SentencePiece model, or the path of its
-            file. Defaults to `None`: it comes later, by `set_proto`.
+            file. Defaults to `None`: it is set later, by `set_proto`.
         **kwargs: arguments of `keras_hub.tokenizers.SentencePieceTokenizer`.
 
     Call arguments:
         inputs: string, or list, array or tensor of strings.
 
     Raises:
-        InputError: if `proto` is no SentencePiece model, or has other ids
+        InputError: if `proto` is not a SentencePiece model, or has other ids
             for padding and end of sentence.
 
     Example:
-    >>> tokenizer = TranslationTokenizer.from_preset(
-    ...     "multi30k_en_de_tiny_relative"
-    ... )
+    >>> tokenizer = TranslationTokenizer.from_preset("tatoeba_en_de")
     >>> tokenizer.detokenize(tokenizer(["Ein Hund."]))
     ['Ein Hund.']
     """
@@ -70,13 +67,13 @@ class TranslationTokenizer(
     def from_translator(
         cls, translator: Any, config_file: str = TOKENIZER_FILE, **kwargs: Any
     ) -> Self:
-        """Makes a tokenizer of a vocabulary of a `Translator`.
+        """Makes a tokenizer from a vocabulary of a `Translator`.
 
         Args:
             translator: `Translator`.
-            config_file: string. `"source_tokenizer.json"` is the vocabulary
-                of the source, where it has one of its own. Defaults to
-                `"tokenizer.json"`, that of the target.
+            config_file: string. `"source_tokenizer.json"` for a separate
+                vocabulary of the source. Defaults to `"tokenizer.json"`, the
+                vocabulary of the target.
             **kwargs: arguments of the tokenizer.
 
         Raises:
@@ -93,14 +90,14 @@ class TranslationTokenizer(
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Self:
-        """Makes a tokenizer of what `get_config` returned.
+        """Makes a tokenizer from what `get_config` returned.
 
         Args:
             config: dict.
 
         Raises:
-            InputError: if it names a file: the author of a preset could have
-                any file read. KerasHub refuses it since 0.32.
+            InputError: if it names a file, as a preset could then read any
+                file. KerasHub refuses it since 0.32.
         """
         proto = config.get("proto")
         if isinstance(proto, str) and pathlib.Path(proto).exists():
@@ -111,36 +108,36 @@ class TranslationTokenizer(
 
     @classmethod
     def from_vocabulary(cls, vocabulary: Any, **kwargs: Any) -> Self:
-        """Makes a tokenizer of a `Vocabulary`.
+        """Makes a tokenizer from a `Vocabulary`.
 
         Args:
             vocabulary: `Vocabulary`.
             **kwargs: arguments of the tokenizer.
 
         Raises:
-            InputError: if it is of another kind, which KerasHub's
+            InputError: if it is another kind of vocabulary, which KerasHub's
                 SentencePiece tokenizer cannot read.
         """
         if not isinstance(vocabulary, Vocabulary):
             raise InputError(
-                "A tokenizer of KerasHub is made of a SentencePiece "
+                "A tokenizer of KerasHub is made from a SentencePiece "
                 "vocabulary (vocabulary.model). Received: "
                 f"{type(vocabulary).__name__}. `relative_attention.Translator` "
-                "and a SavedModel take every kind."
+                "takes every kind."
             )
         return cls(proto=vocabulary.model, **kwargs)
 
     def set_proto(self, proto: bytes | str | None) -> None:
-        """Takes another SentencePiece model.
+        """Sets the SentencePiece model.
 
         Args:
-            proto: as of the class.
+            proto: as for the class.
 
         Raises:
-            InputError: as of the class.
+            InputError: as for the class.
         """
-        # Checked first: KerasHub's error would be that of a graph that cannot
-        # be made. Only KerasHub tells a text that is a path from base64.
+        # Checked first: KerasHub's error would be about a graph that cannot
+        # be made. Only KerasHub distinguishes a path from base64.
         self.vocabulary = (
             Vocabulary(proto) if isinstance(proto, bytes) else None
         )
@@ -162,7 +159,7 @@ class TranslationTokenizer(
         )
 
     def _update_special_token_ids(self) -> None:
-        # The ids say which they are, whatever their pieces are called.
+        # Set by their ids, whatever the names of their pieces.
         pieces = self.get_vocabulary()
         self.pad_token = pieces[self.pad_token_id]
         self.end_token = pieces[self.end_token_id]
@@ -173,7 +170,7 @@ class TranslationTokenizer(
         Args:
             dir_path: string. The folder of the file.
         """
-        # As bytes: Keras' safe mode refuses paths, also of a preset's own
+        # As bytes: Keras' safe mode refuses paths, even of the preset's own
         # files.
         (file,) = self.file_assets
         self.set_proto(pathlib.Path(dir_path, file).read_bytes())
@@ -186,30 +183,30 @@ class TranslationPreprocessor(
     """Strings to ids and back, as `TranslationLM` needs them.
 
         encoder_token_ids  [12, 7, 31,  1]
-        decoder_token_ids  [ 0,  9, 22, 14]      what the decoder is given
-        labels             [ 9, 22, 14,  1]      what it should answer
+        decoder_token_ids  [ 0,  9, 22, 14]      the decoder's inputs
+        labels             [ 9, 22, 14,  1]      what it should predict
 
     Args:
         tokenizer: `TranslationTokenizer` of the target, and of the source
-            unless it has one of its own.
+            unless `source_tokenizer` is given.
         source_tokenizer: `TranslationTokenizer` of the source. Defaults to
-            `None`, the vocabulary is joint.
+            `None`, a joint vocabulary.
         encoder_sequence_length: int. Length of the rows of ids of all
-            sources; longer ones are cut. Defaults to `None`: as long as the
-            longest of a batch, of which nothing is cut, and up to 7 more.
-        decoder_sequence_length: int. The same of targets.
-        start_token_id: int. What the decoder's inputs start with, see
+            sources; longer ones are cut. Defaults to `None`: the length of
+            the longest in a batch and up to 7 more, without a cut.
+        decoder_sequence_length: int. The same for targets.
+        start_token_id: int. First id of the decoder's inputs, see
             `TransformerConfig`. Defaults to `0`.
         **kwargs: arguments of `keras_hub.models.Preprocessor`.
 
     Call arguments:
         x: strings of sources; or a dict of strings, `"encoder_text"` and,
-            but for a prediction, `"decoder_text"`.
-        y: strings of targets, where `x` is those of sources. Defaults to
-            `None`: targets are empty.
+            except for a prediction, `"decoder_text"`.
+        y: strings of targets, if `x` is the sources. Defaults to `None`:
+            targets are empty.
         sample_weight: float `(B,)`, weights of the pairs.
-        encoder_sequence_length, decoder_sequence_length: int. In place of
-            those of the preprocessor.
+        encoder_sequence_length, decoder_sequence_length: int. Override those
+            of the preprocessor.
         sequence_length: int. The same as `decoder_sequence_length`.
 
     Returns:
@@ -245,7 +242,7 @@ class TranslationPreprocessor(
 
     @classmethod
     def from_translator(cls, translator: Any, **kwargs: Any) -> Self:
-        """Makes a preprocessor of the vocabularies of a `Translator`.
+        """Makes a preprocessor from the vocabularies of a `Translator`.
 
         Args:
             translator: `Translator`.
@@ -269,7 +266,7 @@ class TranslationPreprocessor(
     def _add_missing_kwargs(
         cls, loader: Any, kwargs: dict[str, Any]
     ) -> dict[str, Any]:
-        # KerasHub asks for these where a preset has no preprocessor.
+        # KerasHub uses these if a preset has no preprocessor.
         fields = loader.config["config"]
         kwargs = super()._add_missing_kwargs(loader, kwargs)
         if fields.get("source_vocabulary_size"):
@@ -346,12 +343,12 @@ class TranslationPreprocessor(
 
         Args:
             x: list or array of strings, the sources; or a dict of them,
-                `"encoder_text"`, and of what the translations begin with,
+                `"encoder_text"`, and of the beginnings of the translations,
                 `"decoder_text"`.
-            encoder_sequence_length, decoder_sequence_length: as of a call.
-                Rows of the decoder have as many ids as the longest
-                translation may have, and one for the start. They default to
-                twice the length of the sources.
+            encoder_sequence_length, decoder_sequence_length: as for a call.
+                Rows of the decoder have one id for the start, and as many as
+                the longest translation may have. They default to twice the
+                length of the sources.
             sequence_length: int. The same as `decoder_sequence_length`.
 
         Returns:
@@ -384,7 +381,7 @@ class TranslationPreprocessor(
         return (self.source_tokenizer or self.tokenizer).rows(sources)
 
     def generate_postprocess(self, x: dict[str, Any]) -> list[str]:
-        """Returns the texts of what was generated, up to their ends.
+        """Returns the generated texts, up to their ends.
 
         Args:
             x: dict of `"decoder_token_ids"` `(B, T)`, which start with the
@@ -395,7 +392,7 @@ class TranslationPreprocessor(
             for name in ("token_ids", "padding_mask")
         )
         texts = self.tokenizer.vocabulary.decode((ids * mask)[:, 1:])
-        # A translation is a line, as of `Translator`.
+        # A translation is one line, as for `Translator`.
         return [text.replace("\n", " ") for text in texts]
 
     # === Config ===
@@ -413,7 +410,7 @@ class TranslationPreprocessor(
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Self:
-        """Makes a preprocessor of what `get_config` returned.
+        """Makes a preprocessor from what `get_config` returned.
 
         Args:
             config: dict.
@@ -425,7 +422,7 @@ class TranslationPreprocessor(
 
 
 def padded_length(length: int) -> int:
-    """Returns the length that rows of ids have, given the longest."""
+    """Returns the length of rows of ids, given the longest."""
     return -(-length // _LENGTH_STEP) * _LENGTH_STEP
 
 
@@ -455,11 +452,11 @@ def _texts(x: Any, y: Any) -> tuple[Any, Any]:
 
 
 def _is_of_tensorflow(texts: Any) -> bool:
-    """Tells whether it is a tensor of TensorFlow, without importing that."""
+    """Tells whether it is a TensorFlow tensor, without importing TensorFlow."""
     return type(texts).__module__.startswith("tensorflow.")
 
 
-# === Rows of ids: lists, or in a graph of TensorFlow a ragged tensor ===
+# === Rows of ids: lists, or a ragged tensor in a TensorFlow graph ===
 
 
 def _rows(
@@ -484,9 +481,9 @@ def _padded(
 
     Args:
         rows: what `_rows` returned.
-        length: int, the length of the rows. `None`: that of the longest, and
-            up to 7 more.
-        before, after: int. Either is given.
+        length: int, the length of the rows. `None`: the length of the longest
+            and up to 7 more.
+        before, after: int. One of them is given.
 
     Returns:
         int32 `(B, T)`: an array of lists, or a tensor.
@@ -511,7 +508,7 @@ def _padded(
 
 
 def _token_weights(mask: Any, sample_weight: Any) -> Any:
-    """Returns the weights of tokens, given those of sentences.
+    """Returns the weights of tokens from the weights of sentences.
 
     Args:
         mask: bool array or tensor `(B, T)`. `True` = real token.

@@ -1,7 +1,7 @@
-"""Presets: what `from_preset` finds, and what `upload_preset` sends.
+"""Presets: what `from_preset` finds, and what `upload_preset` uploads.
 
-KerasHub knows folders that `save_to_preset` filled, and handles of hubs. Here
-names of the zoo and folders of trained models are presets, too.
+KerasHub's presets are folders written by `save_to_preset`, and hub handles.
+Here names of the zoo and folders of trained models are presets, too.
 """
 
 import json
@@ -39,7 +39,7 @@ translator.generate(["..."])
 
 
 class FromPreset:
-    """A class of KerasHub that also loads what this package has saved.
+    """A class of KerasHub that also loads models of this package.
 
     Subclasses have `from_translator`, for names of the zoo and for folders of
     trained models.
@@ -49,15 +49,15 @@ class FromPreset:
 
     @classmethod
     def from_preset(cls, preset: str, *args: Any, **kwargs: Any) -> Self:
-        """Loads what a preset holds of this class.
+        """Loads an instance of this class from a preset.
 
         Args:
-            preset: string or path. A name of the zoo; a folder that
-                `save_to_preset`, training or `save_translator` filled; or a
-                handle of a hub, `hf://user/name` or `kaggle://...`.
-            *args, **kwargs: of a task or a backbone, `load_weights`, `False`
-                to leave them random; of a tokenizer, `config_file`; `dtype`;
-                and arguments of the class in place of those of the preset.
+            preset: string or path. A name of the zoo; a folder written by
+                `save_to_preset`, training or `save_translator`; or a hub
+                handle, `hf://user/name` or `kaggle://...`.
+            *args, **kwargs: for a task or a backbone, `load_weights`, `False`
+                to leave them random; for a tokenizer, `config_file`; `dtype`;
+                and arguments of the class that override those of the preset.
 
         Returns:
             An instance of the class.
@@ -80,7 +80,7 @@ class FromPreset:
             return super().from_preset(preset, *args, **kwargs)  # type: ignore[misc]
         except InputError:
             raise
-        # Damaged files, and hubs, raise errors of many libraries.
+        # Damaged files and hubs raise errors of many libraries.
         except Exception as error:
             raise InputError(
                 f"{preset} could not be loaded: {reason(error)}"
@@ -88,7 +88,7 @@ class FromPreset:
 
 
 def model_folder(preset: str) -> pathlib.Path | None:
-    """Returns the folder of a trained model that a preset names, if it does."""
+    """Returns the folder of a trained model, if a preset names one."""
     path = pathlib.Path(preset)
     if path.is_dir():
         return path.absolute() if is_model(path) else None
@@ -96,9 +96,9 @@ def model_folder(preset: str) -> pathlib.Path | None:
 
 
 def reason(error: BaseException) -> str:
-    """Returns the first line of the error that others were raised from.
+    """Returns the first line of the original error.
 
-    Keras says of every class around it that it could not be made.
+    Keras raises one more error for every class around it.
     """
     while (cause := error.__cause__ or error.__context__) is not None:
         error = cause
@@ -122,7 +122,7 @@ def add_card(
     languages: Sequence[str] | None,
     license_name: str | None,
 ) -> None:
-    """Writes the `README.md` of a preset: what it is, for people and machines.
+    """Writes the card of a preset, `README.md`, for people and machines.
 
     See `TranslationLM.upload_preset`.
     """
@@ -146,7 +146,7 @@ def add_card(
     head["tags"] = ["keras", "relative-attention"]
     body = f"# {handle.rpartition('/')[2]}\n\n{_CODE.format(handle)}"
     # Scores and text of the folder are not true of weights that were trained
-    # since.
+    # further.
     if origin is not None and _is_unchanged(task, origin):
         if (origin / "results.json").is_file():
             scores = scores_of_test_text(load_results(origin))
@@ -156,7 +156,7 @@ def add_card(
                 body += f"\nBLEU on the test text: {bleu} (`{signature}`).\n"
         if (origin / _CARD).is_file():
             body += "\n" + _card_of(origin, folder)
-    # JSON is YAML, and quotes what YAML would read as something else: the
+    # JSON is YAML, and quotes strings that YAML would misread, such as the
     # code of Norwegian, `no`.
     lines = [f"{key}: {json.dumps(value)}" for key, value in head.items()]
     text = "\n".join(["---", *lines, "---", "", body])
@@ -173,14 +173,13 @@ def upload(handle: str, folder: pathlib.Path) -> None:
         if not handle.startswith("hf://"):
             keras_hub.upload_preset(handle, str(folder))
             return
-        # In one commit. `keras_hub.upload_preset` would write a card of its
-        # own over ours.
+        # In one commit. `keras_hub.upload_preset` would overwrite our card.
         import huggingface_hub
 
         repository = huggingface_hub.create_repo(
             handle.removeprefix("hf://"), exist_ok=True
         ).repo_id
-        # Somebody has written, or edited, a card that is there.
+        # An existing card was written or edited by someone.
         has_card = huggingface_hub.file_exists(repository, _CARD)
         huggingface_hub.upload_folder(
             repo_id=repository,
@@ -188,7 +187,7 @@ def upload(handle: str, folder: pathlib.Path) -> None:
             commit_message="Upload a preset of KerasHub",
             ignore_patterns=[_CARD] if has_card else None,
         )
-    # Each hub, and each version of it, has the errors of another library.
+    # Each hub, and each version of it, raises errors of another library.
     except Exception as error:
         raise InputError(
             f"{handle} could not be uploaded: {reason(error)}"
@@ -196,7 +195,7 @@ def upload(handle: str, folder: pathlib.Path) -> None:
 
 
 def _is_unchanged(task: Any, origin: pathlib.Path) -> bool:
-    """Tells whether a task translates as the model in its folder."""
+    """Tells whether a task has the weights of the model in its folder."""
     translator = load_translator(origin)
     for name in ("num_beams", "length_penalty"):
         if getattr(task, name) != getattr(translator, name):
@@ -210,7 +209,7 @@ def _is_unchanged(task: Any, origin: pathlib.Path) -> bool:
 
 
 def _card_of(origin: pathlib.Path, folder: pathlib.Path) -> str:
-    """Returns a folder's card, less its title; copies what it links to."""
+    """Returns a folder's card without its title; copies linked files."""
     card = (origin / _CARD).read_text("utf-8")
     for name in re.findall(r"\]\(([^()/#]+)\)", card):
         if (origin / name).is_file() and not (folder / name).exists():

@@ -1,4 +1,4 @@
-"""The task: a translation model that learns from strings, and writes them."""
+"""The task: a translation model with strings as inputs and outputs."""
 
 import pathlib
 import re
@@ -38,40 +38,40 @@ from relative_attention.training import Perplexity
 from relative_attention.training import TokenAccuracy
 
 _BEAM_SEARCH = "beam_search"
-# What a preset says of the beam search.
+# The settings of the beam search in a preset.
 _DECODING = (
     "num_beams",
     "length_penalty",
     "max_extra_length",
     "max_source_length",
 )
-# `fit`'s own when it is given arrays.
+# The default of `fit` for arrays.
 _BATCH_SIZE = 32
 
 
-# `TrainableModel` comes first: its step is the one that `fit` makes. KerasHub's
-# classes below turn strings into what the step takes.
+# `TrainableModel` comes first, so that `fit` uses its step. KerasHub's classes
+# convert strings to the inputs of the step.
 @keras.saving.register_keras_serializable(package="relative_attention")
 class TranslationLM(FromPreset, TrainableModel, keras_hub.models.Seq2SeqLM):
     """A translation model that is trained on strings and generates strings.
 
-    It trains as `TrainableModel` does: the loss is that over tokens, and the
-    step is exact on several replicas. It generates as `Translator` does, by
-    beam search with a length penalty, unless `compile` is given a sampler.
+    It trains like `TrainableModel`: the loss is a mean over tokens, and the
+    step is exact on several replicas. It generates like `Translator`, by beam
+    search with a length penalty, unless `compile` gets a sampler.
 
     Args:
         backbone: `TranslationBackbone`.
         preprocessor: `TranslationPreprocessor`. Defaults to `None`: inputs
             are ids.
-        num_beams, length_penalty, max_extra_length, max_source_length: of the
-            beam search, see `Translator`; but a source of more than
-            `max_source_length` tokens is an error here.
+        num_beams, length_penalty, max_extra_length, max_source_length: see
+            `Translator`; but a source of more than `max_source_length` tokens
+            is an error here.
         compile: bool. Whether to compile with the defaults. Defaults to
             `True`.
         **kwargs: arguments of `keras.Model`: `name`, `trainable`.
 
     Call arguments:
-        inputs: as of `TranslationBackbone`.
+        inputs: as for `TranslationBackbone`.
         training: A boolean to indicate whether dropout is active.
         mask: not used; the masks are among the inputs.
 
@@ -80,19 +80,19 @@ class TranslationLM(FromPreset, TrainableModel, keras_hub.models.Seq2SeqLM):
 
     Raises:
         InputError: if backbone and preprocessor are of other classes, or do
-            not belong together.
+            not fit each other.
         ValueError: if a number is out of range.
 
     Example:
-    >>> task = TranslationLM.from_preset("multi30k_en_de_tiny_relative")
-    >>> task.generate(["A man rides a bike."])
-    ['Ein Mann fährt Fahrrad.']
+    >>> task = TranslationLM.from_preset("tatoeba_en_de")
+    >>> task.generate(["I like tea."])
+    ['Ich mag Tee.']
     >>> task.fit(["A dog."], ["Ein Hund."])
     """
 
     backbone_cls = TranslationBackbone
     preprocessor_cls = TranslationPreprocessor
-    # What KerasHub compiled of a sampler, if anything.
+    # The compiled function of a sampler, if any.
     generate_function: Any
     preprocessor: Any
     num_beams: int
@@ -111,15 +111,15 @@ class TranslationLM(FromPreset, TrainableModel, keras_hub.models.Seq2SeqLM):
         **kwargs: Any,
     ) -> None:
         _check_parts(backbone, preprocessor)
-        # KerasHub's own tasks set these first, too.
+        # As in KerasHub's own tasks, these are set first.
         self.backbone = backbone
         self.preprocessor = preprocessor
         inputs = backbone.input
         # The layer of the backbone, called again.
         hidden_states = backbone.get_layer("hidden_states")
-        # Keras puts `Functional` below all bases of a class whose model has
-        # inputs and outputs. Below `TrainableModel` it would be below
-        # `Transformer`, too, which has neither, and could not be made again.
+        # Keras adds `Functional` to all bases of a class whose model has inputs
+        # and outputs. If added to `TrainableModel`, it would also be a base of
+        # `Transformer`, which has neither and could not be created again.
         bases = TrainableModel.__bases__
         try:
             super().__init__(
@@ -137,7 +137,7 @@ class TranslationLM(FromPreset, TrainableModel, keras_hub.models.Seq2SeqLM):
             ("max_source_length", max_source_length, 2),
         ):
             setattr(self, name, checked_at_least(name, value, least))
-        # The folder of the trained model that this task was made of, if any.
+        # The folder of the trained model that this task is from, if any.
         self.origin: pathlib.Path | None = None
         if compile:
             self.compile()
@@ -149,12 +149,12 @@ class TranslationLM(FromPreset, TrainableModel, keras_hub.models.Seq2SeqLM):
         """Loads a translation model.
 
         Args:
-            preset: string or path. A name of the zoo; a folder that
-                `save_to_preset`, training or `save_translator` filled; or a
-                handle of a hub, `hf://user/name` or `kaggle://...`.
+            preset: string or path. A name of the zoo; a folder written by
+                `save_to_preset`, training or `save_translator`; or a hub
+                handle, `hf://user/name` or `kaggle://...`.
             load_weights: bool. Whether to load the weights, or to leave them
                 random. Defaults to `True`.
-            **kwargs: `dtype`, and arguments of the class in place of those
+            **kwargs: `dtype`, and arguments of the class that override those
                 of the preset.
 
         Returns:
@@ -165,7 +165,7 @@ class TranslationLM(FromPreset, TrainableModel, keras_hub.models.Seq2SeqLM):
                 a file is missing, damaged or does not fit the others.
         """
         task = super().from_preset(preset, load_weights, **kwargs)
-        # The vocabularies came after the task.
+        # The vocabularies are loaded after the task.
         _check_parts(task.backbone, task.preprocessor)
         task.origin = model_folder(preset)
         return task
@@ -182,11 +182,11 @@ class TranslationLM(FromPreset, TrainableModel, keras_hub.models.Seq2SeqLM):
 
         Args:
             translator: `Translator` of one `Transformer`.
-            load_weights, dtype, **kwargs: as of `from_preset`.
+            load_weights, dtype, **kwargs: as for `from_preset`.
 
         Raises:
             InputError: if its model is an `Ensemble`, a layer is quantized,
-                or its vocabulary is no SentencePiece model.
+                or its vocabulary is not a SentencePiece model.
         """
         arguments = {name: getattr(translator, name) for name in _DECODING}
         if "backbone" not in kwargs:
@@ -203,7 +203,7 @@ class TranslationLM(FromPreset, TrainableModel, keras_hub.models.Seq2SeqLM):
     def layers(self) -> list[keras.layers.Layer]:
         """The backbone and the layers of the graph from inputs to logits.
 
-        Files name the weights by the first layer that has them: the backbone.
+        Files name weights by the first layer that has them: the backbone.
         """
         return [self.backbone, *super().layers]
 
@@ -214,7 +214,7 @@ class TranslationLM(FromPreset, TrainableModel, keras_hub.models.Seq2SeqLM):
 
     @property
     def translator(self) -> Translator:
-        """A `Translator` of the same weights, with scores and much else."""
+        """A `Translator` of the same weights, with scores and more."""
         preprocessor = self.preprocessor
         if preprocessor is None:
             raise InputError(
@@ -230,7 +230,7 @@ class TranslationLM(FromPreset, TrainableModel, keras_hub.models.Seq2SeqLM):
             **{name: getattr(self, name) for name in _DECODING},
         )
 
-    # Not the graph's, so that a step may do without logits.
+    # Bypasses the graph, so that a step may do without logits.
     def call(
         self,
         inputs: dict[str, Tensor],
@@ -254,29 +254,28 @@ class TranslationLM(FromPreset, TrainableModel, keras_hub.models.Seq2SeqLM):
     ) -> None:
         """Uploads the task to a hub, with a card.
 
-        The card names the task, translation, and the code to load it. Where
-        the task was loaded by a name of the zoo, or from a folder that
-        training filled, it names languages and license, too, and as long as
-        the weights are those of that folder, its BLEU and its own card. On
-        Hugging Face a card that is there stays.
+        The card names the task, translation, and the code to load it. If the
+        task was loaded by a name of the zoo, or from a folder of a training
+        run, it also names languages and license. If the weights have not
+        changed since, it also has the BLEU and the card of that folder. An
+        existing card on Hugging Face is not changed.
 
         Args:
             handle: string. `"hf://user/name"` or `"kaggle://..."`.
             languages: list of codes, such as `["en", "de"]`, source first.
-                Defaults to `None`, those that the files of the recipe end
-                with.
-            license_name: string. As Hugging Face spells it, such as `"mit"`.
+                Defaults to `None`: the endings of the recipe's files.
+            license_name: string. Hugging Face's name, such as `"mit"`.
                 Defaults to `None`: the terms of the folder's `LICENSE.md`,
                 if any.
 
         Raises:
-            InputError: if the handle is none, or the hub refuses the upload.
+            InputError: if the handle is invalid, or the hub refuses the upload.
         """
-        # The card has the code to load it, for which the user's name is needed.
+        # The card has the code to load it, which needs the user's name.
         if not re.fullmatch(r"hf://[^/]+/.+|kaggle://.+", handle):
             raise InputError(
                 "`handle` must be hf://user/name or kaggle://user/model/keras/"
-                f"variant. Received: handle={handle!r}. A folder is filled by "
+                f"variant. Received: handle={handle!r}. To write a folder, use "
                 "`save_to_preset`."
             )
         with tempfile.TemporaryDirectory() as name:
@@ -300,7 +299,7 @@ class TranslationLM(FromPreset, TrainableModel, keras_hub.models.Seq2SeqLM):
             ValueError: if the mode is another, or a layer is quantized
                 already.
         """
-        # Keras would go on to the tokenizers.
+        # Keras would also quantize the tokenizers.
         self.backbone.quantize(mode, config=config, **kwargs)
         self._post_quantize(mode)
         self.train_function = None
@@ -318,7 +317,7 @@ class TranslationLM(FromPreset, TrainableModel, keras_hub.models.Seq2SeqLM):
         sampler: Any = _BEAM_SEARCH,
         **kwargs: Any,
     ) -> None:
-        """Configures how the task trains, and how it generates.
+        """Configures training and generation.
 
         Args:
             optimizer: optimizer or its name. Defaults to `"auto"`,
@@ -327,9 +326,9 @@ class TranslationLM(FromPreset, TrainableModel, keras_hub.models.Seq2SeqLM):
             weighted_metrics: list of metrics. Defaults to `"auto"`,
                 `Perplexity` and `TokenAccuracy`.
             sampler: `"beam_search"`, or a `keras_hub.samplers.Sampler` or its
-                name, of which `"beam"` is a beam search without length
-                penalty. Defaults to `"beam_search"`.
-            **kwargs: as of `TrainableModel.compile`.
+                name (`"beam"` is a beam search without length penalty).
+                Defaults to `"beam_search"`.
+            **kwargs: as for `TrainableModel.compile`.
         """
         if loss == "auto":
             loss = MaskedCrossEntropy(0.1)
@@ -344,12 +343,12 @@ class TranslationLM(FromPreset, TrainableModel, keras_hub.models.Seq2SeqLM):
         )
 
     def get_compile_config(self) -> dict[str, Any]:
-        """Returns what the task was compiled with, for JSON."""
+        """Returns the arguments of `compile`, for JSON."""
         config = super().get_compile_config()
         if not config:
             return config
-        # Keras loads the optimizer's state from a file, so it must be there,
-        # even before the first step.
+        # Keras loads the optimizer's state from a file, so it must exist even
+        # before the first step.
         if not self.optimizer.built:
             self.optimizer.build(self.trainable_variables)
         sampler = self.sampler
@@ -376,19 +375,19 @@ class TranslationLM(FromPreset, TrainableModel, keras_hub.models.Seq2SeqLM):
             x: list or array of sources; a dict of them, `"encoder_text"`, and
                 of targets, `"decoder_text"`; or a `tf.data.Dataset` of
                 batches of pairs (source, target) or of such dicts.
-            y: list or array of targets, where `x` is that of sources.
-            batch_size: int. Defaults to `32`, where `x` is no data set.
+            y: list or array of targets, if `x` is the sources.
+            batch_size: int. Defaults to `32`, unless `x` is a data set.
             sample_weight: list or array of weights of the pairs.
             validation_data: pair of lists, dict, or data set.
-            validation_split: float. The share of the pairs, the last ones,
-                to validate with.
-            **kwargs: as of `keras.Model.fit`. Pairs come in their order.
+            validation_split: float. The share of the pairs, from the end, to
+                validate on.
+            **kwargs: as for `keras.Model.fit`. Pairs are not shuffled.
 
         Returns:
             `keras.callbacks.History`.
 
         Raises:
-            InputError: if there are not as many targets as sources.
+            InputError: if the numbers of sources and targets differ.
         """
         self._check_targets(x, y)
         end = 1.0
@@ -396,7 +395,7 @@ class TranslationLM(FromPreset, TrainableModel, keras_hub.models.Seq2SeqLM):
             parts = keras.utils.unpack_x_y_sample_weight(validation_data)
             validation_data = _batches(batch_size, *parts)
         elif validation_split:
-            # As in Keras, the last ones are those to validate with.
+            # As in Keras, the last ones are for validation.
             end = 1 - validation_split
             validation_data = _batches(
                 batch_size, x, y, sample_weight, start=end
@@ -406,7 +405,7 @@ class TranslationLM(FromPreset, TrainableModel, keras_hub.models.Seq2SeqLM):
             validation_data = keras.utils.pack_x_y_sample_weight(
                 **validation_data
             )
-        # KerasHub makes data sets of all, whose order is their own.
+        # KerasHub makes data sets, which are not shuffled.
         kwargs.setdefault("shuffle", False)
         data = _batches(batch_size, x, y, sample_weight, end=end)
         return super().fit(**data, validation_data=validation_data, **kwargs)
@@ -422,11 +421,11 @@ class TranslationLM(FromPreset, TrainableModel, keras_hub.models.Seq2SeqLM):
         """Evaluates the task on pairs of strings.
 
         Args:
-            x, y, batch_size, sample_weight: as of `fit`.
-            **kwargs: as of `keras.Model.evaluate`.
+            x, y, batch_size, sample_weight: as for `fit`.
+            **kwargs: as for `keras.Model.evaluate`.
 
         Raises:
-            InputError: if there are not as many targets as sources.
+            InputError: if the numbers of sources and targets differ.
         """
         self._check_targets(x, y)
         return super().evaluate(
@@ -439,20 +438,20 @@ class TranslationLM(FromPreset, TrainableModel, keras_hub.models.Seq2SeqLM):
         """Computes logits of the tokens of targets.
 
         Args:
-            x: as of `fit`. Targets may be missing; the logits are then those
-                of the first token.
-            batch_size: int. Defaults to `32`, where `x` is no data set.
-            **kwargs: as of `keras.Model.predict`.
+            x: as for `fit`. Without targets, the logits are those of the first
+                token.
+            batch_size: int. Defaults to `32`, unless `x` is a data set.
+            **kwargs: as for `keras.Model.predict`.
 
         Returns:
-            float array `(B, T, V)`; ragged where batches differ in length.
+            float array `(B, T, V)`; ragged if batches differ in length.
         """
         data = _batches(batch_size, x)
         return super().predict(data["x"], data.get("batch_size"), **kwargs)
 
     def _check_targets(self, x: Any, y: Any) -> None:
-        """Refuses sources without targets, from which nothing is learned."""
-        # A `tf.data.Dataset` says what it holds. A generator does not.
+        """Refuses sources without targets, which cannot be trained on."""
+        # A `tf.data.Dataset` has a spec of its elements; a generator has none.
         batch = getattr(x, "element_spec", x)
         if isinstance(batch, dict):
             is_missing = "decoder_text" not in batch
@@ -474,7 +473,7 @@ class TranslationLM(FromPreset, TrainableModel, keras_hub.models.Seq2SeqLM):
         return super().count_tokens(transformer_inputs(x), y)
 
     def symbolic_batch(self) -> tuple[Any, Any]:
-        """Returns inputs and labels without numbers, as `fit` takes them."""
+        """Returns symbolic inputs and labels, as `fit` takes them."""
         inputs = {
             name: keras.KerasTensor((None, None), dtype)
             for name, dtype in INPUT_DTYPES.items()
@@ -482,7 +481,7 @@ class TranslationLM(FromPreset, TrainableModel, keras_hub.models.Seq2SeqLM):
         return inputs, keras.KerasTensor((None, None), "int32")
 
     def _predictions(self, x: Any, *args: Any, **kwargs: Any) -> Any:
-        # The step without logits is that of the `Transformer` itself.
+        # The step without logits uses the `Transformer` itself.
         if self.is_projected:
             x = transformer_inputs(x)
         return super()._predictions(x, *args, **kwargs)
@@ -500,22 +499,22 @@ class TranslationLM(FromPreset, TrainableModel, keras_hub.models.Seq2SeqLM):
 
         Args:
             inputs: string, or list, array or `tf.data.Dataset` of batches of
-                them; or dicts of them, `"encoder_text"`, and of what the
-                translations begin with, `"decoder_text"`. Without a
-                preprocessor, inputs of `TranslationBackbone`.
-            max_length: int. The longest translation, in tokens, its end
-                included. Defaults to `None`, no limit but `max_extra_length`.
+                them; or dicts of them, `"encoder_text"`, and of the beginnings
+                of the translations, `"decoder_text"`. Without a preprocessor,
+                inputs of `TranslationBackbone`.
+            max_length: int. The longest translation, in tokens, including its
+                end. Defaults to `None`, only limited by `max_extra_length`.
             stop_token_ids: `"auto"`, the end of sentence; or for a sampler,
                 other ids, or `None`.
-            strip_prompt: bool. Whether to leave out what the translations
-                were to begin with. Defaults to `False`.
+            strip_prompt: bool. Whether to remove the given beginnings from the
+                translations. Defaults to `False`.
 
         Returns:
             A string, or a list of them; without a preprocessor a dict of ids
             and mask.
 
         Raises:
-            TypeError: if an item is no string.
+            TypeError: if an item is not a string.
             InputError: if a source is longer than `max_source_length`, or
                 there is not a `"decoder_text"` for each.
         """
@@ -555,7 +554,7 @@ class TranslationLM(FromPreset, TrainableModel, keras_hub.models.Seq2SeqLM):
         return translations[0] if is_one and not is_dataset else translations
 
     def _sources(self, batch: Any) -> tuple[list[str], list[str], bool]:
-        """Returns sources, what translations begin with, and if it is one."""
+        """Returns sources, prefixes, and whether it was a single string."""
         if isinstance(batch, tuple):
             # A data set of pairs, as for training.
             batch = batch[0]
@@ -589,7 +588,7 @@ class TranslationLM(FromPreset, TrainableModel, keras_hub.models.Seq2SeqLM):
         max_length: int | None,
         stop_token_ids: Any,
     ) -> list[str]:
-        """Translates by a sampler. As in a search, blank sources stay blank."""
+        """Translates with a sampler. Blank sources stay blank."""
         places = [n for n, source in enumerate(sources) if source.strip()]
         if not places:
             return [""] * len(sources)
@@ -600,7 +599,7 @@ class TranslationLM(FromPreset, TrainableModel, keras_hub.models.Seq2SeqLM):
         if max_length is None:
             rows = self.preprocessor.source_rows(batch["encoder_text"])
             # The same for all sources that are padded to one length, so that
-            # they share what is compiled. An end of sentence counts.
+            # they share a compiled function. The end of sentence counts.
             longest = padded_length(max(map(len, rows)) + 1)
             max_length = longest + self.max_extra_length
         # KerasHub counts the start, too.
@@ -609,11 +608,11 @@ class TranslationLM(FromPreset, TrainableModel, keras_hub.models.Seq2SeqLM):
         return [texts.get(n, "") for n in range(len(sources))]
 
     def make_generate_function(self) -> Callable[..., dict[str, Tensor]]:
-        """Returns what generates from ids, compiled once."""
+        """Returns the function that generates from ids, compiled once."""
         if self.sampler is None:
             # The beam search compiles itself, for batches of all shapes.
             return self.generate_step
-        # These go when the equations change: by adapters, int8, a new dtype.
+        # Emptied when the equations change: by adapters, int8 or a new dtype.
         functions = compiled_functions(self.transformer)
         key = (type(self), id(self))
         if functions.get(key) is not self.generate_function:
@@ -627,12 +626,12 @@ class TranslationLM(FromPreset, TrainableModel, keras_hub.models.Seq2SeqLM):
         """Generates from ids.
 
         Args:
-            inputs: as of `TranslationBackbone`.
+            inputs: as for `TranslationBackbone`.
             stop_token_ids: ids at which a sampler stops.
 
         Returns:
             Dict of `"decoder_token_ids"` and `"decoder_padding_mask"`
-            `(B, T)`, and of `"scores"` `(B,)` where the beam search has them.
+            `(B, T)`, and, from the beam search, `"scores"` `(B,)`.
         """
         if self.sampler is not None:
             return _sampled_ids(self, inputs, stop_token_ids)
@@ -661,14 +660,14 @@ def _sampled_ids(
 ) -> dict[str, Tensor]:
     """Generates with a `keras_hub.samplers.Sampler`.
 
-    A sampler wants a cache whose shapes stay, and that of `Transformer`
-    grows. So each step decodes all positions, of which the last counts; our
-    own beam search does not.
+    A sampler needs a cache with fixed shapes, but the cache of `Transformer`
+    grows. So each step decodes all positions and uses the last one; our own
+    beam search does not.
 
     Args:
         task: `TranslationLM`.
-        inputs: dict of the inputs of `TranslationBackbone`, where decoder ids
-            are those that are given, and room for the others.
+        inputs: dict of the inputs of `TranslationBackbone`. Decoder ids are the
+            given ones, and space for the others.
         stop_token_ids: ids that end a translation, or `None`.
 
     Returns:
@@ -702,14 +701,14 @@ def _sampled_ids(
         mask=prompt_mask,
         stop_token_ids=stop_token_ids,
         hidden_states=hidden_states(prompt, cache),
-        # A loop of JAX is to know its variables.
+        # A loop of JAX needs a list of its variables.
         model=task,
     )
     is_end = ops.zeros_like(prompt_mask)
     for end in stop_token_ids or ():
         is_end = ops.logical_or(is_end, ops.equal(token_ids, end))
     is_end = ops.logical_and(is_end, ops.logical_not(prompt_mask))
-    # Ends that stand before a position.
+    # Ends before a position.
     num_ends = ops.cumsum(ops.cast(is_end, "int32"), axis=-1)
     is_behind = ops.greater(num_ends - ops.cast(is_end, "int32"), 0)
     return {
@@ -719,7 +718,7 @@ def _sampled_ids(
 
 
 def _strings(texts: Any) -> tuple[list[str], bool]:
-    """Returns texts as a list of strings, and whether it was one string."""
+    """Returns texts as a list, and whether it was a single string."""
     if hasattr(texts, "numpy"):
         texts = texts.numpy()
     is_one = isinstance(texts, str | bytes) or np.ndim(texts) == 0
@@ -743,11 +742,11 @@ def _batches(
     start: float = 0.0,
     end: float = 1.0,
 ) -> dict[str, Any]:
-    """Returns arguments of `fit`, in which arrays have become a data set.
+    """Returns arguments of `fit` with arrays converted to a data set.
 
-    On TensorFlow it is a `tf.data.Dataset`: what KerasHub would make of
-    arrays wants all batches after the first few to be of their shapes. Rows
-    are those from the share `start` of the arrays to the share `end`.
+    On TensorFlow it is a `tf.data.Dataset`: KerasHub's own conversion assumes
+    that all batches have the shapes of the first few. It has the rows from the
+    share `start` of the arrays to the share `end`.
     """
     data = {"x": x, "y": y, "sample_weight": sample_weight}
     if not _is_array(x):
@@ -787,9 +786,9 @@ def _batches(
 
 
 def _check_parts(backbone: Any, preprocessor: Any) -> None:
-    """Raises `InputError` unless a preprocessor is that of a backbone.
+    """Raises `InputError` unless a preprocessor fits a backbone.
 
-    Its vocabularies may come later, and are not looked at then.
+    Vocabularies may be loaded later, and are not checked then.
     """
     check_class("backbone", backbone, TranslationBackbone)
     if preprocessor is None:

@@ -1,8 +1,8 @@
-"""Draws figures of what a model has learned, and a page to look inside one.
+"""Figures of what a model has learned, and a page to look inside a model.
 
 Each `*_figure` returns a matplotlib `Figure`: in a notebook the last line of a
-cell shows it, and `figure.savefig("name.png")` writes it; these need
-`matplotlib`. `attention_view` makes a page for a browser, and needs nothing.
+cell shows it, and `figure.savefig("name.png")` writes it. These need
+`matplotlib`. `attention_view` makes a page for a browser, without it.
 """
 
 from relative_attention.plot.attention_figures import attention_figure

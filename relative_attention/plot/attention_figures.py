@@ -1,4 +1,4 @@
-"""Draws what heads attend to, and their relation embeddings by distance."""
+"""Draws attention scores, and relation embeddings by distance."""
 
 from collections.abc import Callable
 from collections.abc import Mapping
@@ -24,18 +24,17 @@ if TYPE_CHECKING:
 
     from relative_attention.decoding import Translator
 
-# All sizes are in inches, except the points of letters.
+# All sizes are in inches, except font sizes, which are in points.
 _INCHES_A_TOKEN = 0.12
 _POINTS_AN_INCH = 72
-# A line of text is higher than its letters by this factor.
+# The height of a line over the height of its letters.
 _LINE_HEIGHT = 1.25
 _SMALLEST_PRINT, _LARGEST_PRINT = 4.5, 10.0
-# The panel of a head in `heads_figure` is as long as its tokens need, within
-# these.
+# Limits of the size of a panel in `heads_figure`, which depends on the tokens.
 _SMALLEST_PANEL, _LARGEST_PANEL = 1.9, 6.0
 _MOST_COLUMNS = 4
-# `model_figure` draws so many heads of a block, and is larger for sentences of
-# more than `_FEW_TOKENS`.
+# `model_figure` draws at most this many heads of a block, and is larger for
+# sentences of more than `_FEW_TOKENS`.
 _MOST_HEADS = 4
 _FEW_TOKENS, _MOST_TOKENS = 28, 84
 # Rows of a heat map between the tables of two blocks.
@@ -58,8 +57,8 @@ def heads_figure(
 ) -> "Figure":
     """Draws the attention scores of every head, side by side.
 
-    A row is a token that attends, a column a token that is attended to. The
-    darker, the higher the score, on one scale for all heads.
+    A row is a token that attends, a column a token that is attended to. Darker
+    is higher, on one scale for all heads.
 
     Args:
         scores: array `(N, T, S)` of one sentence and one layer.
@@ -85,7 +84,7 @@ def heads_figure(
         raise ValueError(
             f"`scores` must have shape (N, {len(queries)}, {len(keys)}) for "
             f"{len(queries)} queries and {len(keys)} keys. Received shape: "
-            f"{scores.shape}. Of a batch, take one sentence: `scores[0]`."
+            f"{scores.shape}. From a batch, take one sentence: `scores[0]`."
         )
     columns = min(len(scores), _MOST_COLUMNS)
     rows = -(-len(scores) // columns)
@@ -93,7 +92,7 @@ def heads_figure(
         np.clip(_INCHES_A_TOKEN * len(side), _SMALLEST_PANEL, _LARGEST_PANEL)
         for side in (keys, queries)
     )
-    # With room for the tokens of each panel, and for the scale of all.
+    # With space for the tokens of each panel, and for the common scale.
     figure = make_figure(
         (1 + (width + 0.7) * columns, 0.6 + (height + 0.9) * rows)
     )
@@ -110,7 +109,7 @@ def _draw_heads(
     num_columns: int,
     inches: tuple[float, float],
 ) -> None:
-    """Draws scores `(N, T, S)`, a panel of about these inches for each head."""
+    """Draws scores `(N, T, S)`, a panel of about these inches per head."""
     num_rows = -(-len(scores) // num_columns)
     grid = figure.subplots(num_rows, num_columns, squeeze=False)
     most = scores.max()
@@ -132,12 +131,12 @@ def attention_figure(
 ) -> "Figure":
     """Draws all attention of a sentence pair.
 
-    On the left, which source tokens the last decoder block attends to for
-    each target token (mean of the heads). On the right, small, every head (a
-    column) of every block (a row).
+    On the left, the source tokens that the last decoder block attends to for
+    each target token (mean of the heads). On the right, small, every head
+    (columns) of every block (rows).
 
     Args:
-        scores: dict of lists of arrays `(N, T, S)`, one for each block:
+        scores: dict of lists of arrays `(N, T, S)`, one per block:
             `"encoder"`, `"decoder"` and `"cross"`.
         source: list of strings, the tokens attended to.
         target: list of strings, the tokens that are predicted.
@@ -180,7 +179,7 @@ def _draw_alignment(
 
 
 def _draw_blocks(axes: "Axes", blocks: Sequence[np.ndarray]) -> "AxesImage":
-    """Draws arrays `(N, T, S)`, a row for each block, on one scale."""
+    """Draws arrays `(N, T, S)`, one row per block, on one scale."""
     num_heads, num_rows, num_columns = blocks[0].shape
     image = axes.imshow(_mosaic(blocks), cmap="Blues", vmin=0, aspect="auto")
     axes.set_facecolor("lightgray")
@@ -200,11 +199,10 @@ def _draw_blocks(axes: "Axes", blocks: Sequence[np.ndarray]) -> "AxesImage":
 def relation_figure(tables: Mapping[str, np.ndarray], title: str) -> "Figure":
     """Draws the relation embeddings of some blocks.
 
-    There are heat maps of the tables for keys and of those for values,
-    distance against dimension: the blocks one below the other, and in each
-    the heads if they have tables of their own. Beside them is the norm of the
-    embeddings by distance, mean of the heads: a line for each block, dotted
-    for values.
+    Heat maps show the tables for keys and those for values, distance against
+    dimension: the blocks one below the other, and in each block the heads, if
+    they have their own tables. Next to them are the norms of the embeddings by
+    distance, mean of the heads: one line per block, dotted for values.
 
     Args:
         tables: dict of arrays `(N, 2K + 1, H)`, see `relation_tables`.
@@ -258,7 +256,7 @@ def _draw_tables(axes: "Axes", tables: Sequence[np.ndarray]) -> "AxesImage":
     """Draws a heat map of tables `(N, 2K + 1, H)`, one below the other."""
     most = max(np.abs(table).max() for table in tables)
     image = _mosaic([[_rows(table)] for table in tables], _BLOCK_GAP)
-    # Of 2K + 1 columns the middle one is distance 0.
+    # The middle one of 2K + 1 columns is distance 0.
     limit = tables[0].shape[1] // 2
     axes.set_facecolor("lightgray")
     axes.set_xlabel("distance in tokens")
@@ -294,7 +292,7 @@ def _draw_norms(
 def model_picture(
     translator: "Translator", sentence: str, path: AnyPath
 ) -> str:
-    """Writes what `model_figure` draws of the model's own translation.
+    """Writes the `model_figure` of the model's own translation.
 
     Args:
         translator: `Translator`.
@@ -320,17 +318,16 @@ def model_figure(
 ) -> "Figure":
     """Draws the attention of one translation and the relation embeddings.
 
-    Above: which source tokens the last decoder block attends to for each
+    Above: the source tokens that the last decoder block attends to for each
     target token (mean over the heads), and the self-attention of the first
-    encoder block, head by head. Below: the learned relation embeddings of
-    that block by distance, w^K and w^V (Shaw et al. 2018, section 3.2), if it
-    has them.
+    encoder block, head by head. Below: the relation embeddings of that block
+    by distance, w^K and w^V (Shaw et al. 2018, section 3.2), if it has them.
 
     Args:
         translator: `Translator`.
         sentence: string. The sentence that is translated.
-        translation: string. Its translation. Defaults to `None`, the one that
-            `translator` finds.
+        translation: string. Its translation. Defaults to `None`, the
+            `translator`'s own.
 
     Returns:
         matplotlib `Figure`.
@@ -388,7 +385,7 @@ def _draw_relations(figure: "FigureBase", layer: Any) -> None:
     )
     grid = figure.subplots(1, len(tables), squeeze=False)
     for axes, (side, table) in zip(grid.flat, tables.items()):
-        # Heads with tables of their own are shown one below the other.
+        # Heads with their own tables are shown one below the other.
         image = _draw_tables(axes, [table if table.ndim == 3 else table[None]])
         axes.set_title(_TABLES[side])
         axes.set_ylabel("dimension")
@@ -400,7 +397,7 @@ def _mosaic(
 ) -> np.ndarray:
     """Puts matrices of one shape into one image, with `nan` between them.
 
-    matplotlib draws one image at once; a plot for each matrix takes seconds.
+    matplotlib draws one image quickly; a plot for each matrix takes seconds.
     """
     height, width = rows[0][0].shape
     image = np.full(
@@ -430,8 +427,8 @@ def _label_tokens(
 ) -> None:
     """Names the rows and columns of an image, without overlap.
 
-    The more tokens, the smaller the print. Where even the smallest does not
-    fit, only every second token is named, or every third.
+    The font is smaller for more tokens. If even the smallest does not fit, only
+    every second or third token is named.
     """
     width, height = inches
     _label(axes.set_xticks, keys, width, rotation=90)
@@ -448,7 +445,7 @@ def _label(
         range(0, len(tokens), step),
         tokens[::step],
         fontsize=min(_LARGEST_PRINT, step * points),
-        # Dollar signs in a token would be marks of a formula.
+        # Dollar signs in a token would start a formula.
         parse_math=False,
         **style,
     )

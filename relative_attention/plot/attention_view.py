@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 # Height of the frame in a notebook, in pixels.
 _HEIGHT = 900
-# A page of so many numbers has 16 MB, which a browser still opens at once.
+# A page with this many numbers has 16 MB, which a browser still opens quickly.
 _MOST_NUMBERS = 6_000_000
 # Arrays `(N, T, S)` of a block: scores, two terms of logits, two of outputs.
 _ARRAYS_OF_EDGES = 5
@@ -46,7 +46,7 @@ _MOST_INT16 = np.iinfo(np.int16).max
 class AttentionView:
     """A page that shows what each head of a model attends to, and why.
 
-    In a notebook the last line of a cell shows it.
+    In a notebook, it is shown if it is the last line of a cell.
 
     Attributes:
         sentence: string.
@@ -73,7 +73,7 @@ class AttentionView:
         Its Content-Security-Policy allows only its own script and style, and
         no connection.
         """
-        # In ASCII, whatever the sentence is.
+        # In ASCII, for any sentence.
         data = json.dumps(self.data, separators=(",", ":"))
         parts = {
             "policy": content_security_policy(),
@@ -112,30 +112,30 @@ def attention_view(
 ) -> AttentionView:
     """Shows what each head attends to in one sentence, and why.
 
-    For the token under the pointer: how much of each logit is content
-    (`q k`) and how much position (`q a^K`, eq. 4 of Shaw et al. 2018, or a
+    For the token under the pointer, it shows how much of each logit is content
+    (`q k`) and how much is position (`q a^K`, eq. 4 of Shaw et al. 2018, or a
     bias); how much of the output came through values and how much through
-    `a^V` (eq. 3); and where in the head's relation tables it lies. Rotary
-    positions are in queries and keys: there a logit is shown as a whole.
+    `a^V` (eq. 3); and its place in the head's relation tables. Rotary positions
+    are part of queries and keys, so their logits are shown as a whole.
 
     Args:
         translator: `Translator`.
-        sentence: string. The sentence that is translated.
-        translation: string. Its translation. Defaults to `None`, the one that
-            `translator` finds.
+        sentence: string. The sentence to translate.
+        translation: string. Its translation. Defaults to `None`, the
+            `translator`'s own.
 
     Returns:
         `AttentionView`: a notebook shows it, `save(path)` writes it.
 
     Raises:
         InputError: if the model is an `Ensemble`, which has no attention of
-            its own, the sentence is too long for a page, or what the model
-            computes is not finite.
+            its own, the sentence is too long for a page, or the model's
+            numbers are not finite.
         TypeError: if the sentence or its translation is not a string.
 
     Example:
-    >>> translator = ra.load_translator("multi30k_en_de_tiny_relative")
-    >>> ra.plot.attention_view(translator, "A dog runs.").save("view.html")
+    >>> translator = ra.load_translator("tatoeba_en_de")
+    >>> ra.plot.attention_view(translator, "I like tea.").save("view.html")
 
     Reference:
      - [Shaw et al., 2018](https://arxiv.org/abs/1803.02155), eqs. 3 and 4
@@ -162,8 +162,8 @@ def attention_view(
 def content_security_policy() -> str:
     """Returns the policy of the page, for a server that sends it as a header.
 
-    Nothing is loaded and nothing sent. The only script and the only style are
-    those with these digests.
+    It only allows the script and the style with these digests, and no loading
+    or sending of anything else.
     """
     script, style = (
         base64.b64encode(hashlib.sha256(_file(name).encode()).digest()).decode()
@@ -183,12 +183,12 @@ def _file(name: str) -> str:
 
 
 class SentencePair(NamedTuple):
-    """A sentence and its translation, as the model gets them.
+    """A sentence and its translation, as inputs of the model.
 
     Attributes:
         source: list of strings, the pieces of the sentence and its end.
         target: list of strings, the pieces of the translation and its end:
-            what the decoder answers at each position.
+            what the decoder predicts at each position.
         translation: string.
         inputs: dict of int32 arrays `(1, S)` and `(1, T)`, as for a call of
             the model.
@@ -213,7 +213,7 @@ def sentence_pair(
     ):
         ids = [*vocabulary.encode([text])[0], vocabulary.end_id]
         token_ids.append(np.array([ids], np.int32))
-        # A user's own vocabulary may have no `pieces`.
+        # A user's vocabulary may have no `pieces`.
         if hasattr(vocabulary, "pieces"):
             pieces.append(vocabulary.pieces(ids))
         else:
@@ -250,7 +250,7 @@ def _kinds(model: Any, pair: SentencePair) -> list[dict[str, Any]]:
     for blocks in parts.values():
         for block in blocks:
             check_numbers(model, block.scores)
-    # When the decoder chooses a token, it has read the tokens before it.
+    # When the decoder predicts a token, it has read the tokens before it.
     read = [{"text": "start", "special": True}, *target[:-1]]
     layers = {
         "encoder": [block.self_attention for block in model.encoder_blocks],
@@ -291,9 +291,9 @@ def _check_size(model: Any, source: int, target: int) -> None:
         share = (_MOST_NUMBERS / num_numbers) ** 0.5
         raise InputError(
             "`sentence` and its translation must each have at most about "
-            f"{int(max(source, target) * share)} tokens, for all that "
-            f"{config.num_heads} heads of each block attend to to fit into a "
-            f"page. Received: {source} and {target} tokens. Look at one "
+            f"{int(max(source, target) * share)} tokens, so that the "
+            f"attention of {config.num_heads} heads of each block fits into "
+            f"a page. Received: {source} and {target} tokens. Look at one "
             "sentence at a time."
         )
 
@@ -309,7 +309,7 @@ def _sizes(config: Any) -> dict[str, Any]:
         position_terms = "embeddings" if names.on_embeddings else "none"
     return {
         "positions": config.position_encoding,
-        # Where positions are in the logits.
+        # How positions enter the logits.
         "position_terms": position_terms,
         "max_relative_position": (
             config.max_relative_position
@@ -347,7 +347,7 @@ def _block(
     )
     shown = ["scores", "content_logits", "value_shares"]
     for name in ("position_logits", "relation_shares", "distance_logits"):
-        # Only where positions add something.
+        # Only if positions add something.
         if name in arrays and arrays[name].any():
             shown.append(name)
     packed = {name: _packed(arrays[name]) for name in shown}
@@ -363,11 +363,12 @@ def _block(
 def _position_shares(
     content: np.ndarray, position: np.ndarray, allowed: np.ndarray
 ) -> np.ndarray:
-    """Returns how much of what a head prefers is told by position.
+    """Returns how much of a head's preference is position.
 
-    Softmax sees only how logits differ between keys. So this is the variance
-    over keys of what position adds to a query's logits, as a share of it and
-    the variance of content, both summed over queries.
+    The softmax only depends on differences between logits. So this is the
+    variance over keys of the position terms of a query's logits, divided by the
+    sum of this and the variance of the content terms. Both are summed over
+    queries.
 
     Args:
         content: array `(N, T, S)`, the terms `q_i k_j` of the logits.
@@ -375,7 +376,7 @@ def _position_shares(
         allowed: bool array `(T, S)`. `True` = may attend.
 
     Returns:
-        Array `(N,)`, in `[0, 1]`; `0` where logits do not differ at all.
+        Array `(N,)`, in `[0, 1]`; `0` if logits do not differ at all.
     """
     count = allowed.sum(axis=-1)
     spreads = []
@@ -397,7 +398,7 @@ def _packed(numbers: np.ndarray) -> dict[str, Any]:
     """Writes an array as base64 of little-endian int16, and their scale.
 
     The error is at most half of the scale: 1 in 65,534 of the largest number.
-    As text it takes 2.7 characters a number.
+    The text has 2.7 characters per number.
     """
     largest = np.abs(numbers).max(initial=0.0)
     scale = float(largest / _MOST_INT16) or 1.0

@@ -1,4 +1,4 @@
-"""Makes and writes figures that need no screen."""
+"""Makes and writes figures without a screen."""
 
 import functools
 import io
@@ -20,13 +20,13 @@ def make_figure(
 ) -> "Figure":
     """Returns a matplotlib `Figure` of this width and height, in inches."""
     check_matplotlib()
-    # This class leaves pyplot's state and backend alone.
+    # This class does not change pyplot's state and backend.
     from matplotlib.figure import Figure
 
     # matplotlib's type stubs do not know the layout "none".
     options: dict[str, Any] = {"figsize": size, "layout": layout}
     figure: Any = Figure(**options)
-    # A notebook draws a Figure by itself only once pyplot has been imported.
+    # A notebook only draws a Figure once pyplot has been imported.
     figure._repr_png_ = functools.partial(figure_png, figure)
     return figure
 
@@ -58,7 +58,7 @@ def _png(figure: "Figure", **options: Any) -> bytes:
     file = io.BytesIO()
     with warnings.catch_warnings():
         # Tokens in a script that the font lacks are drawn as boxes. A warning
-        # for each of them would bury all other output.
+        # for each of them would hide all other output.
         warnings.filterwarnings("ignore", "Glyph .* missing from")
         figure.savefig(file, format="png", **options)
     return file.getvalue()

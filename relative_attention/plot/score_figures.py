@@ -1,4 +1,4 @@
-"""Draws how training went, and how good translations are."""
+"""Draws training curves and the quality of translations."""
 
 import math
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ _PANELS = {
 }
 _COLORS = {"training": "tab:blue", "validation": "tab:orange"}
 _NUM_COLUMNS = 3
-# The others change little in a run that starts from trained weights.
+# Other quantities change little in a run that starts from trained weights.
 _FROM_ZERO = ("learning rate", "gradient norm")
 
 # Sizes of a study's figure, in inches.
@@ -50,7 +50,7 @@ def training_curve(curve: Sequence[Mapping[str, Any]], path: AnyPath) -> None:
 
 
 def curve_figure(curve: Sequence[Mapping[str, Any]]) -> "Figure":
-    """Draws the curves of a run, a panel for each quantity that it has.
+    """Draws the curves of a run, one panel per quantity that it has.
 
     The quantities are loss, perplexity and accuracy of training (with
     dropout) and of validation, BLEU, learning rate and gradient norm, against
@@ -85,7 +85,7 @@ def curve_figure(curve: Sequence[Mapping[str, Any]]) -> "Figure":
         if title == "perplexity":
             _set_logarithmic(axes)
         elif title in _FROM_ZERO:
-            # matplotlib's own margin is too thin where values are close.
+            # matplotlib's own margin is too thin if values are close.
             axes.set_ylim(0, 1.05 * axes.dataLim.ymax or 1)
     return figure
 
@@ -93,7 +93,7 @@ def curve_figure(curve: Sequence[Mapping[str, Any]]) -> "Figure":
 def _draw_lines(
     axes: "Axes", curve: Sequence[Mapping[str, Any]], lines: Mapping[str, str]
 ) -> None:
-    """Draws the lines of one panel that the run has."""
+    """Draws the lines of one panel for which the run has values."""
     for name, label in lines.items():
         points = _points(curve, name)
         if points:
@@ -107,7 +107,7 @@ def _draw_lines(
 def _points(
     curve: Sequence[Mapping[str, Any]], name: str
 ) -> list[tuple[int, float]]:
-    """Returns pairs of step and value, without values that are not finite."""
+    """Returns pairs of step and finite value."""
     return [
         (record["step"], record[name])
         for record in curve
@@ -119,7 +119,7 @@ def _set_logarithmic(axes: "Axes") -> None:
     from matplotlib.ticker import LogFormatter
 
     axes.set_yscale("log")
-    # Plain numbers: the last values are no powers of ten.
+    # Plain numbers, as the last values are no powers of ten.
     axes.yaxis.set_major_formatter(LogFormatter())
     axes.yaxis.set_minor_formatter(LogFormatter())
 
@@ -130,13 +130,13 @@ def length_figure(
 ) -> "Figure":
     """Draws BLEU against the length of the source.
 
-    Above there is a line for each system, with points at the mean lengths of
-    the buckets. Below, bars show the number of sentences of each bucket, as
-    BLEU of few sentences says little.
+    Above is a line for each system, with points at the mean lengths of the
+    buckets. Below, bars show the number of sentences of each bucket, as BLEU
+    of few sentences says little.
 
     Args:
-        scores: list of what `bleu_by_length` returns, or a dict of such lists
-            by the name of the system, all of the same sources.
+        scores: what `bleu_by_length` returns, or a dict of such lists by the
+            name of the system, all of the same sources.
         title: string. The title of the figure.
 
     Returns:
@@ -199,9 +199,8 @@ def study_figure(
     Args:
         table: list of dicts, the `"table"` of a study's results file.
         title: string. The title of the figure.
-        axis: string. What the values of the rows are called. Defaults to
-            `None`: each row has a line of its own, and BLEU grows to the
-            right.
+        axis: string. The name of the values of the rows. Defaults to `None`:
+            each row has its own line, and BLEU grows to the right.
 
     Returns:
         matplotlib `Figure`.
@@ -224,7 +223,7 @@ def study_figure(
 
 
 def _by_row(groups: Mapping[str, Sequence[Mapping[str, Any]]]) -> "Figure":
-    """Draws a line for each row, and panels one above the other."""
+    """Draws a line per row, and panels one above the other."""
     sizes = [len(rows) for rows in groups.values()]
     height = _ROW_HEIGHT * sum(sizes) + _FRAME_HEIGHT * len(sizes)
     figure = make_figure((_ROWS_WIDTH, height))
@@ -264,7 +263,7 @@ def _by_value(
             )
         means, deviations = _means(rows)
         panel.errorbar(values, means, yerr=deviations, fmt="o-", capsize=4)
-        # Linear up to 1: 0 has no logarithm.
+        # Linear up to 1, as 0 has no logarithm.
         panel.set_xscale("symlog", linthresh=1)
         panel.set_xticks(values, [f"{value:g}" for value in values])
         panel.minorticks_off()

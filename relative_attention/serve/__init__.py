@@ -2,17 +2,17 @@
 
 The path of a request:
 
-1. `app`: a guard asks for the token and counts; a route finds the method that
+1. `app`: a guard checks the token and counts; a route finds the method that
    answers.
-2. `predict`: the body is read and checked, and in the end the answer written,
-   in rows or columns. What the page asks for is in `app`.
-3. `batcher`: the sentences wait in one line until the one thread that
-   translates takes them, with others of about the same length.
-4. `models`: the models that the thread runs, how they are loaded, and loaded
-   again when they are replaced.
+2. `predict`: reads and checks the body, and at the end writes the answer, in
+   rows or columns. Requests of the page are in `app`.
+3. `batcher`: the sentences wait in a queue until the one thread that translates
+   takes them, with others of about the same length.
+4. `models`: the models that the thread runs, how they are loaded, and reloaded
+   when they are replaced.
 
 `metrics` has the counters. It needs the extra `serve`. Slow clients, idle
-connections, TLS and names of hosts are left to a reverse proxy.
+connections, TLS and host names are left to a reverse proxy.
 """
 
 from relative_attention.serve.app import ServerSettings

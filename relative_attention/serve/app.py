@@ -1,4 +1,4 @@
-"""The application: who is let in, what is asked for, what is answered."""
+"""The application: access, routes and answers."""
 
 import asyncio
 import contextlib
@@ -55,30 +55,30 @@ from relative_attention.serve.predict import read_json_object
 from relative_attention.serve.predict import read_predict
 from relative_attention.serve.predict import write_predict
 
-# How long a server that was told to stop may take to finish what it has.
+# How long a stopping server may take to finish running requests.
 _FINISH_SECONDS = 120
 _RELOAD_SECONDS = 1.0
-# No vocabulary spells a byte in more pieces: tensor2tensor's write one that
-# they do not know as a number.
+# The most pieces per byte in any vocabulary: tensor2tensor's write unknown
+# bytes as numbers.
 _MOST_TOKENS_OF_A_BYTE = 5
 _MOST_CHARACTERS_OF_AN_ERROR = 500
-# What needs no token: the page, where it is typed in, and the sign of life.
+# Paths without a token: the page, which asks for it, and the health check.
 _OPEN = ("/", "/index.html", "/page.css", "/page.js", "/icon.svg", "/healthz")
 
 
 @dataclasses.dataclass(frozen=True)
 class ServerSettings:
-    """How a server batches, what it takes, and whom it lets in.
+    """Batches, limits and access of a server.
 
     Attributes:
-        max_batch: int. Most sentences that are translated at a time.
+        max_batch: int. Most sentences translated at a time.
         max_wait_ms: float. Longest pause after a batch, see `Batcher`.
-        queue: int. Most requests that wait; a further one is answered 429.
+        queue: int. Most requests that wait; further ones get 429.
         max_bytes: int. Most bytes of a request's body.
         max_sentences: int. Most sentences of a request.
         max_tokens: int. Most tokens of a request, over all its sentences.
-        token: string that a request must bring, or `None`, nothing.
-        reload: bool. Whether a model whose folder is replaced is loaded again.
+        token: string that requests must have, or `None`, no token.
+        reload: bool. Whether to reload a model whose folder is replaced.
     """
 
     max_batch: int = 64
@@ -98,7 +98,7 @@ def make_app(
 
     Args:
         models: dict of `ServedModel` by name, see `load_models`.
-        settings: `ServerSettings`. Defaults to `None`, the usual ones.
+        settings: `ServerSettings`. Defaults to `None`, the default ones.
 
     Returns:
         `Starlette`, for any ASGI server with one process.
@@ -139,7 +139,7 @@ def make_app(
 
 
 class _Handlers:
-    """Answers requests, all that take long through one line."""
+    """Answers requests; those that take long go through one queue."""
 
     def __init__(
         self, models: Mapping[str, ServedModel], settings: ServerSettings
@@ -158,7 +158,7 @@ class _Handlers:
 
     @contextlib.asynccontextmanager
     async def running(self, app: Starlette) -> AsyncIterator[None]:
-        """Works while the context lasts."""
+        """Runs while the context lasts."""
         async with self._batcher.running():
             reloading = None
             if self._settings.reload:
@@ -184,7 +184,7 @@ class _Handlers:
         )
 
     async def status(self, request: Request) -> Response:
-        """Says which version of a model there is, as TensorFlow Serving."""
+        """Returns the version of a model, like TensorFlow Serving."""
         version = {
             "version": str(self._model(request).version),
             "state": "AVAILABLE",
@@ -234,11 +234,11 @@ class _Handlers:
         return JSONResponse(await self._call(request, _bleu, *pair))
 
     async def healthz(self, request: Request) -> Response:
-        """Says that the server lives."""
+        """Says that the server is running."""
         return JSONResponse({"status": "ok"})
 
     async def metrics(self, request: Request) -> Response:
-        """Gives all counters to Prometheus."""
+        """Returns all counters for Prometheus."""
         text = generate_latest(self.counters.registry)
         return Response(text, media_type=CONTENT_TYPE_LATEST)
 
@@ -256,7 +256,7 @@ class _Handlers:
         return self._models[name]
 
     async def _model_and_texts(self, request: Request, *keys: str) -> list[Any]:
-        """Returns what the page asks about: a translator and some texts."""
+        """Reads a request of the page: a translator and some texts."""
         model, body = self._model(request), await self._body(request)
         texts = [checked_text(body.get(key), key) for key in keys]
         await self._check_tokens(request, model, texts)
@@ -265,7 +265,7 @@ class _Handlers:
     async def _check_tokens(
         self, request: Request, model: ServedModel, texts: Sequence[str]
     ) -> None:
-        """Refuses texts of too many tokens in all."""
+        """Refuses texts with too many tokens in total."""
         most = self._settings.max_tokens
         num_bytes = sum(len(text.encode()) for text in texts)
         if num_bytes * _MOST_TOKENS_OF_A_BYTE <= most:
@@ -283,7 +283,7 @@ class _Handlers:
     async def _call(
         self, request: Request, function: Callable[..., Any], *arguments: Any
     ) -> Any:
-        """Calls a function when it is its turn."""
+        """Calls a function in its turn."""
         return await _unless_hung_up(
             request, self._batcher.call(function, *arguments)
         )
@@ -292,7 +292,7 @@ class _Handlers:
 async def _unless_hung_up(
     request: Request, answer: Coroutine[Any, Any, Any]
 ) -> Any:
-    """Waits for an answer, which is cancelled if the client hangs up.
+    """Waits for an answer; cancels it if the client hangs up.
 
     Raises:
         HTTPException: if the client hung up; nobody reads it.
@@ -331,12 +331,12 @@ def _bleu(translations: list[str], references: list[str]) -> dict[str, Any]:
 
 
 class _Guard:
-    """Asks for the token, keeps pages of others out, and counts.
+    """Checks the token and the origin, and counts requests.
 
     Args:
         app: the ASGI application behind it.
-        token: string, or `None`, none is asked for.
-        counters: `Metrics` that requests are counted in.
+        token: string, or `None` for no token.
+        counters: `Metrics` that count requests.
     """
 
     def __init__(
@@ -350,7 +350,7 @@ class _Guard:
     async def __call__(
         self, scope: Scope, receive: Receive, send: Send
     ) -> None:
-        """Answers a request, itself or through the application."""
+        """Answers a request, or passes it to the application."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -368,7 +368,7 @@ class _Guard:
         try:
             await app(scope, receive, send_guarded)
         finally:
-            # The router notes the function that answers; a file has none.
+            # The router records the function that answers; files have none.
             path = getattr(scope.get("endpoint"), "__name__", "other")
             self._counters.requests.labels(path, status).inc()
             self._counters.request_seconds.labels(path).observe(
@@ -376,7 +376,7 @@ class _Guard:
             )
 
     def _refusal(self, path: str, headers: Headers) -> ASGIApp | None:
-        """Returns the answer to a request that is not let in, or `None`."""
+        """Returns the answer to a refused request, or `None`."""
         origin = headers.get("origin")
         if origin is not None and (
             origin.partition("://")[2] != headers.get("host")
@@ -389,7 +389,7 @@ class _Guard:
         if self._token is None or path in _OPEN:
             return None
         scheme, _, given = headers.get("authorization", "").partition(" ")
-        # In a time that does not tell how much of it was right.
+        # Takes the same time for any token.
         is_token = hmac.compare_digest(given.strip().encode(), self._token)
         if scheme.lower() == "bearer" and is_token:
             return None
@@ -402,8 +402,7 @@ class _Guard:
 
 
 def _protecting_headers() -> dict[str, str]:
-    """Returns headers that let a page run this package's own code alone."""
-    # The attention view is shown in a frame of the page, under its policy.
+
     policy = content_security_policy()
     for kind in ("script-src", "style-src", "img-src"):
         policy = policy.replace(kind, f"{kind} 'self'")
@@ -439,7 +438,7 @@ async def _answer_input_error(request: Request, error: Exception) -> Response:
 
 
 async def _answer_failure(request: Request, error: Any) -> Response:
-    # Starlette calls it outside of `_Guard`, and logs the error.
+    # Starlette calls this outside of `_Guard`, and logs the error.
     return _error(500, "The server failed, see its log.", _protecting_headers())
 
 
@@ -450,20 +449,7 @@ def run_server(
     settings: ServerSettings,
     report: Callable[[str], object] = print,
 ) -> None:
-    """Serves models until SIGINT or SIGTERM, then finishes what it has.
 
-    Args:
-        folders: dict of names to folders of models.
-        host: string, the address to listen on.
-        port: int; `0` takes any that is free.
-        settings: `ServerSettings`.
-        report: called with a line for each model that is loaded, and with
-            one when the server is ready.
-
-    Raises:
-        InputError: if a model cannot be loaded, or the address is not free.
-    """
-    # It warns of many graphs where there are many models.
     logging.getLogger("tensorflow").setLevel(logging.ERROR)
     # Bind first, so that a busy port fails fast; listen once models are loaded.
     with contextlib.closing(_bound_socket(host, port)) as bound:
@@ -481,7 +467,7 @@ def run_server(
         shown_host = f"[{host}]" if ":" in host else host
         port = bound.getsockname()[1]
         report(f"Serving {', '.join(models)} at http://{shown_host}:{port}/")
-        # Uvicorn raises the signal that ended it once more.
+        # Uvicorn raises the signal that ended it again.
         before = signal.signal(signal.SIGTERM, lambda *_: None)
         try:
             uvicorn.Server(config).run(sockets=[bound])
@@ -490,7 +476,7 @@ def run_server(
 
 
 def _bound_socket(host: str, port: int) -> socket.socket:
-    """Returns a socket that has an address and does not listen yet."""
+    """Returns a bound socket that does not listen yet."""
     bound = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:

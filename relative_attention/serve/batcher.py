@@ -1,4 +1,4 @@
-"""The line of requests, and the one thread that works on them in batches."""
+"""The queue of requests, and the one thread that runs them in batches."""
 
 import asyncio
 import concurrent.futures
@@ -16,18 +16,18 @@ from starlette.exceptions import HTTPException
 from relative_attention.serve.metrics import Metrics
 
 _LOG = logging.getLogger("relative_attention.serve")
-# How long the model may rest to get a larger batch, as a part of the time of
-# the last one: two batches of half the size take longer than one.
+# How long the model may wait for a larger batch, as a share of the time of the
+# last one. Two batches of half the size take longer than one.
 _PART_OF_BATCH = 0.1
 
 # Takes the texts of a batch and returns an answer to each. Texts of several
-# requests go together if their work is equal.
+# requests share a batch if their work is equal.
 Work = Callable[[list[str]], Sequence[Any]]
 
 
 @dataclasses.dataclass(eq=False)
 class _Item:
-    """A text that waits; of those that wait the least turn goes next."""
+    """A waiting text; the one with the lowest turn is next."""
 
     request: object
     work: Work
@@ -37,19 +37,19 @@ class _Item:
 
 
 class Batcher:
-    """Works on what waits, one batch at a time.
+    """Runs waiting items, one batch at a time.
 
-    All but the work itself happens in the event loop, so nothing needs a lock.
-    A request that finds the model at rest starts at once. After a batch the
-    model waits until the clients that were answered ask again, for
-    `max_wait_ms` and a tenth of the time of that batch at most. Without this
-    pause the first to ask again would get a batch of its own, and all others
-    would wait for it.
+    Everything but the work itself happens in the event loop, so no locks are
+    needed. If the model is idle, a request starts at once. After a batch the
+    model waits for the clients that were answered to ask again, for at most
+    `max_wait_ms` and a tenth of the time of that batch. Without this pause the
+    first client to ask again would get a batch by itself, and all others would
+    wait for it.
 
-    A batch is the item that is next, and those of the same work whose length
-    is nearest. The n-th item of a request is next when n items have been taken
-    since the request came. So one sentence does not wait for a request of a
-    hundred, and that one does not wait forever, however many others come.
+    A batch is the next item, and the items of the same work that are nearest to
+    it in length. The n-th item of a request is next when n items have been
+    taken since the request came. So one sentence does not wait for a request of
+    a hundred, and a large request does not wait forever for others.
 
     Args:
         max_batch: int. Most items of a batch.
@@ -68,15 +68,15 @@ class Batcher:
         self._waiting: list[_Item] = []
         self._arrived = asyncio.Event()
         self._num_taken = 0
-        # The last batch: when it ended, how long it took, and how many
-        # requests wait if all that it answered come again.
+        # The last batch: when it ended, how long it took, and how many requests
+        # wait if all answered clients ask again.
         self._end = 0.0
         self._seconds = 0.0
         self._expected = 0
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Works while the context lasts, then finishes what has begun."""
+        """Runs while the context lasts, then finishes what has begun."""
         with concurrent.futures.ThreadPoolExecutor(1, "translator") as thread:
             task = asyncio.create_task(self._work(thread))
             try:
@@ -87,14 +87,14 @@ class Batcher:
                     await task
 
     async def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Calls a function in the thread, when it is its turn."""
+        """Calls a function in the thread, in its turn."""
         (answer,) = await self.submit(lambda _: [function(*arguments)], [""])
         return answer
 
     async def submit(self, work: Work, texts: Sequence[str]) -> list[Any]:
         """Waits for the answers to the texts of one request.
 
-        A caller that is cancelled leaves the line.
+        A cancelled caller leaves the queue.
 
         Raises:
             HTTPException: 429 if too many requests wait, 500 if the work
@@ -126,7 +126,7 @@ class Batcher:
             )
 
     async def _work(self, thread: concurrent.futures.Executor) -> None:
-        """Works on one batch after another, forever."""
+        """Runs one batch after another, forever."""
         loop = asyncio.get_running_loop()
         while True:
             await self._wait()
@@ -148,7 +148,7 @@ class Batcher:
                     item.answer.set_result(answer)
 
     async def _wait(self) -> None:
-        """Waits until there is a batch to work on."""
+        """Waits until there is a batch to run."""
         latest = self._end + min(self._max_wait, _PART_OF_BATCH * self._seconds)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout_at(latest):
@@ -165,8 +165,7 @@ class Batcher:
         await self._arrived.wait()
 
     def _take(self) -> list[_Item]:
-        """Takes the next batch out of the line."""
-        # Of equal turns the first came first.
+
         first = min(self._waiting, key=lambda item: item.turn)
         others = sorted(
             (i for i in self._waiting if i.work == first.work and i != first),
@@ -188,7 +187,7 @@ def _count_requests(items: Sequence[_Item]) -> int:
 
 
 def _run(batch: Sequence[_Item]) -> list[Any]:
-    """Returns the answers of a batch, or an exception in the place of one.
+    """Returns the answers of a batch, or exceptions instead.
 
     A batch that fails is tried again item by item, so that an item does not
     fail because of another one.

@@ -18,27 +18,27 @@ from starlette.requests import Request
 from relative_attention.decoding import Translation
 from relative_attention.errors import InputError
 
-# The one tensor that goes in.
+# The only input tensor.
 _INPUT = "sentences"
 _DEFAULT = "serving_default"
 _N_BEST = "n_best"
 _OUTPUTS = ("translations", "scores")
-# What stands where fewer translations were found, as in the SavedModel.
+# In place of missing translations, as in the SavedModel.
 _MISSING = ("", -1e7)
-# A body that is too long is read up to here and dropped. Closing the
-# connection while the client still sends would lose the answer.
+# A body that is too long is read up to here and dropped. If the connection were
+# closed while the client still sends, the answer would be lost.
 _MOST_READ = 2**30
 HUNG_UP = 499
 
 
 class PredictRequest(NamedTuple):
-    """What a client asks for.
+    """A request of a client.
 
     Attributes:
         sentences: list of strings.
         is_n_best: bool. Whether to return as many translations as beams.
-        is_in_rows: bool. Whether the answer has a row for each sentence, or
-            two columns.
+        is_in_rows: bool. Whether the answer has a row per sentence, or two
+            columns.
     """
 
     sentences: list[str]
@@ -51,11 +51,11 @@ async def read_json_object(request: Request, max_bytes: int) -> dict[str, Any]:
 
     Raises:
         HTTPException: 413 if it is too long.
-        InputError: if it is no JSON object.
+        InputError: if it is not a JSON object.
     """
     body = await _read_body(request, max_bytes)
     try:
-        # `json.loads` would take bytes in UTF-16, too.
+        # `json.loads` would also accept UTF-16.
         value = json.loads(body.decode())
     except (ValueError, RecursionError) as error:
         raise InputError(f"The body must be JSON in UTF-8: {error}.") from error
@@ -116,7 +116,7 @@ def read_predict(body: Mapping[str, Any], max_sentences: int) -> PredictRequest:
 
 
 def _without_name(value: Any, name: str) -> Any:
-    """Returns the one tensor that there is, with or without its name."""
+    """Returns the only tensor, with or without its name."""
     if not isinstance(value, dict):
         return value
     if set(value) != {_INPUT}:
@@ -177,7 +177,7 @@ def write_predict(
     Args:
         asked: the request.
         found: the translations of each sentence, best first.
-        num_beams: int. How many there are of each sentence, for `n_best`.
+        num_beams: int. The number of translations per sentence, for `n_best`.
     """
     texts, scores = [], []
     for results in found:
