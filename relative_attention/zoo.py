@@ -20,7 +20,7 @@ _PACKAGE = pathlib.Path(__file__).parent
 
 
 def zoo_directory() -> pathlib.Path:
-    """Returns the zoo's folder: in a wheel inside the package, else next to it."""
+    """Returns the zoo's folder: in the package in a wheel, else next to it."""
     packaged = _PACKAGE / "zoo"
     return packaged if packaged.is_dir() else _PACKAGE.parent / "models"
 

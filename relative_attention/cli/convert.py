@@ -1,4 +1,4 @@
-"""Commands that make one model of another: `average`, `export`, `convert`."""
+"""Commands that make new models: `average`, `export`, `convert`."""
 
 import argparse
 import os
@@ -8,8 +8,7 @@ from relative_attention.cli import command
 from relative_attention.cli import streams
 from relative_attention.errors import InputError
 
-# Each format takes these options; a model of CTranslate2 is told at each call
-# how to search.
+# The options of each format. CTranslate2's search is set at each call.
 _OPTIONS_OF = {
     "saved_model": (
         *command.DECODING_OPTIONS,
@@ -33,7 +32,7 @@ def add_average(subparsers: command.Subparsers) -> None:
         subparsers,
         "average",
         _average,
-        "write the mean of a run's last checkpoints as a model of its own",
+        "write the mean of a run's last checkpoints as a new model",
         "relative-attention average runs/my_model --last 20 "
         "--output runs/averaged",
     )
@@ -41,7 +40,7 @@ def add_average(subparsers: command.Subparsers) -> None:
         "paths",
         nargs="+",
         metavar="RUN_OR_FILE",
-        help="what `train` filled; or .safetensors files, or trained models",
+        help="the folder of a run; or .safetensors files, or trained models",
     )
     parser.integer(
         "--last N",
@@ -51,8 +50,8 @@ def add_average(subparsers: command.Subparsers) -> None:
     either.add_argument(
         "--output",
         metavar="DIR_OR_F",
-        help="a folder for a model to translate with (default: "
-        "RUN_average_N), or a .safetensors file for the weights alone",
+        help="a folder for the new model (default: RUN_average_N), or a "
+        ".safetensors file for its weights only",
     )
     either.add_argument(
         "--in-place",
@@ -105,9 +104,9 @@ def add_export(subparsers: command.Subparsers) -> None:
         "models",
         "MODEL OUTPUT",
         "the folder that `train` filled, or the name of a trained model "
-        "of the zoo (`relative-attention list`), and the folder to make; "
-        "saved_model: several models with the same vocabulary, before it, "
-        "become one that averages their probabilities",
+        "of the zoo (`relative-attention list`), and the folder to make. "
+        "saved_model: several models with the same vocabulary become one "
+        "that averages their probabilities",
         nargs="+",
         sort=_sort_export_words,
     )
@@ -115,12 +114,12 @@ def add_export(subparsers: command.Subparsers) -> None:
     command.add_decoding_options(parser)
     parser.integer(
         "--nbest N",
-        "saved_model: translations of the signature n_best (default: as "
-        "many as beams)",
+        "saved_model: number of translations of the signature n_best "
+        "(default: the number of beams)",
     )
     parser.text(
         "--dtype",
-        "saved_model, model: what weights are stored as (default: float32)",
+        "saved_model, model: dtype of the stored weights (default: float32)",
         choices=("float32", "float16"),
     )
     parser.flag(
@@ -128,8 +127,8 @@ def add_export(subparsers: command.Subparsers) -> None:
     )
     parser.text(
         "--warmup F",
-        "saved_model: a text of which TensorFlow Serving translates each "
-        "line before it takes requests",
+        "saved_model: a text whose lines TensorFlow Serving translates "
+        "before it accepts requests",
     )
     parser.text(
         "--quantization Q",
@@ -149,7 +148,7 @@ def _sort_export_words(options: argparse.Namespace) -> None:
 def _export(options: argparse.Namespace) -> None:
     """Runs the command."""
     _check_format(options)
-    # `--dtype` is for what is written.
+    # `--dtype` is for the output.
     translator = command.load_models(options, names=command.DECODING_OPTIONS)
     command.check_nbest(options.nbest, translator.num_beams)
     output, dtype = options.output, options.dtype or "float32"
@@ -186,18 +185,18 @@ def _check_format(options: argparse.Namespace) -> None:
     allowed = _OPTIONS_OF[options.format]
     if len(options.models) > 1 and options.format != "saved_model":
         raise InputError(
-            f"A model of the format {options.format} is one model; saved_model "
-            "takes several, and `relative-attention distill` makes one of "
-            f"them. Received: {', '.join(options.models)}."
+            f"The format {options.format} takes one model; saved_model takes "
+            "several, and `relative-attention distill` trains one from them. "
+            f"Received: {', '.join(options.models)}."
         )
     for name in sorted(set().union(*_OPTIONS_OF.values()).difference(allowed)):
-        # Absent is `None`, or `False` for a flag; 0 is given.
+        # Absent is `None`, or `False` for a flag; 0 counts as given.
         value = getattr(options, name)
         if value is not None and value is not False:
             spelled = ", ".join(map(command.spelled, allowed))
             raise InputError(
-                f"{command.spelled(name)} says nothing to a model of the "
-                f"format {options.format}, which takes {spelled}."
+                f"{command.spelled(name)} does not apply to the format "
+                f"{options.format}, which takes {spelled}."
             )
 
 
@@ -208,8 +207,8 @@ def add_convert(subparsers: command.Subparsers) -> None:
     """Adds `convert` to the command line."""
     parser = subparsers.add_parser(
         "convert",
-        help="bring a model of another system here",
-        description="Bring a model of another system here.",
+        help="convert a model of another system",
+        description="Convert a model of another system.",
     )
     systems = parser.add_subparsers(
         dest="system", required=True, metavar="SYSTEM"
@@ -234,18 +233,16 @@ def _add_opennmt_tf(systems: command.Subparsers) -> None:
     for side in ("source", "target"):
         parser.text(
             f"--{side}-vocabulary F",
-            f"the vocabulary file of the {side}, a token a line",
+            f"the vocabulary file of the {side}, one token per line",
             required=True,
         )
     parser.text("--output DIR", required=True)
     parser.text(
         "--tokenizer F",
-        "the SentencePiece model that makes the tokens; without it, text "
-        "is read and written as tokens with blanks between",
+        "the SentencePiece model of the tokens; without it, text is read and "
+        "written as tokens with blanks between",
     )
-    parser.text(
-        "--source-tokenizer F", "that of the source, where it has its own"
-    )
+    parser.text("--source-tokenizer F", "that of the source, if it has its own")
     parser.flag(
         "--source-start",
         "the run had `source_sequence_controls: {start: true}`",
@@ -258,8 +255,8 @@ def _add_opennmt_tf(systems: command.Subparsers) -> None:
     )
     parser.text(
         "--positions",
-        "the positions, where the checkpoint does not show them "
-        "(default: auto, as it shows)",
+        "the positions, if the checkpoint does not show them "
+        "(default: auto, read from the checkpoint)",
         choices=(
             "auto",
             "relative",
@@ -319,7 +316,7 @@ def _add_tensor2tensor(systems: command.Subparsers) -> None:
     )
     parser.text(
         "--source-vocabulary F",
-        "the *.subwords file of the source, where it has its own",
+        "the *.subwords file of the source, if it has its own",
     )
     parser.integer(
         "--target-space-id N",

@@ -11,7 +11,7 @@ from relative_attention.cli import command
 from relative_attention.cli import streams
 from relative_attention.errors import InputError
 
-# `corpus_scores` knows them; to ask it would load sacreBLEU for `--help`.
+# The tokenizers of `corpus_scores`, which would load sacreBLEU for `--help`.
 _METRICS = ("bleu", "chrf", "ter")
 
 
@@ -34,8 +34,8 @@ def add_score(subparsers: command.Subparsers) -> None:
     parser.text("--target F", required=True)
     parser.text(
         "--output F",
-        "a line for each pair, the end of sentence included in both "
-        "numbers (default: standard output)",
+        "one line per pair; both numbers include the end of sentence "
+        "(default: standard output)",
     )
 
 
@@ -67,7 +67,7 @@ def _read_pairs(source: str, target: str) -> tuple[list[str], list[str]]:
     """Reads both files, and refuses pairs that cannot be scored."""
     from relative_attention.data.lines import read_lines
 
-    # Once each: a pipe cannot be read again.
+    # Once each, as a pipe cannot be read again.
     sources, targets = (list(read_lines(path)) for path in (source, target))
     if len(sources) != len(targets):
         raise InputError(
@@ -126,19 +126,19 @@ def add_evaluate(subparsers: command.Subparsers) -> None:
     parser.text("--hypotheses F", "also write the translations here")
     parser.text(
         "--sentence-scores F",
-        "also write the scores of each sentence here, with tabs between "
-        "them and a header: the metrics, and the model's own score",
+        "also write the scores of each sentence here, separated by tabs, "
+        "with a header: the metrics, and the model's own score",
     )
     parser.text(
         "--plot F",
         "also draw BLEU against the length of the source here, as PNG, "
-        "a line for each of those compared; needs `matplotlib`",
+        "one line per system; needs `matplotlib`",
     )
     parser.text(
         "--compare DIR_OR_F",
         "another model (a folder, or a name of the zoo), or a file of "
-        "translations, to compare this one with by paired bootstrap; can be "
-        "given several times",
+        "translations, to compare by paired bootstrap; may be given several "
+        "times",
         action="append",
         default=[],
     )
@@ -246,7 +246,7 @@ def _other(
 def _translations(
     translator: "ra.Translator", sources: Sequence[str]
 ) -> "list[ra.Translation]":
-    """Translates the sources, and says which were cut."""
+    """Translates the sources, and reports which were cut."""
     progress = streams.Progress(len(sources))
     translations = translator.search(sources, report=progress)
     progress.end()
@@ -256,7 +256,7 @@ def _translations(
 
 
 def _name(options: argparse.Namespace) -> str:
-    """Returns what tables and pictures call the models."""
+    """Returns the names of the models in tables and pictures."""
     return " + ".join(options.models)
 
 

@@ -14,7 +14,7 @@ from relative_attention.errors import InputError
 from relative_attention.errors import install_hint
 
 _PACKAGES = ("starlette", "uvicorn", "prometheus_client")
-# Shorter ones could be guessed by asking.
+# Shorter ones could be guessed.
 _FEWEST_CHARACTERS = 16
 
 
@@ -26,20 +26,20 @@ def add_serve(subparsers: command.Subparsers) -> None:
         _serve,
         "serve models: a page to type in, and TensorFlow Serving's REST "
         "interface",
-        "relative-attention serve multi30k_en_de_tiny_relative --port 8501",
+        "relative-attention serve tatoeba_en_de --port 8501",
     )
     parser.add_argument(
         "models",
         nargs="+",
         metavar="MODEL",
         help="the folder that `train` filled, or the name of a trained model "
-        "of the zoo; requests call it by that name, or its folder's; "
-        "NAME=FOLDER gives it another",
+        "of the zoo; requests use that name, or the folder's; NAME=FOLDER "
+        "gives it another",
     )
     parser.text(
         "--host H",
-        "the address to listen on (default: 127.0.0.1, this machine "
-        "alone); others need a token",
+        "the address to listen on (default: 127.0.0.1, for this machine "
+        "only); others need a token",
         default="127.0.0.1",
     )
     parser.integer(
@@ -50,17 +50,17 @@ def add_serve(subparsers: command.Subparsers) -> None:
         "a file with the token that requests must bring (`Authorization: "
         "Bearer TOKEN`)",
     )
-    parser.flag("--no-token", "let in everybody who can reach the address")
+    parser.flag("--no-token", "allow everyone who can reach the address")
     parser.number(
         "--max-wait-ms MS",
         "after a batch, wait up to this long (at most a tenth of its time) "
-        "for those it answered to ask again (default: 250)",
+        "for its clients to ask again (default: 250)",
         default=250.0,
     )
-    parser.flag("--reload", "load a model again when its folder is replaced")
+    parser.flag("--reload", "reload a model when its folder is replaced")
     for name, default, what in (
         ("--max-batch", 64, "most sentences translated at a time"),
-        ("--queue", 256, "most requests that wait; others are answered 429"),
+        ("--queue", 256, "most requests that wait; others get 429"),
         ("--max-bytes", 2**18, "most bytes of a request"),
         ("--max-sentences", 128, "most sentences of a request"),
         ("--max-tokens", 8192, "most tokens of a request"),
@@ -94,7 +94,7 @@ def _serve(options: argparse.Namespace) -> None:
         options.token = _read_token(options.token_file)
     from relative_attention import serve
 
-    # Options are called as the settings.
+    # Options have the names of the settings.
     names = [field.name for field in dataclasses.fields(serve.ServerSettings)]
     serve.run_server(
         serve.named_models(options.models),
@@ -106,7 +106,7 @@ def _serve(options: argparse.Namespace) -> None:
 
 
 def _check(options: argparse.Namespace) -> None:
-    """Refuses options that are out of range or contradict one another."""
+    """Refuses options that are out of range or contradict each other."""
     if not 0 <= options.port < 2**16:
         raise InputError(
             f"--port must be between 0 and 65535. Received: {options.port}."
@@ -127,7 +127,7 @@ def _check(options: argparse.Namespace) -> None:
 
 
 def _is_loopback(host: str) -> bool:
-    """Returns whether an address can be reached from this machine alone."""
+    """Returns whether only this machine can reach an address."""
     try:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -143,7 +143,7 @@ def _read_token(path: str) -> str:
             f"--token-file must be a file with a token. Received: {path} "
             f"({error})."
         ) from error
-    # What a header can carry.
+    # Characters that a header can have.
     if not re.fullmatch(rf"[!-~]{{{_FEWEST_CHARACTERS},}}", text):
         raise InputError(
             "--token-file must have one line, a token without blanks of at "

@@ -16,9 +16,9 @@ from relative_attention.cli import streams
 from relative_attention.errors import InputError
 
 _DRAWING_OPTIONS = ("temperature", "top_k", "top_p", "seed")
-# Options that decide what is written, beside those of the translator.
+# Options that affect the output, besides those of the translator.
 _WRITTEN = ("dtype", "shard", "nbest", "sample", *_DRAWING_OPTIONS)
-# TensorFlow and JAX, and PyTorch call Python's `MemoryError` by these names.
+# The names of out-of-memory errors of TensorFlow and JAX, and of PyTorch.
 _OUT_OF_MEMORY = ("MemoryError", "ResourceExhaustedError", "OutOfMemoryError")
 
 
@@ -28,7 +28,7 @@ def add_translate(subparsers: command.Subparsers) -> None:
         subparsers,
         "translate",
         _translate,
-        "translate a text line by line, or what is typed",
+        "translate a text line by line, or what you type",
         "relative-attention translate runs/my_model < source > hypotheses",
     )
     command.add_models(parser)
@@ -44,35 +44,33 @@ def add_translate(subparsers: command.Subparsers) -> None:
     )
     parser.text(
         "--shard I/N",
-        "translate the I-th of N parts of --input alone, from 1/N to N/N; "
-        "what all of them write, joined in order, is the whole",
+        "translate only the I-th of N parts of --input, from 1/N to N/N; "
+        "concatenate the outputs in order",
     )
     parser.integer(
         "--nbest N",
-        "write the N best translations of a line, each as line number, "
-        "score and translation with tabs between",
+        "write the N best translations of each line, as line number, score "
+        "and translation, separated by tabs",
     )
     parser.text(
         "--prefix F",
-        "a text with a line for each line, which its translation begins "
-        "with; an empty one leaves it free",
+        "a text with the beginning of each translation, line by line; an "
+        "empty line leaves it free",
     )
     command.add_decoding_options(parser)
     command.add_dtype_option(parser)
     parser.integer(
         "--batch-tokens N",
-        "most source positions, over all beams, translated at a time: "
-        "fewer need less memory (default: the recipe's)",
+        "most source tokens, over all beams, translated at a time; fewer "
+        "need less memory (default: the recipe's)",
     )
     parser.flag(
-        "--sample", "draw translations at random instead of searching the best"
+        "--sample", "draw translations at random instead of a beam search"
     )
     parser.number("--temperature T", "default: 1")
-    parser.integer("--top-k K", "draw among the K likeliest")
-    parser.number(
-        "--top-p P", "draw among the likeliest whose probabilities reach P"
-    )
-    parser.integer("--seed N", "the same draws at each run")
+    parser.integer("--top-k K", "draw from the K most likely tokens")
+    parser.number("--top-p P", "draw from the most likely tokens that sum to P")
+    parser.integer("--seed N", "for the same draws in every run")
 
 
 def _translate(options: argparse.Namespace) -> None:
@@ -93,7 +91,7 @@ def _translate(options: argparse.Namespace) -> None:
     with _opened(options, translator) as output:
         num_done = output.counts["lines"]
         progress = None
-        # A counter would stand among translations on the same terminal.
+        # A counter would mix with translations on the same terminal.
         if not is_typed and not (stream and stream.isatty()):
             total = len(lines) if lines.stop < sys.maxsize else None
             progress = streams.Progress(total, num_done)
@@ -132,7 +130,7 @@ def _decode(
     chunk: list[str],
     arguments: dict[str, Any],
 ) -> "list[list[ra.Translation]]":
-    """Returns the results of each line, found or drawn, best first."""
+    """Returns the results of each line, searched or drawn, best first."""
     decode = translator.sample if options.sample else translator.search
     num_results = 1 if options.nbest is None else options.nbest
     try:
@@ -153,14 +151,13 @@ def _line(number: int, result: "ra.Translation", nbest: int | None) -> str:
     return f"{number}\t{result.score:.6f}\t{result.text}\n"
 
 
-# === What is read ===
+# === Input ===
 
 
 def _lines(options: argparse.Namespace) -> range:
     """Returns the numbers of the lines to translate, from 0.
 
-    They are not counted in a stream, nor in a file that is read and written
-    as it comes.
+    Unknown for a stream, and for a file that is translated as it is read.
     """
     from relative_attention.data.lines import count_lines
     from relative_attention.files import is_stream
@@ -189,7 +186,7 @@ def _lines(options: argparse.Namespace) -> range:
 def _chunks(
     options: argparse.Namespace, lines: range, is_typed: bool
 ) -> Iterable[list[str]]:
-    """Returns the text in the parts that are translated at a time."""
+    """Returns the text in chunks that are translated at a time."""
     if options.input:
         from relative_attention.runs.translate_text import read_chunks
 
@@ -198,7 +195,7 @@ def _chunks(
 
 
 def _prefixes(options: argparse.Namespace, lines: range) -> Iterator[str]:
-    """Returns what the translations of some lines begin with."""
+    """Returns the prefixes of the translations of some lines."""
     from relative_attention.data.lines import read_lines
 
     if options.prefix is None:
@@ -208,7 +205,7 @@ def _prefixes(options: argparse.Namespace, lines: range) -> Iterator[str]:
 
 
 def _check_prefixes(options: argparse.Namespace, is_typed: bool) -> None:
-    """Compares the prefixes with the text before any work, where it can."""
+    """Compares prefixes with the text before any work, if possible."""
     from relative_attention.data.lines import count_lines
 
     if options.prefix is None:
@@ -235,14 +232,14 @@ def _unequal(
     )
 
 
-# === What is written ===
+# === Output ===
 
 
 @contextlib.contextmanager
 def _opened(
     options: argparse.Namespace, translator: "ra.Translator"
 ) -> Iterator[Any]:
-    """Opens the output: standard output, a file, or one that is resumed."""
+    """Opens the output: standard output, a file, or a resumable file."""
     from relative_attention import files
     from relative_attention.runs.translate_text import translation_origin
 
@@ -250,7 +247,7 @@ def _opened(
         yield streams.StreamOutput(streams.standard_output().buffer)
         return
     texts = (options.input, options.prefix or options.input)
-    # What comes through a pipe does not come again.
+    # A pipe cannot be read again.
     if files.is_stream(options.output) or not all(
         path and os.path.isfile(path) for path in texts
     ):

@@ -1,4 +1,4 @@
-"""The models that a server has, and what it asks of them."""
+"""The models of a server, and what it computes with them."""
 
 import asyncio
 import dataclasses
@@ -28,25 +28,24 @@ from relative_attention.zoo import find_model
 from relative_attention.zoo import recipe_summary
 
 _LOG = logging.getLogger("relative_attention.serve")
-# What a path of the REST interface can have as the name of a model.
+# Names of models that a path of the REST interface can have.
 _NAME = re.compile(r"[\w.+ -]+")
-# How many ways to continue a translation are shown.
+# The number of ways shown to continue a translation.
 _NUM_ALTERNATIVES = 6
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ServedModel:
-    """A model as it was when it was loaded.
+    """A loaded model.
 
     Attributes:
-        name: string. What requests call it.
+        name: string. Its name in requests.
         folder: path of its folder.
-        version: int. `1`, and one more each time it was replaced.
-        stamp: what tells the file of its weights from another.
+        version: int. `1`, and one more for each replacement.
+        stamp: identifies the file of its weights.
         translator: `Translator`.
-        description: string, what its recipe says that it is for.
-        languages: list of the codes of source and target; empty if they are
-            not known.
+        description: string, the description in its recipe.
+        languages: list of the codes of source and target; empty if unknown.
     """
 
     name: str
@@ -71,11 +70,11 @@ def named_models(arguments: Sequence[str]) -> dict[str, pathlib.Path]:
 
     Args:
         arguments: list of strings, each a name of the zoo, the path of a
-            folder, whose base name is taken, or `NAME=PATH`.
+            folder, whose base name is used, or `NAME=PATH`.
 
     Raises:
-        InputError: if there is no such model, a name cannot be one, or two
-            models have one name.
+        InputError: if there is no such model, a name is invalid, or two models
+            have the same name.
     """
     folders: dict[str, pathlib.Path] = {}
     for argument in arguments:
@@ -128,7 +127,7 @@ def _load_model(name: str, folder: pathlib.Path, version: int) -> ServedModel:
     model = ServedModel(
         name, folder, version, stamp, translator, *recipe_summary(folder)
     )
-    # The first time makes graphs, for seconds: no client should wait for them.
+    # The first translation builds graphs for seconds; clients should not wait.
     model.best(["."])
     model.n_best(["."])
     find_alternatives(translator, ".", "")
@@ -136,7 +135,7 @@ def _load_model(name: str, folder: pathlib.Path, version: int) -> ServedModel:
 
 
 def _stamp(folder: pathlib.Path) -> Any:
-    """Returns what differs once the weights' file is another."""
+    """Returns a value that changes when the weights' file is replaced."""
     try:
         status = (folder / "model.safetensors").stat()
     except OSError:
@@ -149,11 +148,11 @@ async def reload_models(
 ) -> None:
     """Loads models again when their folders are replaced, forever.
 
-    A request keeps the model that it began with. A folder that cannot be
-    loaded leaves the model as it was.
+    A request keeps the model that it began with. If a folder cannot be loaded,
+    the old model stays.
 
     Args:
-        models: dict that changed models are put into.
+        models: dict to put changed models into.
         metrics: `Metrics` to keep up to date.
         seconds: float. How often to look at the folders.
     """
@@ -174,7 +173,7 @@ async def reload_models(
                     "%s stays version %d: %s", name, old.version, error
                 )
                 continue
-            # Else its files may be of two models: the next look loads it.
+            # Otherwise its files may be of two models; it is loaded next time.
             if _stamp(old.folder) == stamp:
                 models[name] = new
                 metrics.model_version.labels(name).set(new.version)
@@ -193,18 +192,18 @@ def find_alternatives(
 ) -> list[Translation]:
     """Finds translations that begin with the same words and then differ.
 
-    Each of the tokens that are likeliest after the prefix begins a translation,
-    which a beam search continues. In an n-best list most have the same token
-    there.
+    Each of the most likely tokens after the prefix begins a translation, which
+    a beam search continues. In an n-best list most translations have the same
+    token there.
 
     Args:
         translator: `Translator`.
         sentence: string.
-        prefix: string, what all translations begin with; may be empty.
+        prefix: string, the beginning of all translations; may be empty.
 
     Returns:
-        List of `Translation`, with the likeliest token first. There are fewer
-        than 6 where two tokens give the same text.
+        List of `Translation`, with the most likely token first. There are fewer
+        than 6 if two tokens give the same text.
 
     Raises:
         HTTPException: 400 if the prefix has more tokens than any translation.
@@ -216,7 +215,7 @@ def find_alternatives(
     longest = translator.max_source_length + translator.max_extra_length
     if translator.max_length is not None:
         longest = min(longest, translator.max_length)
-    # A search goes through the whole prefix while all others wait.
+    # A search decodes the whole prefix while all others wait.
     if len(begun) > longest:
         raise HTTPException(
             400,
@@ -254,5 +253,5 @@ def find_alternatives(
 
 
 def _last_logits(model: Any, inputs: _Inputs) -> Tensor:
-    """Returns the logits `(V,)` of the token that comes next."""
+    """Returns the logits `(V,)` of the next token."""
     return model(inputs._asdict())[0, -1]
