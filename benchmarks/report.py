@@ -29,7 +29,7 @@ _MARK = ": by benchmarks.report -->"
 
 
 def fill_tables(text: str, folder: pathlib.Path = RESULTS) -> str:
-    """Returns a text with every marked table made anew.
+    """Returns a text with every marked table rebuilt.
 
     Args:
         text: A string of Markdown.

@@ -48,7 +48,7 @@ def draw_table(axes: Axes) -> None:
     distances = np.arange(-LIMIT, LIMIT + 1)
     width = 8
     for row, color in enumerate(COLORS):
-        # Light and dark of one color stand for the numbers of a vector.
+        # Shades of one color represent the numbers of a vector.
         shades = generator.uniform(0.15, 1, (1, width, 1))
         vector = shades * color[:3] + (1 - shades)
         axes.imshow(

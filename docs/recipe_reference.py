@@ -123,7 +123,7 @@ def _documented(cls: type) -> dict[str, str]:
 
 
 def _sentences(cls: type) -> str:
-    """Returns the docstring of a section, its paragraphs filled anew."""
+    """Returns the docstring of a section, with its paragraphs refilled."""
     paragraphs = (inspect.getdoc(cls) or "").split("\n\n")
     return "\n".join(f"{textwrap.fill(text, 80)}\n" for text in paragraphs)
 

@@ -9,10 +9,10 @@ checkout, with the package and its extra `ctranslate2` installed:
         --source test.en --peer opennmt-tf
 
 The model must have the architecture of `transformer_small_relative` for the
-peer, which gets a virtual environment of its own on first use (Python 3.11 or
+peer, which gets its own virtual environment on first use (Python 3.11 or
 older).
 
-Every engine is a process of its own; they take turns, a whole text each, and
+Every engine is a separate process; they take turns, a whole text each, and
 what is compared was measured in the same round. Sentences come sorted by
 length, longest first, in batches of 1 (the first `--single` alone), 32, and
 whatever else `--batch-sizes` says. The package, its SavedModel and CTranslate2

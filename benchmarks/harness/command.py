@@ -20,7 +20,7 @@ from relative_attention.quiet_tensorflow import load_tensorflow_quietly
 
 Number = TypeVar("Number", int, float)
 
-# Git ignores this folder: results of one's own replace none of the docs.
+# Git ignores this folder, so your results do not replace those of the docs.
 _OUTPUT = ROOT / "runs" / "benchmarks"
 
 

@@ -1,7 +1,7 @@
 """Engines: processes that do the same work, each in its own way.
 
 Timings of a shared machine drift by more than the differences to be shown.
-Engines therefore all live at once, each in a process of its own, and take
+Engines therefore all live at once, each in its own process, and take
 short turns: what is compared was measured seconds apart. An engine that waits
 for its turn at most fetches a few batches ahead, as every one of them does.
 """
@@ -67,7 +67,7 @@ class Engine:
             The dict that the process reports.
 
         Raises:
-            EngineError: If it fails, with the end of what it said.
+            EngineError: If it fails, with the end of its output.
         """
         stdin, stdout = self._process.stdin, self._process.stdout
         if stdin is None or stdout is None:

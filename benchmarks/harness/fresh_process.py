@@ -13,7 +13,7 @@ def in_fresh_process(
     *arguments: Any,
     environment: Mapping[str, str] | None = None,
 ) -> Any:
-    """Calls a function in a process of its own, which then ends.
+    """Calls a function in a separate process, which then ends.
 
     What it imports and allocates is no part of this process, whose memory
     counts as that of every engine it starts.

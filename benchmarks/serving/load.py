@@ -56,7 +56,7 @@ SERVER = "server"
 LEAST_RATIO = 0.9
 MOST_MILLISECONDS = 10.0
 MOST_BYTES = 20_000_000
-# Parts of captions of images, for load where no text is at hand.
+# Parts of image captions, for load without a text.
 _WHO = ("A man", "Two women", "A young boy", "An old woman", "Three dogs")
 _LOOK = ("in a red shirt", "with a black hat", "wearing blue jeans", "")
 _DOES = (

@@ -1,4 +1,4 @@
-"""The server in a process of its own, and the clients that ask it."""
+"""The server in a separate process, and its clients."""
 
 import asyncio
 import contextlib
@@ -101,7 +101,7 @@ def ask_server(
 ) -> Load:
     """Has clients ask for a translation of each sentence, one a request.
 
-    Each client has a connection of its own, and sends the next sentence when
+    Each client has its own connection, and sends the next sentence when
     the answer is there.
 
     Args:

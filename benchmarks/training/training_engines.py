@@ -26,7 +26,7 @@ ENVIRONMENT = {
     # One CPU is compared with itself, also where there is a GPU.
     "CUDA_VISIBLE_DEVICES": "-1",
 }
-# OpenNMT-tf leaves the first two steps out of its own figures.
+# OpenNMT-tf excludes the first two steps from its own figures.
 _SHORTEST_WINDOW = 5
 
 

@@ -9,11 +9,11 @@ root of a checkout, with the package installed:
     python -m benchmarks.training.training_speed --data DIR --peer opennmt-tf
 
 `DIR` holds `train.en` and `train.de`, plain or `.gz`. OpenNMT-tf gets a
-virtual environment of its own, made on first use (Python 3.11 or older);
+separate virtual environment, made on first use (Python 3.11 or older);
 without `--peer` there is nothing to install and no ratio to it.
 
-Every run of a model is an engine, a process of its own; together they take
-about 8 GB. In each of `--repeats` they are started anew, train `--warmup`
+Every run of a model is an engine, a separate process; together they take
+about 8 GB. In each of `--repeats` they are restarted, train `--warmup`
 steps that are not counted, and then train in turns, `--window` steps each,
 until each has counted `--steps`. On a shared machine a minute is not like the
 next: ratios are taken between windows of the same round, and the median over

@@ -99,7 +99,7 @@ def compile_model(
         ),
         loss=ra.MaskedCrossEntropy(label_smoothing=0.1),
         metrics=[ra.Perplexity(), ra.TokenAccuracy()],
-        # On a CPU, XLA compiles anew for every length.
+        # On a CPU, XLA compiles again for every length.
         jit_compile=False,
     )
     return model

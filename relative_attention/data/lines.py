@@ -137,7 +137,7 @@ _Item = TypeVar("_Item")
 
 @dataclasses.dataclass(frozen=True)
 class ParallelCorpus:
-    """Reads pairs of lines that are translations of one another.
+    """Reads pairs of lines that are translations of each other.
 
     Attributes:
         source: string. Path of the source text, plain or `.gz`.

@@ -50,16 +50,16 @@ class DecodingSection:
 
 @dataclasses.dataclass(frozen=True)
 class Translation:
-    """A translation and how sure the model is of it.
+    """A translation and its score.
 
     Attributes:
         text: The translation, detokenized.
         score: Its score in the beam search (see `beam_search`), or its
-            log-probability where it was drawn (see `sample`); `0.0` for an
-            empty sentence, which is not searched for.
+            log-probability if it was drawn (see `sample`); `0.0` for an empty
+            sentence, for which there is no search.
         was_cut: Whether the source was longer than the limit and was cut.
-        source_token_ids: Ids of the source, its end included.
-        token_ids: Ids of the translation, its end included.
+        source_token_ids: Ids of the source, including its end.
+        token_ids: Ids of the translation, including its end.
         attention: `None`, or the cross-attention scores, float32
             `(L, N, T, S)`: by decoder block and head, from each of
             `token_ids` to each of `source_token_ids`. Not printed.
@@ -76,9 +76,9 @@ class Translation:
 
 
 class TextVocabulary(Protocol):
-    """A vocabulary that turns lines of text into token ids, and back.
+    """A vocabulary that converts lines of text to token ids and back.
 
-    `Vocabulary` is one; a translator takes any other.
+    A translator takes `Vocabulary` or any other one.
     """
 
     end_id: int
@@ -95,11 +95,11 @@ class TextVocabulary(Protocol):
 
 
 class Translator:
-    """A model with the vocabulary that it reads and writes.
+    """A model with its vocabulary, which translates strings.
 
     Sentences are sorted by length and translated in batches of about the same
-    number of tokens; the translations come back in the order of the
-    sentences. An empty or blank sentence gives an empty line.
+    number of tokens. Translations are returned in the order of the sentences.
+    An empty or blank sentence gives an empty line.
 
     Args:
         model: `Transformer` or `Ensemble`.
@@ -113,12 +113,12 @@ class Translator:
         max_extra_length: int. How many tokens longer than its source a
             translation may be. Defaults to `50`.
         max_length: int. The longest translation, in tokens. Defaults to
-            `None`, no limit but `max_extra_length`.
-        min_length: int. The shortest, the end of sentence included. Defaults
-            to `0`.
-        max_source_length: int. Tokens, the end of sentence included, at which
-            longer sentences are cut. Defaults to `512`.
-        batch_tokens: int. Most source positions, over all beams, of a batch.
+            `None`, only limited by `max_extra_length`.
+        min_length: int. The shortest translation, including the end of
+            sentence. Defaults to `0`.
+        max_source_length: int. Longer sentences are cut to this many tokens,
+            including the end of sentence. Defaults to `512`.
+        batch_tokens: int. Most source tokens of a batch, over all beams.
             Defaults to `8192`.
 
     Raises:
@@ -247,26 +247,26 @@ class Translator:
             sentences: list of strings, each a line of text.
             num_results: int. The best translations of a sentence to return,
                 at most `num_beams`. Defaults to `None`, the best one.
-            target_prefixes: list of strings, what the translation of each
-                sentence begins with. Defaults to `None`, all are free.
-            return_attention: bool. Also return what each translation attends
-                to. Defaults to `False`.
+            target_prefixes: list of strings, the beginning of each
+                translation. Defaults to `None`, no beginnings.
+            return_attention: bool. Also return the attention scores of each
+                translation. Defaults to `False`.
             report: called after each batch with the number of sentences
                 translated so far.
-            num_beams: int. Beams of this search. Defaults to `None`, those
-                of the translator.
-            length_penalty: float. That of this search. Defaults to `None`,
-                the translator's.
+            num_beams: int. Beams of this search. Defaults to `None`, the
+                translator's.
+            length_penalty: float. Length penalty of this search. Defaults to
+                `None`, the translator's.
 
         Returns:
-            List of `Translation`, one for each sentence, in their order; with
-            `num_results` a list of lists of them, best first. There are fewer
-            where fewer were found, and one for an empty sentence.
+            List of `Translation`, one per sentence, in their order; with
+            `num_results` a list of lists of them, best first. There may be
+            fewer results, and there is one for an empty sentence.
 
         Raises:
-            TypeError: if `sentences` is no list of strings.
-            ValueError: if a number is out of range, a sentence is no text, or
-                there is not a prefix for each sentence.
+            TypeError: if `sentences` is not a list of strings.
+            ValueError: if a number is out of range, a sentence is not valid
+                text, or there is not a prefix for each sentence.
             InputError: if the model gives logits that are not finite.
         """
         if num_beams is None:
@@ -349,12 +349,12 @@ class Translator:
         target_prefixes: Sequence[str] | None,
         report: Report | None,
     ) -> list[Translation] | list[list[Translation]]:
-        """Decodes sentences in batches, and puts them back in their order.
+        """Decodes sentences in batches, and restores their order.
 
         Args:
             sentences, num_results, target_prefixes, report: see `search`.
             decode: `beam_search` or `sample` with its settings.
-            num_hypotheses: int. Of a sentence; all of them take memory.
+            num_hypotheses: int. Hypotheses per sentence, which need memory.
         """
         if num_results is not None:
             num_results = checked_at_least("num_results", num_results, 1)
@@ -363,7 +363,7 @@ class Translator:
         rows = self.source_vocabulary.encode(sentences)
         limit = self.max_source_length - 1
         was_cut = [len(row) > limit for row in rows]
-        # What a blank line gets, which is not searched for.
+        # The result for a blank line, without a search.
         found = [[Translation("", 0.0, was_cut=cut)] for cut in was_cut]
         lengths = {}
         for index, sentence in enumerate(sentences):
@@ -402,7 +402,7 @@ class Translator:
     def _encoded_prefixes(
         self, target_prefixes: Sequence[str] | None, num_sentences: int
     ) -> Sequence[Sequence[int]]:
-        """Checks the prefixes, and encodes one for each sentence."""
+        """Checks and encodes the prefixes."""
         if target_prefixes is None:
             return [()] * num_sentences
         target_prefixes = checked_sentences("target_prefixes", target_prefixes)
@@ -424,14 +424,14 @@ def longest_first_batches(
     """Groups sentences into batches of about the same number of tokens.
 
     The longest come first, so that a batch too large for the memory fails at
-    once and not after an hour.
+    the start and not after an hour.
 
     Args:
         lengths: dict of the index of each sentence to its lengths. The first
             is its cost, padded to the longest of its batch; the others decide
             the order of those that cost the same.
-        max_tokens: int. Most tokens of a batch; a sentence that is longer is
-            a batch of its own.
+        max_tokens: int. Most tokens of a batch; a longer sentence is a batch
+            by itself.
 
     Yields:
         Lists of indices.
@@ -455,7 +455,7 @@ def padded_rows(rows: Sequence[Sequence[int]]) -> np.ndarray:
     return padded
 
 
-# === Translations, read from what a search found ===
+# === Translations from the results of a search ===
 
 
 def read_translations(
@@ -464,7 +464,7 @@ def read_translations(
     were_cut: Sequence[bool],
     vocabulary: TextVocabulary,
 ) -> list[list[Translation]]:
-    """Makes translations of what `beam_search` or `sample` found.
+    """Makes translations from the results of `beam_search` or `sample`.
 
     Args:
         results: dict of what they return.
@@ -473,8 +473,8 @@ def read_translations(
         vocabulary: `TextVocabulary` of the target.
 
     Returns:
-        For each source a list of `Translation`, in the order of the results;
-        there are fewer where fewer were found.
+        For each source a list of `Translation`, in the order of the results,
+        without missing ones.
     """
     # NumPy alone refuses tensors of PyTorch that have a gradient.
     token_ids = ops.convert_to_numpy(results["token_ids"])
@@ -488,7 +488,7 @@ def read_translations(
     for number, source_row in enumerate(source_rows):
         found: list[Translation] = []
         for rank in range(num_results):
-            # The first is a result whatever its score.
+            # The first one is a result for any score.
             if rank and scores[number][rank] < IMPOSSIBLE / 2:
                 break
             ids = _until_end(token_ids[number, rank])
@@ -513,17 +513,17 @@ def read_translations(
 
 
 def _line(text: str) -> str:
-    """Makes one line of UTF-8 of what a vocabulary wrote."""
-    # Half a surrogate pair, which a vocabulary may hold, becomes U+FFFD.
+    """Makes one line of UTF-8 from the output of a vocabulary."""
+    # Half a surrogate pair, which a vocabulary may have, becomes U+FFFD.
     text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     # A translation is one line: its readers count lines.
     return text.replace("\n", " ")
 
 
 def _until_end(token_ids: np.ndarray) -> tuple[int, ...]:
-    """Takes the ids of a result without the padding behind its end."""
+    """Returns the ids of a result without padding."""
     ids = token_ids.tolist()
     if END_ID in ids:
         return tuple(ids[: ids.index(END_ID) + 1])
-    # Cut at its limit, where others in the batch went on.
+    # It was cut at its limit, while others in the batch continued.
     return tuple(np.trim_zeros(ids, "b"))
