@@ -102,7 +102,7 @@ def sample(
         "temperature",
         temperature,
         lambda value: value > 0,
-        "above 0 (`beam_search` with one beam takes the likeliest token)",
+        "above 0 (`beam_search` with one beam takes the most likely one)",
     )
     if top_k is not None:
         top_k = checked_at_least("top_k", top_k, 1)

@@ -872,6 +872,6 @@ def _check_inputs(inputs: Any) -> None:
     source, target = (tuple(inputs[name].shape) for name in _INPUTS)
     if not same_size(source[0], target[0]):
         raise ValueError(
-            "`source_token_ids` and `target_token_ids` must be of as many "
-            f"sentences. Received shapes: {source} and {target}."
+            "`source_token_ids` and `target_token_ids` must have the same "
+            f"number of rows. Received shapes: {source} and {target}."
         )

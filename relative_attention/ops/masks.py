@@ -117,7 +117,7 @@ def check_mask(name: str, mask: Tensor) -> tuple[int | None, ...]:
     if "int" not in dtype:
         raise ValueError(
             f"`{name}` must be bool, or integers 0 and 1; True and 1 mean "
-            f"that there is something to attend to. Received: {dtype} of "
+            f"that a token may be attended to. Received: {dtype} of "
             f"shape {shape}. For a mask that is added to logits "
             "(0 and large negative numbers), pass `mask == 0`. Keys and "
             "values are not passed here."
@@ -127,7 +127,7 @@ def check_mask(name: str, mask: Tensor) -> tuple[int | None, ...]:
         wrong = values[(values < 0) | (values > 1)][0]
         raise ValueError(
             f"`{name}` must be bool, or integers 0 and 1. Received: {wrong}. "
-            "Of token ids, pass `token_ids != 0`."
+            "For token ids, pass `token_ids != 0`."
         )
     return shape
 

@@ -137,7 +137,7 @@ def test_search_names_source_ids_that_are_wrong(
         (
             ra.sample,
             {"temperature": 0},
-            "above 0 (`beam_search` with one beam takes the likeliest token)",
+            "above 0 (`beam_search` with one beam takes the most likely one)",
         ),
         (ra.sample, {"top_k": 1.5}, "an int"),
         (ra.sample, {"top_p": 1.5}, "in (0, 1]"),

@@ -164,7 +164,7 @@ def test_wrong_mask_is_refused_with_the_way_out(inputs, name):
         call(inputs, np.triu(np.full((T, T), -1e9, "float32"), 1))
     assert (
         "`attention_mask` must be bool, or integers 0 and 1; True and 1 "
-        "mean that there is something to attend to. Received: float"
+        "mean that a token may be attended to. Received: float"
     ) in str(error.value)
     assert "pass `mask == 0`" in str(error.value)
     for shape in [(B, T), (B, 2, T, T)]:

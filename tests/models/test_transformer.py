@@ -55,8 +55,8 @@ def test_export_needs_no_call_and_no_signature(
         (inputs(ids(3), ids(2, 3)), "expected ndim=2, found ndim=1"),
         (
             inputs(ids(1, 3), ids(2, 3)),
-            "`source_token_ids` and `target_token_ids` must be of as many "
-            "sentences. Received shapes: (1, 3) and (2, 3).",
+            "`source_token_ids` and `target_token_ids` must have the same "
+            "number of rows. Received shapes: (1, 3) and (2, 3).",
         ),
         (inputs(ids(2, 3), -ids(2, 3)), "Token ids must be from 0 to 22"),
         (inputs(ids(2, 3), 0.5 * ids(2, 3)), "Token ids must be integers"),

@@ -41,7 +41,7 @@ def test_masks_are_merged_pair_by_pair(rng, shape, has_padding, is_causal):
 
 
 def test_token_ids_are_refused():
-    with pytest.raises(ValueError, match="Received: 7. Of token ids, pass"):
+    with pytest.raises(ValueError, match="Received: 7. For token ids, pass"):
         check_mask("mask", np.array([[7, 0]]))
 
 
