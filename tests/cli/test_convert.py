@@ -134,7 +134,7 @@ def test_options_of_a_saved_model_are_passed_on(
     ("arguments", "message"),
     [
         ("saved_model --nbest 99", "Received: 99. --num-beams asks for more"),
-        ("saved_model --quantization int8", "--quantization says nothing to"),
+        ("saved_model --quantization int8", "--quantization does not apply to"),
         ("saved_model --warmup absent", "No such file: absent"),
         ("ctranslate2 --token-ids-only", "takes --quantization."),
     ],
@@ -150,7 +150,7 @@ def test_what_is_wrong_is_named_in_one_line(
     assert message in err
     status, _, err = run("export", "a", "b", folder, "--format=model")
     assert status == 1
-    assert "format model is one model" in err and "a, b" in err
+    assert "format model takes one model" in err and "a, b" in err
     assert not list(tmp_path.iterdir())
 
 
