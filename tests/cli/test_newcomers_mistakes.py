@@ -52,7 +52,7 @@ TYPED = {
     ),
     "folder that is no model": (
         "translate {corpus}",
-        r"has no config\.json\. Give the folder that `.* train` filled",
+        r"has no config\.json\. Give a folder written by `.* train`",
     ),
     "weights in place of their folder": (
         "translate {trained}/model.safetensors",
