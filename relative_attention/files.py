@@ -10,6 +10,7 @@ it, and deletes hidden leftovers.
 
 import contextlib
 import glob
+import hashlib
 import json
 import os
 import pathlib
@@ -110,6 +111,15 @@ def read_json(path: AnyPath) -> Any:
         return json.loads(pathlib.Path(path).read_bytes().decode("utf-8-sig"))
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error
+
+
+def file_sha256(path: AnyPath) -> str:
+    """Returns the SHA-256 of a file's bytes, in hexadecimal."""
+    try:
+        with open(path, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error}.") from error
 
 
 # === Folders ===

@@ -148,7 +148,11 @@ class Vocabulary:
         Returns:
             List of lists of int.
         """
-        return self._processor.encode(list(lines))
+        lines = list(lines)
+        if len(lines) == 1:
+            # Of a list, SentencePiece starts a thread for each core.
+            return [self._processor.encode(lines[0])]
+        return self._processor.encode(lines)
 
     def decode(self, token_ids: Iterable[Iterable[int]]) -> list[str]:
         """Returns the text of each row of ids, up to its end of sentence.
@@ -162,6 +166,8 @@ class Vocabulary:
         rows = [
             ids_of_text(row, self.end_id, self.padding_id) for row in token_ids
         ]
+        if len(rows) == 1:
+            return [self._processor.decode(rows[0])]
         # For no rows, SentencePiece returns a string instead of a list.
         return self._processor.decode(rows) if rows else []
 

@@ -139,8 +139,12 @@ def beam_search(
         target_prefix=target_prefix,
         config=getattr(model, "config", None),
     )
-    inputs = (constraints, ops.convert_to_tensor(length_penalty, "float32"))
     sizes = {"num_beams": num_beams, "num_results": num_results}
+    other_search = getattr(type(model), "beam_search", None)
+    if other_search is not None:
+        return other_search(model, constraints, length_penalty, **sizes)
+    constraints = constraints.as_tensors()
+    inputs = (constraints, ops.convert_to_tensor(length_penalty, "float32"))
     is_on_jax = keras.backend.backend() == "jax"
     # XLA needs fixed shapes, which only these caches can have.
     if is_on_jax and isinstance(model, Transformer | Ensemble):

@@ -42,6 +42,15 @@ class Constraints(NamedTuple):
     min_lengths: Tensor | None = None
     target_prefix: Tensor | None = None
 
+    def as_tensors(self) -> "Constraints":
+        """Returns the same as int32 tensors."""
+        return Constraints(
+            *(
+                None if value is None else ops.convert_to_tensor(value, "int32")
+                for value in self
+            )
+        )
+
     def forbid(
         self, logits: Tensor, position: Tensor, active: ActiveSentences
     ) -> Tensor:
@@ -81,7 +90,7 @@ def make_constraints(
     target_prefix: Tensor | None = None,
     config: Any = None,
 ) -> Constraints:
-    """Checks the arguments of a search and makes them tensors.
+    """Checks the arguments of a search, which may become tensors.
 
     Args:
         source_token_ids, max_extra_length, max_length, min_length: see
@@ -117,13 +126,7 @@ def make_constraints(
     min_lengths = None
     if min_length:
         min_lengths = xp.minimum(limits, _bounded(min_length))
-    tensors = (source_token_ids, limits, min_lengths, target_prefix)
-    return Constraints(
-        *(
-            None if value is None else ops.convert_to_tensor(value, "int32")
-            for value in tensors
-        )
-    )
+    return Constraints(source_token_ids, limits, min_lengths, target_prefix)
 
 
 def check_num_beams(model: Any, num_beams: int) -> None:

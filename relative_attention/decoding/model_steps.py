@@ -39,8 +39,10 @@ class StepModel(Protocol):
 
     `beam_search` and `sample` take any such model, such as `Transformer` and
     `Ensemble`. Optional attributes are used if present: `config`, against whose
-    vocabulary sizes ids are checked, `start_token_id`, and `prepare_steps`,
-    which returns an equivalent `StepModel` for the steps of one search.
+    vocabulary sizes ids are checked, `start_token_id`, `prepare_steps`, which
+    returns an equivalent `StepModel` for the steps of one search, and
+    `beam_search`, which runs a whole search in another engine (see
+    `CTranslate2Model`) and needs no steps.
 
     A cache is a structure of nested dicts, lists and tuples of tensors. The
     first axis of each tensor is that of the sentences.

@@ -121,7 +121,7 @@ def sample(
         min_length=min_length,
         target_prefix=target_prefix,
         config=getattr(model, "config", None),
-    )
+    ).as_tensors()
     source_token_ids = constraints.source_token_ids
     temperature = min(max(temperature, _LEAST_TEMPERATURE), _MOST_TEMPERATURE)
     inputs = _SampleInputs(

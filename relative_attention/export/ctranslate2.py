@@ -150,7 +150,7 @@ def export_ctranslate2(
             f"`quantization` must be None or one of {known}. Received: "
             f"quantization={quantization!r}."
         )
-    _check_installed()
+    check_installed("This export")
     check_is_free(directory)
     model = translator.model
     _check_model(model)
@@ -172,12 +172,13 @@ def export_ctranslate2(
         spec.save(str(folder))
 
 
-def _check_installed() -> None:
+def check_installed(what: str) -> None:
+    """Says how to install CTranslate2 if it is missing."""
     try:
         import ctranslate2  # noqa: F401
     except ImportError as error:
         raise InputError(
-            "This export needs `ctranslate2`. Install it with "
+            f"{what} needs `ctranslate2`. Install it with "
             f"{install_hint('ctranslate2')}."
         ) from error
 
@@ -195,29 +196,30 @@ def _check_model(model: Any) -> None:
             "Received: a quantized model. Load it again and pass "
             '`quantization="int8"`.'
         )
-    config = model.config
+    check_config(model.config, "`export_saved_model` takes every model.")
+
+
+def check_config(config: TransformerConfig, way_out: str) -> None:
+    """Refuses an architecture that CTranslate2 lacks, with a way out."""
     if config.position_encoding not in _POSITION_ENCODINGS:
         known = ", ".join(map(repr, _POSITION_ENCODINGS))
         raise InputError(
             f"For CTranslate2 `position_encoding` must be one of {known}. "
             f"Received: position_encoding={config.position_encoding!r}. "
-            "`export_saved_model` takes every one."
+            f"{way_out}"
         )
-    tables = [
-        table
-        for block in (*model.encoder_blocks, *model.decoder_blocks)
-        for table in (
-            block.self_attention.key_relation_embeddings,
-            block.self_attention.value_relation_embeddings,
-        )
-        if table is not None
-    ]
     # With one head, a table for each head is a table that all heads share.
-    if any(len(table.shape) == 3 and table.shape[0] > 1 for table in tables):
+    if (
+        config.position_encoding == "relative"
+        and (config.use_key_relations or config.use_value_relations)
+        and not config.share_relations_across_heads
+        and config.num_heads > 1
+    ):
         raise InputError(
             "CTranslate2 has one relation table for all heads of a layer, and "
             f"this model one for each of its {config.num_heads}. Train with "
-            "`share_relations_across_heads: true`, as tensor2tensor does."
+            "`share_relations_across_heads: true`, as tensor2tensor does. "
+            f"{way_out}"
         )
 
 

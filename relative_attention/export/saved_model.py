@@ -266,7 +266,7 @@ def _search(
         max_extra_length=translator.max_extra_length,
         max_length=translator.max_length,
         min_length=translator.min_length,
-    )
+    ).as_tensors()
     length_penalty = keras.ops.convert_to_tensor(
         translator.length_penalty, "float32"
     )

@@ -17,6 +17,7 @@ from relative_attention.data import TokenVocabulary
 from relative_attention.data.vocabulary_kinds import AnyVocabulary
 from relative_attention.decoding import Translator
 from relative_attention.errors import InputError
+from relative_attention.files import file_sha256
 from relative_attention.files import lock_run
 from relative_attention.runs.cluster import check_backend
 from relative_attention.runs.cluster import choose_strategy
@@ -41,7 +42,6 @@ from relative_attention.runs.run_directory import is_run
 from relative_attention.runs.run_directory import recorded_files
 from relative_attention.runs.run_directory import write_record
 from relative_attention.runs.start_from import find_initial_weights
-from relative_attention.runs.translate_text import file_sha256
 from relative_attention.saving.model_directory import find_vocabulary
 from relative_attention.saving.model_directory import load_translator
 from relative_attention.saving.model_directory import save_vocabularies

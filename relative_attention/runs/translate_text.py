@@ -1,9 +1,6 @@
 """Translates a text of any length, and resumes where it was interrupted."""
 
-import dataclasses
-import hashlib
 import itertools
-import json
 import pathlib
 import time
 from collections.abc import Callable
@@ -18,7 +15,8 @@ from relative_attention.data.lines import batched
 from relative_attention.data.lines import read_lines
 from relative_attention.decoding import Ensemble
 from relative_attention.decoding import Translator
-from relative_attention.errors import InputError
+from relative_attention.files import file_sha256
+from relative_attention.saving.model_directory import model_sha256
 from relative_attention.zoo import find_model
 
 # Lines that are translated before any is written: enough to sort by length.
@@ -107,7 +105,7 @@ def translation_origin(
     parts = model.models if isinstance(model, Ensemble) else [model]
     return {
         "model": [
-            _model_sha256(find_model(name), part.config)
+            model_sha256(find_model(name), part.config)
             for name, part in zip(models, parts, strict=True)
         ],
         **{
@@ -117,26 +115,6 @@ def translation_origin(
         **{word: getattr(translator, name) for name, word in _SETTINGS.items()},
         **options,
     }
-
-
-def _model_sha256(folder: pathlib.Path, config: Any) -> str:
-    """Returns a checksum of all files of a model."""
-    files = [folder / "model.safetensors", *folder.glob("*vocabulary.*")]
-    described = [
-        dataclasses.asdict(config),
-        *sorted((path.name, file_sha256(path)) for path in files),
-    ]
-    text = json.dumps(described, sort_keys=True, default=str)
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-def file_sha256(path: pathlib.Path | str) -> str:
-    """Returns the SHA-256 of a file's bytes, in hexadecimal."""
-    try:
-        with open(path, "rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error}.") from error
 
 
 class TranslationProgress:

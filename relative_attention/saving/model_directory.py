@@ -7,6 +7,9 @@
 """
 
 import dataclasses
+import functools
+import hashlib
+import importlib
 import json
 import math
 import pathlib
@@ -25,10 +28,12 @@ from relative_attention.decoding import Ensemble
 from relative_attention.decoding import Translator
 from relative_attention.decoding.translator import DecodingSection
 from relative_attention.errors import InputError
+from relative_attention.errors import did_you_mean
 from relative_attention.files import AnyPath
 from relative_attention.files import atomic_directory
 from relative_attention.files import atomic_file
 from relative_attention.files import check_is_free
+from relative_attention.files import file_sha256
 from relative_attention.files import read_json_object
 from relative_attention.files import recover_directory
 from relative_attention.models import Transformer
@@ -46,6 +51,8 @@ _FORMAT = 2
 _DTYPES = ("float32", "float16")
 # safetensors' names of the dtypes that weights may have.
 _STORED_DTYPES = ("F16", "F32", "F64")
+# The modules whose `load_model` loads a model in another engine than Keras.
+_ENGINES = {"ctranslate2": "relative_attention.export.ctranslate2_engine"}
 
 
 # === Translators ===
@@ -54,9 +61,26 @@ _STORED_DTYPES = ("F16", "F32", "F64")
 def load_translator(
     directory: pathlib.Path | str | Sequence[pathlib.Path | str],
     dtype: str = "float32",
+    engine: str | None = None,
+    threads: int | None = None,
     **decoding: Any,
 ) -> Translator:
     """Loads a trained model, or several as one, ready to translate.
+
+    With `engine="ctranslate2"`, CTranslate2 translates in the place of Keras,
+    on the CPU, several times as fast. The first time the model is converted,
+    into the folder that the variable `RELATIVE_ATTENTION_CACHE` names
+    (default: `~/.cache/relative_attention`); when it has changed, it is
+    converted again. The search is `beam_search` with these differences:
+
+     - A search ends when as many hypotheses have ended as it has beams, where
+       `beam_search` goes on while a beam may still score higher. Greedy
+       search finds the same.
+     - With `min_length`, the probability of an end that is ruled out is
+       divided among the other tokens.
+     - The model only searches: `sample`, `score_translations`, attention and
+       exports are refused. So are several models, and what
+       `export_ctranslate2` cannot express.
 
     Args:
         directory: The path of a folder written by training or a conversion,
@@ -67,30 +91,46 @@ def load_translator(
             which translate as an `Ensemble`, with the number of beams and other
             settings of the first.
         dtype: The dtype policy of the model. Defaults to `"float32"`, whatever
-            it was trained in.
+            it was trained in. With an engine one of `"float32"`, `"int8"` and,
+            on processors that multiply it, `"bfloat16"`.
+        engine: `"ctranslate2"`, which needs the extra `ctranslate2`, or
+            `None`, Keras. Defaults to `None`.
+        threads: How many threads the engine computes with. Defaults to
+            `None`, its own choice.
         **decoding: Arguments of `Translator` that override the recipe's.
 
     Returns:
         A `Translator`; its `model` is the `Transformer`, or the `Ensemble` if
-        there are several.
+        there are several, or of an engine what searches with it.
 
     Raises:
         InputError: if a file is missing, damaged or does not fit the others,
-            models do not have the same vocabulary, or the list is empty.
+            models do not have the same vocabulary, or the list is empty. With
+            an engine also if it is unknown, not installed, or cannot compute
+            the model or models or `dtype`, or there is no folder for what is
+            converted. Or if `threads` or `dtype="int8"` is given without one.
 
     Example:
     >>> translator = load_translator("tatoeba_en_de")
     >>> translator.translate(["I like tea."])
     ['Ich mag Tee.']
     """
+    _check_engine(directory, dtype, engine, threads)
+    load = functools.partial(
+        _load_one,
+        dtype=dtype,
+        engine=engine,
+        threads=threads,
+        decoding=decoding,
+    )
     if isinstance(directory, pathlib.Path | str):
-        return _load_one(directory, dtype, decoding)
+        return load(directory)
     if not directory:
         raise InputError(
             "`directory` must name at least one trained model. Received: "
             f"{directory!r}."
         )
-    translators = [_load_one(name, dtype, decoding) for name in directory]
+    translators = [load(name) for name in directory]
     first = translators[0]
     if len(translators) == 1:
         return first
@@ -100,13 +140,42 @@ def load_translator(
     return Translator(**{**vars(first), "model": ensemble})
 
 
+def _check_engine(
+    directory: Any, dtype: str, engine: str | None, threads: int | None
+) -> None:
+    """Refuses what only an engine can do, and what no engine can."""
+    if engine is None:
+        if threads is not None or dtype == "int8":
+            name = "threads" if threads is not None else 'dtype="int8"'
+            raise ValueError(
+                f"`{name}` is for `engine` (`--engine`): give it too."
+            )
+        return
+    if engine not in _ENGINES:
+        raise ValueError(
+            f"Unknown engine {engine!r}.{did_you_mean(engine, _ENGINES)} "
+            f"Known: {', '.join(_ENGINES)}."
+        )
+    is_one = isinstance(directory, pathlib.Path | str)
+    if not is_one and len(directory) > 1:
+        raise InputError(
+            f"The engine {engine} translates with one model. Received: "
+            f"{len(directory)}. Give one, or leave out `engine` (`--engine`)."
+        )
+
+
 def _load_one(
-    directory: pathlib.Path | str, dtype: str, decoding: dict[str, Any]
+    directory: pathlib.Path | str,
+    dtype: str,
+    engine: str | None,
+    threads: int | None,
+    decoding: dict[str, Any],
 ) -> Translator:
     # The writer may have been killed between two renames.
     recover_directory(directory)
     directory = find_model(directory)
-    config, settings = load_config(directory)
+    config, section = load_config(directory)
+    settings = {**dataclasses.asdict(section), **decoding}
     source_vocabulary, target_vocabulary = load_vocabularies(directory)
     for vocabulary, size in (
         (source_vocabulary, config.source_vocabulary_size),
@@ -119,6 +188,31 @@ def _load_one(
             )
     weights = find_weights(directory)
     _check_size(config, weights)
+    if engine is None:
+        model = _keras_model(directory, config, weights, dtype)
+    else:
+        names = ("max_source_length", "max_extra_length")
+        model = importlib.import_module(_ENGINES[engine]).load_model(
+            directory,
+            config,
+            dtype,
+            threads,
+            **{name: settings[name] for name in names},
+        )
+    return Translator(
+        model,
+        target_vocabulary,
+        source_vocabulary=source_vocabulary,
+        **settings,
+    )
+
+
+def _keras_model(
+    directory: pathlib.Path,
+    config: TransformerConfig,
+    weights: pathlib.Path,
+    dtype: str,
+) -> Transformer:
     try:
         model = Transformer(config, dtype=dtype)
     except (ValueError, OverflowError) as error:
@@ -126,12 +220,7 @@ def _load_one(
             f"{directory / 'config.json'} is wrong: {error}"
         ) from error
     load_weights(model.weights, weights)
-    return Translator(
-        model,
-        target_vocabulary,
-        source_vocabulary=source_vocabulary,
-        **{**dataclasses.asdict(settings), **decoding},
-    )
+    return model
 
 
 def find_weights(directory: pathlib.Path) -> pathlib.Path:
@@ -144,6 +233,17 @@ def find_weights(directory: pathlib.Path) -> pathlib.Path:
     if not path.is_file():
         raise InputError(f"No weights at {path}.{stopped_run_hint(directory)}")
     return path
+
+
+def model_sha256(directory: pathlib.Path, config: TransformerConfig) -> str:
+    """Returns a checksum of all that a model is loaded from."""
+    files = [directory / "model.safetensors", *directory.glob("*vocabulary.*")]
+    described = [
+        dataclasses.asdict(config),
+        *sorted((path.name, file_sha256(path)) for path in files),
+    ]
+    text = json.dumps(described, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def stopped_run_hint(directory: pathlib.Path) -> str:

@@ -192,7 +192,9 @@ def test_results_of_fixed_columns_are_those_of_growing_ones(
 ):
     sources = padded([[5, 3, 9, 1], [7, 1], [2, 2, 1]])
     inputs = (
-        make_constraints(sources, max_extra_length=3, **constraints),
+        make_constraints(
+            sources, max_extra_length=3, **constraints
+        ).as_tensors(),
         keras.ops.convert_to_tensor(0.6, "float32"),
     )
     expected = beam_search_loop(peaked_model, inputs, num_beams, num_beams)

@@ -1,0 +1,350 @@
+"""Translates with CTranslate2 in the place of Keras.
+
+`load_translator(..., engine="ctranslate2")` makes a `Translator` whose model is
+a `CTranslate2Model`. The translator is the usual one: it reads and writes
+strings, sorts and batches. The model runs a whole search at a time, with what
+`export_ctranslate2` writes of a model directory into a cache folder.
+"""
+
+import hashlib
+import json
+import os
+import pathlib
+import re
+from collections.abc import Sequence
+from typing import Any
+from typing import NamedTuple
+from typing import NoReturn
+
+import numpy as np
+
+from relative_attention.argument_checks import checked_at_least
+from relative_attention.decoding.constraints import IMPOSSIBLE
+from relative_attention.decoding.constraints import Constraints
+from relative_attention.decoding.model_steps import END_ID
+from relative_attention.decoding.translator import padded_rows
+from relative_attention.errors import InputError
+from relative_attention.export.ctranslate2 import check_config
+from relative_attention.export.ctranslate2 import check_installed
+from relative_attention.export.ctranslate2 import export_ctranslate2
+from relative_attention.files import atomic_directory
+from relative_attention.files import delete_directory
+from relative_attention.files import locked_directory
+from relative_attention.files import read_json
+from relative_attention.files import read_json_object
+from relative_attention.models import TransformerConfig
+from relative_attention.saving.model_directory import load_translator
+from relative_attention.saving.model_directory import model_sha256
+from relative_attention.version import __version__
+
+DTYPES = ("float32", "bfloat16", "int8")
+CACHE_VARIABLE = "RELATIVE_ATTENTION_CACHE"
+
+# `beam_search` divides log P by `((5 + len) / 6) ** alpha`, CTranslate2 by
+# `len ** alpha`. So all its hypotheses are asked for without a penalty, and
+# ranked here. At exactly 0 it would end a search early.
+_NO_PENALTY = 1e-9
+
+
+def load_model(
+    directory: pathlib.Path,
+    config: TransformerConfig,
+    dtype: str = "float32",
+    threads: int | None = None,
+    **lengths: Any,
+) -> "CTranslate2Model":
+    """Loads a model directory in CTranslate2, on the CPU.
+
+    The first time the model is converted, into the folder that the variable
+    `RELATIVE_ATTENTION_CACHE` names (default: `~/.cache/relative_attention`).
+
+    Args:
+        directory: path of the model directory.
+        config: `TransformerConfig` of the model.
+        dtype: string, one of `"float32"`, `"bfloat16"` and `"int8"`.
+        threads: int. Defaults to `None`, as many as CTranslate2 chooses.
+        **lengths: ints, `max_source_length` and `max_extra_length`. They
+            decide how long a table of absolute positions is.
+
+    Raises:
+        ValueError: if `dtype` or `threads` is something else.
+        InputError: if `ctranslate2` is not installed, CTranslate2 or this
+            processor cannot compute the model, or the cache folder cannot be
+            written.
+    """
+    if dtype not in DTYPES:
+        raise ValueError(
+            "With an engine, `dtype` must be one of "
+            f"{', '.join(DTYPES)}. Received: dtype={dtype!r}."
+        )
+    if threads is not None:
+        threads = checked_at_least("threads", threads, 1)
+    check_installed("The engine ctranslate2")
+    import ctranslate2
+
+    check_config(config, "Leave out `engine` (`--engine`).")
+    known = ctranslate2.get_supported_compute_types("cpu")
+    if dtype not in known:
+        others = " or ".join(name for name in DTYPES if name in known)
+        raise InputError(
+            f"CTranslate2 cannot compute in {dtype} on this processor. Choose "
+            f"{others} as `dtype`, or leave out `engine` (`--engine`)."
+        )
+    origin = {
+        "model": model_sha256(directory, config),
+        "lengths": lengths if _has_position_table(config) else None,
+        "versions": [__version__, ctranslate2.__version__],
+    }
+    place = _cache_folder(directory) / dtype
+
+    def load() -> CTranslate2Model:
+        return CTranslate2Model(place / "model", config, dtype, threads)
+
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        # Another process converts, or loads, before or after this one.
+        with locked_directory(place.parent):
+            if _read_origin(place) == origin:
+                try:
+                    return load()
+                except (OSError, ValueError, RuntimeError):
+                    pass  # Damaged: converted again.
+            # What was left by a process that was killed.
+            for left in place.parent.glob(f".{place.name}-*"):
+                delete_directory(left)
+            with atomic_directory(place) as folder:
+                translator = load_translator(directory, **lengths)
+                export_ctranslate2(translator, folder / "model", dtype)
+                (folder / "origin.json").write_text(json.dumps(origin))
+            return load()
+    except OSError as error:
+        raise InputError(
+            f"The converted model cannot be kept in {place}: {error}. Name "
+            f"another folder by the variable {CACHE_VARIABLE}."
+        ) from error
+
+
+def _has_position_table(config: TransformerConfig) -> bool:
+    return config.position_encoding in ("sinusoidal", "learned")
+
+
+def _cache_folder(directory: pathlib.Path) -> pathlib.Path:
+    """Returns the folder for what a model directory was converted to."""
+    cache = os.environ.get(CACHE_VARIABLE)
+    if not cache:
+        home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser(
+            "~/.cache"
+        )
+        cache = os.path.join(home, "relative_attention")
+    path = directory.resolve()
+    # One folder for each path, so that a model that changes has one copy.
+    number = hashlib.sha256(os.fsencode(path)).hexdigest()[:12]
+    name = re.sub(r"[^\w.-]", "_", path.name)
+    return pathlib.Path(cache, "ctranslate2", f"{name}-{number}")
+
+
+def _read_origin(place: pathlib.Path) -> Any:
+    """Returns what a converted model was made of, `None` if there is none."""
+    try:
+        return read_json(place / "origin.json")
+    except (OSError, ValueError):
+        return None
+
+
+class CTranslate2Model:
+    """A trained model in CTranslate2, which `beam_search` hands searches to.
+
+    It has no other use: what needs single steps, the weights or the attention
+    of a model is refused.
+
+    Args:
+        folder: path of what `export_ctranslate2` wrote.
+        config: `TransformerConfig` of the model.
+        dtype: string, what CTranslate2 computes in.
+        threads: int, or `None` for as many as CTranslate2 chooses.
+    """
+
+    def __init__(
+        self,
+        folder: pathlib.Path,
+        config: TransformerConfig,
+        dtype: str,
+        threads: int | None,
+    ) -> None:
+        import ctranslate2
+
+        self.config = config
+        self.start_token_id = config.start_token_id
+        self._engine = ctranslate2.Translator(
+            str(folder),
+            device="cpu",
+            compute_type=dtype,
+            intra_threads=threads or 0,
+        )
+        settings = read_json_object(folder / "config.json")
+        # What CTranslate2 itself adds to a source.
+        self._adds_start = settings["add_source_bos"]
+        self._adds_end = settings["add_source_eos"]
+        joint = folder / "shared_vocabulary.json"
+        self._source_tokens, self._target_tokens = (
+            read_json(joint if joint.is_file() else folder / name)
+            for name in ("source_vocabulary.json", "target_vocabulary.json")
+        )
+        self._target_ids = {
+            token: number for number, token in enumerate(self._target_tokens)
+        }
+
+    def __getattr__(self, name: str) -> NoReturn:
+        # Python and notebooks look for names of their own.
+        if name.startswith("_"):
+            raise AttributeError(name)
+        raise InputError(
+            f"CTranslate2 gives no `{name}`: it only searches for "
+            "translations. Load the model without `engine` (`--engine`) for "
+            "samples, probabilities, attention and exports."
+        )
+
+    def beam_search(
+        self,
+        constraints: Constraints,
+        length_penalty: float,
+        num_beams: int,
+        num_results: int,
+    ) -> dict[str, np.ndarray]:
+        """Returns what `relative_attention.beam_search` does, as arrays."""
+        lists: list[Any] = [
+            None if value is None else np.asarray(value).tolist()
+            for value in constraints
+        ]
+        rows, limits, min_lengths, begun = lists
+        sources = [self._source(row) for row in rows]
+        prefixes = [self._prefix(row) for row in begun or [[]] * len(rows)]
+        # CTranslate2 counts no end of sentence.
+        least = max(max(min_lengths or [0]) - 1, 0)
+        found = [[_Hypothesis([], 0.0)] for _ in rows]
+
+        def search(numbers: list[int], limit: int) -> None:
+            results = self._engine.translate_batch(
+                [sources[number] for number in numbers],
+                [prefixes[number] for number in numbers] if begun else None,
+                beam_size=num_beams,
+                num_hypotheses=num_beams,
+                length_penalty=_NO_PENALTY,
+                max_decoding_length=limit,
+                min_decoding_length=min(least, limit - 1),
+                max_input_length=0,
+                return_scores=True,
+                return_end_token=True,
+            )
+            for number, result in zip(numbers, results):
+                found[number] = [
+                    _Hypothesis([self._target_ids[t] for t in tokens], score)
+                    for tokens, score in zip(result.hypotheses, result.scores)
+                ]
+
+        # A call has one limit. All sentences get the greatest first, ...
+        numbers = [number for number, limit in enumerate(limits) if limit]
+        if numbers:
+            search(numbers, max(limits))
+        # ... and those with a longer result than they may have, their own.
+        too_long: dict[int, list[int]] = {}
+        for number, limit in enumerate(limits):
+            if any(len(one.token_ids) > limit for one in found[number]):
+                too_long.setdefault(limit, []).append(number)
+        for limit, numbers in too_long.items():
+            search(numbers, limit)
+        self._add_prefixes(found, sources, prefixes)
+        return _results(found, length_penalty, num_results)
+
+    def _add_prefixes(
+        self,
+        found: list[list["_Hypothesis"]],
+        sources: list[list[str]],
+        prefixes: list[list[str]],
+    ) -> None:
+        """Adds what CTranslate2 leaves out, the probability of prefixes."""
+        numbers = [n for n, prefix in enumerate(prefixes) if prefix]
+        if not numbers:
+            return
+        scores = self._engine.score_batch(
+            [sources[number] for number in numbers],
+            [prefixes[number] for number in numbers],
+            max_input_length=0,
+        )
+        for number, score in zip(numbers, scores):
+            # Without the end of sentence, which comes later.
+            added = sum(score.log_probs[: len(prefixes[number])])
+            found[number] = [
+                one._replace(log_prob=one.log_prob + added)
+                for one in found[number]
+            ]
+
+    def likeliest_tokens(
+        self, source: Sequence[int], prefix: Sequence[int], num_tokens: int
+    ) -> list[int]:
+        """Returns ids of the tokens that most likely follow a prefix."""
+        (result,) = self._engine.translate_batch(
+            [self._source(source)],
+            [self._prefix(prefix)],
+            num_hypotheses=num_tokens,
+            return_alternatives=True,
+            max_decoding_length=len(prefix) + 1,
+            min_decoding_length=0,
+            max_input_length=0,
+        )
+        return [self._target_ids[one[-1]] for one in result.hypotheses if one]
+
+    def _source(self, row: Sequence[int]) -> list[str]:
+        """Returns the tokens of a padded row, as CTranslate2 wants them."""
+        ids = _without_padding(row)
+        ids = ids[self._adds_start : len(ids) - self._adds_end]
+        return [self._source_tokens[token_id] for token_id in ids]
+
+    def _prefix(self, row: Sequence[int]) -> list[str]:
+        ids = _without_padding(row)
+        return [self._target_tokens[token_id] for token_id in ids]
+
+
+def _without_padding(row: Sequence[int]) -> Sequence[int]:
+    length = len(row)
+    while length and not row[length - 1]:
+        length -= 1
+    return row[:length]
+
+
+class _Hypothesis(NamedTuple):
+    """A translation with its end, if it has ended, and log P of it."""
+
+    token_ids: list[int]
+    log_prob: float
+
+    def score(self, alpha: float) -> float:
+        """Returns the score of a hypothesis that has ended."""
+        return self.log_prob / ((5 + len(self.token_ids)) / 6) ** alpha
+
+
+def _results(
+    found: list[list[_Hypothesis]], length_penalty: float, num_results: int
+) -> dict[str, np.ndarray]:
+    """Ranks hypotheses as `beam_search` does, into its arrays."""
+    scores = np.full((len(found), num_results), IMPOSSIBLE, np.float32)
+    rows: list[list[int]] = []
+    for number, hypotheses in enumerate(found):
+        ended = [
+            (one.score(length_penalty), one.token_ids)
+            for one in hypotheses
+            if one.token_ids[-1:] == [END_ID]
+        ]
+        # Where none has ended, the beams as they are.
+        ranked = sorted(ended, reverse=True) or [
+            (one.log_prob, one.token_ids) for one in hypotheses
+        ]
+        ranked = ranked[:num_results]
+        scores[number, : len(ranked)] = [score for score, _ in ranked]
+        rows += [token_ids for _, token_ids in ranked]
+        rows += [[]] * (num_results - len(ranked))
+    token_ids = padded_rows(rows)
+    return {
+        "token_ids": token_ids.reshape(len(found), num_results, -1),
+        "scores": scores,
+    }
