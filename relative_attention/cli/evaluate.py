@@ -146,7 +146,7 @@ def add_evaluate(subparsers: command.Subparsers) -> None:
         "--resamples N", "of the bootstrap (default: 1000)", default=1000
     )
     command.add_decoding_options(parser)
-    command.add_dtype_option(parser)
+    command.add_engine_options(parser)
 
 
 def _evaluate(options: argparse.Namespace) -> None:

@@ -58,6 +58,7 @@ def add_serve(subparsers: command.Subparsers) -> None:
         default=250.0,
     )
     parser.flag("--reload", "reload a model when its folder is replaced")
+    command.add_engine_options(parser)
     for name, default, what in (
         ("--max-batch", 64, "most sentences translated at a time"),
         ("--queue", 256, "most requests that wait; others get 429"),
@@ -102,6 +103,7 @@ def _serve(options: argparse.Namespace) -> None:
         options.port,
         serve.ServerSettings(**{n: getattr(options, n) for n in names}),
         report=functools.partial(print, flush=True),
+        loading=command.given(options, command.ENGINE_OPTIONS),
     )
 
 

@@ -17,7 +17,7 @@ from relative_attention.errors import InputError
 
 _DRAWING_OPTIONS = ("temperature", "top_k", "top_p", "seed")
 # Options that affect the output, besides those of the translator.
-_WRITTEN = ("dtype", "shard", "nbest", "sample", *_DRAWING_OPTIONS)
+_WRITTEN = ("engine", "dtype", "shard", "nbest", "sample", *_DRAWING_OPTIONS)
 # The names of out-of-memory errors of TensorFlow and JAX, and of PyTorch.
 _OUT_OF_MEMORY = ("MemoryError", "ResourceExhaustedError", "OutOfMemoryError")
 
@@ -58,7 +58,7 @@ def add_translate(subparsers: command.Subparsers) -> None:
         "empty line leaves it free",
     )
     command.add_decoding_options(parser)
-    command.add_dtype_option(parser)
+    command.add_engine_options(parser)
     parser.integer(
         "--batch-tokens N",
         "most source tokens, over all beams, translated at a time; fewer "
@@ -83,6 +83,11 @@ def _translate(options: argparse.Namespace) -> None:
     if arguments and not options.sample:
         name = command.spelled(next(iter(arguments)))
         raise InputError(f"{name} says how to draw; add --sample to draw.")
+    if options.sample and options.engine:
+        raise InputError(
+            f"--engine {options.engine} only searches; leave it out to draw "
+            "with --sample."
+        )
     lines = _lines(options)
     translator = command.load_models(options)
     num_beams = None if options.sample else translator.num_beams

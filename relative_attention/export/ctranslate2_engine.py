@@ -18,7 +18,6 @@ from typing import NoReturn
 
 import numpy as np
 
-from relative_attention.argument_checks import checked_at_least
 from relative_attention.decoding.constraints import IMPOSSIBLE
 from relative_attention.decoding.constraints import Constraints
 from relative_attention.decoding.model_steps import END_ID
@@ -67,18 +66,17 @@ def load_model(
             decide how long a table of absolute positions is.
 
     Raises:
-        ValueError: if `dtype` or `threads` is something else.
-        InputError: if `ctranslate2` is not installed, CTranslate2 or this
-            processor cannot compute the model, or the cache folder cannot be
-            written.
+        InputError: if `dtype` or `threads` is something else, `ctranslate2`
+            is not installed, CTranslate2 or this processor cannot compute
+            the model, or the cache folder cannot be written.
     """
     if dtype not in DTYPES:
-        raise ValueError(
+        raise InputError(
             "With an engine, `dtype` must be one of "
             f"{', '.join(DTYPES)}. Received: dtype={dtype!r}."
         )
-    if threads is not None:
-        threads = checked_at_least("threads", threads, 1)
+    if threads is not None and threads < 1:
+        raise InputError(f"`threads` must be at least 1. Received: {threads}.")
     check_installed("The engine ctranslate2")
     import ctranslate2
 

@@ -147,12 +147,12 @@ def _check_engine(
     if engine is None:
         if threads is not None or dtype == "int8":
             name = "threads" if threads is not None else 'dtype="int8"'
-            raise ValueError(
+            raise InputError(
                 f"`{name}` is for `engine` (`--engine`): give it too."
             )
         return
     if engine not in _ENGINES:
-        raise ValueError(
+        raise InputError(
             f"Unknown engine {engine!r}.{did_you_mean(engine, _ENGINES)} "
             f"Known: {', '.join(_ENGINES)}."
         )

@@ -448,12 +448,13 @@ def run_server(
     port: int,
     settings: ServerSettings,
     report: Callable[[str], object] = print,
+    loading: Mapping[str, Any] | None = None,
 ) -> None:
 
     logging.getLogger("tensorflow").setLevel(logging.ERROR)
     # Bind first, so that a busy port fails fast; listen once models are loaded.
     with contextlib.closing(_bound_socket(host, port)) as bound:
-        models = load_models(folders, report)
+        models = load_models(folders, report, **(loading or {}))
         config = uvicorn.Config(
             make_app(models, settings),
             ws="none",

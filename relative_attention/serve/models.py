@@ -43,6 +43,7 @@ class ServedModel:
         folder: path of its folder.
         version: int. `1`, and one more for each replacement.
         stamp: identifies the file of its weights.
+        loading: dict of the arguments of `load_translator`.
         translator: `Translator`.
         description: string, the description in its recipe.
         languages: list of the codes of source and target; empty if unknown.
@@ -52,6 +53,7 @@ class ServedModel:
     folder: pathlib.Path
     version: int
     stamp: Any
+    loading: Mapping[str, Any]
     translator: Translator
     description: str
     languages: list[str]
@@ -103,6 +105,7 @@ def named_models(arguments: Sequence[str]) -> dict[str, pathlib.Path]:
 def load_models(
     folders: Mapping[str, pathlib.Path],
     report: Callable[[str], object] = lambda line: None,
+    **loading: Any,
 ) -> dict[str, ServedModel]:
     """Loads models, so that they are ready to translate.
 
@@ -110,6 +113,8 @@ def load_models(
         folders: dict of names to folders.
         report: called with a line before each model, as one may take a minute.
             Defaults to nothing.
+        **loading: arguments of `load_translator`: `engine`, `dtype`,
+            `threads`.
 
     Raises:
         InputError: if one cannot be loaded.
@@ -117,15 +122,23 @@ def load_models(
     models = {}
     for number, (name, folder) in enumerate(folders.items(), start=1):
         report(f"Loading {name} ({number} of {len(folders)})")
-        models[name] = _load_model(name, folder, version=1)
+        models[name] = _load_model(name, folder, 1, loading)
     return models
 
 
-def _load_model(name: str, folder: pathlib.Path, version: int) -> ServedModel:
+def _load_model(
+    name: str, folder: pathlib.Path, version: int, loading: Mapping[str, Any]
+) -> ServedModel:
     stamp = _stamp(folder)
-    translator = load_translator(folder)
+    translator = load_translator(folder, **loading)
     model = ServedModel(
-        name, folder, version, stamp, translator, *recipe_summary(folder)
+        name,
+        folder,
+        version,
+        stamp,
+        loading,
+        translator,
+        *recipe_summary(folder),
     )
     # The first translation builds graphs for seconds; clients should not wait.
     model.best(["."])
@@ -166,7 +179,11 @@ async def reload_models(
             tried[name] = stamp
             try:
                 new = await asyncio.to_thread(
-                    _load_model, name, old.folder, old.version + 1
+                    _load_model,
+                    name,
+                    old.folder,
+                    old.version + 1,
+                    old.loading,
                 )
             except Exception as error:
                 _LOG.warning(
@@ -222,13 +239,7 @@ def find_alternatives(
             f"`prefix` must have at most {longest} tokens, as a translation. "
             f"Received: {len(begun)}.",
         )
-    start = translator.model.start_token_id
-    inputs = _Inputs(
-        ops.convert_to_tensor([source], "int32"),
-        ops.convert_to_tensor([[start, *begun]], "int32"),
-    )
-    logits = run_compiled(_last_logits, translator.model, inputs)
-    order = np.argsort(-ops.convert_to_numpy(logits), kind="stable").tolist()
+    order = _likeliest_tokens(translator.model, source, begun)
     # Neither padding nor the end of the sentence.
     tokens = [t for t in order if t not in (0, translator.vocabulary.end_id)]
     prefixes = [[*begun, token] for token in tokens[:_NUM_ALTERNATIVES]]
@@ -250,6 +261,21 @@ def find_alternatives(
     for best, *_ in found:
         by_text.setdefault(best.text, best)
     return list(by_text.values())
+
+
+def _likeliest_tokens(
+    model: Any, source: Sequence[int], begun: Sequence[int]
+) -> list[int]:
+    """Returns ids of tokens that may come next, the likeliest first."""
+    if hasattr(type(model), "likeliest_tokens"):
+        # Of another engine, which gives no logits.
+        return model.likeliest_tokens(source, begun, _NUM_ALTERNATIVES + 2)
+    inputs = _Inputs(
+        ops.convert_to_tensor([source], "int32"),
+        ops.convert_to_tensor([[model.start_token_id, *begun]], "int32"),
+    )
+    logits = run_compiled(_last_logits, model, inputs)
+    return np.argsort(-ops.convert_to_numpy(logits), kind="stable").tolist()
 
 
 def _last_logits(model: Any, inputs: _Inputs) -> Tensor:

@@ -1,0 +1,146 @@
+"""`--engine ctranslate2`: the same commands, with CTranslate2."""
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+import relative_attention as ra
+from relative_attention.runs import translate_text
+from relative_attention.saving import model_directory
+from tests.export.tiny_models import SENTENCES
+
+ROOT = pathlib.Path(__file__).parents[2]
+MAIN = "import sys; from relative_attention.cli import main; sys.exit(main())"
+ENGINE = ["--engine", "ctranslate2", "--threads", "1"]
+LINES = [*SENTENCES, "", "a man " * 9]
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("RELATIVE_ATTENTION_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def source(tmp_path):
+    path = tmp_path / "source"
+    path.write_text("".join(f"{line}\n" for line in LINES))
+    return path
+
+
+def test_translates_a_file_in_a_new_process(several, source, tmp_path):
+    output = tmp_path / "output"
+    words = [several / "a", "--input", source, "--output", output]
+    result = subprocess.run(
+        [sys.executable, "-c", MAIN, "translate", *words, *ENGINE]
+        + ["--num-beams", "1"],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert (result.returncode, result.stdout) == (0, ""), result.stderr
+    ours = ra.load_translator(several / "a", num_beams=1)
+    expected = "".join(f"{text}\n" for text in ours.translate(LINES))
+    assert output.read_bytes() == expected.encode()
+
+
+def test_job_of_one_engine_is_not_continued_by_the_other(
+    several, source, tmp_path, run, monkeypatch
+):
+    monkeypatch.setattr(translate_text, "CHUNK_LINES", 4)
+    words = [several / "a", "--input", source, "--output", tmp_path / "output"]
+    search, calls = ra.Translator.search, []
+
+    def interrupted(*arguments, **keywords):
+        calls.append(arguments)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return search(*arguments, **keywords)
+
+    monkeypatch.setattr(ra.Translator, "search", interrupted)
+    assert run("translate", *words)[0] == 130
+    status, _, err = run("translate", *words, *ENGINE)
+    assert status == 1
+    assert "begun with another --engine (none, now ctranslate2)" in err
+
+
+def test_n_best_is_numbered(several, source, run):
+    status, out, _ = run(
+        *("translate", several / "a", "--input", source, *ENGINE),
+        *("--nbest", "2", "--dtype", "int8"),
+    )
+    numbers = [line.split("\t")[0] for line in out.splitlines()]
+    assert status == 0 and set(numbers) == set("12345678")
+
+
+def test_evaluate_compares_models_in_the_engine(several, source, tmp_path, run):
+    reference = tmp_path / "reference"
+    reference.write_text("two red dogs run\n" * len(LINES))
+    source.write_text("two dogs run by\n" * len(LINES))
+    hypotheses = tmp_path / "hypotheses"
+    status, out, err = run(
+        *("evaluate", several / "a", "--source", source),
+        *("--reference", reference, "--compare", several / "b", *ENGINE),
+        *("--hypotheses", hypotheses, "--resamples", "40", "--metrics", "bleu"),
+    )
+    assert (status, "BLEU" in out) == (0, True), err
+    assert len(hypotheses.read_text("utf-8").split("\n")) == len(LINES) + 1
+    assert len(list((tmp_path / "cache").rglob("model.bin"))) == 2
+
+
+@pytest.mark.parametrize(
+    ("command", "arguments", "message"),
+    [
+        ("translate", ["A", *ENGINE, "--sample"], "leave it out to draw"),
+        ("translate", ["A", "B", *ENGINE], "leave out `engine` (`--engine`)"),
+        ("translate", ["A", "--threads", "2"], "is for `engine` (`--engine`)"),
+        ("translate", ["A", "--dtype", "int8"], "is for `engine`"),
+        ("translate", ["A", *ENGINE, "--threads", "0"], "must be at least 1"),
+        ("serve", ["A", "--port", "0", "--dtype", "int8"], "is for `engine`"),
+    ],
+)
+def test_what_the_engine_lacks_is_refused_in_one_line(
+    command, arguments, message, several, run, monkeypatch
+):
+    def load(*arguments):
+        raise AssertionError("loaded all the same")
+
+    monkeypatch.setattr(model_directory, "load_weights", load)
+    models = {"A": several / "a", "B": several / "b"}
+    words = [models.get(word, word) for word in arguments]
+    status, out, err = run(command, *words)
+    assert (status, err.count("\n")) == (1, 1) and message in err
+
+
+def test_missing_package_is_named(several, run, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ctranslate2", None)
+    status, _, err = run("translate", several / "a", *ENGINE)
+    assert status == 1
+    assert "The engine ctranslate2 needs `ctranslate2`. Install it" in err
+
+
+def test_help_and_own_engine_load_neither_more_than_they_need(several):
+    script = (
+        "import sys\n"
+        "from relative_attention.cli import main\n"
+        "try: main(sys.argv[1:])\n"
+        "except SystemExit: pass\n"
+        "names = ('keras', 'tensorflow', 'ctranslate2', "
+        "'relative_attention.export')\n"
+        "print([name for name in names if name in sys.modules])\n"
+    )
+
+    def loaded(*words):
+        result = subprocess.run(
+            [sys.executable, "-c", script, *map(str, words)],
+            capture_output=True,
+            text=True,
+            input="dogs\n",
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+        )
+        return result.stdout.splitlines()[-1]
+
+    assert loaded("translate", "--help") == "[]"
+    assert loaded("translate", several / "a") == "['keras', 'tensorflow']"
