@@ -15,6 +15,9 @@ from relative_attention.quiet_tensorflow import load_tensorflow_quietly
 
 OURS = "relative-attention"
 SAVED_MODEL = "its SavedModel"
+# What calls CTranslate2 directly, and what goes through the package, by dtype.
+DIRECT = "CTranslate2, {}"
+ENGINE = "--engine ctranslate2, {}"
 
 _LENGTH_PENALTY = 0.6
 _PEER_PRESET = "transformer_small_relative"
@@ -104,7 +107,7 @@ def prepare_engines(
     num_tokens = sum(len(translation.token_ids) for translation in found)
     commands = _own_commands(translator, model, beams, sentences, folder)
     commands |= _ctranslate2_commands(
-        translator, num_threads, sentences, folder
+        translator, model, num_threads, sentences, folder
     )
     if peer_python is not None:
         rows = [encoded[i] for i in order]
@@ -134,46 +137,66 @@ def _own_commands(
     folder: pathlib.Path,
 ) -> dict[str, list[str]]:
     """Returns the commands of the package and of its SavedModel."""
-    # An engine starts elsewhere, so that a relative path would miss; a name
-    # of the zoo is no path.
-    if pathlib.Path(model).exists():
-        model = str(pathlib.Path(model).resolve())
     exported = folder / "saved_model"
     for num_beams in beams:
         translator.num_beams = num_beams
         ra.export_saved_model(translator, f"{exported}_{num_beams}")
     return {
-        OURS: _command("package", sentences, folder=model),
+        OURS: _command("package", sentences, folder=_absolute(model)),
         SAVED_MODEL: _command("saved_model", sentences, folder=str(exported)),
     }
 
 
+def _absolute(model: str) -> str:
+    """Returns a path that an engine, which starts elsewhere, finds.
+
+    A name of the zoo is no path.
+    """
+    path = pathlib.Path(model)
+    return str(path.resolve()) if path.exists() else model
+
+
 def _ctranslate2_commands(
     translator: "ra.Translator",
+    model: str,
     num_threads: int,
     sentences: pathlib.Path,
     folder: pathlib.Path,
 ) -> dict[str, list[str]]:
-    """Returns the commands of CTranslate2 in float32 and in int8."""
+    """Returns the commands of CTranslate2 in float32 and in int8.
+
+    Each is called directly, and as the engine of the package.
+    """
     commands = {}
     for quantization in ("float32", "int8"):
         exported = folder / quantization
         ra.export_ctranslate2(translator, exported, quantization)
-        commands[f"CTranslate2, {quantization}"] = _command(
+        commands[DIRECT.format(quantization)] = _command(
             "ctranslate2",
             sentences,
             folder=str(exported),
             num_threads=num_threads,
         )
+        commands[ENGINE.format(quantization)] = _command(
+            "package",
+            sentences,
+            folder=_absolute(model),
+            engine="ctranslate2",
+            dtype=quantization,
+            threads=num_threads,
+        )
     return commands
 
 
 def _command(
-    engine: str, sentences: pathlib.Path, **arguments: str | int
+    maker: str, sentences: pathlib.Path, **arguments: str | int
 ) -> list[str]:
-    """Returns the command of an engine that runs with this Python."""
+    """Returns the command of an engine that runs with this Python.
+
+    `maker` is a key of `translation_engine`'s table.
+    """
     content = {
-        "engine": engine,
+        "maker": maker,
         "arguments": arguments,
         "sentences": str(sentences),
     }

@@ -12,11 +12,16 @@ from benchmarks.harness.turns import Turns
 Translate = Callable[[list[str], int], list[str]]
 
 
-def make_package(folder: str) -> Translate:
-    """Returns what translates with this package's `Translator`."""
+def make_package(folder: str, **loading: Any) -> Translate:
+    """Returns what translates with this package's `Translator`.
+
+    Args:
+        folder: A model directory, or a name of the zoo.
+        **loading: Arguments of `load_translator`, such as `engine`.
+    """
     import relative_attention as ra
 
-    translator = ra.load_translator(folder, length_penalty=0.6)
+    translator = ra.load_translator(folder, length_penalty=0.6, **loading)
     # A batch is what the order says it is.
     translator.batch_tokens = sys.maxsize
 
@@ -76,15 +81,15 @@ _ENGINES: dict[str, Callable[..., Translate]] = {
 }
 
 
-def main(engine: str, arguments: dict[str, Any], sentences: str) -> None:
+def main(maker: str, arguments: dict[str, Any], sentences: str) -> None:
     """Translates the text whenever it is the turn of this process.
 
     Args:
-        engine: A string, a key of `_ENGINES`.
+        maker: A string, a key of `_ENGINES`.
         arguments: A dict of its function's arguments.
         sentences: The path of a JSON list of lines.
     """
-    translate = _ENGINES[engine](**arguments)
+    translate = _ENGINES[maker](**arguments)
     with open(sentences) as file:
         lines = json.load(file)
     turns = Turns()

@@ -1,7 +1,8 @@
 """How fast the package translates, beside other engines, on one CPU.
 
 The program translates a text with a trained model: with the package, with its
-SavedModel, with CTranslate2 in float32 and int8, and, with `--peer
+SavedModel, with CTranslate2 in float32 and int8, called directly and as the
+package's engine, and, with `--peer
 opennmt-tf`, with OpenNMT-tf; all with the same weights. From the root of a
 checkout, with the package and its extra `ctranslate2` installed:
 
@@ -30,6 +31,8 @@ from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
+from benchmarks.decoding.prepared_engines import DIRECT
+from benchmarks.decoding.prepared_engines import ENGINE
 from benchmarks.decoding.prepared_engines import OURS
 from benchmarks.decoding.prepared_engines import PreparedEngines
 from benchmarks.decoding.prepared_engines import check_peer_architecture
@@ -207,11 +210,33 @@ def describe(result: Result) -> str:
             markdown_table(header, cells),
             "",
             *same,
+            *_engine_lines(result),
             f"Median of {options['rounds']} rounds, "
             f"{max(row['sentences'] for row in result.rows):,} sentences "
             f"({options['single']} one by one).",
         ]
     )
+
+
+def _engine_lines(result: Result) -> list[str]:
+    """Compares the package's engine with direct calls, in the same round."""
+    speeds = {
+        (row["engine"], row["num_beams"], row["batch_size"]): row[
+            "sentences_per_second"
+        ]
+        for row in result.rows
+    }
+    lines = []
+    for (name, beams, size), direct in speeds.items():
+        dtype = name.removeprefix(DIRECT.format(""))
+        ours = speeds.get((ENGINE.format(dtype), beams, size))
+        if ours is not None and dtype != name:
+            lines.append(
+                f"beam {beams}, batch {size}, {dtype}: --engine ctranslate2 "
+                f"takes {spread(ratios(direct, ours))} of the time of direct "
+                "calls."
+            )
+    return lines
 
 
 main = benchmark(

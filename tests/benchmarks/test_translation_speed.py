@@ -65,7 +65,10 @@ def test_translation_speed(run_command, model_folder, source):
         OURS,
         "its SavedModel",
         "CTranslate2, float32",
+        "--engine ctranslate2, float32",
         "CTranslate2, int8",
+        "--engine ctranslate2, int8",
     ]
     assert result.rows[1]["same_as_ours"] == 2
     assert "2 of 2 translations of its SavedModel" in printed
+    assert "beam 1, batch 2, int8: --engine ctranslate2 takes" in printed
