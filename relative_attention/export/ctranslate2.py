@@ -72,6 +72,9 @@ def export_ctranslate2(
 ) -> None:
     """Writes a translator as a model that CTranslate2 loads.
 
+    To translate with CTranslate2 from this package, no export is needed: see
+    `engine` of `load_translator`.
+
     Neither this package nor Keras is needed then: `ctranslate2` and
     `sentencepiece` translate with it.
 

@@ -43,6 +43,11 @@ CACHE_VARIABLE = "RELATIVE_ATTENTION_CACHE"
 # `len ** alpha`. So all its hypotheses are asked for without a penalty, and
 # ranked here. At exactly 0 it would end a search early.
 _NO_PENALTY = 1e-9
+# CTranslate2 ends a search when as many hypotheses have ended as there are
+# beams, which a penalty makes too short. With one more, nearly all translations
+# are those of `beam_search` (1,995 of 2,000 of `tatoeba_de_en`, whose alpha is
+# 1; 1,963 without), for 8 % of time.
+_MORE_HYPOTHESES = 1
 
 
 def load_model(
@@ -219,6 +224,9 @@ class CTranslate2Model:
         prefixes = [self._prefix(row) for row in begun or [[]] * len(rows)]
         # CTranslate2 counts no end of sentence.
         least = max(max(min_lengths or [0]) - 1, 0)
+        num_hypotheses = num_beams
+        if num_beams > 1 and length_penalty:
+            num_hypotheses += _MORE_HYPOTHESES
         found = [[_Hypothesis([], 0.0)] for _ in rows]
 
         def search(numbers: list[int], limit: int) -> None:
@@ -226,7 +234,8 @@ class CTranslate2Model:
                 [sources[number] for number in numbers],
                 [prefixes[number] for number in numbers] if begun else None,
                 beam_size=num_beams,
-                num_hypotheses=num_beams,
+                patience=num_hypotheses / num_beams,
+                num_hypotheses=num_hypotheses,
                 length_penalty=_NO_PENALTY,
                 max_decoding_length=limit,
                 min_decoding_length=min(least, limit - 1),

@@ -73,8 +73,8 @@ def load_translator(
     (default: `~/.cache/relative_attention`); when it has changed, it is
     converted again. The search is `beam_search` with these differences:
 
-     - A search ends when as many hypotheses have ended as it has beams, where
-       `beam_search` goes on while a beam may still score higher. Greedy
+     - A search ends when one hypothesis more has ended than it has beams,
+       where `beam_search` goes on while a beam may still score higher. Greedy
        search finds the same.
      - With `min_length`, the probability of an end that is ruled out is
        divided among the other tokens.

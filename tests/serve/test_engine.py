@@ -11,7 +11,7 @@ PAGE = "/api/models/mine"
 
 
 @pytest.fixture(scope="module")
-def models(model_folder, tmp_path_factory):
+def engine_models(model_folder, tmp_path_factory):
     with pytest.MonkeyPatch.context() as patched:
         cache = tmp_path_factory.mktemp("cache")
         patched.setenv("RELATIVE_ATTENTION_CACHE", str(cache))
@@ -21,8 +21,8 @@ def models(model_folder, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def client(models):
-    with client_of(models) as client:
+def client(engine_models):
+    with client_of(engine_models) as client:
         yield client
 
 
@@ -31,8 +31,8 @@ def ask(client, path, **body):
     return response.status_code, response.json()
 
 
-def test_predict_gives_what_the_translator_finds(client, models):
-    translator = models["mine"].translator
+def test_predict_gives_what_the_translator_finds(client, engine_models):
+    translator = engine_models["mine"].translator
     status, answer = ask(client, PREDICT, inputs=SENTENCES)
     assert status == 200
     found = answer["outputs"]["translations"]
@@ -45,7 +45,7 @@ def test_predict_gives_what_the_translator_finds(client, models):
 
 
 @pytest.mark.parametrize("prefix", ["", "a man"])
-def test_page_offers_other_ways_to_continue(prefix, client, translator):
+def test_page_offers_other_ways_to_continue(prefix, client):
     status, answer = ask(
         client, f"{PAGE}/alternatives", sentence="two dogs", prefix=prefix
     )
