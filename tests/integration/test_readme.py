@@ -97,6 +97,12 @@ def folder(corpus, trained, tmp_path_factory):
     return folder
 
 
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    """Keeps converted models out of the home of whoever tests."""
+    monkeypatch.setenv("RELATIVE_ATTENTION_CACHE", str(tmp_path / "cache"))
+
+
 @pytest.fixture
 def reader(folder, monkeypatch):
     monkeypatch.chdir(folder)
@@ -142,6 +148,8 @@ def check_command(words, request):
         return  # Parsed; those that can be run were, for `folder`.
     if options.command in PARSED or "runs/converted" in words:
         return
+    if "ctranslate2" in words and not HAS_CTRANSLATE2:
+        pytest.skip("ctranslate2 is not installed")
     request.getfixturevalue("reader")
     output = run(words)
     _, source, target = redirections(words)
@@ -168,7 +176,7 @@ def check_python(block, request):
         # What a block writes does not stay in the checkout.
         folder = request.getfixturevalue("tmp_path")
         request.getfixturevalue("monkeypatch").chdir(folder)
-    if "import ctranslate2" in block and not HAS_CTRANSLATE2:
+    if "ctranslate2" in block and not HAS_CTRANSLATE2:
         pytest.skip("ctranslate2 is not installed")
     given = {}
     if "import relative_attention" not in block:
