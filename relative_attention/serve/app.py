@@ -450,7 +450,22 @@ def run_server(
     report: Callable[[str], object] = print,
     loading: Mapping[str, Any] | None = None,
 ) -> None:
+    """Serves models until SIGINT or SIGTERM, then finishes what it has.
 
+    Args:
+        folders: dict of names to folders of models.
+        host: string, the address to listen on.
+        port: int. `0` takes any free port.
+        settings: `ServerSettings`.
+        report: called with a line for each model that is loaded, and with
+            one when the server is ready.
+        loading: dict of `engine`, `dtype` and `threads`, see
+            `load_translator`. Defaults to `None`, the usual ones.
+
+    Raises:
+        InputError: if a model cannot be loaded, or the address is not free.
+    """
+    # TensorFlow warns about many graphs where there are many models.
     logging.getLogger("tensorflow").setLevel(logging.ERROR)
     # Bind first, so that a busy port fails fast; listen once models are loaded.
     with contextlib.closing(_bound_socket(host, port)) as bound:
