@@ -480,11 +480,11 @@ class TranslationLM(FromPreset, TrainableModel, keras_hub.models.Seq2SeqLM):
         }
         return inputs, keras.KerasTensor((None, None), "int32")
 
-    def _predictions(self, x: Any, *args: Any, **kwargs: Any) -> Any:
+    def _logits_or_scores(self, x: Any, *args: Any, **kwargs: Any) -> Any:
         # The step without logits uses the `Transformer` itself.
         if self.is_projected:
             x = transformer_inputs(x)
-        return super()._predictions(x, *args, **kwargs)
+        return super()._logits_or_scores(x, *args, **kwargs)
 
     # === Generation ===
 

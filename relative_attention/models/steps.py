@@ -107,7 +107,7 @@ def tensorflow_step(model: "TrainableModel", data: Any) -> dict[str, Tensor]:
         loss, gradients = _tensorflow_gradients(model, batch, num_tokens)
         loss, gradients = _sums_over_replicas(loss, gradients)
         norm = gradient_norm(optimizer, gradients)
-        is_usable = model.show_step(loss, own_tokens, norm)
+        is_usable = model.count_step(loss, own_tokens, norm)
         update_all_replicas(
             optimizer, model.trainable_variables, gradients, is_usable
         )
@@ -354,7 +354,7 @@ def jax_step(
     with _scope(optimizer.variables, of_optimizer):
         norm = norm / optimizer.scale_loss(ops.ones((), "float32"))
     with _scope(model.metrics_variables, of_metrics) as scope:
-        is_usable = model.show_step(loss, num_tokens, norm)
+        is_usable = model.count_step(loss, num_tokens, norm)
         logs = model.get_metrics_result()
     of_metrics = _values(scope, model.metrics_variables)
     updated = optimizer.stateless_apply(of_optimizer, gradients, trainable)

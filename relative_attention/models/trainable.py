@@ -314,14 +314,14 @@ class TrainableModel(keras.Model):
         Returns:
             float scalar, their part of the loss of the batch.
         """
-        y_pred = self._predictions(x, y, sample_weight, num_tokens)
+        y_pred = self._logits_or_scores(x, y, sample_weight, num_tokens)
         loss = self.compute_loss(
             x, y, y_pred, sample_weight, training=True, num_tokens=num_tokens
         )
         self.compute_metrics(x, y, y_pred, sample_weight=sample_weight)
         return loss
 
-    def _predictions(
+    def _logits_or_scores(
         self,
         x: Any,
         y: Tensor,
@@ -425,7 +425,7 @@ class TrainableModel(keras.Model):
                 "Regularizers of weights work."
             )
 
-    def show_step(
+    def count_step(
         self, loss: Tensor, own_tokens: Tensor, norm: Tensor
     ) -> Tensor:
         """Updates the metrics of a step.

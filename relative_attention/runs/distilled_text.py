@@ -38,7 +38,6 @@ from relative_attention.runs.recipe_sections import DataSection
 from relative_attention.runs.report import Report
 from relative_attention.runs.translate_text import TranslationProgress
 from relative_attention.runs.translate_text import read_chunks
-from relative_attention.runs.translate_text import translate_chunks
 
 _ORIGIN = "distilled/origin.json"
 # The names of the texts in the student's recipe. The record of the run has
@@ -235,10 +234,7 @@ def _translate(
         progress = TranslationProgress(num_lines, num_before)
         if references is not None:
             targets = read_chunks(references, rest)
-
-        def translate(num_done: int, chunk: list[str]) -> tuple[str, int]:
-            if num_done > num_before:
-                report(f"translated {progress.line(num_done)}")
+        for chunk in read_chunks(source, rest):
             if references is None:
                 found = translator.search(chunk)
             else:
@@ -247,11 +243,11 @@ def _translate(
                     next(targets),
                     tokenize,
                 )
-            text = "".join(f"{result.text}\n" for result in found)
-            return text, sum(result.was_cut for result in found)
-
-        translate_chunks(read_chunks(source, rest), translate, output)
-        report(f"translated {progress.line(num_lines)}")
+            output.write("".join(f"{one.text}\n" for one in found).encode())
+            num_done = output.counts["lines"] + len(chunk)
+            num_cut = output.counts["cut"] + sum(one.was_cut for one in found)
+            output.keep(lines=num_done, cut=num_cut)
+            report(f"translated {progress.line(num_done)}")
 
 
 def closest_translations(

@@ -26,8 +26,8 @@ from relative_attention.data import TokenVocabulary
 from relative_attention.data import Vocabulary
 from relative_attention.data.vocabulary_kinds import AnyVocabulary
 from relative_attention.errors import InputError
-from relative_attention.runs.cluster import TRAIN_SHAPES
-from relative_attention.runs.cluster import VALIDATION_SHAPES
+from relative_attention.runs.batch_tokens import TRAIN_SHAPES
+from relative_attention.runs.batch_tokens import VALIDATION_SHAPES
 from relative_attention.runs.recipe import Recipe
 from relative_attention.runs.recipe_sections import DataSection
 from relative_attention.runs.report import Report

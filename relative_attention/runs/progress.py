@@ -37,6 +37,7 @@ from relative_attention.runs.recipe_sections import TrainingSection
 from relative_attention.runs.report import Report
 from relative_attention.runs.report import print_error
 from relative_attention.runs.run_directory import RECORD
+from relative_attention.runs.run_directory import delete_torn_files
 from relative_attention.training import TRAINING_TABLE
 from relative_attention.training import Record
 from relative_attention.training import RunCheckpoints
@@ -67,7 +68,7 @@ class RunProgress(keras.callbacks.Callback):
         cluster: A `Cluster`, whose chief writes.
         steps_per_pass: An integer, the updates of a pass over the corpus.
         total_steps: An integer, the updates of the whole run.
-        run: A dict for JSON with what must not change on resume.
+        must_stay: A dict for JSON with what must not change on resume.
         signals: A `StopSignals`, entered. Defaults to `None`: no signal ends
             the run.
         report: A function to call with each line for the log. Defaults to
@@ -90,7 +91,7 @@ class RunProgress(keras.callbacks.Callback):
         cluster: Cluster,
         steps_per_pass: int,
         total_steps: int,
-        run: dict[str, Any],
+        must_stay: dict[str, Any],
         signals: StopSignals | None = None,
         report: Report = print_error,
     ) -> None:
@@ -101,7 +102,7 @@ class RunProgress(keras.callbacks.Callback):
         self.steps_per_pass = steps_per_pass
         self.steps_per_epoch = training.validate_every or steps_per_pass
         self.total_steps = total_steps
-        self.run = run
+        self.must_stay = must_stay
         self.signals = signals or StopSignals()
         self.report = report
         self.checkpoints = RunCheckpoints(directory)
@@ -129,6 +130,7 @@ class RunProgress(keras.callbacks.Callback):
                 are of a run with other batches.
         """
         if self.cluster.is_chief:
+            delete_torn_files(self.directory)
             self.checkpoints.tidy()
         damaged: dict[pathlib.Path, InputError] = {}
         for checkpoint in reversed(self.checkpoints.all()):
@@ -137,7 +139,7 @@ class RunProgress(keras.callbacks.Callback):
             except InputError as error:
                 damaged[checkpoint] = error
                 continue
-            self._check_same_run(state["run"])
+            self._check_same_batches(state["run"])
             self._resume_from(state, checkpoint.name)
             # Only now: a run without a good one is not changed.
             for path, damage in damaged.items():
@@ -162,7 +164,7 @@ class RunProgress(keras.callbacks.Callback):
         self._resumed_sums = state.get("sums")
         self._seconds_before = state["seconds"]
         lacks = []
-        if self.run.keys() & _TEXTS.keys() - state["run"].keys():
+        if self.must_stay.keys() & _TEXTS.keys() - state["run"].keys():
             lacks.append("no checksum of the texts, so they are not compared")
         validated = self.records[-1]["step"] if self.records else 0
         is_within_epoch = self.unvalidated is None and self.step > validated
@@ -177,9 +179,9 @@ class RunProgress(keras.callbacks.Callback):
                 f"{' and '.join(lacks)}."
             )
 
-    def _check_same_run(self, before: dict[str, Any]) -> None:
-        for name in {**self.run, **before}:
-            old, new = before.get(name), self.run.get(name)
+    def _check_same_batches(self, before: dict[str, Any]) -> None:
+        for name in {**self.must_stay, **before}:
+            old, new = before.get(name), self.must_stay.get(name)
             if old == new or (old is None and name in _TEXTS):
                 continue
             if name in _TEXTS:
@@ -381,7 +383,7 @@ class RunProgress(keras.callbacks.Callback):
             "history": self.records,
             "unvalidated": self.unvalidated,
             "seconds": self._seconds(),
-            "run": self.run,
+            "run": self.must_stay,
             "sums": None if logs is None else metric_sums(self.model),
             "logs": None if logs is None else _numbers(logs),
         }

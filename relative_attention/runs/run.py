@@ -22,13 +22,13 @@ from relative_attention.files import lock_run
 from relative_attention.models import Transformer
 from relative_attention.models.trainable import evaluation_data
 from relative_attention.models.trainable import train_data
-from relative_attention.runs.cluster import TRAIN_SHAPES
+from relative_attention.runs.batch_tokens import TRAIN_SHAPES
+from relative_attention.runs.batch_tokens import choose_batch_tokens
+from relative_attention.runs.batch_tokens import is_out_of_memory
 from relative_attention.runs.cluster import Cluster
 from relative_attention.runs.cluster import check_backend
-from relative_attention.runs.cluster import choose_batch_tokens
 from relative_attention.runs.cluster import choose_strategy
 from relative_attention.runs.cluster import is_lost_machine
-from relative_attention.runs.cluster import is_out_of_memory
 from relative_attention.runs.cluster import trains_on_tensorflow
 from relative_attention.runs.corpus_defaults import follow_corpus
 from relative_attention.runs.distilled_text import distilled_from

@@ -108,7 +108,7 @@ def claim_run_directory(
             if not (resume and _is_the_same_run(path, recipe)):
                 _clear(path, files.values(), keep_texts=True)
         elif resume:
-            _check_same_run(path, recipe)
+            _check_same_recipe(path, recipe)
         else:
             raise InputError(
                 f"{path} holds another run. Resume it by `train --resume "
@@ -171,7 +171,7 @@ def _is_the_same_run(path: pathlib.Path, recipe: Recipe) -> bool:
     return (path / "recipe.yaml").is_file() and not _differences(path, recipe)
 
 
-def _check_same_run(path: pathlib.Path, recipe: Recipe) -> None:
+def _check_same_recipe(path: pathlib.Path, recipe: Recipe) -> None:
     for key, old, new in _differences(path, recipe):
         if key not in CHANGEABLE_KEYS:
             raise InputError(
@@ -231,6 +231,18 @@ def _clear(
         elif path in own and names[path] != RUN_LOCK:
             if not (keep_texts and names[path].startswith(_TEXTS)):
                 path.unlink()
+
+
+def delete_torn_files(directory: pathlib.Path) -> None:
+    """Deletes the files that a dead process was writing.
+
+    Only to be called by the process that writes the run.
+    """
+    for path in [*directory.glob(".*"), *directory.glob("epochs/.*")]:
+        if path.is_file() and _is_written(
+            path.relative_to(directory).as_posix()
+        ):
+            path.unlink()
 
 
 def _is_written(name: str) -> bool:

@@ -4,12 +4,9 @@ import itertools
 import pathlib
 import time
 from collections.abc import Callable
-from collections.abc import Iterable
 from collections.abc import Iterator
-from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
-from typing import Protocol
 
 from relative_attention.data.lines import batched
 from relative_attention.data.lines import read_lines
@@ -22,40 +19,6 @@ from relative_attention.zoo import find_model
 # Lines that are translated before any is written: enough to sort by length.
 # They are in memory, and may be lost.
 CHUNK_LINES = 2000
-
-# Called with the number of lines before a chunk and its lines; returns the
-# lines to write, and how many sentences were too long to be translated whole.
-TranslateChunk = Callable[[int, list[str]], tuple[str, int]]
-
-
-class LineOutput(Protocol):
-    """The output of `translate_chunks`: a `ResumableFile`, or a stream.
-
-    Attributes:
-        counts: dict of ints. `lines`, those translated so far, and `cut`,
-            those of them that were too long.
-    """
-
-    @property
-    def counts(self) -> Mapping[str, int]:
-        """The counts as of the last `keep`."""
-
-    def write(self, data: bytes) -> None:
-        """Writes bytes."""
-
-    def keep(self, **counts: int) -> None:
-        """Makes the written lines permanent, if possible."""
-
-
-def translate_chunks(
-    chunks: Iterable[list[str]], translate: TranslateChunk, output: LineOutput
-) -> None:
-    """Translates chunks of lines one after another."""
-    for chunk in chunks:
-        num_lines, num_cut = output.counts["lines"], output.counts["cut"]
-        text, num_cut_now = translate(num_lines, chunk)
-        output.write(text.encode())
-        output.keep(lines=num_lines + len(chunk), cut=num_cut + num_cut_now)
 
 
 def read_chunks(path: pathlib.Path | str, lines: range) -> Iterator[list[str]]:

@@ -47,9 +47,10 @@ class Batcher:
     wait for it.
 
     A batch is the next item, and the items of the same work that are nearest to
-    it in length. The n-th item of a request is next when n items have been
-    taken since the request came. So one sentence does not wait for a request of
-    a hundred, and a large request does not wait forever for others.
+    it in length. An item's turn is the number of items that were taken before
+    its request came, plus its place in the request; the lowest turn is next. So
+    one sentence does not wait for a request of a hundred, and a large request
+    does not wait forever for others.
 
     Args:
         max_batch: int. Most items of a batch.

@@ -212,8 +212,8 @@ class StudyResults:
             )
         return records
 
-    def add(self, record: Record | None = None) -> list[dict[str, Any]]:
-        """Adds a record, if any, and writes and returns the table.
+    def write(self, record: Record | None = None) -> list[dict[str, Any]]:
+        """Writes and returns the table, with a new record if one is given.
 
         Raises:
             InputError: if the record does not fit the table, or the files
@@ -334,9 +334,9 @@ def run_study(
         runs, _own_records(study, results_file), results_file, report
     )
     # Here, too, so that a file that cannot be written is an early error.
-    results_file.add()
+    results_file.write()
     failed = _train_all(left, num_jobs, results_file, report)
-    table = results_file.add()
+    table = results_file.write()
     _draw(study, table, results_file.path.with_suffix(".png"))
     if failed:
         raise InputError(
@@ -480,7 +480,7 @@ def _missing(
             results_file.check_fits(expected, records)
             left.append(run)
         else:
-            results_file.add(record)
+            results_file.write(record)
             origin = record.get("taken_from", run.path(".study.json"))
             report(f"{run.name}: taken from {origin}")
     return left
@@ -572,7 +572,7 @@ def _add(
             f"failed with status {status}: "
             f"{last.removeprefix('relative-attention: ')}"
         )
-    results_file.add(record)
+    results_file.write(record)
     report(
         f"{run.name}: BLEU {record['test']['bleu']:.2f} on the test text, "
         f"{record['minutes']:.1f} minutes"

@@ -6,11 +6,11 @@ import types
 import pytest
 
 import relative_attention as ra
+from relative_attention.runs.batch_tokens import choose_batch_tokens
+from relative_attention.runs.batch_tokens import largest_budget
 from relative_attention.runs.cluster import Cluster
 from relative_attention.runs.cluster import check_tf_config
-from relative_attention.runs.cluster import choose_batch_tokens
 from relative_attention.runs.cluster import choose_strategy
-from relative_attention.runs.cluster import largest_budget
 
 on_tensorflow = pytest.mark.only_on(
     "tensorflow", reason="strategies are TensorFlow's"
@@ -111,7 +111,7 @@ def test_budget_is_for_short_sentences_and_for_long_ones(recipe, monkeypatch):
     most = {32: 2000, recipe.data.max_length: 50_000}
     monkeypatch.setattr("keras.distribution.list_devices", lambda kind: [kind])
     monkeypatch.setattr(
-        "relative_attention.runs.cluster._step_fits",
+        "relative_attention.runs.batch_tokens._step_fits",
         lambda model, tokens, length: tokens <= most[length],
     )
     lines = []

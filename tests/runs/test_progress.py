@@ -118,6 +118,19 @@ def damage(checkpoint, name="model.safetensors"):
 # === What is kept ===
 
 
+def test_files_that_a_dead_process_was_writing_are_deleted(run):
+    (run.directory / "epochs").mkdir()
+    own = [".best.safetensors-ab12cd34", "epochs/.step-00000001.safetensors-x1"]
+    others = [".gitignore", ".notes-ab12cd34"]
+    for name in [*own, *others]:
+        (run.directory / name).write_bytes(b"half")
+    run.resumed(is_chief=False)
+    assert all((run.directory / name).is_file() for name in [*own, *others])
+    run.resumed()
+    assert not any((run.directory / name).exists() for name in own)
+    assert all((run.directory / name).is_file() for name in others)
+
+
 def test_passes_between_two_checkpoints_do_not_pile_up(run):
     progress = run.start(
         per_pass=1, keep_checkpoints=2, average_epochs=2, validate_every=10

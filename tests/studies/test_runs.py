@@ -259,7 +259,7 @@ def test_what_another_process_adds_meanwhile_is_not_run(study_bench):
 
     def report(line):
         if line.startswith("plain-1: started"):
-            file.add(record_of(study_bench.study, "relative", 1, 0.3))
+            file.write(record_of(study_bench.study, "relative", 1, 0.3))
 
     table = study_bench.run(report=report)
     assert study_bench.order() == ["plain-1", "plain-2", "relative-2"]
@@ -282,7 +282,7 @@ def test_two_processes_add_to_one_file(study_bench, monkeypatch):
         return make_table(*arguments)
 
     monkeypatch.setattr(runs, "study_table", slow_table)
-    file.add(first)
+    file.write(first)
     other.join()
     assert set(study_bench.records()) == {"plain-1", "plain-2"}
 
