@@ -272,7 +272,7 @@ def test_two_processes_add_to_one_file(study_bench, monkeypatch):
     first, second = (
         record_of(study_bench.study, "plain", seed, 0.3) for seed in (1, 2)
     )
-    other = threading.Thread(target=file.add, args=[second])
+    other = threading.Thread(target=file.write, args=[second])
     make_table = runs.study_table
 
     def slow_table(*arguments):
