@@ -26,9 +26,8 @@ from relative_attention.layers.dense import HeadProjection
 from relative_attention.layers.dense import draw_as_matrix
 from relative_attention.layers.dense import width_spec
 from relative_attention.layers.dropout import Dropout
-from relative_attention.ops.attention import attention_context
-from relative_attention.ops.attention import attention_logits
 from relative_attention.ops.attention import masked_softmax
+from relative_attention.ops.attention import plain_product
 from relative_attention.ops.backend import sizes
 from relative_attention.ops.masks import check_mask
 from relative_attention.ops.masks import check_padding_mask
@@ -239,7 +238,7 @@ class MultiHeadLayer(keras.layers.Layer):
         """Computes attention of scaled queries, term by term."""
         encoding = self.position_encoding
         # Eq. 5: e_ij = (x_i W^Q (x_j W^K)^T + x_i W^Q (a_ij^K)^T) / sqrt(d_z)
-        logits = content_logits = attention_logits(query, key)
+        logits = content_logits = plain_product(query, key, transpose=True)
         by_position = encoding.logits(self, query, positions, positions)
         if by_position is not None:
             logits = content_logits + by_position
@@ -252,7 +251,7 @@ class MultiHeadLayer(keras.layers.Layer):
             content_logits,
             by_position,
             scores,
-            attention_context(kept, value),
+            plain_product(kept, value, transpose=False),
             encoding.context(self, kept, positions, positions),
         )
 

@@ -12,7 +12,7 @@ from keras import ops
 from relative_attention.layers.attention import CrossAttention
 from relative_attention.layers.attention import MultiHeadLayer
 from relative_attention.layers.attention import SelfAttention
-from relative_attention.ops.attention import attention_logits
+from relative_attention.ops.attention import plain_product
 from relative_attention.ops.backend import widened
 from relative_attention.tensor_type import Tensor
 
@@ -147,7 +147,7 @@ def _parts(
     square = ops.sum(ops.square(context), axis=-1, keepdims=True)
     # All shares of a query that attends to nothing are zero.
     along = context / ops.where(square > 0, square, ops.ones_like(square))
-    of_values = attention_logits(along, widened(value))
+    of_values = plain_product(along, widened(value), transpose=True)
     of_relations = layer.position_encoding.value_logits(
         layer, along, positions, positions
     )

@@ -59,28 +59,6 @@ def clipped_relative_positions(
     return ops.cast(clipped, "int32") + max_relative_position
 
 
-def attention_logits(
-    query: Tensor, key: Tensor, key_relations: Tensor | None = None
-) -> Tensor:
-    """Computes the logits of eq. 5, or of eq. 2 without relations.
-
-    The caller divides by `sqrt(H)`, as dividing the query is cheaper than
-    dividing the logits.
-
-    Args:
-        query: float tensor `(B, N, T, H)`, already divided by `sqrt(H)`.
-        key: float tensor `(B, N, S, H)`.
-        key_relations: float tensor `(T, S, H)` or `(N, T, S, H)`, or `None`.
-
-    Returns:
-        Float tensor `(B, N, T, S)`.
-    """
-    if key_relations is None:
-        return _product(query, key, transpose=True)
-    # Eq. 4 is q_i (k_j + a_ij); eq. 5 computes the two products separately.
-    return relative_attention_inner(query, key, key_relations, transpose=True)
-
-
 def masked_softmax(
     logits: Tensor,
     mask: Tensor | None = None,
@@ -131,27 +109,6 @@ def _softmax_of_one(logits: Tensor) -> Tensor:
     return ops.exp(logits - logits)
 
 
-def attention_context(
-    scores: Tensor, value: Tensor, value_relations: Tensor | None = None
-) -> Tensor:
-    """Computes the context vectors of eq. 3, or of eq. 1 without relations.
-
-    Args:
-        scores: float tensor `(B, N, T, S)`.
-        value: float tensor `(B, N, S, H_v)`.
-        value_relations: float tensor `(T, S, H_v)` or `(N, T, S, H_v)`, or
-            `None`.
-
-    Returns:
-        Float tensor `(B, N, T, H_v)`.
-    """
-    if value_relations is None:
-        return ops.matmul(scores, value)
-    return relative_attention_inner(
-        scores, value, value_relations, transpose=False
-    )
-
-
 def relative_attention_inner(
     x: Tensor, y: Tensor, z: Tensor, transpose: bool
 ) -> Tensor:
@@ -182,7 +139,7 @@ def relative_attention_inner(
     Reference:
      - [Shaw et al., 2018](https://arxiv.org/abs/1803.02155), section 3.3
     """
-    return _product(x, y, transpose) + edge_product(x, z, transpose)
+    return plain_product(x, y, transpose) + edge_product(x, z, transpose)
 
 
 def edge_product(x: Tensor, z: Tensor, transpose: bool) -> Tensor:
@@ -196,13 +153,13 @@ def edge_product(x: Tensor, z: Tensor, transpose: bool) -> Tensor:
     batch_size, num_heads, length, width = sizes(x)
     if rank == 4:
         by_position = ops.transpose(x, (1, 2, 0, 3))  # (N, T, B, .)
-        product = _product(by_position, z, transpose)
+        product = plain_product(by_position, z, transpose)
         return ops.transpose(product, (2, 0, 1, 3))
     by_position = ops.reshape(
         ops.transpose(x, (2, 0, 1, 3)),
         (length, batch_size * num_heads, width),
     )
-    product = _product(by_position, z, transpose)  # (T, B * N, .)
+    product = plain_product(by_position, z, transpose)  # (T, B * N, .)
     # All sizes are given, as none can be inferred from an empty batch.
     product = ops.reshape(
         product, (length, batch_size, num_heads, sizes(product)[-1])
@@ -250,7 +207,7 @@ def _pick(x: Tensor, edges: Tensor, transpose: bool) -> Tensor:
     if len(edges.shape) == 3:
         return edge_product(x, edges, transpose)
     # One graph per sentence.
-    product = _product(ops.swapaxes(x, 1, 2), edges, transpose)
+    product = plain_product(ops.swapaxes(x, 1, 2), edges, transpose)
     return ops.swapaxes(product, 1, 2)
 
 
@@ -279,5 +236,6 @@ def table_product(x: Tensor, table: Tensor) -> Tensor:
     return ops.cast(product, x.dtype)
 
 
-def _product(a: Tensor, b: Tensor, transpose: bool) -> Tensor:
+def plain_product(a: Tensor, b: Tensor, transpose: bool) -> Tensor:
+    """Multiplies matrices, the second one transposed if asked."""
     return ops.matmul(a, ops.swapaxes(b, -1, -2) if transpose else b)

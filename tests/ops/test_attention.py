@@ -5,8 +5,6 @@ import numpy as np
 import pytest
 from keras import ops
 
-from relative_attention.ops.attention import attention_context
-from relative_attention.ops.attention import attention_logits
 from relative_attention.ops.attention import clipped_relative_positions
 from relative_attention.ops.attention import masked_softmax
 from relative_attention.ops.attention import relative_attention_inner
@@ -145,14 +143,20 @@ def load(golden):
 def attend(operands, relative_positions, bias=None, mask=None):
     """Logits, scores and outputs, as of the layer but for its projections."""
     query, key, value, key_table, value_table = operands
-    logits = attention_logits(
-        query, key, ops.take(key_table, relative_positions, axis=0)
+    logits = relative_attention_inner(
+        query,
+        key,
+        ops.take(key_table, relative_positions, axis=0),
+        transpose=True,
     )
     if bias is not None:
         logits = ops.add(logits, bias)
     scores = masked_softmax(logits, mask)
-    context = attention_context(
-        scores, value, ops.take(value_table, relative_positions, axis=0)
+    context = relative_attention_inner(
+        scores,
+        value,
+        ops.take(value_table, relative_positions, axis=0),
+        transpose=False,
     )
     return logits, scores, context
 

@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 from keras import ops
 
-from relative_attention.ops.attention import attention_context
-from relative_attention.ops.attention import attention_logits
+from relative_attention.ops.attention import relative_attention_inner
 from relative_attention.ops.relative_attention import relative_attention
 
 # The function has the name of its file.
@@ -291,10 +290,12 @@ def plain(query, key, value, key_table, value_table):
         positions - positions[:, None], -rows // 2 + 1, rows // 2
     )
     edges = distances + rows // 2
-    logits = attention_logits(query, key, ops.take(key_table, edges, axis=0))
+    logits = relative_attention_inner(
+        query, key, ops.take(key_table, edges, axis=0), transpose=True
+    )
     scores = ops.softmax(logits)
-    return attention_context(
-        scores, value, ops.take(value_table, edges, axis=0)
+    return relative_attention_inner(
+        scores, value, ops.take(value_table, edges, axis=0), transpose=False
     )
 
 
