@@ -134,8 +134,9 @@ def study_markdown(
     has_paper = any(row["paper"] is not None for row in table)
     seeds = list(dict.fromkeys(str(s) for row in study.rows for s in row.seeds))
     by_seed = f"seed{'s' * (len(seeds) > 1)} {', '.join(seeds)}"
-    header = ["", "BLEU, test", by_seed, "BLEU, validation", "lowest loss"]
-    header += ["difference (95 %)", "p"] + ["paper"] * has_paper
+    header = ["", "BLEU, test", by_seed, "BLEU, validation"]
+    header += ["lowest validation loss", "difference (95 %)", "p"]
+    header += ["paper"] * has_paper
     titles = {row["row"]: row["title"] for row in table}
     cells = [_cells(row, titles, seeds, has_paper) for row in table]
     used = [
@@ -208,15 +209,13 @@ def _notes(study: Study, used: Sequence[Record], has_paper: bool) -> list[str]:
         return [f"No run is finished yet: {command} begins."]
     signatures = _all(record["test"]["signature"] for record in used)
     about = (
-        f"Mean ± standard deviation over seeds. BLEU is cased, {signatures}; "
-        "the loss is the lowest validation loss of a run. A difference "
-        "compares the means over the seeds that both rows have, so it can "
-        "differ from the difference of the means in the table. Its interval "
-        "and p are from a paired bootstrap over the test sentences (1,000 "
-        f"resamples, the same for all seeds; *: p below {_SIGNIFICANT})."
+        f"Mean ± standard deviation over seeds. BLEU is cased, {signatures}. "
+        "A difference compares the seeds that both rows have; its interval and "
+        "p are from a paired bootstrap over the test sentences (1,000 "
+        f"resamples; *: p below {_SIGNIFICANT})."
     )
     if has_paper:
-        about += " The last column is the paper's BLEU, on its own corpus."
+        about += " The paper's BLEU is on its own corpus."
     left = sum(len(row.seeds) for row in study.rows) - len(used)
     minutes = sum(record["minutes"] for record in used)
     origin = {

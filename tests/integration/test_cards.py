@@ -56,8 +56,8 @@ def describe_positions(config):
     if config.position_encoding != "relative":
         return config.position_encoding
     shared = config.share_relations_across_heads
-    per_head = "" if shared else " and head"
-    return f"K = {config.max_relative_position}, a table per layer{per_head}"
+    per_head = "" if shared else ", per head"
+    return f"K = {config.max_relative_position}{per_head}"
 
 
 @pytest.mark.parametrize(
