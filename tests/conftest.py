@@ -137,6 +137,16 @@ def run_python():
 
 
 @pytest.fixture
+def eagerly():
+    """Searches run step by step: a graph takes seconds to be made."""
+    import tensorflow as tf
+
+    tf.config.run_functions_eagerly(True)
+    yield
+    tf.config.run_functions_eagerly(False)
+
+
+@pytest.fixture
 def rng():
     return np.random.default_rng(1803)
 

@@ -1,41 +1,11 @@
 """The benchmark of one attention layer, at tiny sizes."""
 
-import argparse
-
-import numpy as np
 import pytest
 
 from benchmarks.attention.attention_speed import KINDS
-from benchmarks.attention.attention_speed import add_arguments
-from benchmarks.attention.attention_speed import make_inputs
-from benchmarks.attention.attention_speed import make_passes
 
 pytestmark = pytest.mark.only_on("tensorflow", reason="TensorFlow's graphs")
 SIZES = ["--num-heads", "1", "--key-dim", "2", "--distance", "1"]
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(
-    ("mask", "graph", "num_graphs"),
-    [("padding", "unknown", 1), ("causal", "known", 2)],
-)
-def test_passes_of_a_layer(kind, mask, graph, num_graphs):
-    parser = argparse.ArgumentParser()
-    add_arguments(parser)
-    options = parser.parse_args(
-        [*SIZES, "--batch-tokens", "16", "--mask", mask]
-    )
-    passes = make_passes(kind, options, "float32", graph)
-    for length in (4, 8):
-        inputs = make_inputs(options, length, "float32")
-        outputs = passes["forward"](*inputs)
-        assert tuple(outputs.shape) == (16 // length, length, 2)
-        gradients = passes["backward"](*inputs)
-        # Inputs, query, key, value and output; with relations two tables.
-        assert len(gradients) == (7 if kind == "relative" else 5)
-        assert all(np.any(gradient) for gradient in gradients)
-    for each in passes.values():
-        assert each.experimental_get_tracing_count() == num_graphs
 
 
 @pytest.mark.large

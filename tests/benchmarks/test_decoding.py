@@ -55,36 +55,3 @@ def test_quality_in_int8(run_benchmark, model_folder, source):
     # Scales of rows so short weigh a lot.
     assert weights["bytes"] == both["bytes"] < 0.6 * plain["bytes"]
     assert "int8 weights and inputs" in printed
-
-
-def test_joined_lines_are_neighbours_and_no_line_is_lost(
-    run_benchmark, tmp_path, monkeypatch
-):
-    lines = [
-        f"{word} dogs run now" for word in "one two three four five".split()
-    ]
-    text = tmp_path / "text"
-    text.write_text("".join(f"{line}\n" for line in [*lines, "not this"]))
-    seen = []
-
-    class Echo:
-        def translate(self, texts):
-            seen.append(texts)
-            return [text if len(texts) > 2 else "no" for text in texts]
-
-    monkeypatch.setattr(
-        "relative_attention.load_translator", lambda model: Echo()
-    )
-    result, printed = run_benchmark(
-        "decoding.joined_lines",
-        "any",
-        *("--source", text, "--reference", text, "--sentences", 5),
-    )
-    assert seen[0] == lines
-    assert seen[1] == [*map(" ".join, (lines[:2], lines[2:4])), lines[4]]
-    assert seen[3] == [" ".join(lines[:4]), lines[4]]
-    bleu = [round(row["bleu"]) for row in result.rows]
-    assert bleu == [100, 100, 0, 0]
-    assert all(row["bleu_apart"] > 99 for row in result.rows)
-    assert "| 100.00 |    1.00 |             100.00 |" in printed
-    assert "5 lines; nrefs:1" in printed

@@ -8,7 +8,6 @@ import pytest
 import relative_attention as ra
 from benchmarks.harness.results import RESULTS
 from benchmarks.harness.results import Result
-from benchmarks.harness.results import origin_line
 from benchmarks.harness.round_robin import round_robin
 from benchmarks.harness.spread import median
 from benchmarks.harness.spread import spread
@@ -46,20 +45,6 @@ def test_every_second_round_goes_backwards():
 def test_a_spread_is_the_median_with_least_and_greatest(figure, shown):
     assert spread(figure) == shown
     assert f"{median(figure):.2f}" == shown.split()[0]
-
-
-def test_the_line_below_a_table_says_where_it_comes_from():
-    origin = {
-        "hardware": "a machine",
-        "python": "3.11",
-        "tensorflow": None,
-        "commit": "0123456789+",
-        "date": "2026-11-22",
-    }
-    line = "a machine; Python 3.11; commit 0123456+; 2026-11-22."
-    assert origin_line(origin) == line
-    two = origin_line(origin, ["a" * 40, "b" * 40])
-    assert "; commit aaaaaaa and bbbbbbb; " in two
 
 
 # === Results ===

@@ -7,8 +7,6 @@ import pytest
 
 from relative_attention.corpora.spoken_numbers import _SENTENCES
 from relative_attention.corpora.spoken_numbers import LANGUAGES
-from relative_attention.corpora.spoken_numbers import _sentence
-from relative_attention.corpora.spoken_numbers import _values
 from relative_attention.corpora.spoken_numbers import say
 from relative_attention.corpora.spoken_numbers import write_spoken_numbers
 from relative_attention.data.lines import read_lines
@@ -160,41 +158,12 @@ def test_held_out_values_are_not_in_training(corpora):
         assert not validation & test
 
 
-def test_held_out_values_do_not_depend_on_sizes(tmp_path):
-    few, many = (
-        write_spoken_numbers(tmp_path / str(train), ("en", "fr"), train, 12, 60)
-        for train in (60, 600)
-    )
-    assert list(few["test"]) == list(many["test"])
-
-
-def test_every_value_reads_differently_from_the_others():
-    for language in LANGUAGES:
-        for kind in ("weekday", "time"):
-            values = _values(kind)
-            words = {say(kind, value, language) for value in values}
-            assert len(words) == len(values), (kind, language)
-
-
 @pytest.mark.parametrize(
     "kind, value, expected", SPOKEN, ids=[str(case[:2]) for case in SPOKEN]
 )
 def test_values_are_spoken_as_people_do(kind, value, expected):
     words = [say(kind, value, name) for name in LANGUAGES]
     assert " | ".join(words) == expected
-
-
-@pytest.mark.parametrize(
-    "kind, sentence, value, expected",
-    [
-        ("ordinal", 1, 12, "er hat den zwölften Platz belegt."),
-        ("ordinal", 2, 30, "das ist mein dreißigster Brief an dich."),
-        ("weekday", 1, (0, 1, 5), "wir reisen am Montag, dem ersten Mai, ab."),
-        ("time", 0, (7, 25), "der Zug fährt um fünf vor halb acht morgens ab."),
-    ],
-)
-def test_german_sentences_decline_and_order(kind, sentence, value, expected):
-    assert _sentence(kind, sentence, value, "de") == expected
 
 
 @pytest.mark.parametrize("languages", [("en", "nl"), ("en", "en"), "de"])

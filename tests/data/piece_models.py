@@ -1,5 +1,9 @@
 """SentencePiece models whose pieces are given, and texts in their ids."""
 
+import io
+
+import sentencepiece
+
 import relative_attention as ra
 
 
@@ -29,3 +33,16 @@ def model_of(pieces, model_type="BPE", **kinds):
             type=proto.SentencePiece.Type.Value(kinds.get(piece, "NORMAL")),
         )
     return ra.Vocabulary(proto.SerializeToString())
+
+
+def trained_model(lines, **options):
+    """The bytes of a model that SentencePiece's own trainer makes."""
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(lines),
+        model_writer=model,
+        hard_vocab_limit=False,
+        minloglevel=2,
+        **options,
+    )
+    return model.getvalue()

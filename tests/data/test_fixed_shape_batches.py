@@ -65,17 +65,6 @@ def test_rows_are_those_of_other_batches_but_for_padding(batches, corpus):
             assert not array[rows:].any() and not array[:, length:].any()
 
 
-def test_few_rows_of_an_epoch_are_empty(batches):
-    """Only where pairs of the next length would not fit, or come to an end."""
-    empty = full = 0
-    for number in range(len(batches)):
-        _, labels = batches.evaluation_batch(number)
-        is_row = labels.any(axis=1)
-        empty += (~is_row).sum()
-        full += is_row.sum()
-    assert empty <= 0.1 * full
-
-
 def test_a_pair_longer_than_the_budget_is_a_batch():
     batches = ra.FixedShapeBatches(corpus_of([3, 99]), 50)
     assert (1, 100) in batches.shapes

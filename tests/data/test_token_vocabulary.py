@@ -1,12 +1,11 @@
 """OpenNMT-tf's vocabularies: text to ids and back."""
 
-import io
-
 import pytest
 import sentencepiece
 
 from relative_attention import InputError
 from relative_attention import TokenVocabulary
+from tests.data.piece_models import trained_model
 
 LINES = ["<blank>", "<s>", "</s>", "a", "b", "a\u00a0b"]
 
@@ -25,15 +24,8 @@ def file(tmp_path):
 
 @pytest.fixture(scope="module")
 def sentencepiece_model():
-    model = io.BytesIO()
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(["a man rides a bike", "a bike and a man"] * 9),
-        model_writer=model,
-        vocab_size=20,
-        hard_vocab_limit=False,
-        minloglevel=2,
-    )
-    return model.getvalue()
+    lines = ["a man rides a bike", "a bike and a man"] * 9
+    return trained_model(lines, vocab_size=20)
 
 
 def test_ids_are_in_the_order_of_the_package(file):

@@ -1,7 +1,5 @@
 """SentencePiece vocabularies, of this package and of others."""
 
-import io
-
 import numpy as np
 import pytest
 import sentencepiece
@@ -9,6 +7,7 @@ import sentencepiece
 import relative_attention as ra
 from relative_attention import InputError
 from relative_attention import Vocabulary
+from tests.data.piece_models import trained_model
 
 TEXT = [
     "A man in an orange hat is starring at something.",
@@ -61,13 +60,6 @@ def test_pieces_spell_the_line(vocabulary):
 
 
 # === Ids ===
-
-
-def test_ids_are_padding_0_end_1_unknown_2(vocabulary):
-    assert (vocabulary.padding_id, vocabulary.end_id) == (0, 1)
-    own = sentencepiece.SentencePieceProcessor(model_proto=vocabulary.model)
-    assert (own.pad_id(), own.eos_id(), own.unk_id()) == (0, 1, 2)
-    assert len(vocabulary) == 340
 
 
 def test_ids_and_text_are_those_of_tensorflow_text(vocabulary):
@@ -126,8 +118,8 @@ def test_error_when_file_is_missing_or_damaged(vocabulary, tmp_path):
 
 def test_error_when_the_model_has_other_ids():
     for model, received in (
-        (train(**OPTIONS["defaults"]), "-1 and 2"),
-        (train(**OPTIONS["no_ends"], pad_id=1), "1 and -1"),
+        (trained_model(TEXT, **OPTIONS["defaults"]), "-1 and 2"),
+        (trained_model(TEXT, **OPTIONS["no_ends"], pad_id=1), "1 and -1"),
     ):
         with pytest.raises(InputError, match="Vocabulary.train") as raised:
             Vocabulary(model)
@@ -214,21 +206,9 @@ OPTIONS = {
 }
 
 
-def train(**options):
-    model = io.BytesIO()
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(TEXT),
-        model_writer=model,
-        hard_vocab_limit=False,
-        minloglevel=2,
-        **options,
-    )
-    return model.getvalue()
-
-
 @pytest.mark.parametrize("kind", OPTIONS)
 def test_text_is_spelt_with_the_same_pieces(kind, tmp_path):
-    model = train(**OPTIONS[kind])
+    model = trained_model(TEXT, **OPTIONS[kind])
     path = tmp_path / "mine.model"
     path.write_bytes(model)
     vocabulary = ra.Vocabulary.from_sentencepiece(path)

@@ -17,14 +17,6 @@ def peaked_model():
 
 
 @pytest.fixture
-def eagerly():
-    """Searches run step by step: a graph takes seconds to be made."""
-    tf.config.run_functions_eagerly(True)
-    yield
-    tf.config.run_functions_eagerly(False)
-
-
-@pytest.fixture
 def as_graph(eagerly):
     """Searches run as one graph, as they do by default."""
     tf.config.run_functions_eagerly(False)

@@ -166,17 +166,6 @@ def test_source_may_be_of_any_int_type(convert):
     assert model.sources[0] == SOURCE.tolist()
 
 
-def test_model_that_is_no_transformer_is_searched_as_a_graph(as_graph):
-    (token_ids,), (scores,) = search(
-        Chain(TWO_WAYS), SOURCE, num_beams=2, num_results=2
-    )
-    wanted = [
-        (math.log(0.55) / penalty(2), [2, 1]),
-        (math.log(0.45) / penalty(5), [3, 4, 5, 6, 1]),
-    ]
-    assert_results_are(token_ids, scores, wanted)
-
-
 @pytest.mark.only_on("tensorflow", reason="JAX compiles each step of the other")
 @pytest.mark.parametrize(
     ("num_beams", "constraints"),

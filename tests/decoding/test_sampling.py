@@ -92,19 +92,6 @@ def test_fewer_results_are_the_first_of_more(peaked_model, drawn):
 
 
 @pytest.mark.large
-def test_draws_with_options_are_the_same_as_a_graph(peaked_model, request):
-    arguments = {
-        "top_k": 6,
-        "top_p": 0.9,
-        "min_length": 4,
-        "target_prefix": padded([[], [5, 6], [7]]),
-    }
-    eager = draw(peaked_model, ROWS, **arguments)
-    request.getfixturevalue("as_graph")
-    assert_same(draw(peaked_model, ROWS, **arguments), eager)
-
-
-@pytest.mark.large
 @pytest.mark.parametrize("arguments", [{"top_p": 0.9}, {}], ids=str)
 def test_draws_of_many_pieces_depend_on_the_sentence_alone(as_graph, arguments):
     num_pieces = 8000

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import relative_attention as ra
-from relative_attention.decoding import scoring
 from tests.decoding.known_models import Letters
 from tests.decoding.known_models import log_probs
 from tests.decoding.known_models import make_model
@@ -70,11 +69,6 @@ def test_batches_keep_to_their_tokens_longest_first(model):
     # Two of 12 fit, four of 6, and the two that are left.
     assert batch_sizes(translator, sources, targets) == [2, 4, 2]
     assert batch_sizes(translator, targets, sources) == [2, 4, 2]
-
-
-def test_batches_keep_to_their_logits_too(translator, monkeypatch):
-    monkeypatch.setattr(scoring, "_MAX_LOGITS", VOCABULARY_SIZE * 10)
-    assert batch_sizes(translator, ["x"] * 5, ["xxxx"] * 5) == [2, 2, 1]
 
 
 def test_perplexity_is_per_token():

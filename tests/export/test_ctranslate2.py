@@ -2,7 +2,6 @@
 
 import inspect
 import json
-import subprocess
 import sys
 import textwrap
 
@@ -14,11 +13,10 @@ from tests.export.tiny_models import SENTENCES
 from tests.export.tiny_models import as_line
 from tests.export.tiny_models import engine_of
 from tests.export.tiny_models import log_prob_errors
-from tests.export.tiny_models import log_probs
 from tests.export.tiny_models import make_model
 
 
-def run_example(folder, lines, code):
+def run_example(run_python, folder, lines, code):
     """Run code in a process of its own, where this package is absent."""
     absent = ("keras", "tensorflow", "relative_attention")
     script = (
@@ -29,16 +27,13 @@ def run_example(folder, lines, code):
         f"{code}\n"
         "print(json.dumps(translations))\n"
     )
-    result = subprocess.run(
-        [sys.executable, "-c", script, json.dumps([str(folder), lines])],
-        capture_output=True,
-        text=True,
-    )
-    assert result.returncode == 0, result.stderr
-    return [as_line(text) for text in json.loads(result.stdout)]
+    printed = run_python(script, json.dumps([str(folder), lines]))
+    return [as_line(text) for text in json.loads(printed)]
 
 
-def test_example_of_the_docstring_translates(make_translator, tmp_path):
+def test_example_of_the_docstring_translates(
+    make_translator, tmp_path, run_python
+):
     lines = inspect.getdoc(ra.export_ctranslate2).split("\n")
     start = next(i for i, line in enumerate(lines) if "Translator(" in line)
     stop = next(i for i, line in enumerate(lines) if "hypotheses[0]" in line)
@@ -50,6 +45,7 @@ def test_example_of_the_docstring_translates(make_translator, tmp_path):
     lines = [line + "e" * (29 - len(row)) for line, row in zip(SENTENCES, rows)]
     ra.export_ctranslate2(translator, tmp_path / "engine")
     texts = run_example(
+        run_python,
         tmp_path / "engine",
         lines,
         code.replace("beam_size=4", "beam_size=1, max_decoding_length=30"),
@@ -174,22 +170,6 @@ def test_attention_is_the_mean_of_the_last_layer_s_heads(
     np.testing.assert_allclose(result.attention[0][0], expected, atol=1e-5)
 
 
-def test_table_of_positions_is_as_long_as_the_translator_reads(
-    make_translator, tmp_path
-):
-    translator = make_translator(
-        position_encoding="sinusoidal",
-        max_source_length=1100,
-        max_extra_length=0,
-    )
-    ra.export_ctranslate2(translator, tmp_path / "engine")
-    engine = engine_of(tmp_path / "engine")
-    arguments = {"max_input_length": 0, "max_decoding_length": 1}
-    engine.translate_batch([["e"] * 1099], **arguments)
-    with pytest.raises(RuntimeError, match="positions >= 1100"):
-        engine.translate_batch([["e"] * 1100], **arguments)
-
-
 def test_subwords_translate_by_index(rng, tmp_path):
     # An empty line, and the same twice: of these the last is used.
     subwords = ["<pad>_", "<EOS>_", "a_", "", "man_", "a_", *"\\_u;0123456789"]
@@ -223,49 +203,6 @@ def test_subwords_translate_by_index(rng, tmp_path):
     assert texts == translator.translate(lines)
     # What is no token is padding, not an id that there is not.
     engine_of(tmp_path / "engine").translate_batch([["no such token"]])
-
-
-@pytest.mark.parametrize(
-    ("start", "end"), [(False, False), (True, True)], ids=["neither", "both"]
-)
-def test_sources_begin_and_end_as_the_vocabulary_says(
-    start, end, rng, tmp_path
-):
-    tokens = ["<blank>", "</s>", "<s>", "a", "man", "rides", "<unk>"]
-    source = ra.TokenVocabulary(tokens, start=start, end=end)
-    target = ra.SubwordVocabulary(
-        "\n".join(["<pad>_", "<EOS>_", *"\\_u;0123456789abr"]).encode()
-    )
-    model = make_model(
-        rng,
-        vocabulary_size=len(target),
-        source_vocabulary_size=len(source),
-        share_embeddings="none",
-    )
-    translator = ra.Translator(model, target, source_vocabulary=source)
-    ra.export_ctranslate2(translator, tmp_path / "engine")
-    rows = target.encode(["a r"])
-    # The last word is unknown.
-    (result,) = engine_of(tmp_path / "engine").score_batch(
-        [["a", "man", "runs"]], [target.pieces(rows[0])]
-    )
-    (expected,) = log_probs(translator, source.encode(["a man runs"]), rows)
-    np.testing.assert_allclose(result.log_probs, expected, atol=2e-5)
-    saved = tmp_path / "engine" / "source_vocabulary.tokens"
-    assert ra.TokenVocabulary.load(saved).tokens == tokens
-
-
-def test_two_vocabularies_are_told_apart(make_translator, tmp_path):
-    translator = make_translator(
-        share_embeddings="none", source_vocabulary_size=283
-    )
-    ra.export_ctranslate2(translator, tmp_path / "engine")
-    for side, vocabulary in (
-        ("source", translator.source_vocabulary),
-        ("target", translator.vocabulary),
-    ):
-        file = tmp_path / "engine" / f"{side}_vocabulary.model"
-        assert file.read_bytes() == vocabulary.model
 
 
 @pytest.mark.parametrize(
@@ -307,3 +244,16 @@ def test_what_is_wrong_is_named_in_a_line(
     with pytest.raises(ValueError, match="int8_float16.*'int4'"):
         ra.export_ctranslate2(make_translator(), tmp_path / "engine", "int4")
     assert not any(tmp_path.iterdir())
+
+
+def test_two_vocabularies_are_told_apart(make_translator, tmp_path):
+    translator = make_translator(
+        share_embeddings="none", source_vocabulary_size=283
+    )
+    ra.export_ctranslate2(translator, tmp_path / "engine")
+    for side, vocabulary in (
+        ("source", translator.source_vocabulary),
+        ("target", translator.vocabulary),
+    ):
+        file = tmp_path / "engine" / f"{side}_vocabulary.model"
+        assert file.read_bytes() == vocabulary.model

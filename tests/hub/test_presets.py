@@ -3,7 +3,6 @@
 import json
 import pathlib
 import shutil
-import subprocess
 import sys
 
 import keras
@@ -12,6 +11,7 @@ import numpy as np
 import pytest
 
 import relative_attention as ra
+from tests.data.piece_models import trained_model
 from tests.hub.tiny_tasks import BLANK
 from tests.hub.tiny_tasks import SOURCES
 from tests.hub.tiny_tasks import make_translator
@@ -31,21 +31,20 @@ def assert_same_weights(one, other):
         np.testing.assert_array_equal(weight, expected)
 
 
-def generated_alone(loader, path):
+@pytest.fixture
+def generated_alone(run_python):
     """What a task generates of `SOURCES` in a process of its own."""
-    script = (
-        "import sys, json, keras, keras_hub, relative_attention\n"
-        f"task = {loader}(sys.argv[1])\n"
-        "print(json.dumps(task.generate(json.loads(sys.argv[2]))))\n"
-    )
-    result = subprocess.run(
-        [sys.executable, "-c", script, str(path), json.dumps(SOURCES)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-    )
-    assert result.returncode == 0, result.stderr[-4000:]
-    return json.loads(result.stdout.splitlines()[-1])
+
+    def generated_alone(loader, path):
+        script = (
+            "import sys, json, keras, keras_hub, relative_attention\n"
+            f"task = {loader}(sys.argv[1])\n"
+            "print(json.dumps(task.generate(json.loads(sys.argv[2]))))\n"
+        )
+        printed = run_python(script, path, json.dumps(SOURCES))
+        return json.loads(printed.splitlines()[-1])
+
+    return generated_alone
 
 
 @pytest.fixture
@@ -82,13 +81,13 @@ def test_kerashubs_own_classes_find_ours(preset, joint):
     assert np.abs(random.weights[0] - joint.backbone.weights[0]).max() > 0
 
 
-def test_preset_loads_in_a_new_process(preset, joint):
+def test_preset_loads_in_a_new_process(preset, joint, generated_alone):
     found = generated_alone("keras_hub.models.Seq2SeqLM.from_preset", preset)
     assert found == joint.generate(SOURCES)
 
 
 @pytest.mark.large
-def test_keras_file_loads_in_a_new_process(joint, tmp_path):
+def test_keras_file_loads_in_a_new_process(joint, tmp_path, generated_alone):
     joint.compile(sampler="greedy")
     joint.save(tmp_path / "sampled.keras")
     loaded = keras.models.load_model(tmp_path / "sampled.keras")
@@ -274,22 +273,12 @@ def test_weights_that_do_not_fit_are_refused(copy):
 
 
 def test_tokenizer_without_our_ids_is_refused(copy):
-    import io
-
-    import sentencepiece
-
-    model = io.BytesIO()
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(SOURCES),
-        model_writer=model,
-        vocab_size=30,
-        minloglevel=2,
-    )
+    model = trained_model(SOURCES, vocab_size=30)
     with pytest.raises(ra.InputError, match="padding id 0 and end of") as error:
-        ra.hub.TranslationTokenizer(proto=model.getvalue())
+        ra.hub.TranslationTokenizer(proto=model)
     assert "Received: -1 and 2" in str(error.value)
     path = copy / "assets" / "tokenizer" / "vocabulary.spm"
-    path.write_bytes(model.getvalue())
+    path.write_bytes(model)
     assert "Received: -1 and 2" in message_of(copy)
     path.write_bytes(b"nothing of the kind")
     assert "is not a SentencePiece model" in message_of(copy)

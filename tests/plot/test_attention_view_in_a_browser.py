@@ -106,20 +106,6 @@ def test_block_head_and_kind_are_chosen_by_clicks(saved, open_page):
     assert len(shown) == 6
 
 
-def test_heads_are_compared(saved, open_page):
-    page = open_page(saved)
-    page.get_by_label("compare heads").check()
-    for head in (2, 4):
-        page.get_by_role("button", name=f"block 1, head {head},").click()
-    assert page.locator("#heads [aria-pressed=true]").count() == 3
-    colors = page.locator("#lines path[data-key]").evaluate_all(
-        "lines => lines.map((line) => getComputedStyle(line).stroke)"
-    )
-    assert len(set(colors)) == 3
-    page.get_by_label("compare heads").uncheck()
-    assert page.locator("#heads [aria-pressed=true]").count() == 1
-
-
 # === Keyboard ===
 
 

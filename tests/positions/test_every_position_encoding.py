@@ -38,21 +38,6 @@ def build_layer(rng):
 
 
 @ENCODINGS
-@pytest.mark.parametrize("is_causal", [False, True], ids=["full", "causal"])
-def test_asked_for_scores_change_no_outputs(
-    rng, build_layer, encoding, is_causal
-):
-    layer = build_layer(encoding, bidirectional=not is_causal)
-    inputs = normal(rng, B, T, D)
-    outputs, scores = layer(
-        inputs, use_causal_mask=is_causal, return_attention_scores=True
-    )
-    assert_same(layer(inputs, use_causal_mask=is_causal), outputs)
-    assert scores.shape == (B, N, T, T)
-    assert_same(ops.sum(scores, axis=-1), np.ones((B, N, T)))
-
-
-@ENCODINGS
 def test_keras_file_gives_the_same_numbers(
     rng, build_layer, encoding, tmp_path
 ):

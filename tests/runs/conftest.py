@@ -104,3 +104,12 @@ def assert_same_arrays(path, other, atol=0):
         np.testing.assert_allclose(
             array, expected[name], rtol=0, atol=atol, err_msg=name
         )
+
+
+def snapshot(folder):
+    """The contents of all files, by path."""
+    return {
+        path.relative_to(folder): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }

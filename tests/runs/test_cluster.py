@@ -45,19 +45,6 @@ def test_one_machine_is_the_chief(jobs, task_type, task_id, is_chief):
     assert cluster_of(jobs, task_type, task_id).is_chief is is_chief
 
 
-@on_tensorflow
-@pytest.mark.parametrize("task_id", [0, 1], ids=["chief", "other"])
-def test_chief_votes_after_its_turn_and_others_before_theirs(
-    task_id, monkeypatch
-):
-    cluster = cluster_of({"worker"}, "worker", task_id)
-    steps = []
-    monkeypatch.setattr(cluster, "any", lambda flag: steps.append("vote"))
-    with cluster.chief_first():
-        steps.append("turn")
-    assert steps == (["turn", "vote"] if task_id == 0 else ["vote", "turn"])
-
-
 TASK = {"type": "worker", "index": 0}
 ONE = {"worker": ["a:1"]}
 

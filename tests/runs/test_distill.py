@@ -19,6 +19,7 @@ from tests.export.tiny_models import make_model
 from tests.runs.conftest import QUICK
 from tests.runs.conftest import assert_same_arrays
 from tests.runs.conftest import quick_training
+from tests.runs.conftest import snapshot
 
 # The package has a function of this name.
 distill_module = sys.modules["relative_attention.runs.distill"]
@@ -140,14 +141,6 @@ def learnt(output):
 
 def origin_of(output):
     return json.loads((output / "distilled" / "origin.json").read_text())
-
-
-def snapshot(folder):
-    return {
-        path.relative_to(folder): path.read_bytes()
-        for path in folder.rglob("*")
-        if path.is_file()
-    }
 
 
 # === What comes out ===

@@ -1,11 +1,9 @@
 """What a run reads: texts, vocabularies and joined lines."""
 
-import io
 import os
 import shutil
 
 import pytest
-import sentencepiece
 
 import relative_attention as ra
 from relative_attention.runs.prepare import find_inputs
@@ -13,22 +11,16 @@ from relative_attention.runs.prepare import prepare_data
 from relative_attention.runs.recipe_sections import TrainingSection
 from relative_attention.runs.run import training_length
 from tests.data.piece_models import model_of
+from tests.data.piece_models import trained_model
 
 
 @pytest.fixture
 def texts(corpus, tmp_path):
     """A copy of the corpus, and a SentencePiece model of one's own."""
     folder = shutil.copytree(corpus, tmp_path / "texts")
-    model = io.BytesIO()
     lines = (folder / "train.en").read_text("utf-8").splitlines()
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(lines),
-        model_writer=model,
-        vocab_size=120,
-        hard_vocab_limit=False,
-        minloglevel=2,
-    )
-    (folder / "mine.model").write_bytes(model.getvalue())
+    model = trained_model(lines, vocab_size=120)
+    (folder / "mine.model").write_bytes(model)
     return folder
 
 

@@ -7,6 +7,7 @@ import tensorflow as tf
 
 import relative_attention as ra
 from relative_attention.runs.run_directory import claim_run_directory
+from tests.runs.conftest import snapshot
 
 TEXT = "one line\n"
 OWN = {
@@ -18,14 +19,6 @@ OWN = {
     "train.de": TEXT,
     "notes.md": "years of work",
 }
-
-
-def snapshot(folder):
-    return {
-        path.relative_to(folder): path.read_bytes()
-        for path in folder.rglob("*")
-        if path.is_file()
-    }
 
 
 @pytest.fixture

@@ -10,15 +10,6 @@ import relative_attention as ra
 pytestmark = pytest.mark.usefixtures("eagerly")
 
 
-@pytest.fixture
-def eagerly():
-    import tensorflow as tf
-
-    tf.config.run_functions_eagerly(True)
-    yield
-    tf.config.run_functions_eagerly(False)
-
-
 def test_list_of_folders_is_an_ensemble_with_the_settings_of_the_first(
     several, joined
 ):

@@ -83,13 +83,6 @@ def test_options_that_are_wrong(run, model_folder, options, message):
     assert err.count("\n") == 1
 
 
-def test_number_that_is_none(run, model_folder, capsys):
-    with pytest.raises(SystemExit):
-        run("serve", model_folder, "--queue=0")
-    message = "must be an integer, at least 1. Received: 0."
-    assert message in capsys.readouterr().err
-
-
 def test_package_that_is_missing(run, model_folder, monkeypatch):
     monkeypatch.setattr(
         "relative_attention.cli.serve._PACKAGES", ("no_such_package",)

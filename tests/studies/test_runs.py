@@ -174,19 +174,6 @@ def test_what_cannot_be_run_is_refused(study_bench, monkeypatch):
     study_bench.refused("Unset TF_CONFIG")
 
 
-def test_page_says_by_which_command_it_can_be_made_again(study_bench):
-    study = study_bench.study.override(["model.dropout=0.2"])
-    origin = {"hardware": None, "commit": None, "relative_attention": "1.2"}
-    for seed in (1, 2):
-        for row in ("plain", "relative"):
-            study_bench.make(row, seed, study=study, **origin)
-    study_bench.run(study)
-    page = study_bench.page()
-    assert "study positions.yaml model.dropout=0.2 --data DIR`" in page
-    assert " unknown; Python" in page
-    assert "commit unknown (version 1.2); 2026-01-01." in page
-
-
 def test_what_a_dead_process_left_is_taken_up(study_bench):
     record = study_bench.output / "plain-1.study.json"
     shutil.copyfile(study_bench.output / "made" / "plain-1.json", record)
