@@ -1,4 +1,4 @@
-"""The site is built without a warning and is whole."""
+"""The site is built without a warning, is whole, and needs no network."""
 
 import html
 import inspect
@@ -10,6 +10,7 @@ import sys
 import pytest
 
 import relative_attention as ra
+from tests.browser import browser  # noqa: F401  a fixture
 
 ROOT = pathlib.Path(__file__).parents[1]
 # What an entry of the reference begins with; it ends with the next.
@@ -84,3 +85,27 @@ def test_every_public_name_has_an_entry_with_what_it_takes(site):
                 # As in the source: 20_000.
                 written = re.sub(r"(?<=\d)_(?=\d)", "", written)
                 assert default in written, (name, parameter, written)
+
+
+@pytest.mark.large
+def test_pages_work_without_a_network(site, browser):  # noqa: F811
+    page = browser.new_page()
+    page.set_default_timeout(10_000)
+    asked = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto((site / "index.html").as_uri())
+    page.wait_for_url("**/docs/index.html")
+    # Sums are larger than letters where the font has arrived.
+    page.click("text=The idea")
+    page.evaluate("document.fonts.ready")
+    assert page.evaluate("document.fonts.check('1em \"STIX Two Math\"')")
+    assert (
+        page.locator("math mo", has_text="∑").first.bounding_box()["height"]
+        > 1.2 * page.locator("math mi").first.bounding_box()["height"]
+    )
+    page.fill("input[name=q]", "SelfAttention")
+    page.press("input[name=q]", "Enter")
+    page.click("#search-results a >> text=RelativeSelfAttention")
+    assert "/docs/api/layers.html" in page.url
+    assert all(url.startswith(("file:", "data:")) for url in asked)
+    page.close()

@@ -77,3 +77,17 @@ def test_weights_for_research_are_not_published(metadata, names):
             # For research only: it stays in the checkout.
             assert name not in names
     assert set(metadata.get_all("License-File")) == licenses
+
+
+@pytest.mark.parametrize(
+    ("address", "status"),
+    [("https://relative-attention.invalid", 2), ("https://example.org/a", 0)],
+)
+def test_publishing_needs_an_address(address, status, tmp_path):
+    (tmp_path / "setup.py").write_text(f'ADDRESS = "{address}"\n')
+    command = ["make", "--silent", "-f", ROOT / "Makefile", "publishable"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == status
+    assert ("set ADDRESS in setup.py" in done.stderr + done.stdout) == (
+        status != 0
+    )
