@@ -5,15 +5,16 @@ import contextlib
 import http.client
 import io
 import json
+import re
 import signal
 import socket
+import subprocess
 import time
 import urllib.error
 
 import pytest
 
 from tests.integration.readme_blocks import BLOCKS
-from tests.integration.readme_blocks import blocks
 from tests.serve.client import server_process
 from tests.serve.test_models_and_options import GUIDE
 from tests.serve.test_predict import random_sentences
@@ -101,10 +102,18 @@ def test_token_on_all_addresses(model_folder, translator, tmp_path):
         with pytest.raises(urllib.error.HTTPError, match="401"):
             server.ask("v1/models/mine")
         # The client of the guide reads the token of its folder.
-        (block,) = [b for language, b in blocks(GUIDE) if language == "python"]
-        (expected,) = translator.translate(["A man rides a bike."])
-        with contextlib.chdir(tmp_path):
-            assert output_of(block, server.port) == f"{expected}\n"
+        pattern = r"^    (curl -H .*?:predict)$"
+        (command,) = re.findall(pattern, GUIDE, re.MULTILINE | re.DOTALL)
+        done = subprocess.run(
+            command.replace(":8501", f":{server.port}"),
+            shell=True,
+            cwd=tmp_path,
+            capture_output=True,
+            check=True,
+        )
+        (answer,) = json.loads(done.stdout)["predictions"]
+        expected = translator.translate(["I like tea."])
+        assert [answer["translations"]] == expected
 
 
 @pytest.mark.large
