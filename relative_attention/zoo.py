@@ -128,20 +128,7 @@ def find_model(name: pathlib.Path | str) -> pathlib.Path:
         return path
     if name in models:
         return zoo_directory() / name
-    if (zoo_directory() / name / "LICENSE.md").is_file():
-        # `setup.py` leaves them out of what is published.
-        raise InputError(
-            f"The weights of {name!r} are for non-commercial research only, "
-            "so the installed package does not have them. They are in the "
-            f"project's repository: give the folder models/{name} of a "
-            f"checkout. Installed are: {', '.join(models)}."
-        )
-    if name in zoo_recipes():
-        raise InputError(
-            f"The zoo has a recipe {name!r}, but no trained model: train it "
-            f"with `relative-attention train {name}`, then give the folder "
-            "that this fills."
-        )
+    check_has_weights(name)
     if path.is_file():
         raise InputError(
             f"No model directory at {path}: that is a file. A model is the "
@@ -150,6 +137,26 @@ def find_model(name: pathlib.Path | str) -> pathlib.Path:
     raise InputError(
         f"No model directory at {path}.{did_you_mean(name, models)} "
         f"The zoo has: {', '.join(models) or 'none'}."
+    )
+
+
+def check_has_weights(name: str) -> None:
+    """Raises `InputError` for a recipe of the zoo without its weights."""
+    models = zoo_models()
+    if name in models or name not in zoo_recipes():
+        return
+    if (zoo_directory() / name / "LICENSE.md").is_file():
+        # `setup.py` leaves them out of what is published.
+        raise InputError(
+            f"The weights of {name!r} are for non-commercial research only, "
+            "so the installed package does not have them. They are in the "
+            f"project's repository: give the folder models/{name} of a "
+            f"checkout. Installed are: {', '.join(models)}."
+        )
+    raise InputError(
+        f"The zoo has a recipe {name!r}, but no trained model: train it with "
+        f"`relative-attention train {name}`, then give the folder that this "
+        "fills."
     )
 
 

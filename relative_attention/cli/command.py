@@ -142,8 +142,8 @@ def add_engine_options(parser: Command) -> None:
     """Adds what computes translations, in which precision."""
     parser.text(
         "--engine",
-        "ctranslate2: translate with CTranslate2 instead of Keras, several "
-        "times as fast on a CPU; for one model, without sampling or attention",
+        "ctranslate2: translate with CTranslate2 instead of Keras, faster on "
+        "a CPU; for one model, without sampling or attention",
         choices=("ctranslate2",),
     )
     parser.text(

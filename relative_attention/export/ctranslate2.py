@@ -133,7 +133,7 @@ def export_ctranslate2(
         quantization: string. How to store the weights: `"float32"`,
             `"float16"`, `"bfloat16"`, `"int16"`, `"int8"`, `"int8_float32"`,
             `"int8_float16"` or `"int8_bfloat16"`. `"int8"` is about a quarter
-            of the size and on a CPU the fastest. Defaults to `None`,
+            of the size. Defaults to `None`,
             `"float32"`.
 
     Raises:

@@ -44,9 +44,9 @@ CACHE_VARIABLE = "RELATIVE_ATTENTION_CACHE"
 # ranked here. At exactly 0 it would end a search early.
 _NO_PENALTY = 1e-9
 # CTranslate2 ends a search when as many hypotheses have ended as there are
-# beams, which a penalty makes too short. With one more, nearly all translations
-# are those of `beam_search` (1,995 of 2,000 of `tatoeba_de_en`, whose alpha is
-# 1; 1,963 without), for 8 % of time.
+# beams, which is too early for a length penalty. With one more, nearly all
+# translations are the same as by `beam_search`: 1,995 of 2,000 of
+# `tatoeba_de_en`, with an alpha of 1.
 _MORE_HYPOTHESES = 1
 
 

@@ -22,6 +22,7 @@ from relative_attention.models.weights import weight_name
 from relative_attention.saving import find_model
 from relative_attention.saving import load_translator
 from relative_attention.saving.model_directory import load_results
+from relative_attention.zoo import check_has_weights
 from relative_attention.zoo import is_model
 from relative_attention.zoo import recipe_summary
 from relative_attention.zoo import scores_of_test_text
@@ -70,6 +71,7 @@ class FromPreset:
         if model_folder(preset) is not None:
             return cls.from_translator(load_translator(preset), *args, **kwargs)
         if "://" not in preset and not pathlib.Path(preset).is_dir():
+            check_has_weights(preset)
             raise InputError(
                 f"No preset at {preset}.{did_you_mean(preset, zoo_models())} A "
                 "preset is a folder that `save_to_preset` filled, a handle "

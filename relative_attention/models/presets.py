@@ -14,6 +14,7 @@ from typing import Any
 
 from relative_attention.errors import did_you_mean
 from relative_attention.models.config import TransformerConfig
+from relative_attention.zoo import check_has_weights
 from relative_attention.zoo import zoo_directory
 from relative_attention.zoo import zoo_models
 
@@ -317,6 +318,7 @@ def find_preset(
             _replace_fields(name, config, overrides),
             folder / "model.safetensors",
         )
+    check_has_weights(name)
     config = _known(name, trained).config
     if "vocabulary_size" not in overrides:
         raise ValueError(

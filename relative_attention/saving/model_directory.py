@@ -68,10 +68,11 @@ def load_translator(
     """Loads a trained model, or several as one, ready to translate.
 
     With `engine="ctranslate2"`, CTranslate2 translates in the place of Keras,
-    on the CPU, several times as fast. The first time the model is converted,
-    into the folder that the variable `RELATIVE_ATTENTION_CACHE` names
-    (default: `~/.cache/relative_attention`); when it has changed, it is
-    converted again. The search is `beam_search` with these differences:
+    on the CPU, which is faster, most of all one sentence at a time. The first
+    time the model is converted, into the folder that the variable
+    `RELATIVE_ATTENTION_CACHE` names (default: `~/.cache/relative_attention`);
+    when it has changed, it is converted again. The search is `beam_search` with
+    these differences:
 
      - A search ends when one hypothesis more has ended than it has beams,
        where `beam_search` goes on while a beam may still score higher. Greedy

@@ -99,7 +99,7 @@ def folder(corpus, trained, tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path, monkeypatch):
-    """Keeps converted models out of the home of whoever tests."""
+    """Keeps converted models out of the home folder."""
     monkeypatch.setenv("RELATIVE_ATTENTION_CACHE", str(tmp_path / "cache"))
 
 

@@ -18,14 +18,16 @@ def test_recipes_and_types_are_in_the_package_that_is_built(
         "print(*zoo.zoo_models())\n"
         "print(zoo.is_installed(), zoo.studies_directory())\n"
         "print(*zoo.zoo_studies())\n"
-        "try:\n"
-        "    zoo.find_model('multi30k_en_de_tiny')\n"
-        "except ValueError as error:\n"
-        "    print(error)\n",
+        "from relative_attention.models.presets import find_preset\n"
+        "for find in (zoo.find_model, lambda name: find_preset(name, {})):\n"
+        "    try:\n"
+        "        find('multi30k_en_de_tiny')\n"
+        "    except ValueError as error:\n"
+        "        print(error)\n",
         cwd=tmp_path,
         PYTHONPATH=str(tmp_path),
     )
-    *names, missing = names.splitlines()
+    *names, missing, missing_preset = names.splitlines()
     recipes, models, place, studies = map(str.split, names)
     zoo = tmp_path / "relative_attention" / "zoo"
     in_checkout = sorted(ROOT.glob("models/*/recipe.yaml"))
@@ -40,6 +42,7 @@ def test_recipes_and_types_are_in_the_package_that_is_built(
     ]
     assert "give the folder models/multi30k_en_de_tiny of a" in missing
     assert f"Installed are: {', '.join(models)}." in missing
+    assert missing_preset == missing
     assert place == ["True", str(zoo / "studies")]
     in_checkout = sorted(ROOT.glob("models/studies/*.yaml"))
     assert studies == [path.stem for path in in_checkout]
