@@ -49,6 +49,7 @@ from keras import ops
 from relative_attention.ops.attention import softmax_over_keys
 from relative_attention.ops.backend import is_half
 from relative_attention.ops.backend import prefers_own_kernels
+from relative_attention.ops.backend import run_after
 from relative_attention.ops.backend import sizes
 from relative_attention.ops.backend import widened
 from relative_attention.tensor_type import Tensor
@@ -315,6 +316,12 @@ def _attend_on_diagonals(
             row_term = tf.reduce_sum(d_context * context, -1)  # D
             if keep is not None:
                 d_context = d_context * scale
+            d_value = tf.matmul(kept, d_context, transpose_a=True)
+            d_value_table = of_values.table_gradient(
+                kept_by_row, d_context, values, d_value
+            )
+            # `kept_by_row` is freed before the product makes more diagonals.
+            d_context = run_after(d_context, d_value_table)
             d_scores = widened(of_values.product(d_context, values))
             if keep is not None:
                 d_scores = _where(keep, d_scores)
@@ -328,12 +335,9 @@ def _attend_on_diagonals(
             d_logits = weights * (d_scores - row_term[..., None])
             d_logits = tf.cast(d_logits, query.dtype)  # dS
             d_query, d_logits_by_row = of_keys.sums(d_logits, keys)
-            d_value = tf.matmul(kept, d_context, transpose_a=True)
             d_tables = (
                 of_keys.table_gradient(d_logits_by_row, query, keys),
-                of_values.table_gradient(
-                    kept_by_row, d_context, values, d_value
-                ),
+                d_value_table,
             )
             return (
                 d_query,
@@ -485,12 +489,19 @@ class _Diagonals:
         """Computes `x_i (y_j + w_c)`, if the operand's `y` includes `w_-K`."""
         import tensorflow as tf
 
-        near = tf.matmul(operand.rows, x, transpose_b=True)  # (B, N, R, T)
+        rows = operand.rows if self.is_causal else operand.rows[..., 1:, :]
+        near = tf.matmul(rows, x, transpose_b=True)  # (B, N, diagonals, T)
         if not self.is_causal:
-            ahead, near = near[:, :, :1], near[:, :, 1:]
+            farthest = operand.rows[..., :1, :]
+            ahead = tf.matmul(farthest, x, transpose_b=True)
             near -= ahead * self.is_both
             ahead = tf.reshape(ahead, self.column_shape) * self.is_ahead
             x = tf.concat([x, ahead], axis=-1)
+        # TensorFlow keeps memory that is freed, for what comes next. If many
+        # diagonals are alive at once, some get a piece of where a matrix was,
+        # and the next matrix needs new memory. So both terms of `near` are
+        # freed before the product and its diagonals are computed.
+        x = run_after(x, near)
         product = tf.matmul(x, operand.y, transpose_b=True)
         diagonals = self._read(product)
         result = tf.raw_ops.MatrixSetDiagV3(
