@@ -218,19 +218,22 @@ def _notes(study: Study, used: Sequence[Record], has_paper: bool) -> list[str]:
         about += " The paper's BLEU is on its own corpus."
     left = sum(len(row.seeds) for row in study.rows) - len(used)
     minutes = sum(record["minutes"] for record in used)
-    origin = {
-        key: _all(record.get(key) for record in used)
-        for key in ("hardware", "python", "keras", "tensorflow", "date")
-    }
+    hardware, date = (
+        _all(record.get(key) for record in used) for key in ("hardware", "date")
+    )
+    versions = [
+        f"{name} {_all(found)}"
+        for name in ("Python", "Keras", "TensorFlow", "JAX")
+        # A run has the version of its own backend only.
+        if (found := [r[name.lower()] for r in used if r.get(name.lower())])
+    ]
     number = "1 run" if len(used) == 1 else f"{len(used)} runs"
     are_left = f"; {left} {'is' if left == 1 else 'are'} left"
     ran = (
         f"{number} of {used[0]['steps']:,} updates each in "
         f"{used[0]['precision']}, {minutes:,.0f} minutes in all"
-        f"{are_left if left else ''}. {origin['hardware']}; "
-        f"Python {origin['python']}, Keras {origin['keras']}, "
-        f"TensorFlow {origin['tensorflow']}; "
-        f"commit {_all(map(_commit, used))}; {origin['date']}."
+        f"{are_left if left else ''}. {hardware}; {', '.join(versions)}; "
+        f"commit {_all(map(_commit, used))}; {date}."
     )
     return [about, ran, f"By {command}."]
 

@@ -133,10 +133,11 @@ def test_run_that_fails_does_not_keep_the_others(study_bench):
     assert "precision is mixed_bfloat16, not float32" in log
     assert set(study_bench.records()) == {"relative-1", "relative-2"}
     study_bench.make("plain", 1)
-    study_bench.make("plain", 2)
+    study_bench.make("plain", 2, tensorflow=None, jax="0.11")
     (study_bench.output / "plain-2.study.json").unlink()
     study_bench.run()
     assert study_bench.order()[4:] == ["plain-1", "plain-2"]
+    assert "Keras 3, TensorFlow 2, JAX 0.11; commit" in study_bench.page()
 
 
 def test_what_does_not_fit_into_the_table_is_refused(study_bench, monkeypatch):
