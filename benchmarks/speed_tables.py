@@ -122,6 +122,21 @@ def training_table(result: Result) -> str:
     return markdown_table(header, cells)
 
 
+def growth_table(result: Result) -> str:
+    """Returns speed, start and memory of training by width, length, corpus."""
+    cells = [
+        [
+            f"{row['size']:,} {row['grows']}",
+            f"{median(row['tokens_per_second']):,.0f}",
+            f"{row['start_seconds']:.1f} s",
+            f"{row['peak_memory_bytes'] / 1e9:.2f} GB",
+        ]
+        for row in result.rows
+    ]
+    header = ["", "source + target tokens/s", "start", "peak memory"]
+    return markdown_table(header, cells)
+
+
 # By the name of the mark in the page: the table, and the results it is made of.
 TABLES: dict[str, tuple[Callable[..., str], Sequence[str]]] = {
     "attention_speed": (
@@ -131,4 +146,5 @@ TABLES: dict[str, tuple[Callable[..., str], Sequence[str]]] = {
     "translation_speed": (translation_table, ["translation_speed"]),
     "output_length": (output_length_table, ["output_length"]),
     "training_speed": (training_table, ["training_speed"]),
+    "growth": (growth_table, ["growth"]),
 }

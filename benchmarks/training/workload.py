@@ -77,7 +77,7 @@ def prepare_corpus(
 
 
 def compile_model(
-    preset: str, vocabulary_size: int, dtype: str
+    preset: str, vocabulary_size: int, dtype: str, **overrides: int
 ) -> "ra.Transformer":
     """Returns a preset's model, compiled as the package trains it.
 
@@ -85,9 +85,10 @@ def compile_model(
         preset: A string, one of `presets()`.
         vocabulary_size: An integer.
         dtype: A string, the dtype policy.
+        **overrides: Fields of `TransformerConfig`.
     """
     model = ra.Transformer.from_preset(
-        preset, vocabulary_size=vocabulary_size, dtype=dtype
+        preset, vocabulary_size=vocabulary_size, dtype=dtype, **overrides
     )
     model.compile(
         optimizer=ra.AveragingAdam(

@@ -1,4 +1,4 @@
-"""The benchmark of training beside OpenNMT-tf."""
+"""The benchmarks of training: beside OpenNMT-tf, and by size."""
 
 import pytest
 
@@ -18,3 +18,19 @@ def test_training_speed(run_command, texts):
     ]
     assert all(row["ratio_to_peer"] is None for row in result.rows)
     assert "| relative, float32" in printed and "not run" in printed
+
+
+@pytest.mark.slow
+@pytest.mark.only_on("tensorflow", reason="it trains with TensorFlow")
+def test_growth(run_command, texts):
+    result, printed = run_command(
+        "training.growth",
+        *("--data", texts, "--vocabulary-size", 300, "--batch-tokens", 32),
+        *("--widths", 64, "--lengths", 8, "--pairs", 200, "--steps", 2),
+    )
+    assert [(row["size"], row["grows"]) for row in result.rows] == [
+        (64, "model width"),
+        (8, "tokens a sentence"),
+        (200, "pairs in the corpus"),
+    ]
+    assert "| 200 pairs in the corpus" in printed
