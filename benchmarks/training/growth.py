@@ -9,9 +9,10 @@ checkout, with the package installed:
 
 `DIR` holds `train.en` and `train.de`, plain or `.gz`. Each row is a process of
 its own. A token is one of source or target, padding not counted. The start is
-what a process does before its first update: it makes the model and its graph,
-or encodes the corpus with a vocabulary that is there and sorts it by length.
-Peak memory is the largest resident set, as the system counts it.
+what a process does until its first update has ended: it imports TensorFlow and
+makes the model and its graph. With a corpus, it encodes the text with a
+vocabulary that is there, sorts it by length and makes a batch. Peak memory is the
+largest resident set, as the system counts it.
 """
 
 import argparse
@@ -106,6 +107,7 @@ def _train(width: int, length: int, options: argparse.Namespace) -> Row:
                 )
             )
         ],
+        shuffle=False,
         verbose=0,
     )
     # The first step makes the graph, and the second still takes memory.
