@@ -11,8 +11,8 @@ checkout, with the package installed:
 its own. A token is one of source or target, padding not counted. The start is
 what a process does until its first update has ended: it imports TensorFlow and
 makes the model and its graph. With a corpus, it encodes the text with a
-vocabulary that is there, sorts it by length and makes a batch. Peak memory is the
-largest resident set, as the system counts it.
+vocabulary that is there, sorts it by length and makes a batch. Peak memory is
+the largest resident set, as the system counts it.
 """
 
 import argparse
