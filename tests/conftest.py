@@ -147,6 +147,13 @@ def eagerly():
 
 
 @pytest.fixture
+def elsewhere(tmp_path, monkeypatch):
+    """A working directory with nothing in it."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
 def rng():
     return np.random.default_rng(1803)
 

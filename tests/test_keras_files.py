@@ -5,6 +5,8 @@ import numpy as np
 import pytest
 
 import relative_attention as ra
+from tests.words_model import batch_of
+from tests.words_model import tiny_transformer
 
 LOAD = """
 import numpy as np
@@ -34,23 +36,13 @@ def folder(tmp_path_factory):
     symbol = keras.Input((5, 12))
     layer = keras.Model(symbol, ra.RelativeSelfAttention(3, 4, 2)(symbol))
     layer.save(folder / "layer.keras")
-    model = ra.Transformer.from_preset(
-        "transformer_tiny_relative",
-        vocabulary_size=23,
-        num_encoder_layers=1,
-        num_decoder_layers=1,
-        hidden_dim=12,
-        intermediate_dim=17,
-    )
+    model = tiny_transformer()
     model.compile(
-        ra.AveragingAdam(ra.TransformerSchedule(12)),
+        ra.AveragingAdam(ra.TransformerSchedule(8)),
         ra.MaskedCrossEntropy(0.1),
         metrics=[ra.TokenAccuracy(), ra.Perplexity()],
     )
-    batch = {
-        "source_token_ids": rng.integers(2, 23, (2, 7)).astype("int32"),
-        "target_token_ids": rng.integers(2, 23, (2, 5)).astype("int32"),
-    }
+    batch, _, _ = batch_of(2)
     model.save(folder / "model.keras")
     hidden = rng.normal(size=(2, 5, 12)).astype("float32")
     np.savez(

@@ -55,6 +55,23 @@ class Words(ra.TrainableModel):
         return {"source_token_ids": ids, "target_token_ids": ids}, ids
 
 
+def tiny_transformer(**fields):
+    """A `Transformer` of as many tokens, without dropout."""
+    sizes = {
+        "vocabulary_size": VOCABULARY_SIZE,
+        "num_encoder_layers": 1,
+        "num_decoder_layers": 1,
+        "hidden_dim": 8,
+        "intermediate_dim": 16,
+        "num_heads": 2,
+        "max_relative_position": 3,
+        "dropout": 0.0,
+    }
+    return ra.Transformer.from_preset(
+        "transformer_tiny_relative", **{**sizes, **fields}
+    )
+
+
 def batch_of(num_rows, length=5, seed=0):
     """Inputs, labels and weights of sentences that end at any place."""
     random = np.random.default_rng(seed)

@@ -1,6 +1,7 @@
 """A trained model that commands find loaded, and traced already."""
 
 import pathlib
+import re
 import shutil
 
 import keras
@@ -9,6 +10,14 @@ import pytest
 import relative_attention as ra
 from relative_attention import saving
 from relative_attention.models.weights import save_weights
+
+
+def check_refused(result, message):
+    """A command says in one line what is wrong, and prints nothing."""
+    status, out, err = result
+    assert (status, out) == (1, "")
+    assert err.startswith("relative-attention: ") and err.count("\n") == 1
+    assert re.search(message, err), err
 
 
 @pytest.fixture(scope="session")

@@ -11,15 +11,9 @@ import pytest
 
 import relative_attention as ra
 from relative_attention.evaluation import bootstrap_table
+from tests.cli.conftest import check_refused
 
 pytestmark = pytest.mark.usefixtures("load_once")
-
-
-def check_refused(result, message):
-    status, out, err = result
-    assert (status, out) == (1, "")
-    assert err.startswith("relative-attention: ") and err.count("\n") == 1
-    assert re.search(message, err), err
 
 
 # === score ===

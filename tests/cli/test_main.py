@@ -12,6 +12,7 @@ import pytest
 import relative_attention as ra
 from relative_attention.cli import main
 from relative_attention.cli import parse
+from tests.cli.conftest import check_refused
 
 MAIN = """
 import sys
@@ -137,6 +138,4 @@ def test_truncated_model_is_refused(file, message, run, trained, tmp_path):
     shutil.copytree(trained, broken)
     content = (broken / file).read_bytes()
     (broken / file).write_bytes(content[: len(content) // 2])
-    status, out, err = run("translate", broken, stdin=b"yes\n")
-    assert (status, out) == (1, "")
-    assert message in err and err.count("\n") == 1
+    check_refused(run("translate", broken, stdin=b"yes\n"), message)

@@ -8,6 +8,7 @@ import pytest
 import relative_attention as ra
 from relative_attention.zoo import zoo_recipes
 from relative_attention.zoo import zoo_studies
+from tests.cli.conftest import check_refused
 
 # === list ===
 
@@ -69,8 +70,7 @@ def test_page_is_written_and_the_translation_printed(
     run, model, translator, tmp_path
 ):
     page = tmp_path / "view.html"
-    status, out, err = run("plot", model, "--output", page)
-    assert (status, out) == (1, "") and "give --sentence" in err
+    check_refused(run("plot", model, "--output", page), "give --sentence")
     words = ("plot", model, "--sentence", "yes", "--output", page)
     status, out, err = run(*words)
     assert status == 0, err
@@ -132,5 +132,4 @@ def test_table_has_a_row_for_each_preset_and_length(run, monkeypatch):
     ],
 )
 def test_what_cannot_be_measured_is_refused(words, message, run):
-    status, out, err = run("benchmark", "--presets", *words.split())
-    assert (status, out) == (1, "") and message in err
+    check_refused(run("benchmark", "--presets", *words.split()), message)

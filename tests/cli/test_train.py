@@ -8,6 +8,7 @@ import yaml
 
 import relative_attention as ra
 from relative_attention.cli import parse
+from tests.cli.conftest import check_refused
 
 # === train ===
 
@@ -81,9 +82,8 @@ def test_folder_without_a_run_is_refused(
     words, run, copy, tmp_path, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
-    status, _, err = run("train", *words.split())
-    assert status == 1
-    assert "holds no run to resume" in err
+    message = "holds no run to resume. Give the folder that `train` filled"
+    check_refused(run("train", *words.split()), message)
     assert [p.name for p in (tmp_path / "runs").iterdir()] == ["mine"]
 
 
@@ -156,8 +156,8 @@ def test_list_says_what_is_done_what_it_cost_and_what_is_left(study_bench, run):
     assert "2 of 4 runs are done, in 3 minutes; 2 left." in out
     assert len(study_bench.order()) == 2
     # What was done by another recipe is not said to be done.
-    status, out, err = run(*words, "training.steps=13")
-    assert (status, out) == (1, "") and "`training.steps` 12" in err
+    result = run(*words, "training.steps=13")
+    check_refused(result, "`training.steps` 12")
 
 
 def test_command_runs_a_study_and_prints_the_table(
@@ -231,5 +231,4 @@ def test_demo_reaches_bleu_90_on_held_out_values(run, tmp_path):
 
 def test_demo_of_one_language_is_refused(run, tmp_path):
     words = ("--languages", "en", "en", "--output", tmp_path)
-    status, _, err = run("demo", *words)
-    assert status == 1 and "`languages` must be two" in err
+    check_refused(run("demo", *words), "`languages` must be two")

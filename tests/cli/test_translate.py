@@ -13,6 +13,7 @@ import pytest
 import relative_attention as ra
 from relative_attention.cli import main
 from relative_attention.runs import translate_text
+from tests.cli.conftest import check_refused
 
 LINES = ["he paid ten euros.", "", "yes", "  ", "two cats and six dogs"]
 MAIN = "import sys; from relative_attention.cli import main; sys.exit(main())"
@@ -33,14 +34,6 @@ def as_table(found):
         for number, results in enumerate(found, start=1)
         for result in results
     )
-
-
-def check_refused(result, *messages):
-    status, out, err = result
-    assert (status, out) == (1, "")
-    assert err.startswith("relative-attention: ") and err.count("\n") == 1
-    for message in messages:
-        assert message in err
 
 
 @pytest.fixture

@@ -13,13 +13,6 @@ from relative_attention.zoo import zoo_models
 NAME = "multi30k_en_de_tiny_relative"
 
 
-@pytest.fixture
-def elsewhere(tmp_path, monkeypatch):
-    """A working directory with nothing in it."""
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
 def test_model_of_the_zoo_is_small_and_translates_by_name(run, elsewhere):
     folder = zoo_directory() / NAME
     assert (folder / "model.safetensors").stat().st_size < 15e6

@@ -15,6 +15,7 @@ from tests.words_model import Words
 from tests.words_model import batch_of
 from tests.words_model import corpus_of
 from tests.words_model import dataset
+from tests.words_model import tiny_transformer
 
 IN_PARTS = pytest.mark.only_on("tensorflow", reason="parts of a batch")
 
@@ -26,17 +27,7 @@ def words(**fields):
 
 def transformer(is_regularized):
     keras.utils.set_random_seed(1)
-    return ra.Transformer.from_preset(
-        "transformer_tiny_relative",
-        vocabulary_size=13,
-        num_encoder_layers=1,
-        num_decoder_layers=1,
-        hidden_dim=4,
-        intermediate_dim=6,
-        num_heads=2,
-        max_relative_position=2,
-        dropout=0.0,
-    )
+    return tiny_transformer()
 
 
 # === The loss ===

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import relative_attention as ra
+from tests.export.tiny_models import make_model
 
 
 def panels(figure):
@@ -321,16 +322,11 @@ def test_picture_is_a_png_and_the_translation_is_returned(trained, tmp_path):
     ],
     ids=str,
 )
-def test_picture_is_drawn_for_other_models(overrides, trained, monkeypatch):
+def test_picture_is_drawn_for_other_models(
+    overrides, trained, rng, monkeypatch
+):
     vocabulary = ra.load_translator(trained).vocabulary
-    model = ra.Transformer.from_preset(
-        "transformer_tiny_relative",
-        vocabulary_size=len(vocabulary),
-        num_encoder_layers=1,
-        num_decoder_layers=1,
-        hidden_dim=16,
-        **overrides,
-    )
+    model = make_model(rng, vocabulary_size=len(vocabulary), **overrides)
     attention_scores, given = model.attention_scores, []
 
     def record(inputs):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import relative_attention as ra
+from tests.export.tiny_models import make_model
 
 pytestmark = pytest.mark.usefixtures("eagerly")
 
@@ -34,20 +35,14 @@ def test_settings_given_go_before_those_of_the_first(several):
     assert isinstance(translator.model, ra.Transformer)
 
 
-def test_vocabularies_of_two_files_are_compared_side_by_side(several, tmp_path):
+def test_vocabularies_of_two_files_are_compared_side_by_side(
+    several, rng, tmp_path
+):
     """The same pieces, once as a joint vocabulary and once as two files."""
     joint = ra.load_translator(several / "a")
     pieces = joint.vocabulary
-    model = ra.Transformer.from_preset(
-        "transformer_tiny_relative",
-        vocabulary_size=len(pieces),
-        source_vocabulary_size=len(pieces),
-        share_embeddings="none",
-        num_encoder_layers=1,
-        num_decoder_layers=1,
-        hidden_dim=8,
-        intermediate_dim=8,
-        num_heads=2,
+    model = make_model(
+        rng, source_vocabulary_size=len(pieces), share_embeddings="none"
     )
     two = ra.Translator(model, pieces, ra.Vocabulary(pieces.model))
     ra.save_translator(two, tmp_path / "two")

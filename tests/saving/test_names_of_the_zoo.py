@@ -14,12 +14,6 @@ from relative_attention.zoo import zoo_directory
 NAME = "multi30k_en_de_tiny_relative"
 
 
-@pytest.fixture
-def elsewhere(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
 def test_recipe_of_ones_own_goes_before_the_zoo(elsewhere):
     folder = elsewhere / "small_relative"
     folder.mkdir()

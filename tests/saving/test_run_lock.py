@@ -12,14 +12,8 @@ from relative_attention.models.weights import save_arrays
 from relative_attention.runs.run_directory import claim_run_directory
 from relative_attention.runs.run_directory import write_record
 from relative_attention.saving.model_directory import save_config
-
-
-def content(folder):
-    return {
-        path.relative_to(folder): path.read_bytes()
-        for path in folder.rglob("*")
-        if path.is_file()
-    }
+from tests.cli.conftest import check_refused
+from tests.runs.conftest import snapshot
 
 
 @pytest.mark.parametrize(
@@ -33,10 +27,10 @@ def test_second_process_changes_nothing(arguments, recipe, corpus, tmp_path):
     recipe.save(output / "recipe.yaml")
     write_record(output, {})
     with lock_run(output):
-        before = content(output)
+        before = snapshot(output)
         with pytest.raises(ra.InputError) as raised:
             ra.train(recipe, output, data_directory=corpus, **arguments)
-        assert content(output) == before
+        assert snapshot(output) == before
     assert f"process {os.getpid()} on " in str(raised.value)
     assert str(output) in str(raised.value)
 
@@ -58,10 +52,10 @@ def averaged(recipe, tmp_path):
 
 def test_run_that_is_written_is_not_averaged_in_place(averaged, run):
     with lock_run(averaged):
-        before = content(averaged)
-        status, _, err = run("average", averaged, "--in-place")
-        assert status == 1 and "is writing the run" in err
-        assert content(averaged) == before
+        before = snapshot(averaged)
+        result = run("average", averaged, "--in-place")
+        check_refused(result, "is writing the run")
+        assert snapshot(averaged) == before
         # Which leaves the run as it is.
         assert run("average", averaged)[0] == 0
     mean = averaged.with_name("run_average_2") / "model.safetensors"

@@ -9,6 +9,7 @@ from relative_attention.cli import parse
 from relative_attention.serve import ServerSettings
 from relative_attention.serve import named_models
 from relative_attention.zoo import recipe_summary
+from tests.cli.conftest import check_refused
 from tests.integration.readme_blocks import ROOT
 from tests.integration.readme_blocks import blocks
 from tests.integration.readme_blocks import shell_lines
@@ -62,8 +63,8 @@ def test_recipe_that_names_no_languages(recipe, tmp_path):
 def test_token_that_is_none(run, model_folder, content, tmp_path):
     path = tmp_path / "token"
     path.write_bytes(content)
-    status, _, err = run("serve", model_folder, "--token-file", path)
-    assert status == 1 and "--token-file must" in err
+    result = run("serve", model_folder, "--token-file", path)
+    check_refused(result, "--token-file must")
 
 
 @pytest.mark.parametrize(
@@ -77,19 +78,14 @@ def test_token_that_is_none(run, model_folder, content, tmp_path):
     ],
 )
 def test_options_that_are_wrong(run, model_folder, options, message):
-    status, out, err = run("serve", model_folder, *options)
-    assert (status, out) == (1, "")
-    assert message in err
-    assert err.count("\n") == 1
+    check_refused(run("serve", model_folder, *options), message)
 
 
 def test_package_that_is_missing(run, model_folder, monkeypatch):
     monkeypatch.setattr(
         "relative_attention.cli.serve._PACKAGES", ("no_such_package",)
     )
-    status, _, err = run("serve", model_folder)
-    assert status == 1
-    assert "no_such_package" in err and "'.[serve]'" in err
+    check_refused(run("serve", model_folder), r"no_such_package.*'.\[serve\]'")
 
 
 # === The guide, `docs/guides/serve.md` ===

@@ -18,6 +18,7 @@ from relative_attention.training import EventLog
 from relative_attention.training import read_training_table
 from relative_attention.training import relation_tables
 from relative_attention.training import write_training_table
+from tests.words_model import tiny_transformer
 
 
 def read(directory):
@@ -104,18 +105,11 @@ def test_log_that_goes_on_takes_the_place_of_what_was_undone(
 
 
 def make_model(**overrides):
-    return ra.Transformer.from_preset(
-        "transformer_tiny_relative",
-        vocabulary_size=11,
+    return tiny_transformer(
         num_encoder_layers=2,
-        num_decoder_layers=1,
-        hidden_dim=6,
-        intermediate_dim=7,
-        num_heads=3,
         key_dim=2,
         value_dim=5,
         max_relative_position=4,
-        dropout=0.0,
         **overrides,
     )
 
@@ -124,7 +118,7 @@ def make_model(**overrides):
 def test_every_block_gives_its_tables(is_shared):
     model = make_model(share_relations_across_heads=is_shared)
     tables = relation_tables(model)
-    num_tables = 1 if is_shared else 3
+    num_tables = 1 if is_shared else 2
     assert {name: table.shape for name, table in tables.items()} == {
         f"{block}/{side}": (num_tables, 9, dim)
         for block in ("encoder_block_0", "encoder_block_1", "decoder_block_0")
