@@ -1,10 +1,5 @@
 """Training on strings is the training of `Transformer` on their ids."""
 
-import json
-import pathlib
-import subprocess
-import sys
-
 import keras
 import keras_hub
 import numpy as np
@@ -16,8 +11,6 @@ from tests.hub.tiny_tasks import TARGETS
 from tests.hub.tiny_tasks import id_dataset
 from tests.hub.tiny_tasks import make_task
 from tests.hub.tiny_tasks import make_translator
-
-ROOT = pathlib.Path(__file__).parents[2]
 
 
 def compiled(task, **options):
@@ -124,32 +117,6 @@ def test_prediction_needs_no_targets(joint):
         {"encoder_text": SOURCES[:2], "decoder_text": TARGETS[:2]}, verbose=0
     )
     np.testing.assert_allclose(logits[:, 0], both[:, 0], rtol=0, atol=1e-5)
-
-
-def test_a_transformer_is_made_as_ever_beside_a_task(joint):
-    assert not issubclass(ra.Transformer, keras_hub.models.Seq2SeqLM)
-    names = [cls.__name__ for cls in ra.Transformer.__mro__]
-    assert "Functional" not in names
-    assert make_translator().model.built
-
-
-@pytest.mark.large
-@pytest.mark.only_on("tensorflow", reason="tf.distribute is TensorFlow's")
-def test_step_on_two_replicas_is_that_of_one():
-    process = subprocess.run(
-        [sys.executable, "-m", "tests.hub.two_replicas"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-    )
-    assert process.returncode == 0, process.stderr[-4000:]
-    last = process.stdout.splitlines()[-1]
-    difference, shown, shown_of_two = json.loads(last)
-    assert difference < 1e-6
-    assert shown["gradient_norm"][0] > 1
-    assert shown.keys() == shown_of_two.keys()
-    for name, values in shown.items():
-        assert shown_of_two[name] == pytest.approx(values, rel=2e-6), name
 
 
 # === Bad input ===

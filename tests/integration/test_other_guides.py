@@ -33,6 +33,27 @@ def blocks_of(page, language):
     return [block for name, block in blocks(page) if name == language]
 
 
+# === The attention view and KerasHub ===
+
+
+@pytest.mark.large
+@pytest.mark.parametrize("name", ["attention_view", "keras_hub"])
+def test_blocks_run_in_order_and_print_what_they_say(
+    name, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    page = (ROOT / "docs" / "guides" / f"{name}.md").read_text("utf-8")
+    given = {}
+    for block in blocks_of(page, "python"):
+        exec(compile(block, f"{name}.md", "exec"), given)
+        printed = capsys.readouterr().out
+        for shown in re.findall(r"^print\(.*\)  # (.*)$", block, re.M):
+            assert shown in printed
+    if name == "attention_view":
+        assert given["logits"].shape == given["first"].scores.shape
+        assert given["outputs"].shape == given["first"].value_context.shape
+
+
 # === Adapters and int8 ===
 
 

@@ -13,8 +13,7 @@ import pytest
 import relative_attention as ra
 from relative_attention.models.transformer import decoder_inputs
 from relative_attention.positions import POSITION_ENCODINGS
-from tests.integration.readme_blocks import ROOT
-from tests.integration.readme_blocks import blocks
+from tests.export.tiny_models import make_model
 
 SENTENCE, TRANSLATION = "he paid ten euros.", "er hat zehn Euro gezahlt."
 MODELS = {
@@ -74,24 +73,15 @@ def unpacked(packed):
 
 @pytest.fixture(scope="module")
 def translator_of(trained):
-    """`translator_of(name)`: an untrained model of `MODELS`, kept."""
+    """`translator_of(name)`: a random model of `MODELS`, kept."""
     vocabulary = ra.load_translator(trained).vocabulary
     kept = {}
 
     def make(name):
         if name not in kept:
-            model = ra.Transformer.from_preset(
-                "transformer_tiny_relative",
-                **{
-                    "vocabulary_size": len(vocabulary),
-                    "num_encoder_layers": 1,
-                    "num_decoder_layers": 1,
-                    "hidden_dim": 16,
-                    "num_heads": 2,
-                    "max_relative_position": 3,
-                    **MODELS[name],
-                },
-            )
+            fields = {"vocabulary_size": len(vocabulary), "hidden_dim": 16}
+            rng = np.random.default_rng(5)
+            model = make_model(rng, **fields, **MODELS[name])
             kept[name] = ra.Translator(model, vocabulary, max_extra_length=2)
         return kept[name]
 
@@ -318,22 +308,3 @@ def test_model_that_is_not_finite_is_refused(trained):
     kernel.assign(np.full(kernel.shape, np.nan))
     with pytest.raises(ra.InputError, match="query"):
         ra.plot.attention_view(translator, SENTENCE, TRANSLATION)
-
-
-# === Its guide ===
-
-GUIDE = ROOT / "docs" / "guides" / "attention_view.md"
-
-
-@pytest.mark.large
-def test_code_of_the_guide_runs(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    names = {}
-    text = GUIDE.read_text("utf-8")
-    code = [block for language, block in blocks(text) if language == "python"]
-    for block in code:
-        exec(block, names)
-    assert len(code) == 2
-    assert (tmp_path / "view.html").read_text("utf-8").startswith("<!doctype")
-    assert names["logits"].shape == names["first"].scores.shape
-    assert names["outputs"].shape == names["first"].value_context.shape

@@ -15,11 +15,15 @@ import relative_attention as ra
 from relative_attention.layers.dropout import Dropout
 from relative_attention.training import AveragedValidation
 from relative_attention.training import averaged_weights
+from tests.hub.tiny_tasks import SOURCES
+from tests.hub.tiny_tasks import TARGETS
+from tests.hub.tiny_tasks import make_task
 from tests.words_model import VOCABULARY_SIZE
 from tests.words_model import Words
 from tests.words_model import batch_of
 from tests.words_model import corpus_of
 from tests.words_model import dataset
+from tests.words_model import tiny_transformer
 
 # A label that makes the loss, and all gradients, too large.
 POISON = 12
@@ -125,23 +129,6 @@ def in_parts(strategy):
     )[1]
 
 
-def transformer(**fields):
-    return ra.Transformer.from_preset(
-        "transformer_tiny_relative",
-        vocabulary_size=VOCABULARY_SIZE,
-        num_encoder_layers=1,
-        num_decoder_layers=1,
-        hidden_dim=8,
-        intermediate_dim=16,
-        num_heads=2,
-        max_relative_position=3,
-        dropout=0.0,
-        attention_dropout=0.0,
-        intermediate_dropout=0.0,
-        **fields,
-    )
-
-
 def pairs(*numbers):
     return dataset(*(batch_of(n, seed=n)[:2] for n in numbers))
 
@@ -152,12 +139,23 @@ def of_a_transformer(strategy):
     return trained(
         strategy,
         data,
-        make_model=transformer,
+        make_model=tiny_transformer,
         accumulation_steps=1 if is_whole else 2,
         has_metrics=True,
         fit={"validation_data": data},
         share_embeddings="target",
         source_vocabulary_size=VOCABULARY_SIZE,
+    )[1]
+
+
+def of_a_task(strategy):
+    """Of KerasHub, on strings: halves have unequal numbers of tokens."""
+    data = tf.data.Dataset.from_tensor_slices((SOURCES, TARGETS)).batch(4)
+    return trained(
+        strategy,
+        data,
+        lambda: keras.optimizers.SGD(0.05, global_clipnorm=1.0),
+        make_model=make_task,
     )[1]
 
 
@@ -234,7 +232,13 @@ def refused(strategy):
 HALF = {"dtype": "mixed_float16"}
 ON_BOTH = {
     case.__name__: case
-    for case in (on_token_batches, in_parts, of_a_transformer, clipped_float16)
+    for case in (
+        on_token_batches,
+        in_parts,
+        of_a_transformer,
+        of_a_task,
+        clipped_float16,
+    )
 }
 ON_TWO = {
     "poisoned": poisoned,

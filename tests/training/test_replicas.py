@@ -40,6 +40,7 @@ def more_results():
     """More models and dtypes."""
     return run(
         "of_a_transformer",
+        "of_a_task",
         "clipped_float16",
         "poisoned_float16",
         "overflown_float16",
@@ -71,8 +72,9 @@ def test_replicas_share_each_batch(results, case):
 
 
 @pytest.mark.large
-def test_replicas_share_each_batch_of_a_transformer(more_results):
-    assert_same_training(*more_results["of_a_transformer"])
+@pytest.mark.parametrize("case", ["of_a_transformer", "of_a_task"])
+def test_replicas_share_each_batch_of_whole_models(more_results, case):
+    assert_same_training(*more_results[case])
 
 
 @pytest.mark.large
