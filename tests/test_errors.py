@@ -3,7 +3,6 @@
 import pathlib
 import re
 
-from relative_attention.errors import install_hint
 from relative_attention.errors import nearest_name
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -14,12 +13,6 @@ def test_nothing_is_suggested_where_no_name_is_near():
     assert nearest_name("copy", known) is None
     # What is no string is compared as it is written.
     assert nearest_name(16, ["17", "116"]) == "116"
-
-
-def test_hint_names_the_extra_of_a_checkout():
-    assert install_hint("plot") == (
-        "`pip install '.[plot]'` in a checkout of relative-attention"
-    )
 
 
 def test_nothing_is_asked_of_an_index_that_has_it_not():

@@ -4,7 +4,6 @@ import errno
 import json
 import os
 import pathlib
-import signal
 import stat
 import subprocess
 import sys
@@ -391,12 +390,8 @@ def test_process_that_holds_the_lock_is_named(holder, tmp_path):
         assert "`--output`" in str(raised.value)
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, None], ids=["kill", "end"])
-def test_lock_ends_with_the_process(number, holder, tmp_path):
-    if number is None:
-        holder.communicate("")
-    else:
-        holder.send_signal(number)
+def test_lock_ends_with_a_process_that_is_killed(holder, tmp_path):
+    holder.kill()
     holder.wait()
     with lock_run(tmp_path / "run"):
         assert os.listdir(tmp_path / "run") == [RUN_LOCK]
@@ -485,14 +480,6 @@ def test_file_is_there_when_it_is_whole(path, is_new):
         assert not path.exists() if is_new else path.read_bytes() == b"old"
     assert snapshot(path) == {"name": WHOLE}
     assert is_new or path.stat().st_mode & 0o777 == 0o640
-
-
-def test_what_was_kept_is_not_written_again(begun):
-    # Half a line was written after that.
-    with open(begun.with_name("name.partial"), "ab") as file:
-        file.write(b"li")
-    assert write(begun) == 4
-    assert snapshot(begun) == {"name": WHOLE}
 
 
 @pytest.mark.parametrize(

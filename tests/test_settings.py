@@ -48,18 +48,13 @@ def test_value_is_taken_as_its_type(name, value, expected):
     [
         ("degrees", 1.5, "int or str. Received: 1.5."),
         ("degrees", True, "int or str. Received: True."),
-        ("degrees", 2**31, "at most 2,147,483,647. Received: 2147483648."),
-        ("hours", "long", "float or null. Received: 'long'."),
-        ("hours", float("nan"), "a finite number. Received: nan."),
         ("fan", 1, "bool. Received: 1."),
         ("shelf", 3, "str. Received: 3. In YAML, put it in quotes."),
-        ("degrees", 49, "at least 50. Received: 49."),
         ("degrees", 1001, "at most 1,000. Received: 1001."),
         ("degrees", "gril", "a number or one of grill. Received: 'gril'."),
         ("hours", 0, "positive. Received: 0.0."),
         ("rate", 1, "in [0, 1). Received: 1.0."),
         ("rate", -0.1, "in [0, 1). Received: -0.1."),
-        ("shelf", "middle", "one of top, bottom. Received: 'middle'."),
     ],
 )
 def test_value_of_another_type_or_out_of_bounds_is_refused(

@@ -1,17 +1,11 @@
-"""What newcomers get wrong, each told in one line that names the way out.
-
-The first list is typed, the second is Python.
-"""
+"""What newcomers type wrong, each told in one line that names the way out."""
 
 import re
 
-import numpy as np
 import pytest
 
-import relative_attention as ra
-
 # {name} is the path of what a fixture made.
-TYPED = {
+MISTAKES = {
     "misspelt command": ("trian small_relative", "choose from .*train"),
     "option of another tool": (
         "translate {trained} --beams 4",
@@ -26,21 +20,9 @@ TYPED = {
         "train {recipe_file} model.hiden_dim=64",
         r"Did you mean 'model\.hidden_dim'\?",
     ),
-    "word for a number": (
-        "train {recipe_file} training.steps=many",
-        r"`training\.steps` must be int or null\. Received: 'many'",
-    ),
     "text that is not there": (
         "train {recipe_file} --data nowhere",
         "No text file train.en .*--data FOLDER.*RELATIVE_ATTENTION_DATA",
-    ),
-    "heads that do not divide": (
-        "train {recipe_file} --data {corpus} model.num_heads=3",
-        "`hidden_dim` must be a multiple of `num_heads`",
-    ),
-    "run to resume that is not there": (
-        "train --resume nowhere",
-        "Give the folder that `train` filled",
     ),
     "recipe without weights": (
         "translate wmt14_en_de_base",
@@ -65,11 +47,13 @@ TYPED = {
 }
 
 
-@pytest.mark.parametrize("mistake", TYPED)
-def test_typed(mistake, run, request, capsys, tmp_path, monkeypatch):
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_mistake_is_named_with_the_way_out(
+    mistake, run, request, capsys, tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("RELATIVE_ATTENTION_DATA", raising=False)
-    words, message = TYPED[mistake]
+    words, message = MISTAKES[mistake]
     paths = {
         name: request.getfixturevalue(name)
         for name in ("trained", "corpus", "recipe_file")
@@ -85,39 +69,3 @@ def test_typed(mistake, run, request, capsys, tmp_path, monkeypatch):
     (line,) = err.strip().splitlines()
     assert line.startswith("relative-attention")
     assert re.search(message, line), line
-
-
-IDS = np.ones((2, 3), "int32")
-
-WRITTEN = {
-    "a string for a list": (
-        lambda translator: translator.translate("A man rides a bike."),
-        r"must be a list of strings.* pass \['A man rides a bike\.'\]",
-    ),
-    "strings for ids": (
-        lambda translator: ra.beam_search(translator.model, ["A man"]),
-        r"integers of shape \(B, S\).*`Translator\.translate` takes strings",
-    ),
-    "rows of several lengths": (
-        lambda translator: ra.beam_search(translator.model, [[5, 1], [1]]),
-        "padded with 0 to one length",
-    ),
-    "ids of another vocabulary": (
-        lambda translator: ra.beam_search(translator.model, 999 * IDS),
-        "must hold ids from 0 to 399",
-    ),
-    "two tensors for a dict": (
-        lambda translator: translator.model((IDS, IDS)),
-        'must be a dict of "source_token_ids" and "target_token_ids"',
-    ),
-}
-
-
-@pytest.mark.parametrize("mistake", WRITTEN)
-def test_written(mistake, translator):
-    make, message = WRITTEN[mistake]
-    with pytest.raises((ValueError, TypeError, AttributeError)) as error:
-        make(translator)
-    # Keras puts lines of its own around what a layer raises.
-    lines = str(error.value).splitlines()
-    assert any(re.search(message, line) for line in lines), error.value

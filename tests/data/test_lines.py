@@ -3,7 +3,6 @@
 import codecs
 import dataclasses
 import gzip
-import io
 import os
 import re
 
@@ -187,17 +186,3 @@ def test_line_is_ready_when_it_is_whole(pipe):
     assert next(lines) == b"three"
     assert lines.is_ready(0)
     assert list(lines) == []
-
-
-@pytest.mark.parametrize(
-    "content",
-    [b"", b"\n", b"one", b"one\n\n", b"\xff\r\n\n", b"x" * 200_000 + b"\ny\n"],
-    ids=["nothing", "empty", "one", "two", "bytes", "long"],
-)
-def test_lines_are_those_of_the_file(content, tmp_path):
-    expected = io.BytesIO(content).readlines()
-    path = tmp_path / "text"
-    path.write_bytes(content)
-    with open(path, "rb") as file:
-        assert list(ArrivingLines(file)) == expected
-    assert list(ArrivingLines(io.BytesIO(content))) == expected

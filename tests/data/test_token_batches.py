@@ -86,14 +86,6 @@ def test_batches_and_their_order_change(seed, epoch, corpus):
     ]
 
 
-def test_line_numbers_are_those_of_the_step(few):
-    batches = TokenBatches(few, BUDGET, seed=2)
-    for step in (0, len(batches) - 1, len(batches), 2 * len(batches) + 3):
-        epoch, number = divmod(step, len(batches))
-        indices = epoch_of(batches, epoch)[number]
-        assert batches.line_numbers(step) == sorted(i + 1 for i in indices)
-
-
 @pytest.mark.parametrize("budget", [1, 7, 40, 200, 5_000])
 def test_cuts_are_those_made_pair_by_pair(budget, rng, monkeypatch):
     # Pairs are sorted a part at a time.

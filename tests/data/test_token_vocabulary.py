@@ -144,17 +144,10 @@ def test_missing_or_damaged_file_is_an_error(file, tmp_path):
         TokenVocabulary.from_opennmt_tf(file(LINES), tokenizer=file(LINES))
 
 
-def test_damaged_saved_vocabulary_is_an_error(tmp_path):
+def test_saved_vocabulary_that_is_none_is_an_error(tmp_path):
     path = tmp_path / "v.tokens"
-    for text in (
-        "",
-        "[]",
-        '{"tokenizer": null, "tokens": 3}',
-        '{"tokenizer": null, "tokens": ["<blank>", "<unk>"]}',
-        '{"tokenizer": "lost.sentencepiece", "tokens": []}',
-    ):
-        path.write_text(text)
-        with pytest.raises(InputError, match="v.tokens"):
-            TokenVocabulary.load(path)
-    with pytest.raises(InputError, match="No vocabulary at .*no.tokens"):
-        TokenVocabulary.load(tmp_path / "no.tokens")
+    with pytest.raises(InputError, match="No vocabulary at .*v.tokens"):
+        TokenVocabulary.load(path)
+    path.write_text('{"tokenizer": null, "tokens": ["<blank>", "<unk>"]}')
+    with pytest.raises(InputError, match="v.tokens"):
+        TokenVocabulary.load(path)

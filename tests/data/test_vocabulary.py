@@ -59,24 +59,6 @@ def test_pieces_spell_the_line(vocabulary):
     assert "".join(pieces).replace("\u2581", " ").strip() == "A man in a hat"
 
 
-# === Ids ===
-
-
-def test_ids_and_text_are_those_of_tensorflow_text(vocabulary):
-    import tensorflow as tf
-    import tensorflow_text
-
-    tokenizer = tensorflow_text.SentencepieceTokenizer(vocabulary.model)
-    lines = [*TEXT, *HARD_LINES.values()]
-    rows = vocabulary.encode(lines)
-    assert tokenizer.tokenize(lines).to_list() == rows
-    # Differs: `detokenize` loses the blanks that a line begins with.
-    texts = tokenizer.detokenize(tf.ragged.constant(rows, tf.int32))
-    assert [text.decode() for text in texts.numpy()] == [
-        line.lstrip(" ") for line in lines
-    ]
-
-
 # === Decoding ===
 
 

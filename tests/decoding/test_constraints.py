@@ -125,6 +125,16 @@ def test_search_names_source_ids_that_are_wrong(
     assert str(error.value).endswith(f"Received: {received}.")
 
 
+@SEARCHES
+@pytest.mark.parametrize("source", [["A man"], [[5, 1], [1]]], ids=str)
+def test_strings_and_rows_of_several_lengths_are_refused(
+    peaked_model, search, source
+):
+    message = "padded with 0 to one length; `Translator.translate` takes str"
+    with pytest.raises(ValueError, match=message):
+        search(peaked_model, source)
+
+
 @pytest.mark.parametrize(
     "search, arguments, message",
     [

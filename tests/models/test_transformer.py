@@ -121,7 +121,7 @@ def test_parts_of_attention_have_its_scores(shared_model, batch, name):
         assert (block.distance_logits is not None) == has_rows
 
 
-# === Embeddings and the number of parameters ===
+# === Embeddings ===
 
 
 @pytest.mark.parametrize("share", ["all", "target", "source_target", "none"])
@@ -149,39 +149,6 @@ def test_embeddings_are_shared_as_told(shared_model, batch, share):
         logits = np.array(model({**inputs, "source_token_ids": ids}))
         assert logits.shape == (2, 5, V)
         assert np.abs(logits[0] - np.array(model(inputs))[0]).max() > 1e-3
-
-
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {},
-        {"use_key_relations": False, "num_decoder_layers": 2},
-        {"position_encoding": "learned", "share_embeddings": "none"},
-        {"key_dim": 5, "share_relations_across_heads": False},
-        {"normalize_first": True, "use_value_relations": False},
-    ],
-    ids="-".join,
-)
-def test_number_of_parameters_is_the_formula(shared_model, fields):
-    model = shared_model(**fields)
-    c = model.config
-    d, f, n = c.hidden_dim, c.intermediate_dim, c.num_heads
-    h = c.key_dim or d // n
-    attention = 4 * d * n * h
-    tables = 0
-    if c.position_encoding == "relative":
-        tables = c.use_key_relations + c.use_value_relations
-        tables *= 1 if c.share_relations_across_heads else n
-        tables *= (2 * c.max_relative_position + 1) * h
-    block = attention + tables + d * f + f + f * d + d + 2 * 2 * d
-    expected = c.num_encoder_layers * block
-    expected += c.num_decoder_layers * (block + attention + 2 * d)
-    expected += (3 if c.share_embeddings == "none" else 1) * V * d
-    if c.position_encoding == "learned":
-        expected += 2 * c.max_length * d
-    if c.normalize_first:
-        expected += 2 * 2 * d
-    assert model.count_params() == expected
 
 
 # === Fields of the config ===

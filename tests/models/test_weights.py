@@ -96,16 +96,6 @@ def test_lora_is_merged_into_the_kernels(tmp_path, build_model, batch, rng):
     assert model.encoder_blocks[0].self_attention.query_dense.lora_enabled
 
 
-@pytest.mark.int8
-def test_quantized_model_is_refused(monkeypatch, build_model):
-    model = build_model()
-    # Keras collects garbage: seconds, after hundreds of other tests.
-    monkeypatch.setattr("gc.collect", lambda: 0)
-    model.decoder_blocks[0].feed_forward.output_dense.quantize("int8")
-    with pytest.raises(InputError, match="must not be quantized.*to int8"):
-        stored_weights(model, "float32")
-
-
 def test_weight_that_would_be_no_number_is_named():
     for value, dtype, message in (
         (-7e4, "float16", "float16 ends at 65504.*b with a magnitude of 70000"),

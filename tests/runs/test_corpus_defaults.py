@@ -78,9 +78,3 @@ def test_chosen_values_are_kept_when_a_run_is_resumed(quickly, tmp_path):
         resume=True,
     )
     assert values_of(ra.Recipe.load(output / "recipe.yaml")) == before
-
-
-def test_value_that_is_neither_number_nor_auto_is_refused(recipe):
-    for name in ("vocabulary.size", "model.dropout", "training.warmup_steps"):
-        with pytest.raises(ra.InputError, match=name.partition(".")[2]):
-            recipe.override([f"{name}=automatic"])

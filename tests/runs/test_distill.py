@@ -413,11 +413,6 @@ def test_translations_of_another_kind_are_refused_until_told_to_overwrite(
         (["first"], {"closest_of": 3}, "`closest_of` must be .* beams, 2,"),
         (["first"], {"overrides": ["data.tokenized=true"]}, "tokenized"),
         (["first"], {"overrides": ["data.target_language=xx"]}, "'xx'"),
-        (
-            ["first"],
-            {"overrides": ["training.start_from=absent"]},
-            "No model to start from",
-        ),
         (["first"], {"cluster": "{}"}, "One machine .* TF_CONFIG"),
         (["first"], {"backend": "torch"}, "tensorflow or jax"),
     ],

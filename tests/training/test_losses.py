@@ -81,22 +81,6 @@ def test_gradient_is_that_of_the_smoothed_distribution(
     )
 
 
-@pytest.mark.parametrize(
-    "name", ["base_s2", "relative_s1", "relative_unshared_s1", "v1_relative_s1"]
-)
-@pytest.mark.parametrize("mode, smoothing", [("train", 0.1), ("eval", 0.0)])
-def test_loss_is_tensor2tensors(golden, name, mode, smoothing):
-    golden = golden(f"C_{name}")
-    labels = golden["targets"]
-    loss = MaskedCrossEntropy(smoothing)(labels, golden["logits"])
-    np.testing.assert_allclose(loss, golden[f"{mode}_loss"], rtol=1e-5)
-    num_tokens = (labels != 0).sum()
-    assert num_tokens == golden[f"{mode}_loss_denominator"]
-    np.testing.assert_allclose(
-        loss * num_tokens, golden[f"{mode}_loss_numerator"], rtol=1e-5
-    )
-
-
 @pytest.mark.parametrize("num_rows", [1, 7, 64])
 def test_loss_is_the_formula_for_any_number_of_rows(rng, num_rows):
     # A large vocabulary is gone through in blocks of rows, some of them empty
@@ -302,12 +286,11 @@ def test_compiled_graphs_leave_out_an_update_of_wrong_ids():
 
 def test_checked_loss_and_gradient_are_the_same(labels, logits, gradients):
     labels[1, 2:] = 0
-    for function in (loss, MaskedCrossEntropy(check_labels=True)):
-        value = float(function(labels, logits))
-        (gradient,) = gradients(lambda x, f=function: f(labels, x), [logits])
-        np.testing.assert_allclose(value, float(loss(labels, logits)))
-        (expected,) = gradients(lambda x: loss(labels, x), [logits])
-        np.testing.assert_array_equal(gradient, expected)
+    checked = MaskedCrossEntropy(check_labels=True)
+    assert float(checked(labels, logits)) == float(loss(labels, logits))
+    (gradient,) = gradients(lambda x: checked(labels, x), [logits])
+    (expected,) = gradients(lambda x: loss(labels, x), [logits])
+    np.testing.assert_array_equal(gradient, expected)
 
 
 @pytest.mark.only_on("tensorflow", reason="shapes known when a graph runs")
