@@ -1,10 +1,10 @@
 """The models that are trained side by side, each as an engine."""
 
 import argparse
+import itertools
 import pathlib
+from collections.abc import Iterable
 from typing import Any
-
-import numpy as np
 
 import relative_attention as ra
 from benchmarks.harness import opennmt_tf
@@ -153,24 +153,20 @@ def write_training_files(
     Returns:
         The configuration of OpenNMT-tf, a dict.
     """
-    folder.mkdir()
-    _write_ids(
-        folder / "train.source", tokens.source_ids, tokens.source_offsets
-    )
-    _write_ids(
-        folder / "train.target", tokens.target_ids, tokens.target_offsets
-    )
+    folder.mkdir(exist_ok=True)
+    for side in ("source", "target"):
+        ids = getattr(tokens, f"{side}_ids")
+        offsets = getattr(tokens, f"{side}_offsets")
+        rows = (ids[a:b] for a, b in itertools.pairwise(offsets))
+        write_ids(folder / f"train.{side}", rows)
     write_vocabulary(folder / "vocabulary", vocabulary_size)
     return _make_config(folder, batch_tokens, steps)
 
 
-def _write_ids(
-    path: pathlib.Path, ids: np.ndarray, offsets: np.ndarray
-) -> None:
+def write_ids(path: pathlib.Path, rows: Iterable[Iterable[int]]) -> None:
     """Writes a line of ids for each sentence."""
     with open(path, "w") as file:
-        for start, end in zip(offsets[:-1], offsets[1:]):
-            file.write(" ".join(map(str, ids[start:end])) + "\n")
+        file.writelines(f"{' '.join(map(str, row))}\n" for row in rows)
 
 
 def _make_config(

@@ -1,0 +1,196 @@
+"""The BLEU of OpenNMT-tf's model, trained as one of ours was.
+
+The program trains OpenNMT-tf's relative Transformer of the size, vocabulary,
+dropout and schedule of `MODEL` on its text, alone, for as many updates of as
+many tokens, and translates the test text. Nothing is joined, and there are no
+teachers. From the root of a checkout, with the package installed:
+
+    python -m benchmarks.training.opennmt_tf_quality MODEL --data DIR
+
+`MODEL` is the folder of a run, or a name of the zoo. OpenNMT-tf gets a separate
+virtual environment, made on first use (Python 3.11 or older). A training that
+was stopped is resumed from its last checkpoint, in `--run`.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import subprocess
+from typing import Any
+
+import relative_attention as ra
+from benchmarks.harness.command import benchmark
+from benchmarks.harness.command import positive_int
+from benchmarks.harness.engine import ROOT
+from benchmarks.harness.engine import EngineError
+from benchmarks.harness.opennmt_tf import NAME
+from benchmarks.harness.opennmt_tf import add_environment_argument
+from benchmarks.harness.opennmt_tf import prepare_environment
+from benchmarks.harness.results import Result
+from benchmarks.harness.results import Row
+from benchmarks.harness.tables import markdown_table
+from benchmarks.training.training_engines import ENVIRONMENT
+from benchmarks.training.training_engines import write_ids
+from benchmarks.training.training_engines import write_training_files
+from relative_attention.corpora.recipe_text import find_corpus
+from relative_attention.saving.model_directory import load_results
+from relative_attention.zoo import find_model
+
+
+def measure(options: argparse.Namespace) -> list[Row]:
+    """Trains OpenNMT-tf's model, and scores it beside ours."""
+    folder = find_model(options.model)
+    recipe, results = ra.find_recipe(folder), load_results(folder)
+    steps = options.steps or results["steps"]
+    python = prepare_environment(options.peer_environment)
+    vocabulary = ra.Vocabulary.load(folder / "vocabulary.model")
+    texts = find_corpus(recipe.data, options.data)
+    run = options.run.resolve()
+    run.mkdir(parents=True, exist_ok=True)
+    tokens = ra.TokenCorpus.prepare(
+        ra.ParallelCorpus(str(texts.source), str(texts.target)),
+        vocabulary,
+        vocabulary,
+        recipe.data.max_length,
+        run / "tokens",
+    )
+    test = ra.ParallelCorpus(str(texts.test_source), str(texts.test_target))
+    sources, references = (list(side) for side in zip(*test, strict=True))
+    features, predictions = (
+        run / f"test.{name}" for name in ("ids", "predictions")
+    )
+    write_ids(features, vocabulary.encode(sources))
+    model_config = recipe.model_config(len(vocabulary))
+    _run_engine(
+        python,
+        {
+            "sizes": _sizes(model_config),
+            "config": _configuration(recipe, vocabulary, tokens, steps, run),
+            "features": str(features),
+            "predictions": str(predictions),
+        },
+    )
+    # OpenNMT-tf knows the pieces by their ids, and a few words of its own.
+    lines = predictions.read_text("utf-8").split("\n")[: len(sources)]
+    hypotheses = vocabulary.decode(
+        [
+            [int(word) for word in line.split() if word.isdecimal()]
+            for line in lines
+        ]
+    )
+    theirs = ra.evaluation.corpus_bleu(hypotheses, references)
+    ours = results["scores_of_weights"]["test"]
+    return [
+        {
+            "engine": NAME,
+            "steps": steps,
+            "bleu": theirs.score,
+            "signature": theirs.signature,
+        },
+        {
+            "engine": recipe.name,
+            "steps": results["steps"],
+            "bleu": ours["bleu"],
+            "signature": ours["bleu_signature"],
+        },
+    ]
+
+
+def _sizes(config: ra.TransformerConfig) -> dict[str, Any]:
+    """Returns the arguments of `make_model`."""
+    return {
+        "num_layers": config.num_encoder_layers,
+        "num_units": config.hidden_dim,
+        "num_heads": config.num_heads,
+        "ffn_inner_dim": config.intermediate_dim,
+        "maximum_relative_position": config.max_relative_position,
+        "dropout": config.dropout,
+        # As `dropout` of this package: embeddings and outputs of sublayers.
+        "attention_dropout": config.attention_dropout,
+        "ffn_dropout": config.intermediate_dropout,
+    }
+
+
+def _configuration(
+    recipe: ra.Recipe,
+    vocabulary: ra.Vocabulary,
+    tokens: ra.TokenCorpus,
+    steps: int,
+    folder: pathlib.Path,
+) -> dict[str, Any]:
+    training = recipe.training
+    batch_tokens = int(training.batch_tokens)
+    config = write_training_files(
+        len(vocabulary), tokens, batch_tokens, 100, folder
+    )
+    config["params"] |= {
+        "learning_rate": training.learning_rate_scale,
+        "decay_params": {
+            "model_dim": recipe.model_config(len(vocabulary)).hidden_dim,
+            "warmup_steps": training.warmup_steps,
+        },
+        "label_smoothing": training.label_smoothing,
+        "beam_width": recipe.decoding.num_beams,
+        "length_penalty": recipe.decoding.length_penalty,
+    }
+    config["train"] |= {
+        "max_step": steps,
+        # As here, once an epoch.
+        "save_checkpoints_steps": len(ra.TokenBatches(tokens, batch_tokens)),
+        "average_last_checkpoints": 2,
+    }
+    return config
+
+
+def _run_engine(python: str, job: dict[str, Any]) -> None:
+    module = "benchmarks.training.opennmt_tf_quality_engine"
+    ended = subprocess.run(
+        [python, "-m", module, json.dumps(job)],
+        cwd=ROOT,
+        env={**os.environ, **ENVIRONMENT},
+    )
+    if ended.returncode:
+        raise EngineError(f"{NAME} ended with status {ended.returncode}.")
+
+
+def describe(result: Result) -> str:
+    """Returns the table."""
+    cells = [
+        [row["engine"], f"{row['steps']:,}", f"{row['bleu']:.2f}"]
+        for row in result.rows
+    ]
+    return markdown_table(["", "updates", "test BLEU"], cells)
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("model", help="the folder of a run, or a name of the zoo")
+    add("--data", metavar="DIR", help="folder with the texts of its recipe")
+    add(
+        "--steps",
+        type=positive_int,
+        metavar="NUMBER",
+        help="updates (default: as many as the model had)",
+    )
+    add(
+        "--run",
+        type=pathlib.Path,
+        default=pathlib.Path("runs/opennmt_tf_quality"),
+        metavar="DIR",
+        help="where the training is kept (default: %(default)s)",
+    )
+    add_environment_argument(parser)
+
+
+main = benchmark(
+    "training.opennmt_tf_quality",
+    __doc__,
+    "tatoeba_de_en --data ../shared/data",
+    _add_arguments,
+    measure,
+    describe,
+)
+
+if __name__ == "__main__":
+    main()
