@@ -213,6 +213,8 @@ def test_equal_runs_of_another_study_are_taken(study_bench):
     taken = study_bench.records(results)["k3-2"]
     assert taken["taken_from"] == "positions: relative-2"
     assert taken["test"] == study_bench.records()["relative-2"]["test"]
+    page = results.with_suffix(".md").read_text()
+    assert "(2 taken from other studies)" in " ".join(page.split())
     assert [row["axis"] for row in table] == [3, 4]
 
 
