@@ -314,8 +314,9 @@ class SelfAttention(MultiHeadLayer):
         return_attention_scores: bool. Also return the scores, before dropout.
             Defaults to `False`.
         training: bool. Whether dropout is active.
-        mask, inputs_mask: bool tensor `(B, T)`. The Keras padding mask of
-            `inputs`, which Keras fills in.
+        inputs_mask: bool tensor `(B, T)`. The Keras padding mask of `inputs`,
+            which Keras fills in.
+        mask: The same, by the name that other layers of Keras have.
 
     Returns:
         Float tensor `(B, T, D)`, or the pair of it and scores `(B, N, T, T)`.
@@ -642,8 +643,9 @@ class RelativeSelfAttention(OneEncodingAttention):
         return_attention_scores: bool. Also return the scores, before dropout.
             Defaults to `False`.
         training: bool. Whether dropout is active.
-        mask, inputs_mask: bool tensor `(B, T)`. The Keras padding mask of
-            `inputs`, which Keras fills in.
+        inputs_mask: bool tensor `(B, T)`. The Keras padding mask of `inputs`,
+            which Keras fills in.
+        mask: The same, by the name that other layers of Keras have.
 
     Returns:
         Float tensor `(B, T, D)`, or the pair of it and scores `(B, N, T, T)`.
@@ -745,8 +747,9 @@ class RelativeGlobalAttention(OneEncodingAttention):
         return_attention_scores: bool. Also return the scores, before dropout.
             Defaults to `False`.
         training: bool. Whether dropout is active.
-        mask, inputs_mask: bool tensor `(B, T)`. The Keras padding mask of
-            `inputs`, which Keras fills in.
+        inputs_mask: bool tensor `(B, T)`. The Keras padding mask of `inputs`,
+            which Keras fills in.
+        mask: The same, by the name that other layers of Keras have.
 
     Returns:
         Float tensor `(B, T, D)`, or the pair of it and scores `(B, N, T, T)`.
