@@ -9,7 +9,7 @@ checkout, with the package installed:
 
 `DIR` holds `train.en` and `train.de`, plain or `.gz`. Each row is a process of
 its own. A token is one of source or target, padding not counted. The start is
-what a process does until its first update has ended: it imports TensorFlow and
+what a process does, after its imports, until its first update has ended: it
 makes the model and its graph. With a corpus, it encodes the text with a
 vocabulary that is there, sorts it by length and makes a batch. Peak memory is
 the largest resident set, as the system counts it.
