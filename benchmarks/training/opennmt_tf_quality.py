@@ -36,17 +36,25 @@ from benchmarks.training.training_engines import write_training_files
 from relative_attention.corpora.recipe_text import find_corpus
 from relative_attention.saving.model_directory import load_results
 from relative_attention.zoo import find_model
+from relative_attention.zoo import scores_of_test_text
 
 
 def measure(options: argparse.Namespace) -> list[Row]:
     """Trains OpenNMT-tf's model, and scores it beside ours."""
     folder = find_model(options.model)
     recipe, results = ra.find_recipe(folder), load_results(folder)
+    if recipe.training.batch_tokens == "auto":
+        raise ra.InputError(
+            "`training.batch_tokens` of MODEL must be a number, so that "
+            "both train on batches of one size. Received: 'auto'. Give a model "
+            "whose recipe has a number."
+        )
     steps = options.steps or results["steps"]
     python = prepare_environment(options.peer_environment)
     vocabulary = ra.Vocabulary.load(folder / "vocabulary.model")
     texts = find_corpus(recipe.data, options.data)
-    run = options.run.resolve()
+    # A training of another model must not be resumed.
+    run = options.run.resolve() / folder.name
     run.mkdir(parents=True, exist_ok=True)
     tokens = ra.TokenCorpus.prepare(
         ra.ParallelCorpus(str(texts.source), str(texts.target)),
@@ -80,7 +88,7 @@ def measure(options: argparse.Namespace) -> list[Row]:
         ]
     )
     theirs = ra.evaluation.corpus_bleu(hypotheses, references)
-    ours = results["scores_of_weights"]["test"]
+    ours = scores_of_test_text(results)
     return [
         {
             "engine": NAME,
