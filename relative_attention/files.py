@@ -2,10 +2,10 @@
 
 A file is written under a hidden name next to its own, and renamed when it is
 complete. After a `kill -9` at any moment, its name still leads to the old or
-the new content. A folder needs two renames; `recover_directory` finishes them
-if a process died in between. What a killed process was writing stays under a
-hidden name. A `resumable_file` is for hours of work: the next process continues
-it, and deletes hidden leftovers.
+the new content. A folder is filled and renamed in the same way; an old one is
+deleted just before. What a killed process was writing stays under a hidden
+name. A `resumable_file` is for hours of work: the next process continues it,
+and deletes hidden leftovers.
 """
 
 import contextlib
@@ -34,11 +34,6 @@ except ImportError:  # Windows has other locks.
     fcntl = None  # type: ignore[assignment]
 
 AnyPath: TypeAlias = str | os.PathLike[str]
-
-# Endings of hidden folders: the old one between two renames, and one that is
-# being deleted.
-_OLD = "-old"
-_GONE = "-gone"
 
 # In the folder of a run while a process writes it, and after a `kill -9`.
 RUN_LOCK = "run.lock"
@@ -129,65 +124,33 @@ def file_sha256(path: AnyPath) -> str:
 def atomic_directory(path: AnyPath) -> Iterator[pathlib.Path]:
     """Yields a folder to fill, which is named `path` only when complete.
 
-    Until then it is next to `path`. An old folder at `path` is replaced; a link
-    to it is kept. A process that dies while replacing leaves one of the two,
-    complete, for `recover_directory`.
+    Until then it is next to `path`. An old folder at `path` is deleted just
+    before the new one gets the name: whoever replaces a folder must do without
+    it after a kill in between. A link to it is kept.
     """
     path = _resolved(path)
     if path.exists() and not path.is_dir():
         raise NotADirectoryError(f"{path} is a file, not a folder")
     path.parent.mkdir(parents=True, exist_ok=True)
-    recover_directory(path)
     temporary = _hidden_beside(path)
-    aside = temporary.with_name(temporary.name + _OLD)
     # A private folder is private while it is written.
     mode = stat.S_IMODE(path.stat().st_mode) | 0o700 if path.exists() else 0o777
     temporary.mkdir(mode)
     try:
-        with locked_directory(temporary):
-            yield temporary
-            for file in temporary.rglob("*"):
-                if file.is_file():
-                    with open(file, "rb") as written:
-                        os.fsync(written.fileno())
-            # Last, as the permissions may forbid writing.
-            _copy_permissions(path, temporary)
-            # A folder cannot be renamed over another. So the old one is renamed
-            # first, and both are complete at any moment.
-            if path.exists():
-                os.rename(path, aside)
-            os.rename(temporary, path)
-            if aside.exists():
-                delete_directory(aside)
+        yield temporary
+        for file in temporary.rglob("*"):
+            if file.is_file():
+                with open(file, "rb") as written:
+                    os.fsync(written.fileno())
+        # Last, as the permissions may forbid writing.
+        _copy_permissions(path, temporary)
+        # A folder cannot be renamed over another.
+        if path.exists():
+            delete_directory(path)
+        os.rename(temporary, path)
     except BaseException:
-        if aside.exists() and not path.exists():
-            os.rename(aside, path)
         shutil.rmtree(temporary, ignore_errors=True)
         raise
-
-
-def recover_directory(path: AnyPath) -> None:
-    """Puts back a folder whose writer died while replacing it.
-
-    It died between the two renames of `atomic_directory`. The old folder was
-    renamed, so the new one is complete, and gets the name. If the writer is
-    still alive, this waits for it. Does nothing if there is nothing to put
-    back, or the disk is read-only.
-    """
-    path = _resolved(path)
-    if path.exists():
-        return
-    beside = path.parent / f".{glob.escape(path.name)}-????????{_OLD}"
-    for name in sorted(glob.glob(str(beside))):
-        aside = pathlib.Path(name)
-        temporary = aside.with_name(aside.name.removesuffix(_OLD))
-        with contextlib.suppress(OSError), locked_directory(temporary):
-            if path.exists():
-                return
-            os.rename(temporary if temporary.exists() else aside, path)
-            if aside.exists():
-                delete_directory(aside)
-            return
 
 
 def delete_directory(path: AnyPath) -> None:
@@ -197,8 +160,7 @@ def delete_directory(path: AnyPath) -> None:
     under a hidden name. Leftovers of an earlier deletion are deleted, too.
     """
     path = pathlib.Path(path)
-    hidden = path.name.lstrip(".").removesuffix(_OLD)
-    gone = path.with_name(f".{hidden}{_GONE}")
+    gone = path.with_name(f".{path.name.lstrip('.')}-gone")
     shutil.rmtree(gone, ignore_errors=True)
     with contextlib.suppress(OSError):
         os.rename(path, gone)
@@ -213,7 +175,7 @@ def _resolved(path: AnyPath) -> pathlib.Path:
 
 
 def _hidden_beside(path: pathlib.Path) -> pathlib.Path:
-    """Returns a new hidden name, which `recover_directory` recognizes."""
+    """Returns a new hidden name."""
     return path.with_name(f".{path.name}-{secrets.token_hex(4)}")
 
 

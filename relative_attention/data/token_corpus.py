@@ -20,7 +20,6 @@ from relative_attention.data.vocabulary_kinds import AnyVocabulary
 from relative_attention.errors import InputError
 from relative_attention.files import atomic_directory
 from relative_attention.files import read_json
-from relative_attention.files import recover_directory
 
 # Version of the files. Files of another version are rebuilt.
 _FORMAT = 3
@@ -149,7 +148,6 @@ class TokenCorpus:
         origin = _origin(
             corpus, source_vocabulary, target_vocabulary, max_length
         )
-        recover_directory(directory)
         if _read_json(directory / "origin.json") == origin:
             # A full disk or a copy may have cut or changed a file: then all
             # are rebuilt.

@@ -35,7 +35,6 @@ from relative_attention.files import atomic_file
 from relative_attention.files import check_is_free
 from relative_attention.files import file_sha256
 from relative_attention.files import read_json_object
-from relative_attention.files import recover_directory
 from relative_attention.models import Transformer
 from relative_attention.models import TransformerConfig
 from relative_attention.models.weights import load_weights
@@ -172,8 +171,6 @@ def _load_one(
     threads: int | None,
     decoding: dict[str, Any],
 ) -> Translator:
-    # The writer may have been killed between two renames.
-    recover_directory(directory)
     directory = find_model(directory)
     config, section = load_config(directory)
     settings = {**dataclasses.asdict(section), **decoding}

@@ -10,9 +10,11 @@ A folder gets its name when it is complete (`files.py`), so a process that is
 killed while it saves leaves the previous checkpoint intact.
 """
 
+import contextlib
 import json
 import pathlib
 import re
+import shutil
 import zlib
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -25,7 +27,6 @@ from relative_attention.errors import InputError
 from relative_attention.files import atomic_directory
 from relative_attention.files import delete_directory
 from relative_attention.files import read_json_object
-from relative_attention.files import recover_directory
 from relative_attention.models.weights import load_arrays
 from relative_attention.models.weights import load_weights
 from relative_attention.models.weights import save_arrays
@@ -42,11 +43,18 @@ def save_checkpoint(
 ) -> None:
     """Writes weights, optimizer and random generators into a folder.
 
+    A whole checkpoint that is there already is kept.
+
     Args:
         model: compiled Keras model.
         directory: path of the folder.
         state: dict for JSON, other state of the run.
     """
+    # A run that is stopped or killed around a validation comes to its step
+    # twice. The folder is not replaced, as a kill could leave none.
+    with contextlib.suppress(InputError):
+        _read_state(pathlib.Path(directory), (_WEIGHTS, _OTHERS))
+        return
     with atomic_directory(directory) as folder:
         save_weights(model.weights, folder / _WEIGHTS)
         save_arrays(
@@ -84,7 +92,6 @@ def load_checkpoint(model: keras.Model, directory: str | pathlib.Path) -> Any:
             model.
     """
     directory = pathlib.Path(directory)
-    recover_directory(directory)
     state = _read_state(directory, (_WEIGHTS, _OTHERS))
     _build_optimizer(model)
     variables = _other_variables(model)
@@ -111,7 +118,6 @@ def checked_weights(directory: str | pathlib.Path) -> pathlib.Path:
         InputError: if the file was changed.
     """
     directory = pathlib.Path(directory)
-    recover_directory(directory)
     path = directory / _WEIGHTS
     if (directory / _STATE).exists():
         try:
@@ -194,8 +200,8 @@ def _other_variables(model: keras.Model) -> dict[str, keras.Variable]:
 
 
 _NAME = re.compile(r"(?P<kind>step|stop)-(?P<step>\d+)")
-# A checkpoint that a process was writing, replacing or deleting when it died.
-_TORN = re.compile(rf"\.(?P<name>{_NAME.pattern})-(\w{{8}}(-old|-gone)?|gone)")
+# A checkpoint that a process was writing or deleting when it died.
+_TORN = re.compile(rf"\.{_NAME.pattern}-(\w{{8}}|gone)")
 
 
 class RunCheckpoints:
@@ -227,13 +233,7 @@ class RunCheckpoints:
         return [path for path in self.all() if path.name.startswith("step")]
 
     def all(self) -> list[pathlib.Path]:
-        """Returns the folders of both kinds, the oldest first.
-
-        A folder that a process was replacing when it died is put back.
-        """
-        for torn in self._paths(_TORN):
-            match: Any = _TORN.fullmatch(torn.name)
-            recover_directory(self.directory / match["name"])
+        """Returns the folders of both kinds, the oldest first."""
         found = [path for path in self._paths(_NAME) if path.is_dir()]
         return sorted(found, key=lambda path: (self.step_of(path), path.name))
 
@@ -246,10 +246,8 @@ class RunCheckpoints:
 
         Only to be called by the process that writes the run.
         """
-        # First restore what can be restored.
-        self.all()
         for torn in self._paths(_TORN):
-            delete_directory(torn)
+            shutil.rmtree(torn, ignore_errors=True)
 
     def set_aside(self, checkpoint: pathlib.Path) -> pathlib.Path:
         """Renames a damaged checkpoint, and returns its new path."""
@@ -340,7 +338,6 @@ def _described(array: np.ndarray | None) -> str:
 
 def _weights_file(path: str | pathlib.Path) -> pathlib.Path:
     path = pathlib.Path(path)
-    recover_directory(path)
     if path.is_dir():
         return checked_weights(path)
     if path.name == "model.safetensors":

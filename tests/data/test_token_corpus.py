@@ -282,8 +282,3 @@ def test_array_with_other_numbers_is_made_again(name, corpus, prepare, cache):
     array.flat[1] += 1
     np.save(cache / name, array)
     assert_made_again(corpus, prepare)
-
-
-def test_cache_that_was_being_replaced_is_found(corpus, prepare, cache):
-    cache.rename(cache.with_name(".train-abcd1234-old"))
-    assert not prepare(corpus)[1]

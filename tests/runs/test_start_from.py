@@ -303,10 +303,8 @@ def test_run_has_started_when_it_has_a_checkpoint(recipe, tmp_path):
         (checkpoints / name).mkdir(parents=True)
     with pytest.raises(ra.InputError, match="No model to start from"):
         find_initial_weights(absent, tmp_path / "run", resume=True)
-    for name in ("stop-00000003", ".step-00000004-abcd1234-old"):
-        shutil.rmtree(checkpoints)
-        (checkpoints / name).mkdir(parents=True)
-        assert not find_initial_weights(absent, tmp_path / "run", resume=True)
+    (checkpoints / "stop-00000003").mkdir()
+    assert not find_initial_weights(absent, tmp_path / "run", resume=True)
 
 
 # === What is refused ===

@@ -203,13 +203,3 @@ def test_names_in_a_file_do_not_reach_the_terminal_as_they_are(model, run):
     status, _, err = run("translate", model)
     assert status == 1
     assert r"num_he\x1b[2Jads\u202e" in err and "\x1b" not in err
-
-
-# === A folder that was being replaced ===
-
-
-def test_model_whose_writer_was_killed_is_found(model):
-    model.rename(model.with_name(".model-abcd1234-old"))
-    with pytest.raises(ra.InputError, match="No weights at"):
-        ra.load_translator(model)
-    assert model.is_dir()

@@ -55,6 +55,14 @@ def test_checkpoint_comes_back_whole(folder):
     assert sorted(path.name for path in folder.iterdir()) == FILES
 
 
+def test_whole_checkpoint_is_kept_and_a_damaged_one_replaced(folder):
+    save_checkpoint(make_model(), folder, {"step": 4})
+    assert load_checkpoint(make_model(), folder) == STATE
+    (folder / "state.json").write_text("{}")
+    save_checkpoint(make_model(), folder, {"step": 4})
+    assert load_checkpoint(make_model(), folder) == {"step": 4}
+
+
 def assert_nothing_is_assigned(model, folder, message):
     before = values(model)
     with pytest.raises(ra.InputError, match=message):
