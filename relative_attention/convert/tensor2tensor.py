@@ -381,14 +381,12 @@ class _Matrix:
         model_scope: The scope of the whole model, usually `"transformer"`.
         use: The use of the matrix.
         num_rows: The size of the vocabulary.
-        num_columns: The width of the model.
     """
 
     scope: str
     model_scope: str
     use: str
     num_rows: int
-    num_columns: int
 
 
 def _find_embeddings(
@@ -402,12 +400,17 @@ def _find_embeddings(
         shared.
     """
     shards: dict[_Matrix, dict[int, str]] = {}
-    for name in checkpoint.shapes:
+    for name, shape in checkpoint.shapes.items():
         match = _SHARD.fullmatch(name)
         # Names of the optimizer's state end in the names of variables.
         if match and not name.startswith("training/"):
             scope, model_scope, rows, columns, use, index = match.groups()
-            matrix = _Matrix(scope, model_scope, use, int(rows), int(columns))
+            if len(shape) != 2 or shape[1] != int(columns):
+                raise InputError(
+                    f"The variable {name} must have {columns} columns, as its "
+                    f"name says. Received shape: {shape}."
+                )
+            matrix = _Matrix(scope, model_scope, use, int(rows))
             shards.setdefault(matrix, {})[int(index)] = name
     uses = tuple(sorted(matrix.use for matrix in shards))
     if uses not in _SHARING:
@@ -419,8 +422,9 @@ def _find_embeddings(
             f". Received: {found or 'none'}."
         )
     for matrix, names in shards.items():
-        checkpoint.shards[matrix.scope] = _join_shards(
-            matrix, names, checkpoint.shapes
+        # If shards are missing, `restore` finds too few rows.
+        checkpoint.shards[matrix.scope] = tuple(
+            names[index] for index in sorted(names)
         )
     by_use = {matrix.use: matrix for matrix in shards}
     source = by_use.get("shared") or by_use["input_emb"]
@@ -430,34 +434,6 @@ def _find_embeddings(
         _SHARING[uses],
         {"source": source, "target": target, "output": output},
     )
-
-
-def _join_shards(
-    matrix: _Matrix,
-    names: Mapping[int, str],
-    shapes: Mapping[str, tuple[int, ...]],
-) -> tuple[str, ...]:
-    """Returns the names of a matrix' shards, given by index, in order."""
-    for index in range(max(names) + 1):
-        if index not in names:
-            raise InputError(
-                "The checkpoint lacks the variable "
-                f"{matrix.scope}/weights_{index}."
-            )
-        shape = shapes[names[index]]
-        if len(shape) != 2 or shape[1] != matrix.num_columns:
-            raise InputError(
-                f"The variable {names[index]} must have {matrix.num_columns} "
-                f"columns, as its name says. Received shape: {shape}."
-            )
-    found = sum(shapes[name][0] for name in names.values())
-    if found != matrix.num_rows:
-        raise InputError(
-            f"The shards {matrix.scope}/weights_0 to weights_{max(names)} have "
-            f"{found} rows, not the {matrix.num_rows} of the name: shards are "
-            "missing."
-        )
-    return tuple(names[index] for index in sorted(names))
 
 
 def _check_target_space(
