@@ -75,15 +75,12 @@ class JoinedRows:
         )
         is_first[firsts] = True
         firsts = np.flatnonzero(is_first)
-        source, target = (
-            _offsets_of(np.add.reduceat(side, firsts)) for side in sides
-        )
-        rows = np.empty(len(firsts), np.uint32)
+        source, target = (np.add.reduceat(side, firsts) + 1 for side in sides)
         return cls(
             corpus,
             places,
             np.append(firsts, count),
-            order_by_length(source, target, rows),
+            order_by_length(source, target),
         )
 
     def pairs(self, rows: np.ndarray, key: np.uint64 | None) -> np.ndarray:
@@ -97,7 +94,7 @@ class JoinedRows:
         order = self.corpus.length_order
         if key is not None:
             places = permuted_within(order.starts, places, key)
-        return np.asarray(order.pairs[places], np.int64)
+        return order.pairs[places]
 
     def take(self, rows: np.ndarray, key: np.uint64 | None) -> TokenCorpus:
         """Returns a corpus in memory with some rows as its pairs.

@@ -1,16 +1,8 @@
-"""Sorts the pairs of a corpus by length, with bounded memory."""
+"""Sorts the pairs of a corpus by length."""
 
-import collections
 import dataclasses
-from collections.abc import Iterator
 
 import numpy as np
-
-# Pairs sorted at a time, which bounds the memory.
-_CHUNK = 1 << 18
-# A sort key has the longer length in its upper 32 bits. The lower ones hold
-# this plus the difference, which may be negative.
-_ZERO = 1 << 31
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,7 +27,7 @@ class LengthOrder:
     `[0, -1, 1]` and `starts` is `[0, 1, 2, 4]`.
 
     Attributes:
-        pairs: int array `(num_pairs,)`. Index of the pair at each position of
+        pairs: int64 array `(num_pairs,)`. Index of the pair at each position of
             this order.
         longest: int64 array `(num_groups,)`. Length of the longer side in each
             length group, the end of sentence included.
@@ -52,54 +44,27 @@ class LengthOrder:
 
 
 def order_by_length(
-    source_offsets: np.ndarray, target_offsets: np.ndarray, pairs: np.ndarray
+    source_lengths: np.ndarray, target_lengths: np.ndarray
 ) -> LengthOrder:
-    """Sorts pairs by their lengths, a chunk of them at a time.
-
-    This is a counting sort. A first pass over the corpus counts the pairs of
-    each length group, which gives the start of each group. A second pass puts
-    every pair in its position.
+    """Sorts pairs by their lengths.
 
     Args:
-        source_offsets: int array `(num_pairs + 1,)`. Offset of each source
-            sentence in the flat array of ids.
-        target_offsets: int array `(num_pairs + 1,)`. The same of the target.
-        pairs: int array `(num_pairs,)` to fill, in memory or mapped to a file.
-
-    Returns:
-        `LengthOrder` that holds `pairs`.
+        source_lengths: int64 array `(num_pairs,)`. Number of tokens of each
+            source sentence, the end of sentence included.
+        target_lengths: int64 array `(num_pairs,)`. The same of the target.
     """
-    offsets = (source_offsets, target_offsets)
-    sizes: collections.Counter[int] = collections.Counter()
-    for _, keys in _sort_keys(offsets, len(pairs)):
-        present, counts = np.unique(keys, return_counts=True)
-        sizes.update(dict(zip(present.tolist(), counts.tolist())))
-    groups = np.array(sorted(sizes), np.int64)
-    starts = np.cumsum([0, *(sizes[group] for group in groups.tolist())])
-    # Position of the next pair of each length group.
-    free = starts[:-1].copy()
-    for first, keys in _sort_keys(offsets, len(pairs)):
-        order = np.argsort(keys, kind="stable")
-        present, counts = np.unique(keys, return_counts=True)
-        places = np.searchsorted(groups, present)
-        # The pairs of a group are contiguous in the sorted chunk and in the
-        # result, in the same order, so each group is moved as a whole.
-        shift = free[places] - (np.cumsum(counts) - counts)
-        pairs[np.repeat(shift, counts) + np.arange(len(order))] = order + first
-        free[places] += counts
-    difference = (groups & (2 * _ZERO - 1)) - _ZERO
-    return LengthOrder(pairs, groups >> 32, difference, starts)
-
-
-def _sort_keys(
-    offsets: tuple[np.ndarray, np.ndarray], num_pairs: int
-) -> Iterator[tuple[int, np.ndarray]]:
-    """Yields the index of the first pair of a chunk, and the keys of all."""
-    for first in range(0, num_pairs, _CHUNK):
-        # Each pair needs the offset of the next one.
-        chunk = slice(first, first + _CHUNK + 1)
-        source, target = (
-            np.diff(each[chunk].astype(np.int64)) + 1 for each in offsets
-        )
-        longest = np.maximum(source, target)
-        yield first, (longest << 32) + (source - target + _ZERO)
+    longest = np.maximum(source_lengths, target_lengths)
+    difference = source_lengths - target_lengths
+    # Stable: pairs of a length group stay in the order of the corpus.
+    pairs = np.lexsort((difference, longest))
+    longest, difference = longest[pairs], difference[pairs]
+    # No pair has the length 0, so the first one starts a group.
+    is_first = np.diff(longest, prepend=0) != 0
+    is_first |= np.diff(difference, prepend=0) != 0
+    firsts = np.flatnonzero(is_first)
+    return LengthOrder(
+        pairs,
+        longest[firsts],
+        difference[firsts],
+        np.append(firsts, len(pairs)),
+    )

@@ -161,7 +161,7 @@ class TokenBatches:
                 self._positions(drawn.batch_order[number]),
                 drawn.key,
             )
-        return np.asarray(self._order.pairs[positions], np.int64)
+        return self._order.pairs[positions]
 
     def _positions(self, batch: int) -> np.ndarray:
         """Returns the positions of a batch in the order of lengths."""

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from relative_attention.data.encode_corpus import ARRAYS
 from relative_attention.data.encode_corpus import array_checksum
 from relative_attention.data.encode_corpus import encode_corpus
 from relative_attention.data.length_order import LengthOrder
@@ -22,7 +23,7 @@ from relative_attention.files import atomic_directory
 from relative_attention.files import read_json
 
 # Version of the files. Files of another version are rebuilt.
-_FORMAT = 3
+_FORMAT = 4
 # The errors of reading a file that is cut or holds something else.
 _DAMAGED = (OSError, EOFError, ValueError, TypeError, LookupError)
 
@@ -32,8 +33,8 @@ class TokenCorpus:
     """Holds the token ids of sentence pairs, read from disk when needed.
 
     Each side has one flat array of ids, without ends of sentences, and the
-    offset of each sentence in it. The arrays are memory-mapped, so a corpus of
-    any size is ready at once and needs no memory.
+    offset of each sentence in it. The arrays are memory-mapped, so they need no
+    memory; the `length_order` needs 8 bytes per pair.
 
     For example, a source of two sentences with the ids 5, 6, 7 and 8, 9 has
     `source_ids = [5, 6, 7, 8, 9]` and `source_offsets = [0, 3, 5]`.
@@ -74,12 +75,8 @@ class TokenCorpus:
 
     @functools.cached_property
     def length_order(self) -> LengthOrder:
-        """The pairs sorted by length; read from disk if prepared."""
-        return order_by_length(
-            self.source_offsets,
-            self.target_offsets,
-            np.empty(len(self), np.int64),
-        )
+        """The pairs sorted by length."""
+        return order_by_length(self.source_lengths, self.target_lengths)
 
     @functools.cached_property
     def checksum(self) -> int:
@@ -186,31 +183,15 @@ class TokenCorpus:
     @classmethod
     def _load(cls, directory: pathlib.Path) -> "TokenCorpus":
         """Reads the arrays of a folder; raises one of `_DAMAGED` on failure."""
-
-        def load(name: str) -> np.ndarray:
-            return np.load(directory / f"{name}.npy", mmap_mode="r")
-
         counts = _read_json(directory / "counts.json")
         checksum = counts["checksum"]
         del counts["checksum"]
-        tokens = cls(
-            source_ids=load("source_ids"),
-            source_offsets=load("source_offsets"),
-            target_ids=load("target_ids"),
-            target_offsets=load("target_offsets"),
-            line_numbers=load("line_numbers"),
-            **counts,
-        )
-        groups = np.load(directory / "length_cells.npy")
-        # Sets the cached property, which would sort again.
-        tokens.__dict__["length_order"] = LengthOrder(
-            load("length_order"),
-            longest=groups[0, :-1],
-            difference=groups[1, :-1],
-            starts=groups[2],
-        )
-        others = (tokens.line_numbers, tokens.length_order.pairs, groups)
-        if array_checksum(others, tokens.checksum) != checksum:
+        arrays = {
+            name: np.load(directory / f"{name}.npy", mmap_mode="r")
+            for name in ARRAYS
+        }
+        tokens = cls(**arrays, **counts)
+        if array_checksum([tokens.line_numbers], tokens.checksum) != checksum:
             raise ValueError("The arrays of a corpus were changed.")
         return tokens
 

@@ -12,7 +12,6 @@ from relative_attention import ParallelCorpus
 from relative_attention import TokenCorpus
 from relative_attention import TokenVocabulary
 from relative_attention.data import encode_corpus
-from relative_attention.data import token_corpus
 
 # Lines 2, 5 and 6 have an empty side, 4 and 7 have one of six tokens.
 SOURCE = ["3 4 5", "", "6 7", "8 8 8 8 8 8", " \t ", "9", "3", "5 4"]
@@ -141,7 +140,7 @@ def test_it_is_made_again_when_its_origin_changed(corpus, prepare, cache):
     os.utime(source, ns=(stat.st_atime_ns, stat.st_mtime_ns))
     assert_made_again()
     content = json.loads(origin.read_text())
-    for text in (json.dumps({**content, "format": 2}), '{"files"'):
+    for text in (json.dumps({**content, "format": 3}), '{"files"'):
         origin.write_text(text)
         assert_made_again()
 
@@ -172,34 +171,16 @@ def test_it_is_made_again_when_the_tokens_changed(write, prepare):
         assert tokens.source_ids.tolist() == ids
 
 
-# === What millions of pairs need ===
+# === What it knows of the pairs ===
 
 
-def test_order_of_lengths_is_read_and_not_made_again(
-    corpus, prepare, monkeypatch
-):
-    prepare(corpus)
-    monkeypatch.setattr(token_corpus, "order_by_length", None)
+def test_pairs_are_sorted_by_length(corpus, prepare):
     order = prepare(corpus)[0].length_order
     # Of the lengths 4 and 2, 3 and 4, 3 and 3.
     assert order.pairs.tolist() == [2, 1, 0]
     assert order.longest.tolist() == [3, 4, 4]
     assert order.difference.tolist() == [0, -1, 2]
     assert order.starts.tolist() == [0, 1, 2, 3]
-    assert isinstance(order.pairs, np.memmap)
-
-
-def test_offsets_take_four_bytes_until_they_must_take_eight(
-    corpus, prepare, directory, monkeypatch
-):
-    small, _ = prepare(corpus)
-    assert small.source_offsets.dtype == small.line_numbers.dtype == np.uint32
-    # The same corpus, as if its seven source ids were very many.
-    monkeypatch.setattr(encode_corpus, "_LARGE", 7)
-    large, _ = prepare(corpus, folder=directory.with_name("large"))
-    assert large.source_offsets.dtype == np.int64
-    assert large.target_offsets.dtype == np.uint32
-    assert_whole(large)
 
 
 # === When something goes wrong ===
@@ -251,8 +232,6 @@ FILES = (
     "target_ids.npy",
     "target_offsets.npy",
     "line_numbers.npy",
-    "length_order.npy",
-    "length_cells.npy",
     "counts.json",
 )
 
