@@ -6,6 +6,7 @@
 import dataclasses
 import pathlib
 import types
+from collections.abc import Callable
 from collections.abc import Sequence
 from typing import Any
 from typing import Self
@@ -213,12 +214,16 @@ class Transformer(TrainableModel):
         source_token_ids = inputs["source_token_ids"]
         if encoder_outputs is None:
             encoder_outputs = self.encode(source_token_ids, training=training)
-        hidden, _, _ = self._decode(
-            inputs["target_token_ids"],
-            encoder_outputs,
-            padding_mask(source_token_ids),
-            training=training,
+        source_mask = padding_mask(source_token_ids)
+        hidden = self._embed_target(
+            inputs["target_token_ids"], training=training
         )
+        for block in self.decoder_blocks:
+            hidden = block(
+                hidden, encoder_outputs, source_mask, training=training
+            )
+        if self.decoder_norm is not None:
+            hidden = self.decoder_norm(hidden)
         return hidden
 
     def logits(
@@ -243,104 +248,25 @@ class Transformer(TrainableModel):
         return logits
 
     def encode(
-        self,
-        source_token_ids: Tensor,
-        return_attention_scores: bool = False,
-        training: bool | None = None,
-    ) -> Any:
+        self, source_token_ids: Tensor, training: bool | None = None
+    ) -> Tensor:
         """Computes the encoder's outputs of source ids.
 
         Args:
             source_token_ids: int tensor `(B, S)`.
-            return_attention_scores: A boolean to indicate whether to return
-                the scores, too. Defaults to `False`.
             training: A boolean to indicate whether dropout is active.
 
         Returns:
-            Encoder outputs, float tensor `(B, S, D)`, or the pair of them
-            and a list of scores `(B, N, S, S)`, one for each block.
+            Float tensor `(B, S, D)`.
         """
         _check_token_ids("source_token_ids", source_token_ids)
         mask = padding_mask(source_token_ids)[:, None, :]
         hidden = self._embed_source(source_token_ids, training=training)
-        scores = []
         for block in self.encoder_blocks:
-            hidden = block(
-                hidden,
-                attention_mask=mask,
-                return_attention_scores=return_attention_scores,
-                training=training,
-            )
-            if return_attention_scores:
-                hidden, block_scores = hidden
-                scores.append(block_scores)
+            hidden = block(hidden, mask, training=training)
         if self.encoder_norm is not None:
             hidden = self.encoder_norm(hidden)
-        return (hidden, scores) if return_attention_scores else hidden
-
-    def decode(
-        self,
-        target_token_ids: Tensor,
-        encoder_outputs: Tensor,
-        source_padding_mask: Tensor,
-        return_attention_scores: bool = False,
-        training: bool | None = None,
-    ) -> Any:
-        """Computes the logits of target ids, given the encoder's outputs.
-
-        Args:
-            target_token_ids: int tensor `(B, T)`; rows start with
-                `start_token_id`.
-            encoder_outputs: float tensor `(B, S, D)`.
-            source_padding_mask: bool tensor `(B, S)`. `True` = real token.
-            return_attention_scores: A boolean to indicate whether to return
-                the scores, too. Defaults to `False`.
-            training: A boolean to indicate whether dropout is active.
-
-        Returns:
-            Logits, float tensor `(B, T, V)`, or a triple of them and two
-            lists of scores, one for each block: of self-attention
-            `(B, N, T, T)`, and of attention to the source `(B, N, T, S)`.
-        """
-        hidden, self_scores, cross_scores = self._decode(
-            target_token_ids,
-            encoder_outputs,
-            source_padding_mask,
-            return_attention_scores=return_attention_scores,
-            training=training,
-        )
-        logits = self.logits(hidden)
-        if return_attention_scores:
-            return logits, self_scores, cross_scores
-        return logits
-
-    def _decode(
-        self,
-        target_token_ids: Tensor,
-        encoder_outputs: Tensor,
-        source_padding_mask: Tensor,
-        return_attention_scores: bool = False,
-        training: bool | None = None,
-    ) -> tuple[Tensor, list[Tensor], list[Tensor]]:
-        """Computes the hidden states, and the scores if requested."""
-        _check_token_ids("target_token_ids", target_token_ids)
-        hidden = self._embed_target(target_token_ids, training=training)
-        self_scores, cross_scores = [], []
-        for block in self.decoder_blocks:
-            hidden = block(
-                hidden,
-                encoder_outputs,
-                source_padding_mask=source_padding_mask,
-                return_attention_scores=return_attention_scores,
-                training=training,
-            )
-            if return_attention_scores:
-                hidden, *block_scores = hidden
-                self_scores.append(block_scores[0])
-                cross_scores.append(block_scores[1])
-        if self.decoder_norm is not None:
-            hidden = self.decoder_norm(hidden)
-        return hidden, self_scores, cross_scores
+        return hidden
 
     def attention_scores(
         self, inputs: dict[str, Tensor]
@@ -355,22 +281,10 @@ class Transformer(TrainableModel):
             `(B, N, S, S)`, `"decoder"` `(B, N, T, T)` and `"cross"`
             `(B, N, T, S)`.
         """
-        _check_inputs(inputs)
-        source_token_ids = inputs["source_token_ids"]
-        encoder_outputs, encoder_scores = self.encode(
-            source_token_ids, return_attention_scores=True
+        return self._attention(
+            inputs,
+            lambda block, *args: block(*args, return_attention_scores=True),
         )
-        _, self_scores, cross_scores = self.decode(
-            inputs["target_token_ids"],
-            encoder_outputs,
-            padding_mask(source_token_ids),
-            return_attention_scores=True,
-        )
-        return {
-            "encoder": encoder_scores,
-            "decoder": self_scores,
-            "cross": cross_scores,
-        }
 
     def attention_parts(
         self, inputs: dict[str, Tensor]
@@ -385,26 +299,33 @@ class Transformer(TrainableModel):
             `"decoder"` and `"cross"`, whose `scores` are those of
             `attention_scores`.
         """
+        return self._attention(
+            inputs, lambda block, *args: block.attention_parts(*args)
+        )
+
+    def _attention(
+        self,
+        inputs: dict[str, Tensor],
+        compute: Callable[..., tuple[Any, ...]],
+    ) -> dict[str, list[Any]]:
+        """Collects what `compute` returns of each block, after its outputs."""
         _check_inputs(inputs)
         source_mask = padding_mask(inputs["source_token_ids"])
-        parts: dict[str, list[AttentionParts]]
-        parts = {"encoder": [], "decoder": [], "cross": []}
+        found: dict[str, list] = {"encoder": [], "decoder": [], "cross": []}
         source = self._embed_source(inputs["source_token_ids"])
         for block in self.encoder_blocks:
-            source, block_parts = block.attention_parts(
-                source, source_mask[:, None, :]
-            )
-            parts["encoder"].append(block_parts)
+            source, of_source = compute(block, source, source_mask[:, None, :])
+            found["encoder"].append(of_source)
         if self.encoder_norm is not None:
             source = self.encoder_norm(source)
         hidden = self._embed_target(inputs["target_token_ids"])
         for block in self.decoder_blocks:
-            hidden, self_parts, cross_parts = block.attention_parts(
-                hidden, source, source_mask
+            hidden, of_target, across = compute(
+                block, hidden, source, source_mask
             )
-            parts["decoder"].append(self_parts)
-            parts["cross"].append(cross_parts)
-        return parts
+            found["decoder"].append(of_target)
+            found["cross"].append(across)
+        return found
 
     def _embed_source(self, token_ids: Tensor, **options: Any) -> Tensor:
         return self._embed(
