@@ -116,7 +116,7 @@ def _fill_cache(
         past = None if ancestors is None else ancestors[:, :, : position + 1]
         _, cache = layer.decode_step(inputs, cache, position, past)
         if (position + 1) % _MERGE_EVERY == 0:
-            cache = layer.merge_cache(cache)
+            cache = cache.merged()
     return cache
 
 

@@ -75,8 +75,8 @@ def beam_search(
     # results the end of the search, depend on the whole batch.
 
     Args:
-        model: `Transformer`, `Ensemble`, or anything with its `start_cache`,
-            `decode_step` and `merge_cache`.
+        model: `Transformer`, `Ensemble`, or anything with its `start_cache`
+            and `decode_step`.
         source_token_ids: int tensor `(B, S)`, each row ending with id 1 and
             padded with id 0.
         num_beams: int. Beams per sentence; `1` is greedy search. Defaults to

@@ -105,17 +105,6 @@ class Ensemble:
         """
         return [model.start_cache(source_token_ids) for model in self.models]
 
-    def merge_cache(self, cache: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Merges the cache of every model.
-
-        Args:
-            cache: what `start_cache` or `decode_step` returned.
-        """
-        return [
-            model.merge_cache(of_model)
-            for model, of_model in zip(self.models, cache)
-        ]
-
     def decode_step(
         self,
         token_ids: Tensor,
@@ -127,8 +116,7 @@ class Ensemble:
 
         Args:
             token_ids: int tensor `(B, M)`.
-            cache: what `start_cache`, `merge_cache` or the previous step
-                returned.
+            cache: what `start_cache` or the previous step returned.
             position: int scalar, absolute, 0 first.
             ancestors: int tensor `(B, M, position + 1)`, or `None`; see
                 `Transformer.decode_step`.

@@ -23,6 +23,7 @@ from relative_attention.decoding.compiled import change_if
 from relative_attention.decoding.compiled import take_rows
 from relative_attention.errors import InputError
 from relative_attention.errors import NotFiniteError
+from relative_attention.layers.cache import merged_cache
 from relative_attention.models.transformer import decoder_inputs
 from relative_attention.models.weights import not_finite
 from relative_attention.models.weights import weight_name
@@ -62,16 +63,12 @@ class StepModel(Protocol):
 
         Args:
             token_ids: int tensor `(B, M)`, the tokens at `position`.
-            cache: what `start_cache`, `merge_cache` or the previous step
-                returned.
+            cache: what `start_cache` or the previous step returned.
             position: int scalar, absolute, 0 first.
             ancestors: int tensor `(B, M, position + 1)`, or `None`:
                 `ancestors[b, m, p]` is the beam that wrote position `p` of
                 the history of beam `m`.
         """
-
-    def merge_cache(self, cache: Any) -> Any:
-        """Returns the cache with its recent positions merged into the rest."""
 
 
 def prepared(model: StepModel) -> StepModel:
@@ -152,7 +149,7 @@ def decode_active(
     )
     if merges:
         is_due = ops.equal((position + 1) % _MERGE_EVERY, 0)
-        cache = change_if(is_due, model.merge_cache, cache)
+        cache = change_if(is_due, merged_cache, cache)
     return ops.cast(logits, "float32"), active._replace(cache=cache)
 
 

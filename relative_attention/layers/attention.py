@@ -425,21 +425,6 @@ class SelfAttention(MultiHeadLayer):
             self.compute_dtype,
         )
 
-    @staticmethod
-    def merge_cache(cache: KeyValueCache) -> KeyValueCache:
-        """Merges the recent positions of a cache into the rest.
-
-        Each step copies the recent positions, so there should be few of them;
-        this copies the whole cache. Every 32 steps or so, both cost little.
-
-        Args:
-            cache: what `start_cache` or `decode_step` returned.
-
-        Returns:
-            The same `KeyValueCache` without recent positions.
-        """
-        return cache.merged()
-
     def decode_step(
         self,
         inputs: Tensor,
@@ -457,8 +442,7 @@ class SelfAttention(MultiHeadLayer):
         Args:
             inputs: float tensor `(B, M, D)`, the token at `position` of each
                 of the `M` beams of a sentence.
-            cache: what `start_cache`, `merge_cache` or the previous step
-                returned.
+            cache: what `start_cache` or the previous step returned.
             position: int scalar, absolute, 0 first.
             ancestors: int tensor `(B, M, position + 1)`.
                 `ancestors[b, m, p]` is the beam that wrote position `p` of

@@ -379,15 +379,6 @@ class TransformerDecoderBlock(TransformerBlock):
             "source": self.cross_attention.project_source(encoder_outputs),
         }
 
-    def merge_cache(self, cache: dict[str, Any]) -> dict[str, Any]:
-        """Merges the cache, see `SelfAttention.merge_cache`.
-
-        Args:
-            cache: what `start_cache` or `decode_step` returned.
-        """
-        merged = self.self_attention.merge_cache(cache["self_attention"])
-        return {**cache, "self_attention": merged}
-
     def decode_step(
         self,
         inputs: Tensor,

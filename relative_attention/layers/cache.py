@@ -129,6 +129,21 @@ class FixedKeyValueCache(NamedTuple):
         return step_product(scores, self.value)
 
 
+def merged_cache(cache: Any) -> Any:
+    """Returns the cache of a model with every `KeyValueCache` in it merged.
+
+    Args:
+        cache: nested dicts and lists of tensors and `KeyValueCache`s, as
+            `start_cache` and `decode_step` return them.
+    """
+
+    def merged(part: Any) -> KeyValueCache | None:
+        # `None`: visit its parts, or keep a tensor unchanged.
+        return part.merged() if isinstance(part, KeyValueCache) else None
+
+    return keras.tree.traverse(merged, cache)
+
+
 def fixed_cache(cache: Any, num_columns: int) -> Any:
     """Returns the cache of a model with room for a number of columns.
 

@@ -383,20 +383,6 @@ class Transformer(TrainableModel):
             ],
         }
 
-    def merge_cache(self, cache: dict[str, Any]) -> dict[str, Any]:
-        """Merges the cache of every block.
-
-        See `RelativeSelfAttention.merge_cache`.
-
-        Args:
-            cache: what `start_cache` or `decode_step` returned.
-        """
-        blocks = [
-            block.merge_cache(block_cache)
-            for block, block_cache in zip(self.decoder_blocks, cache["blocks"])
-        ]
-        return {**cache, "blocks": blocks}
-
     def decode_step(
         self,
         token_ids: Tensor,
@@ -409,8 +395,7 @@ class Transformer(TrainableModel):
         Args:
             token_ids: int tensor `(B, M)`: the token at `position` of each of
                 the `M` hypotheses of a sentence; at first `start_token_id`.
-            cache: what `start_cache`, `merge_cache` or the previous step
-                returned.
+            cache: what `start_cache` or the previous step returned.
             position: int scalar, absolute, 0 first.
             ancestors: int tensor `(B, M, position + 1)`: `ancestors[b, m, p]`
                 is the beam that wrote position `p` of beam `m`'s history.
@@ -436,9 +421,7 @@ class Transformer(TrainableModel):
             return self.logits(hidden, matrix), cache
 
         return types.SimpleNamespace(
-            start_cache=self.start_cache,
-            merge_cache=self.merge_cache,
-            decode_step=decode_step,
+            start_cache=self.start_cache, decode_step=decode_step
         )
 
     def step_outputs(

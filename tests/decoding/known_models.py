@@ -41,9 +41,6 @@ class Chain:
     def start_cache(self, source_token_ids):
         return {"source_token_ids": source_token_ids}
 
-    def merge_cache(self, cache):
-        return cache
-
     def decode_step(self, token_ids, cache, position, ancestors=None):
         if tf.executing_eagerly():
             assert len(token_ids) == len(cache["source_token_ids"])

@@ -29,9 +29,6 @@ class Caesar:
         self.shapes.append(tuple(source_token_ids.shape))
         return source_token_ids
 
-    def merge_cache(self, cache):
-        return cache
-
     def decode_step(self, token_ids, cache, position, ancestors=None):
         position = min(int(position), cache.shape[1] - 1)
         letter = cache[:, position]

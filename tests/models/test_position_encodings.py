@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from relative_attention.layers.cache import merged_cache
 from relative_attention.positions import POSITION_ENCODINGS
 
 V = 23
@@ -108,4 +109,4 @@ def test_decode_steps_are_the_full_pass_for_every_beam(
         assert logits.shape == (2, 3, V)
         assert_same(logits, expected[:, :, position])
         if position == 2:
-            cache = model.merge_cache(cache)
+            cache = merged_cache(cache)

@@ -81,7 +81,7 @@ def test_steps_of_beams_are_causal_passes_over_their_histories(
         assert_same(outputs, np.array(expected)[:, -1].reshape(B, M, D))
         if position % 3 == 2:
             # When it is merged makes no difference.
-            cache = layer.merge_cache(cache)
+            cache = cache.merged()
             assert cache.key.shape == (B, N, M * (position + 1), H)
             assert cache.recent_value.shape == (B, N, 0, H_V)
 
