@@ -1,8 +1,9 @@
 """The presets: named architectures, each with all of its numbers.
 
-A preset has the numbers given here and those of its family (`_PAPER`,
-`_TENSOR2TENSOR`); none is derived from another preset. A name may also be that
-of a bundled trained model (`find_preset`).
+Presets come in pairs, with sinusoidal and with relative positions. A pair has
+the numbers given here and those of its family (`_PAPER`, `_TENSOR2TENSOR`);
+none is derived from another. A name may also be that of a bundled trained model
+(`find_preset`).
 """
 
 import dataclasses
@@ -21,36 +22,47 @@ from relative_attention.zoo import zoo_models
 
 @dataclasses.dataclass(frozen=True)
 class Preset:
-    """An architecture, how its authors trained it, and the source of both.
+    """An architecture, and how its authors trained it.
 
     Attributes:
         config: `TransformerConfig`, without the size of the vocabulary.
         training: Mapping of the keys of a recipe's `training` to numbers.
-        source: Where the numbers are from.
     """
 
     config: TransformerConfig
     training: Mapping[str, float | bool]
-    source: str
 
 
-def _preset(
-    source: str,
+def _pair(
+    absolute: str,
+    relative: str,
     training: Mapping[str, float | bool],
     num_layers: int,
+    max_relative_position: int,
+    share_relations_across_heads: bool,
     **fields: Any,
-) -> Preset:
-    """Makes a preset, with the values that all presets share."""
-    config = TransformerConfig(
+) -> dict[str, Preset]:
+    """Makes two presets, which only differ in their positions."""
+    sinusoidal = TransformerConfig(
         # The vocabulary belongs to the data.
         vocabulary_size=1,
         num_encoder_layers=num_layers,
         num_decoder_layers=num_layers,
+        position_encoding="sinusoidal",
         layer_norm_epsilon=1e-6,
         share_embeddings="all",
         **fields,
     )
-    return Preset(config, training, source)
+    relations = dataclasses.replace(
+        sinusoidal,
+        position_encoding="relative",
+        max_relative_position=max_relative_position,
+        share_relations_across_heads=share_relations_across_heads,
+    )
+    return {
+        absolute: Preset(sinusoidal, training),
+        relative: Preset(relations, training),
+    }
 
 
 # Section 4.1 of Shaw et al. (2018), which follows Vaswani et al. (2017).
@@ -89,163 +101,96 @@ _TENSOR2TENSOR: dict[str, Any] = {
 }
 
 PRESETS = {
-    # Vaswani et al. (2017), Table 3, "base", with the feed-forward width that
-    # Shaw et al. (2018) give in section 4.1.
-    "transformer_base": _preset(
-        "Shaw et al. (2018), section 4.1",
+    # Shaw et al. (2018), section 4.1: "base" of Vaswani et al. (2017), Table 3,
+    # with another feed-forward width; K = 16, "unique edge representations per
+    # layer and head".
+    **_pair(
+        "transformer_base",
+        "transformer_base_relative",
         _PAPER_TRAINING,
         num_layers=6,
         hidden_dim=512,
         intermediate_dim=1024,
         num_heads=8,
-        position_encoding="sinusoidal",
         dropout=0.1,
-        **_PAPER,
-    ),
-    # K = 16, "unique edge representations per layer and head".
-    "transformer_base_relative": _preset(
-        "Shaw et al. (2018), section 4.1",
-        _PAPER_TRAINING,
-        num_layers=6,
-        hidden_dim=512,
-        intermediate_dim=1024,
-        num_heads=8,
-        position_encoding="relative",
         max_relative_position=16,
         share_relations_across_heads=False,
-        dropout=0.1,
         **_PAPER,
     ),
-    # Dropout 0.3 for English to German.
-    "transformer_big": _preset(
-        "Shaw et al. (2018), section 4.1",
+    # Shaw et al. (2018), section 4.1. Dropout 0.3 for English to German; K = 8,
+    # "unique edge representations per layer".
+    **_pair(
+        "transformer_big",
+        "transformer_big_relative",
         _PAPER_TRAINING,
         num_layers=6,
         hidden_dim=1024,
         intermediate_dim=4096,
         num_heads=16,
-        position_encoding="sinusoidal",
         dropout=0.3,
-        **_PAPER,
-    ),
-    # K = 8, "unique edge representations per layer".
-    "transformer_big_relative": _preset(
-        "Shaw et al. (2018), section 4.1",
-        _PAPER_TRAINING,
-        num_layers=6,
-        hidden_dim=1024,
-        intermediate_dim=4096,
-        num_heads=16,
-        position_encoding="relative",
         max_relative_position=8,
         share_relations_across_heads=True,
-        dropout=0.3,
         **_PAPER,
     ),
-    "t2t_transformer_base": _preset(
-        "tensor2tensor, transformer_base (its third version)",
+    # tensor2tensor: transformer_base (its third version), transformer_relative.
+    **_pair(
+        "t2t_transformer_base",
+        "t2t_transformer_relative",
         _TENSOR2TENSOR_TRAINING,
         num_layers=6,
         hidden_dim=512,
         intermediate_dim=2048,
         num_heads=8,
-        position_encoding="sinusoidal",
         dropout=0.1,
-        **_TENSOR2TENSOR,
-    ),
-    "t2t_transformer_relative": _preset(
-        "tensor2tensor, transformer_relative",
-        _TENSOR2TENSOR_TRAINING,
-        num_layers=6,
-        hidden_dim=512,
-        intermediate_dim=2048,
-        num_heads=8,
-        position_encoding="relative",
         max_relative_position=20,
         share_relations_across_heads=True,
-        dropout=0.1,
         **_TENSOR2TENSOR,
     ),
-    "t2t_transformer_big": _preset(
-        "tensor2tensor, transformer_big",
+    # tensor2tensor: transformer_big, transformer_relative_big.
+    **_pair(
+        "t2t_transformer_big",
+        "t2t_transformer_relative_big",
         _TENSOR2TENSOR_TRAINING,
         num_layers=6,
         hidden_dim=1024,
         intermediate_dim=4096,
         num_heads=16,
-        position_encoding="sinusoidal",
         dropout=0.3,
-        **_TENSOR2TENSOR,
-    ),
-    "t2t_transformer_relative_big": _preset(
-        "tensor2tensor, transformer_relative_big",
-        _TENSOR2TENSOR_TRAINING,
-        num_layers=6,
-        hidden_dim=1024,
-        intermediate_dim=4096,
-        num_heads=16,
-        position_encoding="relative",
         max_relative_position=20,
         share_relations_across_heads=True,
-        dropout=0.3,
         **_TENSOR2TENSOR,
     ),
-    # For one CPU: the sizes at which this package and OpenNMT-tf are compared.
-    "transformer_small": _preset(
-        "this package",
+    # This package's, for one CPU: the sizes at which it and OpenNMT-tf are
+    # compared.
+    **_pair(
+        "transformer_small",
+        "transformer_small_relative",
         _PAPER_TRAINING,
         num_layers=3,
         hidden_dim=256,
         intermediate_dim=1024,
         num_heads=4,
-        position_encoding="sinusoidal",
-        normalize_first=True,
         dropout=0.1,
-        attention_dropout=0.1,
-        intermediate_dropout=0.1,
-    ),
-    "transformer_small_relative": _preset(
-        "this package",
-        _PAPER_TRAINING,
-        num_layers=3,
-        hidden_dim=256,
-        intermediate_dim=1024,
-        num_heads=4,
-        position_encoding="relative",
         max_relative_position=16,
         share_relations_across_heads=True,
         normalize_first=True,
-        dropout=0.1,
         attention_dropout=0.1,
         intermediate_dropout=0.1,
     ),
-    # "Transformer-tiny" for Multi30k. Pre-norm, which trains stably at a high
-    # rate without tuning.
-    "transformer_tiny": _preset(
-        "Wu et al. (2021)",
+    # Wu et al. (2021), "Transformer-tiny" for Multi30k; K = 16 is ours.
+    # Pre-norm, which trains stably at a high rate without tuning.
+    **_pair(
+        "transformer_tiny",
+        "transformer_tiny_relative",
         _PAPER_TRAINING,
         num_layers=4,
         hidden_dim=128,
         intermediate_dim=256,
         num_heads=4,
-        position_encoding="sinusoidal",
-        normalize_first=True,
         dropout=0.3,
-        attention_dropout=0.0,
-        intermediate_dropout=0.0,
-    ),
-    "transformer_tiny_relative": _preset(
-        "Wu et al. (2021), with K = 16",
-        _PAPER_TRAINING,
-        num_layers=4,
-        hidden_dim=128,
-        intermediate_dim=256,
-        num_heads=4,
-        position_encoding="relative",
         max_relative_position=16,
         share_relations_across_heads=True,
         normalize_first=True,
-        dropout=0.3,
         attention_dropout=0.0,
         intermediate_dropout=0.0,
     ),
