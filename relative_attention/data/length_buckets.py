@@ -5,6 +5,8 @@ import math
 from collections.abc import Iterator
 from collections.abc import Sequence
 
+import numpy as np
+
 from relative_attention.argument_checks import checked_int
 from relative_attention.argument_checks import checked_number
 
@@ -12,8 +14,6 @@ from relative_attention.argument_checks import checked_number
 _NO_MAXIMUM = 10**9
 # The last number in tensor2tensor's table of highly composite numbers.
 _LARGEST_WINDOW = 110_270_160
-# The product of these primes is greater, so no more are needed.
-_PRIMES = (2, 3, 5, 7, 11, 13, 17, 19, 23)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -175,35 +175,12 @@ def _highly_composite_number(limit: int) -> int:
     Such a number has more divisors than any smaller one. So it is the
     smallest of those numbers up to `limit` that have the most divisors.
     """
-    candidates = _products_of_falling_powers(limit, _PRIMES, limit.bit_length())
-    _, negative = max((divisors, -number) for number, divisors in candidates)
-    return -negative
-
-
-def _products_of_falling_powers(
-    limit: int, primes: Sequence[int], max_exponent: int
-) -> Iterator[tuple[int, int]]:
-    """Yields numbers up to `limit`, each with its number of divisors.
-
-    A smaller prime never has a smaller exponent than a larger one. This holds
-    for highly composite numbers, as exchanging the two exponents would give a
-    smaller number with the same number of divisors.
-
-    Args:
-        limit: int. Largest product.
-        primes: the primes to multiply, ascending.
-        max_exponent: int. Largest exponent of the first prime.
-    """
-    yield 1, 1
-    for exponent in range(1, max_exponent + 1):
-        power = primes[0] ** exponent
-        if power > limit:
-            return
-        for number, divisors in _products_of_falling_powers(
-            limit // power, primes[1:], exponent
-        ):
-            # A divisor contains this prime 0 to `exponent` times.
-            yield power * number, (exponent + 1) * divisors
+    num_divisors = np.zeros(limit + 1, np.int16)
+    for divisor in range(1, math.isqrt(limit) + 1):
+        # The pairs `divisor * other`, where `other` is no smaller.
+        num_divisors[divisor**2] += 1
+        num_divisors[divisor * (divisor + 1) :: divisor] += 2
+    return int(num_divisors.argmax())
 
 
 def _largest_divisor(number: int, limit: int) -> int:

@@ -164,16 +164,17 @@ class TokenVocabulary:
             path: path of the file.
 
         Raises:
-            InputError: if the file or its tokenizer's is missing or damaged,
-                or the tokenizer is not in the same folder.
+            InputError: if the file or its tokenizer's is missing or damaged.
         """
         path = pathlib.Path(path)
         try:
             content = read_json_object(path)
             _check_content(content)
-            tokenizer = content.pop("tokenizer")
-            if tokenizer is not None:
-                content["tokenizer"] = (path.parent / tokenizer).read_bytes()
+            if content["tokenizer"] is not None:
+                # Not the file that it names: a model from elsewhere could name
+                # any file.
+                tokenizer = path.with_name(path.name + _TOKENIZER_SUFFIX)
+                content["tokenizer"] = tokenizer.read_bytes()
         except OSError as error:
             raise InputError(f"No vocabulary at {path}: {error}.") from error
         except ValueError as error:
@@ -303,15 +304,6 @@ def _check_content(content: Mapping[str, Any]) -> None:
             raise ValueError(f"{name} is {value!r}")
     if not all(isinstance(token, str) for token in content["tokens"]):
         raise ValueError("not all of its tokens are strings")
-    tokenizer = content["tokenizer"]
-    # Otherwise a model from elsewhere could read any file.
-    if tokenizer is not None and (
-        tokenizer in ("", ".", "..") or set(tokenizer) & set("/\\:\0")
-    ):
-        raise ValueError(
-            "tokenizer must be the name of a file beside it, without a "
-            f"folder. Received: {tokenizer!r}"
-        )
 
 
 def _sentencepiece_pieces(lines: Sequence[str]) -> list[str] | None:

@@ -18,9 +18,7 @@ from relative_attention.decoding.translator import longest_first_batches
 from relative_attention.decoding.translator import padded_rows
 from relative_attention.errors import InputError
 from relative_attention.models.transformer import decoder_inputs
-from relative_attention.ops.losses import label_logit
-from relative_attention.ops.losses import log_normalizer
-from relative_attention.ops.losses import map_row_blocks
+from relative_attention.ops.losses import score_logits
 from relative_attention.tensor_type import Tensor
 
 # Most logits of a batch, whatever its tokens: 256 MB in float32.
@@ -204,11 +202,4 @@ def _label_log_probabilities(
         },
         training=False,
     )
-    log_probs = map_row_blocks(
-        lambda logits, labels: (
-            label_logit(logits, labels) - log_normalizer(logits)
-        ),
-        ops.reshape(logits, (-1, logits.shape[-1])),
-        ops.reshape(labels, (-1,)),
-    )
-    return ops.reshape(log_probs, ops.shape(labels))
+    return -score_logits(logits, labels).negative_log_likelihoods

@@ -1,5 +1,6 @@
 """Translates a text of any length, and resumes where it was interrupted."""
 
+import datetime
 import itertools
 import pathlib
 import time
@@ -108,12 +109,7 @@ class TranslationProgress:
         if num_new <= 0:
             return text
         speed = num_new / max(self._clock() - self._begin, 1e-3)
-        left = _clock_time((self.total - num_done) / speed)
+        seconds = round((self.total - num_done) / speed)
+        left = datetime.timedelta(seconds=seconds)
         digits = 1 if speed < 10 else 0
         return f"{text}, {speed:,.{digits}f} a second, {left} left"
-
-
-def _clock_time(seconds: float) -> str:
-    minutes, seconds = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{seconds:02}"

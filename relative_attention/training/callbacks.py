@@ -1,5 +1,6 @@
 """Callbacks of `fit`, and signals that stop a run cleanly."""
 
+import datetime
 import math
 import os
 import signal
@@ -156,7 +157,8 @@ class ProgressLine(keras.callbacks.Callback):
         parts = [f"[{'#' * num_done:<{_BAR_LENGTH}}]"]
         # First, as a narrow terminal cuts off the end.
         if self._step:
-            parts.append(f"{_clock(self._seconds_left(step))} left")
+            seconds = int(self._seconds_left(step))
+            parts.append(f"{datetime.timedelta(seconds=seconds)} left")
         parts += [f"step {step:,}/{self.total_steps:,}", *_metrics(logs)]
         if self._step:
             parts.append(f"{self._speeds()[1]:,.0f} tokens/s")
@@ -203,12 +205,6 @@ def _columns(file: TextIO) -> int:
         return os.get_terminal_size(file.fileno()).columns or 80
     except (OSError, ValueError):
         return 80
-
-
-def _clock(seconds: float) -> str:
-    minutes, seconds = divmod(int(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{seconds:02}"
 
 
 # Logs are read this many at a time, as reading waits for the device.

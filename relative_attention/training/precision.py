@@ -2,8 +2,6 @@
 
 import keras
 
-from relative_attention.errors import InputError
-
 PRECISIONS = ("auto", "float32", "mixed_bfloat16", "mixed_float16")
 
 # Processors that multiply bfloat16 natively, in half the time (AVX-512) or less
@@ -22,15 +20,7 @@ def choose_precision(precision: str) -> tuple[str, str]:
 
     Returns:
         Pair of strings: the name of a Keras dtype policy, and the reason.
-
-    Raises:
-        InputError: if `precision` is unknown.
     """
-    if precision not in PRECISIONS:
-        raise InputError(
-            f"`precision` must be one of {', '.join(PRECISIONS)}. "
-            f"Received: {precision!r}."
-        )
     if precision != "auto":
         return precision, "the recipe says so"
     found = _gpu_reason() or _cpu_reason()

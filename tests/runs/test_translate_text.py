@@ -10,7 +10,7 @@ def test_time_left_is_that_of_the_lines_of_this_process():
     assert progress.line(2_000) == "2,000 of 1,000,000 lines"
     assert (
         progress.line(20_000)
-        == "20,000 of 1,000,000 lines, 5.0 a second, 54:26:40 left"
+        == "20,000 of 1,000,000 lines, 5.0 a second, 2 days, 6:26:40 left"
     )
     assert (
         progress.line(1_000_000)
