@@ -5,6 +5,7 @@ from typing import Any
 from typing import Self
 
 import keras
+from keras import ops
 
 from relative_attention.argument_checks import checked_bool
 from relative_attention.argument_checks import checked_positive
@@ -15,10 +16,36 @@ from relative_attention.layers.attention_parts import cross_attention_parts
 from relative_attention.layers.attention_parts import self_attention_parts
 from relative_attention.layers.dense import width_spec
 from relative_attention.layers.dropout import Dropout
+from relative_attention.ops.backend import prefers_own_kernels
 from relative_attention.ops.backend import sizes
+from relative_attention.ops.backend import static_shape
+from relative_attention.ops.backend import widened
+from relative_attention.ops.cpu_kernels import layer_normalization
 from relative_attention.ops.masks import check_padding_mask
 from relative_attention.tensor_type import Shape
 from relative_attention.tensor_type import Tensor
+
+
+class LayerNormalization(keras.layers.LayerNormalization):
+    """`keras.layers.LayerNormalization` with a faster gradient on CPUs.
+
+    It has the weights of Keras' layer, and computes as that does except for
+    rounding. `axis` must be the last, with `scale` and `center`.
+    """
+
+    def call(self, inputs: Tensor) -> Tensor:
+        is_tensorflow = keras.backend.backend() == "tensorflow"
+        if not (is_tensorflow and prefers_own_kernels()):
+            return super().call(inputs)
+        rows = widened(ops.reshape(inputs, (-1, inputs.shape[-1])))
+        outputs = layer_normalization(
+            rows,
+            ops.cast(self.gamma, rows.dtype),
+            ops.cast(self.beta, rows.dtype),
+            self.epsilon,
+        )
+        outputs = ops.reshape(outputs, static_shape(inputs))
+        return ops.cast(outputs, self.compute_dtype)
 
 
 class TransformerBlock(keras.layers.Layer):
@@ -112,7 +139,7 @@ class TransformerBlock(keras.layers.Layer):
             layer = getattr(self, name)
             if not layer.built:
                 layer.build(inputs_shape, *other_shapes.get(name, []))
-            layer_norm = keras.layers.LayerNormalization(
+            layer_norm = LayerNormalization(
                 epsilon=self.layer_norm_epsilon,
                 dtype=self.dtype_policy,
                 name=f"{name}_norm",

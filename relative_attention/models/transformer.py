@@ -18,6 +18,7 @@ from keras import ops
 from relative_attention.layers.attention import CrossAttention
 from relative_attention.layers.attention import SelfAttention
 from relative_attention.layers.attention_parts import AttentionParts
+from relative_attention.layers.blocks import LayerNormalization
 from relative_attention.layers.blocks import TransformerDecoderBlock
 from relative_attention.layers.blocks import TransformerEncoderBlock
 from relative_attention.layers.dense import FeedForward
@@ -150,7 +151,7 @@ class Transformer(TrainableModel):
         self.encoder_norm = self.decoder_norm = None
         if config.normalize_first:
             self.encoder_norm, self.decoder_norm = (
-                keras.layers.LayerNormalization(
+                LayerNormalization(
                     epsilon=config.layer_norm_epsilon, dtype=dtype, name=name
                 )
                 for name in ("encoder_norm", "decoder_norm")

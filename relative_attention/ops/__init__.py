@@ -10,7 +10,8 @@ They run on TensorFlow, JAX and PyTorch. What differs between backends is in
 - `step_attention.py`: attention of one position, for decoding.
 - `masks.py`: masks of padding and of later keys, and checks of users' masks.
 - `losses.py`: the training loss, token by token.
-- `cpu_kernels.py`: the feed-forward layer in fewer passes over memory.
+- `cpu_kernels.py`: feed-forward and layer normalization in fewer passes over
+  memory.
 """
 
 from relative_attention.ops.attention import clipped_relative_positions

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from relative_attention.ops.cpu_kernels import feed_forward
+from relative_attention.ops.cpu_kernels import layer_normalization
 
 T, D, F = 5, 11, 7
 SCALE = 1 / (1 - 0.25)
@@ -39,3 +40,32 @@ def test_feed_forward_gradients_are_those_of_the_equations(rng, drops):
     gradients = tape.gradient(outputs, given, tf.constant(upstream))
     for gradient, wanted in zip(gradients, expected):
         np.testing.assert_allclose(gradient, wanted, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.only_on("tensorflow", reason="its own kernels")
+def test_layer_normalization_has_the_derivatives_of_its_equations(rng):
+    import tensorflow as tf
+
+    rows, upstream, direction = map(tf.constant, rng.normal(size=(3, T, D)))
+    gamma, beta = map(tf.constant, rng.normal(size=(2, D)))
+
+    def equations(rows, gamma, beta, epsilon):
+        centered = rows - tf.reduce_mean(rows, axis=-1, keepdims=True)
+        variance = tf.reduce_mean(centered**2, axis=-1, keepdims=True)
+        return centered / tf.sqrt(variance + epsilon) * gamma + beta
+
+    def derivatives(normalize):
+        with tf.GradientTape() as second:
+            second.watch(rows)
+            with tf.GradientTape() as first:
+                first.watch([rows, gamma, beta])
+                outputs = normalize(rows, gamma, beta, 1e-3)
+                loss = tf.reduce_sum(outputs * upstream)
+            gradients = first.gradient(loss, [rows, gamma, beta])
+            slope = tf.reduce_sum(gradients[0] * direction)
+        return [outputs, *gradients, second.gradient(slope, rows)]
+
+    for ours, theirs in zip(
+        derivatives(layer_normalization), derivatives(equations), strict=True
+    ):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-10, atol=1e-12)
