@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 from typing import Protocol
-from typing import overload
 
 import numpy as np
 from keras import ops
@@ -163,26 +162,8 @@ class Translator:
             self.max_length = checked_at_least("max_length", max_length, 0)
         self.min_length = checked_at_least("min_length", min_length, 0)
 
-    # What the methods return depends on `num_results`. The definition below
-    # each pair of overloads has all arguments.
-
-    @overload
-    def translate(
-        self,
-        sentences: Sequence[str],
-        num_results: None = None,
-        *args: Any,
-        **kwargs: Any,
-    ) -> list[str]: ...
-
-    @overload
-    def translate(
-        self,
-        sentences: Sequence[str],
-        num_results: int,
-        *args: Any,
-        **kwargs: Any,
-    ) -> list[list[str]]: ...
+    # What these methods return depends on `num_results`: `Any` is one result or
+    # a list of them.
 
     def translate(
         self,
@@ -191,7 +172,7 @@ class Translator:
         target_prefixes: Sequence[str] | None = None,
         num_beams: int | None = None,
         length_penalty: float | None = None,
-    ) -> list[str] | list[list[str]]:
+    ) -> list[Any]:
         """Translates each sentence.
 
         Args:
@@ -202,7 +183,7 @@ class Translator:
             List of strings; with `num_results` a list of lists of them, best
             first.
         """
-        found: list[Any] = self.search(
+        found = self.search(
             sentences,
             num_results,
             target_prefixes,
@@ -213,24 +194,6 @@ class Translator:
             return [translation.text for translation in found]
         return [[result.text for result in results] for results in found]
 
-    @overload
-    def search(
-        self,
-        sentences: Sequence[str],
-        num_results: None = None,
-        *args: Any,
-        **kwargs: Any,
-    ) -> list[Translation]: ...
-
-    @overload
-    def search(
-        self,
-        sentences: Sequence[str],
-        num_results: int,
-        *args: Any,
-        **kwargs: Any,
-    ) -> list[list[Translation]]: ...
-
     def search(
         self,
         sentences: Sequence[str],
@@ -240,7 +203,7 @@ class Translator:
         report: Report | None = None,
         num_beams: int | None = None,
         length_penalty: float | None = None,
-    ) -> list[Translation] | list[list[Translation]]:
+    ) -> list[Any]:
         """Translates by beam search, with scores, ids and what was cut.
 
         Args:
@@ -284,24 +247,6 @@ class Translator:
             sentences, decode, num_results, num_beams, target_prefixes, report
         )
 
-    @overload
-    def sample(
-        self,
-        sentences: Sequence[str],
-        num_results: None = None,
-        *args: Any,
-        **kwargs: Any,
-    ) -> list[Translation]: ...
-
-    @overload
-    def sample(
-        self,
-        sentences: Sequence[str],
-        num_results: int,
-        *args: Any,
-        **kwargs: Any,
-    ) -> list[list[Translation]]: ...
-
     def sample(
         self,
         sentences: Sequence[str],
@@ -313,7 +258,7 @@ class Translator:
         target_prefixes: Sequence[str] | None = None,
         return_attention: bool = False,
         report: Report | None = None,
-    ) -> list[Translation] | list[list[Translation]]:
+    ) -> list[Any]:
         """Draws translations at random, see `relative_attention.sample`.
 
         Args:
@@ -348,7 +293,7 @@ class Translator:
         num_hypotheses: int,
         target_prefixes: Sequence[str] | None,
         report: Report | None,
-    ) -> list[Translation] | list[list[Translation]]:
+    ) -> list[Any]:
         """Decodes sentences in batches, and restores their order.
 
         Args:
