@@ -178,13 +178,13 @@ def find_file_or_model(
 
 
 # The sources of the curve of a run; the first one that exists is used.
-CURVE_FILES = ("training.csv", "results.json")
+_CURVE_FILES = ("history.json", "results.json")
 
 
 def find_curve(name: pathlib.Path | str) -> pathlib.Path:
     """Returns the folder of a run or of a zoo's recipe, for its curve."""
     path, name = pathlib.Path(name), str(name)
-    has_curve = any((path / file).is_file() for file in CURVE_FILES)
+    has_curve = any((path / file).is_file() for file in _CURVE_FILES)
     if name in zoo_recipes() and not has_curve:
         return zoo_directory() / name
     return path

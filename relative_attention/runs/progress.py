@@ -38,7 +38,6 @@ from relative_attention.runs.report import Report
 from relative_attention.runs.report import print_error
 from relative_attention.runs.run_directory import RECORD
 from relative_attention.runs.run_directory import delete_torn_files
-from relative_attention.training import TRAINING_TABLE
 from relative_attention.training import Record
 from relative_attention.training import RunCheckpoints
 from relative_attention.training import StopSignals
@@ -407,7 +406,7 @@ class RunProgress(keras.callbacks.Callback):
         if self.cluster.is_chief:
             with atomic_file(self.directory / "history.json", "w") as file:
                 json.dump(self.records, file, indent=1)
-            write_training_table(self.records, self.directory / TRAINING_TABLE)
+            write_training_table(self.records, self.directory / "training.csv")
 
     # === Weights at the ends of passes, to be averaged ===
 

@@ -21,10 +21,9 @@ from relative_attention.data import ParallelCorpus
 from relative_attention.decoding import Translator
 from relative_attention.errors import InputError
 from relative_attention.files import atomic_file
+from relative_attention.files import read_json
 from relative_attention.runs.recipe import Recipe
 from relative_attention.saving.model_directory import load_results
-from relative_attention.training import TRAINING_TABLE
-from relative_attention.training import read_training_table
 from relative_attention.training.logs import CURVE_COLUMNS
 from relative_attention.zoo import find_curve
 
@@ -242,26 +241,27 @@ def score_corpus(
 def load_curve(directory: pathlib.Path | str) -> list[dict[str, float]]:
     """Returns the training curve in a run's folder.
 
-    It is from `training.csv`, which exists after the first validation, or from
+    It is from `history.json`, which exists after the first validation, or from
     `results.json`, the only one in the zoo's folders.
     """
     folder = find_curve(directory)
-    table = folder / TRAINING_TABLE
-    curve: Any
-    if table.is_file():
-        curve = read_training_table(table)
-    elif (folder / "results.json").is_file():
+    path = folder / "history.json"
+    if path.is_file():
+        try:
+            curve = read_json(path)
+        except (OSError, ValueError) as error:
+            raise InputError(f"{path} is damaged: {error}.") from error
+    elif (path := folder / "results.json").is_file():
         curve = load_results(folder).get("curve")
-        if not isinstance(curve, list) or not all(map(_is_record, curve)):
-            raise InputError(
-                f"{folder / 'results.json'} is damaged: the curve of a run "
-                "must be a list of numbers by name, including a `step`."
-            )
     else:
         raise InputError(
-            f"Nothing to draw in {folder}: it must hold {TRAINING_TABLE} or "
-            f"results.json. A run has {TRAINING_TABLE} from its first "
-            "validation on."
+            f"Nothing to draw in {folder}: it must hold history.json or "
+            "results.json. A run has history.json from its first validation on."
+        )
+    if not isinstance(curve, list) or not all(map(_is_record, curve)):
+        raise InputError(
+            f"{path} is damaged: the curve of a run must be a list of numbers "
+            "by name, including a `step`."
         )
     if not curve:
         raise InputError(

@@ -8,11 +8,9 @@ from relative_attention.training.checkpoint import average_checkpoints
 from relative_attention.training.checkpoint import checkpoint_bytes
 from relative_attention.training.checkpoint import load_checkpoint
 from relative_attention.training.checkpoint import save_checkpoint
-from relative_attention.training.logs import TRAINING_TABLE
 from relative_attention.training.logs import ChartLog
 from relative_attention.training.logs import EventLog
 from relative_attention.training.logs import Record
-from relative_attention.training.logs import read_training_table
 from relative_attention.training.logs import relation_tables
 from relative_attention.training.logs import write_training_table
 from relative_attention.training.losses import MaskedCrossEntropy
@@ -29,7 +27,6 @@ __all__ = [
     "PRECISIONS",
     "AveragedValidation",
     "AveragingAdam",
-    "TRAINING_TABLE",
     "ChartLog",
     "EventLog",
     "FiniteGuard",
@@ -46,7 +43,6 @@ __all__ = [
     "checkpoint_bytes",
     "choose_precision",
     "load_checkpoint",
-    "read_training_table",
     "relation_tables",
     "save_checkpoint",
     "write_training_table",

@@ -18,7 +18,6 @@ import keras
 import numpy as np
 from keras import ops
 
-from relative_attention.errors import InputError
 from relative_attention.files import atomic_file
 
 # Numbers by name, logged by one epoch or one validation.
@@ -201,7 +200,6 @@ def relation_tables(model: keras.Model) -> dict[str, np.ndarray]:
     return tables
 
 
-TRAINING_TABLE = "training.csv"
 # What `curve_figure` draws, and what `results.json` keeps of the history.
 CURVE_COLUMNS = (
     "loss",
@@ -225,7 +223,6 @@ _COLUMNS = (
     "tokens",
     "tokens_per_second",
 )
-_WHOLE_NUMBERS = ("epoch", "step")
 
 
 def write_training_table(
@@ -239,48 +236,3 @@ def write_training_table(
         writer = csv.DictWriter(file, list(names), lineterminator="\n")
         writer.writeheader()
         writer.writerows(history)
-
-
-def read_training_table(path: str | pathlib.Path) -> list[dict[str, Any]]:
-    """Reads the history that `write_training_table` wrote.
-
-    Args:
-        path: path of the file.
-
-    Returns:
-        List of dicts of floats; `epoch` and `step` are ints.
-
-    Raises:
-        InputError: if the file is missing or damaged.
-    """
-    try:
-        # Spreadsheets write a byte order mark.
-        with open(path, encoding="utf-8-sig", newline="") as file:
-            rows = list(csv.DictReader(file, strict=True))
-    except OSError as error:
-        raise InputError(
-            f"No table of a training at {path}: {error}."
-        ) from error
-    except (ValueError, csv.Error) as error:
-        raise InputError(f"{path} is damaged: {error}.") from error
-    return [_record(row, number, path) for number, row in enumerate(rows, 2)]
-
-
-def _record(
-    row: dict[Any, Any], number: int, path: str | pathlib.Path
-) -> dict[str, Any]:
-    if None in row or None in row.values() or not row.get("step"):
-        raise InputError(
-            f"{path}, line {number}: must have a value, or nothing, for every "
-            f"column, and a `step`. Received: {list(row.values())}."
-        )
-    try:
-        return {
-            name: int(text) if name in _WHOLE_NUMBERS else float(text)
-            for name, text in row.items()
-            if text
-        }
-    except ValueError as error:
-        raise InputError(
-            f"{path}, line {number}: must hold numbers alone ({error})."
-        ) from error

@@ -27,7 +27,7 @@ PARTS = {
     "results.json": ("plot",),
     "vocabulary.model": ("translate",),
     "model.safetensors": ("translate",),
-    "training.csv": ("plot",),
+    "history.json": ("plot",),
 }
 
 

@@ -139,8 +139,8 @@ def test_without_matplotlib_one_line_says_what_is_not_drawn(
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        ({}, "must hold training.csv or results.json"),
-        ({"training.csv": "step,loss\n"}, "not come to its first validation"),
+        ({}, "must hold history.json or results.json"),
+        ({"history.json": "[]"}, "not come to its first validation"),
     ],
     ids=["empty", "too_early"],
 )

@@ -28,7 +28,7 @@ def test_curve_of_ones_own_goes_before_the_zoo(elsewhere):
     zoo = load_curve(NAME)
     (elsewhere / NAME).mkdir()
     assert load_curve(NAME) == zoo
-    (elsewhere / NAME / "training.csv").write_text("step\n1\n")
+    (elsewhere / NAME / "history.json").write_text('[{"step": 1}]')
     assert load_curve(NAME) == [{"step": 1}]
 
 

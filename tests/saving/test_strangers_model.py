@@ -159,6 +159,13 @@ def test_curve_of_another_shape_is_an_error(text, tmp_path):
         load_curve(tmp_path)
 
 
+@pytest.mark.parametrize("text", ["{}", NESTED, '[{"step": "x"}]'])
+def test_history_of_another_shape_is_an_error(text, tmp_path):
+    (tmp_path / "history.json").write_text(text)
+    with pytest.raises(ra.InputError, match="history.json is damaged"):
+        load_curve(tmp_path)
+
+
 # === Weights of another model ===
 
 
