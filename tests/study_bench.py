@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 import relative_attention as ra
-from relative_attention.evaluation import BleuStatistics
+from relative_attention.evaluation.significance import BleuStatistics
 from relative_attention.studies import runs
 from relative_attention.studies.study import deciding_values
 

@@ -152,6 +152,8 @@ def add_evaluate(subparsers: command.Subparsers) -> None:
 def _evaluate(options: argparse.Namespace) -> None:
     """Runs the command."""
     from relative_attention import evaluation
+    from relative_attention.evaluation.significance import bootstrap_table
+    from relative_attention.plot.figure import save_figure
 
     _check(options)
     sources, references = _read(options)
@@ -188,22 +190,24 @@ def _evaluate(options: argparse.Namespace) -> None:
             for name, texts in systems.items()
         }
         figure = ra.plot.length_figure(by_length)
-        ra.plot.save_figure(figure, options.plot)
+        save_figure(figure, options.plot)
     if others:
         results = evaluation.paired_bootstrap(
             systems, references, num_resamples=options.resamples, **how
         )
-        print(f"\n{evaluation.bootstrap_table(results)}")
+        print(f"\n{bootstrap_table(results)}")
 
 
 def _check(options: argparse.Namespace) -> None:
     """Refuses options that are wrong, before any work."""
-    from relative_attention import evaluation
+    from relative_attention.evaluation.corpus import check_moses
+    from relative_attention.evaluation.significance import check_bootstrap
+    from relative_attention.plot.figure import check_matplotlib
 
     for path in (options.hypotheses, options.sentence_scores, options.plot):
         streams.check_output(path)
     if options.plot:
-        ra.plot.check_matplotlib()
+        check_matplotlib()
     if (options.tokenizer == "moses") != (options.language is not None):
         raise InputError(
             "`--tokenizer moses` and `--language` go together: the code of "
@@ -211,9 +215,9 @@ def _check(options: argparse.Namespace) -> None:
             f"{options.tokenizer}, --language {options.language}."
         )
     if options.language is not None:
-        evaluation.check_moses(options.language)
+        check_moses(options.language)
     with command.input_errors():
-        evaluation.check_bootstrap(options.resamples)
+        check_bootstrap(options.resamples)
     names = [_name(options), *options.compare]
     for number, name in enumerate(names):
         if name in names[:number]:

@@ -4,8 +4,8 @@ import pathlib
 from collections.abc import Sequence
 
 from relative_attention.corpora.spoken_numbers import write_spoken_numbers
-from relative_attention.evaluation import CorpusScore
 from relative_attention.evaluation import corpus_bleu
+from relative_attention.evaluation.corpus import CorpusScore
 from relative_attention.plot import model_picture
 from relative_attention.runs.recipe import find_recipe
 from relative_attention.runs.report import Report

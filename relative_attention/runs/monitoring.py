@@ -19,19 +19,19 @@ from relative_attention.errors import install_hint
 from relative_attention.evaluation import corpus_bleu
 from relative_attention.models.transformer import decoder_inputs
 from relative_attention.plot import attention_figure
-from relative_attention.plot import figure_png
 from relative_attention.plot import relation_figure
 from relative_attention.plot import training_curve
+from relative_attention.plot.figure import figure_png
 from relative_attention.runs.prepare import PreparedData
 from relative_attention.runs.progress import RunProgress
 from relative_attention.runs.report import Report
 from relative_attention.runs.report import print_error
-from relative_attention.training import ChartLog
-from relative_attention.training import EventLog
-from relative_attention.training import ProgressLine
-from relative_attention.training import Record
 from relative_attention.training import averaged_weights
 from relative_attention.training import relation_tables
+from relative_attention.training.callbacks import ProgressLine
+from relative_attention.training.logs import ChartLog
+from relative_attention.training.logs import EventLog
+from relative_attention.training.logs import Record
 
 # More sentences would add little, and are translated many times.
 _MOST_SENTENCES = 1000

@@ -99,7 +99,7 @@ def find_inputs(
 def check_language(recipe: Recipe) -> None:
     """Refuses a `data.target_language` that Moses' tokenizer lacks."""
     if recipe.data.target_language is not None:
-        from relative_attention.evaluation import check_moses
+        from relative_attention.evaluation.corpus import check_moses
 
         check_moses(recipe.data.target_language)
 

@@ -38,13 +38,13 @@ from relative_attention.runs.report import Report
 from relative_attention.runs.report import print_error
 from relative_attention.runs.run_directory import RECORD
 from relative_attention.runs.run_directory import delete_torn_files
-from relative_attention.training import Record
-from relative_attention.training import RunCheckpoints
-from relative_attention.training import StopSignals
 from relative_attention.training import averaged_weights
-from relative_attention.training import load_checkpoint
-from relative_attention.training import save_checkpoint
-from relative_attention.training import write_training_table
+from relative_attention.training.callbacks import StopSignals
+from relative_attention.training.checkpoint import RunCheckpoints
+from relative_attention.training.checkpoint import load_checkpoint
+from relative_attention.training.checkpoint import save_checkpoint
+from relative_attention.training.logs import Record
+from relative_attention.training.logs import write_training_table
 
 # The checksums of the texts, which must stay the same. Runs of earlier versions
 # have none.

@@ -54,18 +54,18 @@ from relative_attention.runs.start_from import InitialWeights
 from relative_attention.saving.model_directory import load_results
 from relative_attention.saving.model_directory import load_translator
 from relative_attention.saving.model_directory import save_config
-from relative_attention.training import AveragedValidation
 from relative_attention.training import AveragingAdam
-from relative_attention.training import FiniteGuard
 from relative_attention.training import MaskedCrossEntropy
 from relative_attention.training import Perplexity
-from relative_attention.training import Record
-from relative_attention.training import StopSignals
 from relative_attention.training import TokenAccuracy
 from relative_attention.training import TransformerSchedule
 from relative_attention.training import average_checkpoints
-from relative_attention.training import checkpoint_bytes
-from relative_attention.training import choose_precision
+from relative_attention.training.callbacks import FiniteGuard
+from relative_attention.training.callbacks import StopSignals
+from relative_attention.training.checkpoint import checkpoint_bytes
+from relative_attention.training.logs import Record
+from relative_attention.training.optimizer import AveragedValidation
+from relative_attention.training.precision import choose_precision
 
 
 def train(

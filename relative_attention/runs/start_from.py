@@ -21,7 +21,7 @@ from relative_attention.runs.report import Report
 from relative_attention.saving.model_directory import find_weights
 from relative_attention.saving.model_directory import load_config
 from relative_attention.saving.model_directory import load_vocabularies
-from relative_attention.training import RunCheckpoints
+from relative_attention.training.checkpoint import RunCheckpoints
 from relative_attention.zoo import find_model
 
 # Fields in which a model may differ from the one it starts from.

@@ -123,7 +123,7 @@ def average_files(
 def _last_checkpoints(
     directory: pathlib.Path, last: int | None
 ) -> list[pathlib.Path]:
-    from relative_attention.training import RunCheckpoints
+    from relative_attention.training.checkpoint import RunCheckpoints
 
     checkpoints = RunCheckpoints(directory).steps()
     if not checkpoints:

@@ -29,13 +29,13 @@ import tabulate
 from relative_attention.corpora.recipe_text import find_corpus
 from relative_attention.data import ParallelCorpus
 from relative_attention.errors import InputError
-from relative_attention.evaluation import BleuStatistics
 from relative_attention.evaluation import corpus_bleu
+from relative_attention.evaluation.significance import BleuStatistics
 from relative_attention.files import atomic_file
 from relative_attention.files import locked_directory
 from relative_attention.files import read_json_object
-from relative_attention.plot import save_figure
 from relative_attention.plot import study_figure
+from relative_attention.plot.figure import save_figure
 from relative_attention.runs import Recipe
 from relative_attention.runs import train
 from relative_attention.runs.report import Report
@@ -51,8 +51,8 @@ from relative_attention.studies.study import first_difference
 from relative_attention.studies.table import Record
 from relative_attention.studies.table import study_markdown
 from relative_attention.studies.table import study_table
-from relative_attention.training import StopSignals
-from relative_attention.training import choose_precision
+from relative_attention.training.callbacks import StopSignals
+from relative_attention.training.precision import choose_precision
 from relative_attention.zoo import is_installed
 from relative_attention.zoo import studies_directory
 

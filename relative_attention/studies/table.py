@@ -13,8 +13,8 @@ from typing import Any
 
 import tabulate
 
-from relative_attention.evaluation import BleuStatistics
-from relative_attention.evaluation import bootstrap_of_means
+from relative_attention.evaluation.significance import BleuStatistics
+from relative_attention.evaluation.significance import bootstrap_of_means
 from relative_attention.studies.study import Study
 from relative_attention.studies.study import StudyRow
 from relative_attention.studies.study import value_of

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 import relative_attention as ra
-from relative_attention.evaluation import bootstrap_table
+from relative_attention.evaluation.significance import bootstrap_table
 from tests.cli.conftest import check_refused
 
 pytestmark = pytest.mark.usefixtures("load_once")

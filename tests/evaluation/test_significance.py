@@ -10,9 +10,10 @@ import sacrebleu
 from sacrebleu.significance import PairedTest
 
 import relative_attention as ra
-from relative_attention.evaluation import BleuStatistics
-from relative_attention.evaluation import bootstrap_of_means
-from relative_attention.evaluation import bootstrap_table
+from relative_attention.evaluation.significance import BleuStatistics
+from relative_attention.evaluation.significance import BootstrapResult
+from relative_attention.evaluation.significance import bootstrap_of_means
+from relative_attention.evaluation.significance import bootstrap_table
 
 WORDS = [f"word{index}" for index in range(40)]
 
@@ -68,7 +69,7 @@ def test_numbers_are_sacrebleus(systems, references):
         for system, result, other in zip(
             systems, results[metric], expected[column], strict=True
         ):
-            assert result == ra.evaluation.BootstrapResult(
+            assert result == BootstrapResult(
                 system,
                 column,
                 other.score,

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import relative_attention as ra
+from relative_attention.plot.figure import figure_png
 from tests.export.tiny_models import make_model
 
 
@@ -29,7 +30,7 @@ def texts(labels):
 
 
 def is_png(figure):
-    return ra.plot.figure_png(figure).startswith(b"\x89PNG")
+    return figure_png(figure).startswith(b"\x89PNG")
 
 
 # === Training curves ===

@@ -13,8 +13,8 @@ import tensorflow as tf
 
 import relative_attention as ra
 from relative_attention.layers.dropout import Dropout
-from relative_attention.training import AveragedValidation
 from relative_attention.training import averaged_weights
+from relative_attention.training.optimizer import AveragedValidation
 from tests.hub.tiny_tasks import SOURCES
 from tests.hub.tiny_tasks import TARGETS
 from tests.hub.tiny_tasks import make_task

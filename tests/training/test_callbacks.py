@@ -8,9 +8,9 @@ import types
 
 import pytest
 
-from relative_attention.training import FiniteGuard
-from relative_attention.training import ProgressLine
-from relative_attention.training import StopSignals
+from relative_attention.training.callbacks import FiniteGuard
+from relative_attention.training.callbacks import ProgressLine
+from relative_attention.training.callbacks import StopSignals
 
 
 class Number:

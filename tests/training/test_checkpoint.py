@@ -7,10 +7,10 @@ import pytest
 import relative_attention as ra
 from relative_attention.models.weights import load_arrays
 from relative_attention.models.weights import save_arrays
-from relative_attention.training import checkpoint_bytes
-from relative_attention.training import load_checkpoint
-from relative_attention.training import save_checkpoint
 from relative_attention.training.checkpoint import checked_weights
+from relative_attention.training.checkpoint import checkpoint_bytes
+from relative_attention.training.checkpoint import load_checkpoint
+from relative_attention.training.checkpoint import save_checkpoint
 
 STATE = {"step": 3, "history": [{"loss": 0.5}]}
 FILES = ["model.safetensors", "state.json", "training.safetensors"]

@@ -14,9 +14,9 @@ from tensorboard.backend.event_processing.plugin_event_accumulator import (
 from tensorboard.summary.writer import event_file_writer
 from tensorboard.util import tensor_util
 
-from relative_attention.training import EventLog
 from relative_attention.training import relation_tables
-from relative_attention.training import write_training_table
+from relative_attention.training.logs import EventLog
+from relative_attention.training.logs import write_training_table
 from tests.words_model import tiny_transformer
 
 

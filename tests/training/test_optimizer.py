@@ -4,9 +4,9 @@ import keras
 import numpy as np
 import pytest
 
-from relative_attention.training import AveragedValidation
 from relative_attention.training import AveragingAdam
 from relative_attention.training import averaged_weights
+from relative_attention.training.optimizer import AveragedValidation
 
 MOMENTUM = 0.4
 

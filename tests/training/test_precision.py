@@ -3,7 +3,7 @@ import io
 
 import pytest
 
-from relative_attention.training import choose_precision
+from relative_attention.training.precision import choose_precision
 
 
 @pytest.fixture
