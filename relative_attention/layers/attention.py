@@ -417,13 +417,11 @@ class SelfAttention(MultiHeadLayer):
         Returns:
             `KeyValueCache` without positions.
         """
-        return KeyValueCache.empty(
-            batch_size,
-            self.num_heads,
-            self.key_dim,
-            self.value_dim,
-            self.compute_dtype,
+        key, value = (
+            ops.zeros((batch_size, self.num_heads, 0, size), self.compute_dtype)
+            for size in (self.key_dim, self.value_dim)
         )
+        return KeyValueCache(key, value, recent_key=key, recent_value=value)
 
     def decode_step(
         self,

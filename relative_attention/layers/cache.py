@@ -47,23 +47,6 @@ class KeyValueCache(NamedTuple):
     recent_key: Tensor
     recent_value: Tensor
 
-    @classmethod
-    def empty(
-        cls,
-        batch_size: int | Tensor,
-        num_heads: int,
-        key_dim: int,
-        value_dim: int,
-        dtype: str,
-    ) -> "KeyValueCache":
-        """Returns the cache before the first position."""
-        return cls(
-            *(
-                ops.zeros((batch_size, num_heads, 0, dim), dtype)
-                for dim in (key_dim, value_dim, key_dim, value_dim)
-            )
-        )
-
     def extended(self, key: Tensor, value: Tensor) -> "KeyValueCache":
         """Appends a position: `(B, N, M, H)`, a column for each beam."""
         return self._replace(

@@ -4,6 +4,7 @@
 """
 
 import dataclasses
+import functools
 import pathlib
 import types
 from collections.abc import Callable
@@ -390,6 +391,7 @@ class Transformer(TrainableModel):
         cache: dict[str, Any],
         position: int | Tensor,
         ancestors: Tensor | None = None,
+        transposed_matrix: Tensor | None = None,
     ) -> tuple[Tensor, dict[str, Any]]:
         """Computes the logits of the next token from one token and the cache.
 
@@ -402,44 +404,10 @@ class Transformer(TrainableModel):
                 is the beam that wrote position `p` of beam `m`'s history.
                 Defaults to `None`: each beam wrote its own. See
                 `RelativeSelfAttention.decode_step`.
+            transposed_matrix: as of `logits`.
 
         Returns:
             Pair of logits `(B, M, V)` and the cache, one position longer.
-        """
-        hidden, cache = self.step_outputs(token_ids, cache, position, ancestors)
-        return self.logits(hidden), cache
-
-    def prepare_steps(self) -> Any:
-        """Returns the same decoder with a weight layout for many steps.
-
-        The layout is a copy. Every search makes it again, inside its graph, as
-        weights may change between searches.
-        """
-        matrix = self.output_embedding.transposed_matrix()
-
-        def decode_step(*args: Any) -> tuple[Tensor, dict[str, Any]]:
-            hidden, cache = self.step_outputs(*args)
-            return self.logits(hidden, matrix), cache
-
-        return types.SimpleNamespace(
-            start_cache=self.start_cache, decode_step=decode_step
-        )
-
-    def step_outputs(
-        self,
-        token_ids: Tensor,
-        cache: dict[str, Any],
-        position: int | Tensor,
-        ancestors: Tensor | None = None,
-    ) -> tuple[Tensor, dict[str, Any]]:
-        """Computes the hidden states of a step.
-
-        Args:
-            token_ids, cache, position, ancestors: see `decode_step`.
-
-        Returns:
-            Pair of hidden states `(B, M, D)` and the cache, one position
-            longer.
         """
         # All `M` tokens are at one position: embedded as rows of length 1.
         hidden = self._embed(
@@ -463,7 +431,22 @@ class Transformer(TrainableModel):
             blocks.append(block_cache)
         if self.decoder_norm is not None:
             hidden = self.decoder_norm(hidden)
-        return hidden, {**cache, "blocks": blocks}
+        logits = self.logits(hidden, transposed_matrix)
+        return logits, {**cache, "blocks": blocks}
+
+    def prepare_steps(self) -> Any:
+        """Returns the same decoder with a weight layout for many steps.
+
+        The layout is a copy. Every search makes it again, inside its graph, as
+        weights may change between searches.
+        """
+        matrix = self.output_embedding.transposed_matrix()
+        return types.SimpleNamespace(
+            start_cache=self.start_cache,
+            decode_step=functools.partial(
+                self.decode_step, transposed_matrix=matrix
+            ),
+        )
 
     # === Config and files ===
 

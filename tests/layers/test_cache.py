@@ -8,7 +8,6 @@ import numpy as np
 from keras import ops
 
 import relative_attention as ra
-from relative_attention.layers.cache import KeyValueCache
 from relative_attention.layers.cache import cached_attention
 
 
@@ -23,7 +22,7 @@ def test_second_beam_continues_the_first_by_hand():
     # Keys are zero, so that a beam attends to its history alike; values are
     # 1 and 2 at the first position, 10 and 20 at the second.
     zeros = ops.zeros((1, 1, 2, 1))
-    cache = KeyValueCache.empty(1, 1, 1, 1, "float32")
+    cache = one_head().start_cache(1)
     for values in ([1.0, 2.0], [10.0, 20.0]):
         cache = cache.extended(
             zeros, ops.reshape(ops.array(values), (1, 1, 2, 1))
@@ -47,7 +46,7 @@ def test_second_beam_continues_the_first_by_hand():
 def test_relations_reach_back_by_hand():
     # With zero keys a logit is the query times the table's row: of distance
     # -1, ln 3, and of distance 0, 0. Scores are 3/4 and 1/4.
-    cache = KeyValueCache.empty(1, 1, 1, 1, "float32")
+    cache = one_head().start_cache(1)
     for value in (8.0, 4.0):
         cache = cache.extended(
             ops.zeros((1, 1, 1, 1)), ops.full((1, 1, 1, 1), value)
