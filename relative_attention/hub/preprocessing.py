@@ -146,13 +146,20 @@ class TranslationTokenizer(
         if self.vocabulary is None and self.proto is not None:
             self.vocabulary = Vocabulary(self.proto)
 
-    def rows(self, texts: Any) -> list[list[int]]:
-        """Returns the ids of texts, outside of graphs.
+    def rows(self, texts: Any) -> Any:
+        """Returns the ids of texts.
 
         Args:
-            texts: list or array of strings.
+            texts: list or array of strings, or a tensor of TensorFlow.
+
+        Returns:
+            List of lists of int; in a TensorFlow graph a ragged tensor.
         """
         self._check_vocabulary()
+        if _is_in_graph(texts):
+            import tensorflow as tf
+
+            return tf.cast(self(tf.reshape(texts, [-1])), tf.int32)
         return self.vocabulary.encode(
             text.decode() if isinstance(text, bytes) else str(text)
             for text in np.asarray(texts, object).ravel()
@@ -301,7 +308,7 @@ class TranslationPreprocessor(
             or sequence_length
             or self.decoder_sequence_length
         )
-        rows = _rows(self.tokenizer, targets, target_length)
+        rows = self.tokenizer.rows(targets)
         labels = _padded(rows, target_length, after=Vocabulary.end_id)
         mask = labels != Vocabulary.padding_id
         inputs = {
@@ -321,8 +328,7 @@ class TranslationPreprocessor(
     ) -> dict[str, Any]:
         """Returns ids and mask of sources, with an end of sentence."""
         length = length or self.encoder_sequence_length
-        tokenizer = self.source_tokenizer or self.tokenizer
-        rows = _rows(tokenizer, sources, length)
+        rows = self.source_rows(sources)
         ids = _padded(rows, length, after=Vocabulary.end_id)
         return {
             "encoder_token_ids": ids,
@@ -372,11 +378,11 @@ class TranslationPreprocessor(
             "decoder_padding_mask": np.arange(ids.shape[1]) < lengths[:, None],
         }
 
-    def source_rows(self, sources: Any) -> list[list[int]]:
+    def source_rows(self, sources: Any) -> Any:
         """Returns the ids of sources, without an end of sentence.
 
         Args:
-            sources: list or array of strings.
+            sources: as for `TranslationTokenizer.rows`.
         """
         return (self.source_tokenizer or self.tokenizer).rows(sources)
 
@@ -442,7 +448,7 @@ def _texts(x: Any, y: Any) -> tuple[Any, Any]:
             )
         sources, targets = x["encoder_text"], x.get("decoder_text")
     if targets is None:
-        if _is_of_tensorflow(sources):
+        if _is_in_graph(sources):
             import tensorflow as tf
 
             targets = tf.fill(tf.shape(sources), "")
@@ -451,24 +457,13 @@ def _texts(x: Any, y: Any) -> tuple[Any, Any]:
     return sources, targets
 
 
-def _is_of_tensorflow(texts: Any) -> bool:
-    """Tells whether it is a TensorFlow tensor, without importing TensorFlow."""
-    return type(texts).__module__.startswith("tensorflow.")
+def _is_in_graph(texts: Any) -> bool:
+    """Tells whether it is a tensor in a graph, without importing TensorFlow."""
+    is_tensor = type(texts).__module__.startswith("tensorflow.")
+    return is_tensor and not hasattr(texts, "numpy")
 
 
 # === Rows of ids: lists, or a ragged tensor in a TensorFlow graph ===
-
-
-def _rows(
-    tokenizer: TranslationTokenizer, texts: Any, length: int | None
-) -> Any:
-    """Returns the ids of texts, cut to leave room for an end in `length`."""
-    end = None if length is None else length - 1
-    if not _is_of_tensorflow(texts):
-        return [row[:end] for row in tokenizer.rows(texts)]
-    import tensorflow as tf
-
-    return tf.cast(tokenizer(tf.reshape(texts, [-1])), tf.int32)[:, :end]
 
 
 def _padded(
@@ -480,24 +475,27 @@ def _padded(
     """Puts an id before or after those of each row, and pads with 0.
 
     Args:
-        rows: what `_rows` returned.
-        length: int, the length of the rows. `None`: the length of the longest
-            and up to 7 more.
+        rows: what `TranslationTokenizer.rows` returned.
+        length: int, the length of the rows, which are cut to leave room for
+            the id. `None`: the length of the longest and up to 7 more.
         before, after: int. One of them is given.
 
     Returns:
         int32 `(B, T)`: an array of lists, or a tensor.
     """
+    end = None if length is None else length - 1
     if isinstance(rows, list):
         first, last = ([] if i is None else [i] for i in (before, after))
         if length is None:
             length = padded_length(max(map(len, rows), default=0) + 1)
         padded = np.zeros((len(rows), length), "int32")
         for number, row in enumerate(rows):
-            padded[number, : len(row) + 1] = [*first, *row, *last]
+            ids = [*first, *row[:end], *last]
+            padded[number, : len(ids)] = ids
         return padded
     import tensorflow as tf
 
+    rows = rows[:, :end]
     ids = tf.fill([rows.nrows(), 1], after if before is None else before)
     parts = [rows, ids] if before is None else [ids, rows]
     padded = tf.concat(parts, axis=1).to_tensor(0, shape=(None, length))

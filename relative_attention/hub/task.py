@@ -719,14 +719,12 @@ def _sampled_ids(
 
 def _strings(texts: Any) -> tuple[list[str], bool]:
     """Returns texts as a list, and whether it was a single string."""
-    if hasattr(texts, "numpy"):
-        texts = texts.numpy()
-    is_one = isinstance(texts, str | bytes) or np.ndim(texts) == 0
+    array = np.asarray(texts, object)
     strings = [
         text.decode() if isinstance(text, bytes) else text
-        for text in ([texts] if is_one else texts)
+        for text in np.atleast_1d(array)
     ]
-    return checked_sentences("inputs", strings), is_one
+    return checked_sentences("inputs", strings), array.ndim == 0
 
 
 def _is_array(x: Any) -> bool:
