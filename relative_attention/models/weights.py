@@ -55,7 +55,15 @@ def load_weights(
         InputError: if the file is missing, cut short or damaged, or if a
             variable is missing, left over, or of another shape.
     """
-    arrays = load_arrays(path)
+    assign_arrays(variables, load_arrays(path), path)
+
+
+def assign_arrays(
+    variables: "Sequence[keras.Variable]",
+    arrays: Mapping[str, np.ndarray],
+    path: str | pathlib.Path,
+) -> None:
+    """Assigns the arrays of the file `path` by name, if everything fits."""
     by_key = {weight_name(variable): variable for variable in variables}
     missing = sorted(by_key.keys() - arrays.keys())
     left_over = sorted(arrays.keys() - by_key.keys())

@@ -13,6 +13,7 @@ from relative_attention.data.vocabulary_kinds import AnyVocabulary
 from relative_attention.errors import InputError
 from relative_attention.models import Transformer
 from relative_attention.models import TransformerConfig
+from relative_attention.models.weights import assign_arrays
 from relative_attention.models.weights import load_arrays
 from relative_attention.models.weights import weight_name
 from relative_attention.positions import POSITION_ENCODINGS
@@ -77,22 +78,7 @@ class InitialWeights:
             self._transfer_rows(
                 arrays, model, (source_vocabulary, target_vocabulary), report
             )
-        for variable in model.weights:
-            name, shape = weight_name(variable), tuple(variable.shape)
-            received = arrays[name].shape if name in arrays else "none"
-            if received != shape:
-                raise InputError(
-                    f"{path} does not fit the model: {name} must have shape "
-                    f"{shape}. Received: {received}."
-                )
-        left_over = arrays.keys() - {weight_name(w) for w in model.weights}
-        if left_over:
-            raise InputError(
-                f"{path} does not fit the model, which has no "
-                f"{', '.join(sorted(left_over)[:3])}."
-            )
-        for variable in model.weights:
-            variable.assign(arrays[weight_name(variable)])
+        assign_arrays(model.weights, arrays, path)
 
     def _transfer_rows(
         self,
