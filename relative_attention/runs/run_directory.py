@@ -4,11 +4,11 @@
 its inputs. A folder without it is not touched.
 """
 
-import fnmatch
 import json
 import os
 import pathlib
 import re
+import shutil
 from collections.abc import Iterable
 from collections.abc import Mapping
 from typing import Any
@@ -22,7 +22,7 @@ from relative_attention.runs.recipe import Recipe
 
 RECORD = "run.json"
 _FORMAT = 1
-# The files that a run writes. `*` also matches slashes.
+# What a run writes into its folder.
 _WRITTEN = (
     RUN_LOCK,
     RECORD,
@@ -40,20 +40,12 @@ _WRITTEN = (
         for side in ("", "source_", "target_")
         for kind in ("model", "subwords", "tokens", "tokens.sentencepiece")
     ),
-    "cache/*/*.npy",
-    "cache/*/*.json",
-    "cache/held_out/*",
-    "checkpoints/*/*.safetensors",
-    "checkpoints/*/state.json",
-    "distilled/origin.json",
-    "distilled/translated-*",
-    "distilled/*.source",
-    "distilled/*.target",
-    "epochs/step-*.safetensors",
-    "logs/*/events.out.tfevents.*",
+    "cache",
+    "checkpoints",
+    "distilled",
+    "epochs",
+    "logs",
 )
-# These record their own inputs, and may have taken long to make.
-_TEXTS = ("cache/train/", "cache/validation/", "distilled/")
 
 
 def check_resume(path: pathlib.Path | str, resume: bool | str) -> bool:
@@ -89,10 +81,10 @@ def claim_run_directory(
 ) -> None:
     """Checks that a folder may be used for a run, and writes the recipe.
 
-    A run that has trained is only deleted with `overwrite`; files that no run
-    wrote are never deleted. A run without updates, whose data could not be
-    prepared, is replaced. `files` are the recipe's names of its inputs, and
-    their paths, recorded for resuming.
+    A run that has trained is only deleted with `overwrite`, and not if there is
+    anything beside it that no run writes. A run without updates, whose data
+    could not be prepared, is replaced. `files` are the recipe's names of its
+    inputs, and their paths, recorded for resuming.
     """
     path = pathlib.Path(path)
     files = files or {}
@@ -199,10 +191,11 @@ def _differences(
 def _clear(
     directory: pathlib.Path, data: Iterable[str], keep_texts: bool = False
 ) -> None:
-    """Deletes the files of a run, unless other files would be lost.
+    """Deletes a run, unless other files would be lost.
 
-    These are files of `data`, which the recipe reads, and files that no run
-    writes. With `keep_texts`, other files, texts and translations are kept.
+    These are files of `data`, which the recipe reads, and what no run writes.
+    With `keep_texts`, that is left, as are texts and translations, which record
+    their inputs and may have taken long to make.
     """
     directory = directory.resolve()
     for file in data:
@@ -212,25 +205,27 @@ def _clear(
                 "folder whose run would be deleted. Choose another "
                 "`--output`, or move the file."
             )
-    # Links are not followed, and no run makes any. The deepest files come
-    # first, as a folder must be empty.
-    content = sorted(directory.rglob("*"), reverse=True)
-    files = [p for p in content if p.is_symlink() or not p.is_dir()]
-    names = {path: path.relative_to(directory).as_posix() for path in files}
-    own = {p for p in files if not p.is_symlink() and _is_written(names[p])}
-    if not keep_texts and len(own) < len(files):
+    content = sorted(directory.iterdir())
+    # No run makes links.
+    own = [p for p in content if _is_written(p.name) and not p.is_symlink()]
+    if not keep_texts and len(own) < len(content):
         raise InputError(
-            f"{directory} holds {names[min(set(files) - own)]}, which no run "
-            "writes: it is not deleted. Move it away, or choose another "
+            f"{directory} holds {min(set(content) - set(own)).name}, which no "
+            "run writes: it is not deleted. Move it away, or choose another "
             "`--output`."
         )
-    for path in content:
-        if path not in names:
-            if not any(path.iterdir()):
-                path.rmdir()
-        elif path in own and names[path] != RUN_LOCK:
-            if not (keep_texts and names[path].startswith(_TEXTS)):
-                path.unlink()
+    for path in own:
+        if keep_texts and path.name == "cache":
+            # Unlike the ids there, held-out lines do not record their inputs.
+            shutil.rmtree(path / "held_out", ignore_errors=True)
+        elif path.name == RUN_LOCK:
+            continue
+        elif keep_texts and path.name == "distilled":
+            continue
+        elif path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
 
 
 def delete_torn_files(directory: pathlib.Path) -> None:
@@ -238,17 +233,14 @@ def delete_torn_files(directory: pathlib.Path) -> None:
 
     Only to be called by the process that writes the run.
     """
-    for path in [*directory.glob(".*"), *directory.glob("epochs/.*")]:
-        if path.is_file() and _is_written(
-            path.relative_to(directory).as_posix()
-        ):
+    torn = [path for path in directory.glob(".*") if _is_written(path.name)]
+    for path in [*torn, *directory.glob("epochs/.step-*")]:
+        if path.is_file():
             path.unlink()
 
 
 def _is_written(name: str) -> bool:
-    """Returns whether a run writes a file of this name."""
+    """Returns whether a run writes a file or folder of this name."""
     # A file that was being written during a kill has a dot before its name, and
     # random letters after it.
-    parts = (re.sub(r"^\.(.+)-\w+$", r"\1", part) for part in name.split("/"))
-    name = "/".join(parts)
-    return any(fnmatch.fnmatchcase(name, pattern) for pattern in _WRITTEN)
+    return re.sub(r"^\.(.+)-\w+$", r"\1", name) in _WRITTEN

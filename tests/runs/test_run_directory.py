@@ -50,12 +50,10 @@ def test_folder_with_a_recipe_of_ones_own_is_no_run(option, run, exp):
 
 def test_run_with_a_file_of_ones_own_is_not_deleted(recipe, copy):
     for name in (
-        "checkpoints/step-00000004/notes.md",
-        "cache/mine.npy",
+        "notes.md",
         "vocabulary.model.txt",
         ".hidden",
     ):
-        (copy / name).parent.mkdir(exist_ok=True)
         (copy / name).write_text("years of work")
         before = snapshot(copy)
         with pytest.raises(ra.InputError, match=f"holds {name}"):
@@ -131,10 +129,13 @@ def test_vocabulary_of_a_failed_set_up_is_not_that_of_the_next(
     claim_run_directory(output, recipe)
     shutil.copy(quick_run / "vocabulary.model", output)
     shutil.copytree(quick_run / "cache", output / "cache")
+    held_out = output / "cache" / "held_out"
+    held_out.mkdir()
     claim_run_directory(output, recipe, resume=True)
-    assert (output / "vocabulary.model").exists()
+    assert (output / "vocabulary.model").exists() and held_out.exists()
     claim_run_directory(output, recipe.override(["vocabulary.size=350"]))
     assert not (output / "vocabulary.model").exists()
+    assert not held_out.exists()
     # It knows which vocabulary it was made with.
     assert (output / "cache" / "train" / "origin.json").exists()
 
