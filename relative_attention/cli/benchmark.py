@@ -64,12 +64,10 @@ def _benchmark(options: argparse.Namespace) -> None:
     from relative_attention.runs.step_benchmark import step_benchmark
 
     origin = report.provenance()
-    rows = step_benchmark(
-        options.presets,
-        options.lengths,
-        batch_tokens=options.batch_tokens,
-        vocabulary_size=options.vocabulary_size,
-        precision=options.precision,
+    rows = command.call(
+        step_benchmark,
+        options,
+        names=options.presets,
         num_steps=options.steps,
         num_rounds=options.rounds,
         report=report.print_error,

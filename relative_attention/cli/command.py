@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import inspect
 from collections.abc import Callable
 from collections.abc import Iterator
 from collections.abc import Sequence
@@ -121,6 +122,7 @@ def add_data_folder(parser: Command) -> None:
     parser.text(
         "--data DIR",
         "where the recipe's text files are (default: $RELATIVE_ATTENTION_DATA)",
+        dest="data_directory",
     )
 
 
@@ -198,6 +200,15 @@ def load_models(
     models = models or options.models
     one_or_all = models[0] if len(models) == 1 else models
     return ra.load_translator(one_or_all, **given(options, names))
+
+
+def call(
+    function: Callable[..., Any], options: argparse.Namespace, **more: Any
+) -> Any:
+    """Calls a function with the options that its parameters name, and more."""
+    names = inspect.signature(function).parameters
+    values = {n: v for n, v in vars(options).items() if n in names}
+    return function(**{**values, **more})
 
 
 def check_nbest(nbest: int | None, num_beams: int | None) -> None:

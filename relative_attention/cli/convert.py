@@ -266,25 +266,19 @@ def _add_opennmt_tf(systems: command.Subparsers) -> None:
             "none",
         ),
         default="auto",
+        dest="position_encoding",
     )
 
 
 def _convert_opennmt_tf(options: argparse.Namespace) -> None:
     from relative_attention.convert import convert_opennmt_tf
 
-    convert_opennmt_tf(
-        options.checkpoint,
-        options.output,
-        options.source_vocabulary,
-        options.target_vocabulary,
-        tokenizer=options.tokenizer,
-        source_tokenizer=options.source_tokenizer,
-        source_start=options.source_start,
-        source_end=options.source_end,
-        num_heads=options.num_heads,
-        position_encoding=(
-            None if options.positions == "none" else options.positions
-        ),
+    if options.position_encoding == "none":
+        options.position_encoding = None
+    command.call(
+        convert_opennmt_tf,
+        options,
+        checkpoint_path=options.checkpoint,
         report=_print_summary,
     )
     print(f"model: {options.output} (every variable: conversion.txt there)")
@@ -328,13 +322,10 @@ def _add_tensor2tensor(systems: command.Subparsers) -> None:
 def _convert_tensor2tensor(options: argparse.Namespace) -> None:
     from relative_attention.convert import convert_tensor2tensor
 
-    convert_tensor2tensor(
-        options.checkpoint,
-        options.hparams,
-        options.output,
-        vocabulary=options.vocabulary,
-        source_vocabulary=options.source_vocabulary,
-        target_space_id=options.target_space_id,
+    command.call(
+        convert_tensor2tensor,
+        options,
+        checkpoint_path=options.checkpoint,
         report=_print_summary,
     )
     print(f"model: {options.output} (every variable: conversion.txt there)")

@@ -189,13 +189,7 @@ def _train(options: argparse.Namespace) -> None:
     recipe = ra.find_recipe(options.recipe).override(options.overrides)
     # An interrupt names the folder.
     options.output = options.output or pathlib.Path("runs", recipe.name)
-    results = ra.train(
-        recipe,
-        options.output,
-        data_directory=options.data,
-        resume=options.resume,
-        overwrite=options.overwrite,
-    )
+    results = command.call(ra.train, options, recipe=recipe)
     _print_results(results, options.output)
 
 
@@ -275,7 +269,12 @@ def _study(options: argparse.Namespace) -> None:
         print(studies.study_list(study, options.output, results, *chosen))
         return
     studies.run_study(
-        study, options.output, options.data, results, options.jobs, *chosen
+        study,
+        options.output,
+        options.data_directory,
+        results,
+        options.jobs,
+        *chosen,
     )
     page, picture = (results.with_suffix(end) for end in (".md", ".png"))
     print(page.read_text("utf-8"))
@@ -367,16 +366,5 @@ def _distill(options: argparse.Namespace) -> None:
     """Runs the command."""
     recipe = ra.find_recipe(options.recipe).override(options.overrides)
     output = options.output or pathlib.Path("runs", f"{recipe.name}_distilled")
-    results = ra.distill(
-        recipe,
-        options.teachers,
-        output,
-        data_directory=options.data,
-        overwrite=options.overwrite,
-        num_beams=options.num_beams,
-        batch_tokens=options.batch_tokens,
-        backward=options.backward,
-        separately=options.separately,
-        closest_of=options.closest_of,
-    )
+    results = command.call(ra.distill, options, recipe=recipe, output=output)
     _print_results(results, output)

@@ -1,5 +1,6 @@
 """`relative-attention train`, `study`, `distill` and `demo`."""
 
+import functools
 import json
 import shutil
 
@@ -18,10 +19,12 @@ def asked(monkeypatch):
     """What `train` or `distill` is called with, instead of training."""
     calls = []
 
+    @functools.wraps(ra.train)
     def train(recipe, output, **arguments):
         calls.append((recipe, str(output), arguments))
         return {"scores": {"test": {"bleu": 12.5, "bleu_signature": "sig"}}}
 
+    @functools.wraps(ra.distill)
     def distill(recipe, teachers, output, **arguments):
         return train(recipe, output, teachers=teachers, **arguments)
 
