@@ -8,7 +8,6 @@ reads a copy of the corpus, not the publishers' files.
 
 import contextlib
 import dataclasses
-import hashlib
 import os
 import pathlib
 import re
@@ -22,12 +21,11 @@ from typing import Any
 
 from relative_attention.data import ParallelCorpus
 from relative_attention.data.lines import count_lines
-from relative_attention.data.lines import read_lines
 from relative_attention.errors import InputError
 from relative_attention.errors import install_hint
 from relative_attention.files import atomic_file
+from relative_attention.settings import unknown
 
-_CHECKSUMS = "SHA256SUMS"
 # Pairs read at a time; reading them one by one is many times slower.
 _BATCH_PAIRS = 1024
 # Line ends of this package (the first two) or of `str.splitlines`.
@@ -41,7 +39,7 @@ _TEST_SETS = (
 
 @dataclasses.dataclass(frozen=True)
 class _Corpus:
-    """A corpus from English, and the resources that it needs.
+    """A corpus from English, and what it needs.
 
     `disk_gigabytes` is the sum of the downloads, the unpacked files, the text,
     and the files of `tensorflow-datasets`, of which there are temporarily two
@@ -50,10 +48,8 @@ class _Corpus:
 
     target: str
     num_pairs: int
-    download_gigabytes: float
-    disk_gigabytes: float
-    memory_gigabytes: int
-    hours: str
+    disk_gigabytes: int
+    needs: str
 
     @property
     def languages(self) -> tuple[str, str]:
@@ -64,18 +60,14 @@ _CORPORA = {
     "wmt14_en_de": _Corpus(
         target="de",
         num_pairs=4_508_785,
-        download_gigabytes=1.7,
         disk_gigabytes=13,
-        memory_gigabytes=4,
-        hours="half an hour to an hour",
+        needs="1.7 GB to download, 4 GB of memory, half an hour to an hour",
     ),
     "wmt14_en_fr": _Corpus(
         target="fr",
         num_pairs=40_836_715,
-        download_gigabytes=6.6,
         disk_gigabytes=75,
-        memory_gigabytes=32,
-        hours="three to six hours",
+        needs="6.6 GB to download, 32 GB of memory, three to six hours",
     ),
 }
 
@@ -87,7 +79,7 @@ def fetch_wmt14(
 ) -> pathlib.Path:
     """Downloads a corpus of WMT 2014, in the form that its recipes read.
 
-    A part whose checksums are right is not downloaded again, so the same call
+    A part whose files are there is not downloaded again, so the same call
     resumes an interrupted one.
 
     Args:
@@ -106,14 +98,13 @@ def fetch_wmt14(
             missing, or a download fails or is damaged.
     """
     if name not in _CORPORA:
-        raise InputError(
-            f"Unknown corpus {name!r}. Known: {', '.join(_CORPORA)}."
-        )
+        raise InputError(unknown("corpus", name, list(_CORPORA)))
     corpus = _CORPORA[name]
     output = pathlib.Path(output)
     missing = []
     for part in ("train", *(part for part, _, _ in _TEST_SETS)):
-        if _is_complete(_paths(output, part, corpus)):
+        # Files get their names when they are complete.
+        if all(path.is_file() for path in _paths(output, part, corpus)):
             report(f"{part}: complete")
         else:
             missing.append(part)
@@ -141,23 +132,10 @@ def _paths(
     return [output / f"{part}.{language}" for language in corpus.languages]
 
 
-def _is_complete(paths: Sequence[pathlib.Path]) -> bool:
-    """Returns whether the files of a part are complete and unchanged."""
-    known = _read_checksums(paths[0].parent)
-    return all(
-        path.is_file() and known.get(path.name) == _sha256(path)
-        for path in paths
-    )
-
-
 def _write(
     paths: Sequence[pathlib.Path], pairs: Iterable[Sequence[str]]
 ) -> int:
-    """Writes both files of a part, or neither, and their checksums.
-
-    Returns:
-        int. Number of pairs.
-    """
+    """Writes both files of a part, and returns the number of pairs."""
     count = 0
     with contextlib.ExitStack() as stack:
         files = [stack.enter_context(atomic_file(path)) for path in paths]
@@ -165,47 +143,27 @@ def _write(
             count += 1
             for file, line in zip(files, pair):
                 file.write(line.encode("utf-8") + b"\n")
-    folder = paths[0].parent
-    known = _read_checksums(folder) | {p.name: _sha256(p) for p in paths}
-    with atomic_file(folder / _CHECKSUMS, "w") as file:
-        for name, checksum in sorted(known.items()):
-            file.write(f"{checksum}  {name}\n")
     return count
-
-
-def _read_checksums(folder: pathlib.Path) -> dict[str, str]:
-    """Reads a file in the format of `sha256sum -c`, by file name."""
-    path = folder / _CHECKSUMS
-    if not path.is_file():
-        return {}
-    pairs = (line.split("  ", 1) for line in read_lines(path))
-    return {pair[1]: pair[0] for pair in pairs if len(pair) == 2}
-
-
-def _sha256(path: pathlib.Path) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _check_disk_space(
     corpus: _Corpus, output: pathlib.Path, report: Callable[[str], object]
 ) -> None:
     output.mkdir(parents=True, exist_ok=True)
+    # Of a run that was interrupted, some is there.
     files = [path for path in output.rglob("*") if path.is_file()]
     present = sum(path.stat().st_size for path in files) / 1e9
-    needed = max(corpus.disk_gigabytes - present, 0)
     free = shutil.disk_usage(output).free / 1e9
     report(
-        f"{corpus.num_pairs:,} pairs: about {corpus.download_gigabytes} GB to "
-        f"download and {corpus.disk_gigabytes} GB on disk ({present:.1f} GB "
-        f"are there, {free:.0f} GB are free), {corpus.memory_gigabytes} GB of "
-        f"memory, {corpus.hours} (not measured: it depends on the line)"
+        f"{corpus.num_pairs:,} pairs: about {corpus.disk_gigabytes} GB on disk "
+        f"({present:.1f} GB are there, {free:.0f} GB are free), {corpus.needs} "
+        "(not measured: it depends on the line)"
     )
-    if free < needed:
+    if free + present < corpus.disk_gigabytes:
         raise InputError(
             f"{output} has too little room: {free:.1f} GB are free, about "
-            f"{needed:.0f} GB are needed. Make room, or choose a folder "
-            "on another disk with `--output`."
+            f"{corpus.disk_gigabytes - present:.0f} GB are needed. Make room, "
+            "or choose a folder on another disk with `--output`."
         )
 
 
@@ -215,41 +173,21 @@ def _test_set(name: str, corpus: _Corpus, num_lines: int) -> ParallelCorpus:
 
     dataset: Any = DATASETS[name]
     languages = "-".join(corpus.languages)
-    counts: list[int] = []
-    with contextlib.suppress(OSError, EOFError, SystemExit):
-        counts = _count_lines(dataset, languages)
     try:
+        source = dataset.get_source_file(languages)
+        (target,) = dataset.get_reference_files(languages)
+        counts = [count_lines(source), count_lines(target)]
         if counts != [num_lines, num_lines]:
-            # An interrupted download or conversion left a partial file, which
-            # sacreBLEU would use from then on.
-            shutil.rmtree(dataset._rawdir, ignore_errors=True)
-            dataset.process_to_text(languages)
-            counts = _count_lines(dataset, languages)
+            raise EOFError(f"it has {counts} lines, not {num_lines:,}")
     except (OSError, EOFError, SystemExit) as error:
-        # sacreBLEU ends the process when a checksum is wrong.
+        # sacreBLEU ends the process when a checksum is wrong. It uses what an
+        # interrupted download left.
         raise InputError(
             f"sacreBLEU cannot get the test set {name}: {error}. Is there a "
             f"connection to {dataset.data[0]}? If it is damaged, delete "
             f"{dataset._outdir}, and try again."
         ) from error
-    if counts != [num_lines, num_lines]:
-        raise InputError(
-            f"The test set {name} must have {num_lines:,} lines. Received: "
-            f"{counts[0]:,} and {counts[1]:,}. Delete {dataset._outdir}, and "
-            "try again."
-        )
-    return ParallelCorpus(*_files(dataset, languages))
-
-
-def _files(dataset: Any, languages: str) -> list[str]:
-    return [
-        dataset.get_source_file(languages),
-        *dataset.get_reference_files(languages),
-    ]
-
-
-def _count_lines(dataset: Any, languages: str) -> list[int]:
-    return [count_lines(file) for file in _files(dataset, languages)]
+    return ParallelCorpus(source, target)
 
 
 def _training_pairs(

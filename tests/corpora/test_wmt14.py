@@ -176,14 +176,9 @@ def test_all_files_are_written(run, internet, output):
     assert (status, out) == (0, f"corpus: {output}\n")
     assert_complete(output)
     written = {path.name for path in output.iterdir()}
-    assert written == {*FILES, "SHA256SUMS", "tensorflow_datasets"}
+    assert written == {*FILES, "tensorflow_datasets"}
     for words in ("13 GB on disk", "GB of memory", "an hour", "train: 4 pairs"):
         assert words in err
-    sums = [line.split("  ") for line in lines(output / "SHA256SUMS")]
-    assert sorted(name for _, name in sums) == FILES
-    for checksum, name in sums:
-        content = (output / name).read_bytes()
-        assert checksum == hashlib.sha256(content).hexdigest()
 
 
 def test_nothing_is_done_again_when_complete(run, internet, output, room):
@@ -202,13 +197,13 @@ def test_nothing_is_done_again_when_complete(run, internet, output, room):
 
 
 @pytest.mark.parametrize("name", ["train.de", "newstest2014.en"])
-def test_only_what_is_damaged_is_made_again(name, run, internet, output):
+def test_only_what_is_missing_is_made_again(name, run, internet, output):
     run()
     other = output / ("newstest2014.en" if name == "train.de" else "train.de")
     before = other.stat().st_mtime_ns
     path = output / name
     content = path.read_bytes()
-    path.write_bytes(content.replace(b"e", b"E", 1))
+    path.unlink()
     assert run()[0] == 0
     assert path.read_bytes() == content
     assert other.stat().st_mtime_ns == before
@@ -281,7 +276,7 @@ def test_extra_is_named_when_the_package_is_missing(run, internet, monkeypatch):
 
 
 @pytest.mark.parametrize("state", ["cut", "text_cut"])
-def test_interrupted_download_of_a_test_set_is_made_good(
+def test_interrupted_download_of_a_test_set_has_a_way_out(
     state, run, internet, output, archives
 ):
     dataset = DATASETS["wmt13"]
@@ -295,10 +290,13 @@ def test_interrupted_download_of_a_test_set_is_made_good(
     if state == "text_cut":
         path = pathlib.Path(dataset._outdir, "wmt13.en-de.src")
         path.write_text("en wmt13 1\n")
+    status, _, err = run()
+    assert status == 1
+    assert "sacreBLEU cannot get the test set wmt13" in err
+    assert f"delete {dataset._outdir}, and try again" in err
+    shutil.rmtree(dataset._outdir)
     assert run()[0] == 0
     assert_complete(output)
-    # Each test set is downloaded, the damaged one again.
-    assert internet.num_calls == 2
 
 
 def test_test_set_that_cannot_be_had_is_named(run, internet, archives, output):
