@@ -19,6 +19,7 @@ from relative_attention.runs.recipe_sections import TrainingSection
 from relative_attention.runs.report import Report
 from relative_attention.runs.report import say_nothing
 from relative_attention.runs.run import compile_model
+from relative_attention.settings import unknown
 
 # The first step compiles, the second may still allocate.
 _WARM_UP_STEPS = 2
@@ -64,9 +65,7 @@ def step_benchmark(
     """
     for name in names:
         if name not in presets():
-            raise InputError(
-                f"Unknown preset {name!r}. Known: {', '.join(presets())}."
-            )
+            raise InputError(unknown("preset", name, presets()))
     sizes = [batch_tokens, vocabulary_size, num_steps, num_rounds]
     if not names or not lengths or min(*lengths, *sizes) < 1:
         raise InputError(

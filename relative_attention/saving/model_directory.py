@@ -28,7 +28,6 @@ from relative_attention.decoding import Ensemble
 from relative_attention.decoding import Translator
 from relative_attention.decoding.translator import DecodingSection
 from relative_attention.errors import InputError
-from relative_attention.errors import did_you_mean
 from relative_attention.files import AnyPath
 from relative_attention.files import atomic_directory
 from relative_attention.files import atomic_file
@@ -44,6 +43,7 @@ from relative_attention.settings import check_mapping
 from relative_attention.settings import check_section
 from relative_attention.settings import check_size
 from relative_attention.settings import read_section
+from relative_attention.settings import unknown
 from relative_attention.zoo import find_model
 
 _FORMAT = 2
@@ -152,10 +152,7 @@ def _check_engine(
             )
         return
     if engine not in _ENGINES:
-        raise InputError(
-            f"Unknown engine {engine!r}.{did_you_mean(engine, _ENGINES)} "
-            f"Known: {', '.join(_ENGINES)}."
-        )
+        raise InputError(unknown("engine", engine, list(_ENGINES)))
     is_one = isinstance(directory, pathlib.Path | str)
     if not is_one and len(directory) > 1:
         raise InputError(

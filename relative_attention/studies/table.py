@@ -229,14 +229,17 @@ def _notes(study: Study, used: Sequence[Record], has_paper: bool) -> list[str]:
         if (found := [r[name.lower()] for r in used if r.get(name.lower())])
     ]
     number = "1 run" if len(used) == 1 else f"{len(used)} runs"
-    took = f"{minutes:,.0f} minutes in all"
-    if len(own) < len(used):
+    took = f", {minutes:,.0f} minutes in all"
+    if not own:
+        number += " (taken from other studies)"
+        took = ""
+    elif len(own) < len(used):
         number += f" ({len(used) - len(own)} taken from other studies)"
-        took = f"{minutes:,.0f} minutes for the other {len(own)}"
+        took = f", {minutes:,.0f} minutes for the other {len(own)}"
     are_left = f"; {left} {'is' if left == 1 else 'are'} left"
     ran = (
         f"{number} of {used[0]['steps']:,} updates each in "
-        f"{used[0]['precision']}, {took}"
+        f"{used[0]['precision']}{took}"
         f"{are_left if left else ''}. {hardware}; {', '.join(versions)}; "
         f"commit {_all(map(_commit, used))}; {date}."
     )

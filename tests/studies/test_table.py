@@ -22,3 +22,17 @@ def test_tables_of_the_zoo_follow_from_their_records(name):
     assert table == content["table"]
     page = study_markdown(study, table, content["runs"])
     assert page == path.with_suffix(".md").read_text("utf-8")
+
+
+def test_study_whose_runs_are_all_taken_has_no_minutes():
+    study = ra.find_study("table1")
+    records = {
+        name: {**record, "taken_from": f"other: {name}"}
+        for name, record in json.loads(
+            (studies_directory() / "table1.json").read_text("utf-8")
+        )["runs"].items()
+    }
+    page = study_markdown(study, study_table(study, records), records)
+    words = " ".join(page.split())
+    assert f"{len(records)} runs (taken from other studies) of" in words
+    assert " minutes" not in words
