@@ -3,23 +3,18 @@
 import importlib.util
 import itertools
 import pathlib
-from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
 import keras
-import numpy as np
 
-from relative_attention.data.vocabulary_kinds import AnyVocabulary
 from relative_attention.decoding import Translator
 from relative_attention.errors import InputError
 from relative_attention.errors import NotFiniteError
 from relative_attention.errors import install_hint
 from relative_attention.evaluation import corpus_bleu
-from relative_attention.models.transformer import decoder_inputs
-from relative_attention.plot import attention_figure
-from relative_attention.plot import relation_figure
+from relative_attention.plot import model_figure
 from relative_attention.plot import training_curve
 from relative_attention.plot.figure import figure_png
 from relative_attention.runs.prepare import PreparedData
@@ -27,7 +22,6 @@ from relative_attention.runs.progress import RunProgress
 from relative_attention.runs.report import Report
 from relative_attention.runs.report import print_error
 from relative_attention.training import averaged_weights
-from relative_attention.training import relation_tables
 from relative_attention.training.callbacks import ProgressLine
 from relative_attention.training.logs import ChartLog
 from relative_attention.training.logs import EventLog
@@ -36,8 +30,6 @@ from relative_attention.training.logs import Record
 # More sentences would add little, and are translated many times.
 _MOST_SENTENCES = 1000
 _NUM_SAMPLES = 5
-# More tokens are hard to read and slow to draw.
-_MOST_TOKENS = 30
 
 
 def monitoring_callbacks(
@@ -133,9 +125,9 @@ class PictureLog(keras.callbacks.Callback):
     """Shows sample translations, attention and relation embeddings each epoch.
 
     A table in TensorBoard shows source, reference and the model's own
-    translation of the first validation sentences. Pictures show the relation
-    embeddings, and the attention of the first sentence with its reference, so
-    that those of several epochs can be compared. If a picture fails, that is
+    translation of the first validation sentences. A picture, `model_figure`,
+    shows the attention of the shortest of them with its reference, so that
+    those of several epochs can be compared. If a picture fails, that is
     reported, no more are drawn, and training continues.
 
     Args:
@@ -183,8 +175,8 @@ class PictureLog(keras.callbacks.Callback):
         with averaged_weights(self.model):
             if self._pairs:
                 self._write_samples()
-            if self._draws:
-                self._draw()
+                if self._draws:
+                    self._draw()
         self.event_log.flush()
 
     def _write_samples(self) -> None:
@@ -197,11 +189,16 @@ class PictureLog(keras.callbacks.Callback):
         self.event_log.text("validation", "samples", rows, self.progress.step)
 
     def _draw(self) -> None:
+        # Short sentences are quick to draw.
+        source, target = min(self._pairs, key=lambda pair: len(pair[0]))
         try:
-            for tag, figure in self._figures():
-                self.event_log.image(
-                    "validation", tag, figure_png(figure), self.progress.step
-                )
+            figure = model_figure(self._translator, source, target)
+            self.event_log.image(
+                "validation",
+                "attention",
+                figure_png(figure),
+                self.progress.step,
+            )
         # A long run must not end because of a font or a figure.
         except Exception as error:
             self._draws = False
@@ -209,47 +206,6 @@ class PictureLog(keras.callbacks.Callback):
                 "pictures of attention and relation embeddings are no longer "
                 f"drawn: {type(error).__name__}: {error}"
             )
-
-    def _figures(self) -> Iterator[tuple[str, Any]]:
-        tables = relation_tables(self.model)
-        for stack in ("encoder", "decoder"):
-            of_stack = {
-                name: table
-                for name, table in tables.items()
-                if name.startswith(stack)
-            }
-            if of_stack:
-                title = (
-                    f"Relation embeddings of the {stack} by distance (key "
-                    "position - query position)"
-                )
-                yield f"relations/{stack}", relation_figure(of_stack, title)
-        if self._pairs:
-            yield "attention", self._attention(*self._pairs[0])
-
-    def _attention(self, source: str, target: str) -> Any:
-        data = self.data
-        source_ids = _token_ids(data.source_vocabulary, source)
-        target_ids = _token_ids(data.target_vocabulary, target)
-        scores = self.model.attention_scores(
-            {
-                "source_token_ids": source_ids[None],
-                "target_token_ids": decoder_inputs(
-                    target_ids[None], self.model.start_token_id
-                ),
-            }
-        )
-        return attention_figure(
-            {
-                name: [
-                    keras.ops.convert_to_numpy(block)[0].astype("float32")
-                    for block in blocks
-                ]
-                for name, blocks in scores.items()
-            },
-            data.source_vocabulary.pieces(source_ids),
-            data.target_vocabulary.pieces(target_ids),
-        )
 
 
 def _greedy_translator(
@@ -273,8 +229,3 @@ def _translate(translator: Translator, sources: Sequence[str]) -> list[str]:
         return translator.translate(sources)
     except NotFiniteError:
         return [""] * len(sources)
-
-
-def _token_ids(vocabulary: AnyVocabulary, text: str) -> np.ndarray:
-    token_ids = vocabulary.encode([text])[0] + [vocabulary.end_id]
-    return np.array(token_ids[:_MOST_TOKENS], "int32")
