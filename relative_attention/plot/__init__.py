@@ -13,6 +13,9 @@ from relative_attention.plot.attention_figures import relation_figure
 from relative_attention.plot.attention_view import AttentionView
 from relative_attention.plot.attention_view import attention_view
 from relative_attention.plot.attention_view import content_security_policy
+from relative_attention.plot.figure import check_matplotlib
+from relative_attention.plot.figure import figure_png
+from relative_attention.plot.figure import save_figure
 from relative_attention.plot.score_figures import curve_figure
 from relative_attention.plot.score_figures import length_figure
 from relative_attention.plot.score_figures import study_figure
@@ -22,13 +25,16 @@ __all__ = [
     "AttentionView",
     "attention_figure",
     "attention_view",
+    "check_matplotlib",
     "content_security_policy",
     "curve_figure",
+    "figure_png",
     "heads_figure",
     "length_figure",
     "model_figure",
     "model_picture",
     "relation_figure",
+    "save_figure",
     "study_figure",
     "training_curve",
 ]
