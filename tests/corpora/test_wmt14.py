@@ -288,8 +288,9 @@ def test_interrupted_download_of_a_test_set_has_a_way_out(
         archive[:-50] if state == "cut" else archive
     )
     if state == "text_cut":
-        path = pathlib.Path(dataset._outdir, "wmt13.en-de.src")
-        path.write_text("en wmt13 1\n")
+        for field in dataset.fieldnames("en-de"):
+            path = pathlib.Path(dataset._outdir, f"wmt13.en-de.{field}")
+            path.write_text("one line\n")
     status, _, err = run()
     assert status == 1
     assert "sacreBLEU cannot get the test set wmt13" in err
