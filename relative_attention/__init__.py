@@ -4,7 +4,8 @@ The mechanism of Shaw, Uszkoreit and Vaswani (2018), with the same outputs as
 tensor2tensor, and translation models built on it. All public names are here.
 Each is imported on first use, so `import relative_attention` is quick and needs
 no backend. `__init__.pyi` lists them, for this module and for editors and type
-checkers, which do not see imports on demand.
+checkers, which do not see imports on demand. Which file has what:
+`docs/contributing/architecture.md`.
 """
 
 import ast

@@ -428,7 +428,7 @@ class TrainableModel(keras.Model):
     def count_step(
         self, loss: Tensor, own_tokens: Tensor, norm: Tensor
     ) -> Tensor:
-        """Updates the metrics of a step.
+        """Updates the metrics of a step, and decides whether weights change.
 
         Args:
             loss: float scalar, of the whole batch.

@@ -201,7 +201,7 @@ class Transformer(TrainableModel):
         training: bool | None = None,
         encoder_outputs: Tensor | None = None,
     ) -> Tensor:
-        """Computes the hidden states, from which `project` computes logits.
+        """Computes the hidden states, from which `logits` computes logits.
 
         Args:
             inputs: as of a call.

@@ -30,8 +30,8 @@ Two functions compute all of it, without an embedding for each pair:
 Only `2K + 1` vectors `w` are distinct. All keys farther back than `K` share
 one of them, and all keys farther ahead another. So every value gets `w_-K`, and
 `r_d = w_d - w_-K` is added where it is not zero: near the main diagonal, and to
-keys farther ahead. Keys do not need `w_-K`, because softmax ignores a number
-that a whole row of logits shares.
+keys farther ahead. Keys get `r_d` alone: what `w_-K` would add is the same for
+a whole row of logits, which softmax ignores.
 
 There are two implementations. With TensorFlow on CPUs a pass over
 `(B, N, T, T)` costs as much as a matrix product: `_Diagonals` avoids such

@@ -15,7 +15,8 @@
 Each gets its name when it is complete. So a `kill -9` leaves the last
 checkpoint, and hidden files, which the next process deletes. The next process
 loads the checkpoint and repeats the updates after it. Batches and dropout are
-functions of seed and step, so these updates are the same, to the last bit.
+functions of seed and step, so these updates are the same; on one CPU to the
+last bit.
 """
 
 import json

@@ -1,7 +1,8 @@
 """Recipes, which hold all settings of a training run.
 
-Each key is declared in `recipe_sections.py`. Every recipe, from a file or from
-the command line, is checked once, in `Recipe.from_mapping`.
+Each key is declared in `recipe_sections.py`; those of `model` and `decoding` in
+`TransformerConfig` and `DecodingSection`. `Recipe.from_mapping` checks every
+recipe, from a file or from the command line.
 """
 
 import dataclasses

@@ -82,9 +82,9 @@ def claim_run_directory(
     """Checks that a folder may be used for a run, and writes the recipe.
 
     A run that has trained is only deleted with `overwrite`, and not if there is
-    anything beside it that no run writes. A run without updates, whose data
-    could not be prepared, is replaced. `files` are the recipe's names of its
-    inputs, and their paths, recorded for resuming.
+    anything beside it that no run writes. A run without a checkpoint, as when
+    its data could not be prepared, is replaced. `files` are the recipe's names
+    of its inputs, and their paths, recorded for resuming.
     """
     path = pathlib.Path(path)
     files = files or {}
@@ -152,7 +152,7 @@ def _read_record(directory: pathlib.Path | str) -> dict[str, Any]:
 
 
 def _has_trained(directory: pathlib.Path) -> bool:
-    """Returns whether a run has made an update or a model."""
+    """Returns whether a run has saved a checkpoint or a model."""
     return any(
         (directory / name).exists()
         for name in ("training.csv", "results.json", "model.safetensors")
@@ -229,7 +229,7 @@ def _clear(
 
 
 def delete_torn_files(directory: pathlib.Path) -> None:
-    """Deletes the files that a dead process was writing.
+    """Deletes the files and cached ids that a dead process was writing.
 
     Only to be called by the process that writes the run.
     """
@@ -237,6 +237,8 @@ def delete_torn_files(directory: pathlib.Path) -> None:
     for path in [*torn, *directory.glob("epochs/.step-*")]:
         if path.is_file():
             path.unlink()
+    for path in directory.glob("cache/.*-*"):
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def _is_written(name: str) -> bool:

@@ -41,10 +41,10 @@ class Batcher:
 
     Everything but the work itself happens in the event loop, so no locks are
     needed. If the model is idle, a request starts at once. After a batch the
-    model waits for the clients that were answered to ask again, for at most
-    `max_wait_ms` and a tenth of the time of that batch. Without this pause the
-    first client to ask again would get a batch by itself, and all others would
-    wait for it.
+    model waits for the clients that were answered to ask again: at most
+    `max_wait_ms`, and at most a tenth of the time of that batch. Without this
+    pause the first client to ask again would get a batch by itself, and all
+    others would wait for it.
 
     A batch is the next item, and the items of the same work that are nearest to
     it in length. An item's turn is the number of items that were taken before
@@ -166,7 +166,7 @@ class Batcher:
         await self._arrived.wait()
 
     def _take(self) -> list[_Item]:
-
+        """Removes the next batch from the waiting items."""
         first = min(self._waiting, key=lambda item: item.turn)
         others = sorted(
             (i for i in self._waiting if i.work == first.work and i != first),

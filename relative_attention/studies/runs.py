@@ -5,7 +5,7 @@
       _missing           those without a record, after all checks
       _train_all         a process for each of them, some at a time
         StudyRun.train   in such a process: train, translate, write a record
-      StudyResults.add   adds the record, then writes the table of all records
+      StudyResults.write adds the record, and writes the table of all records
 
 A run is an ordinary `train` in `OUTPUT/ROW-SEED`, with its log and its record
 next to it. The same command resumes an interrupted one.

@@ -119,10 +119,14 @@ def damage(checkpoint, name="model.safetensors"):
 
 
 def test_files_that_a_dead_process_was_writing_are_deleted(run):
-    (run.directory / "epochs").mkdir()
-    own = [".best.safetensors-ab12cd34", "epochs/.step-00000001.safetensors-x1"]
+    own = [
+        ".best.safetensors-ab12cd34",
+        "epochs/.step-00000001.safetensors-x1",
+        "cache/.train-ab12cd34/ids.npy",
+    ]
     others = [".gitignore", ".notes-ab12cd34"]
     for name in [*own, *others]:
+        (run.directory / name).parent.mkdir(parents=True, exist_ok=True)
         (run.directory / name).write_bytes(b"half")
     run.resumed(is_chief=False)
     assert all((run.directory / name).is_file() for name in [*own, *others])
