@@ -97,8 +97,7 @@ def test_pages_work_without_a_network(site, browser):  # noqa: F811
     page.wait_for_url("**/docs/index.html")
     # Sums are larger than letters where the font has arrived.
     page.click("text=The idea")
-    page.evaluate("document.fonts.ready")
-    assert page.evaluate("document.fonts.check('1em \"STIX Two Math\"')")
+    page.wait_for_function("document.fonts.check('1em \"STIX Two Math\"')")
     assert (
         page.locator("math mo", has_text="∑").first.bounding_box()["height"]
         > 1.2 * page.locator("math mi").first.bounding_box()["height"]
