@@ -125,8 +125,8 @@ def atomic_directory(path: AnyPath) -> Iterator[pathlib.Path]:
     """Yields a folder to fill, which is named `path` only when complete.
 
     Until then it is next to `path`. An old folder at `path` is deleted just
-    before the new one gets the name: whoever replaces a folder must do without
-    it after a kill in between. A link to it is kept.
+    before the new one gets the name, so a kill in between leaves neither. Only
+    what can be made again may be replaced. A link to the folder is kept.
     """
     path = _resolved(path)
     if path.exists() and not path.is_dir():

@@ -153,7 +153,6 @@ def _evaluate(options: argparse.Namespace) -> None:
     """Runs the command."""
     from relative_attention import evaluation
     from relative_attention.evaluation.significance import bootstrap_table
-    from relative_attention.plot.figure import save_figure
 
     _check(options)
     sources, references = _read(options)
@@ -190,7 +189,7 @@ def _evaluate(options: argparse.Namespace) -> None:
             for name, texts in systems.items()
         }
         figure = ra.plot.length_figure(by_length)
-        save_figure(figure, options.plot)
+        ra.plot.save_figure(figure, options.plot)
     if others:
         results = evaluation.paired_bootstrap(
             systems, references, num_resamples=options.resamples, **how
@@ -202,12 +201,11 @@ def _check(options: argparse.Namespace) -> None:
     """Refuses options that are wrong, before any work."""
     from relative_attention.evaluation.corpus import check_moses
     from relative_attention.evaluation.significance import check_bootstrap
-    from relative_attention.plot.figure import check_matplotlib
 
     for path in (options.hypotheses, options.sentence_scores, options.plot):
         streams.check_output(path)
     if options.plot:
-        check_matplotlib()
+        ra.plot.check_matplotlib()
     if (options.tokenizer == "moses") != (options.language is not None):
         raise InputError(
             "`--tokenizer moses` and `--language` go together: the code of "
