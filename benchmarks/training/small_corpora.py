@@ -46,8 +46,17 @@ def measure(options: argparse.Namespace) -> list[Row]:
             "training.pictures=false",
         ]
     )
-    rows = [_train(recipe, "chosen", options)]
-    warmup_steps, dropout, pieces = (rows[0][key] for key in _KEYS)
+    chosen = _train(recipe, "chosen", options)
+    rows = [chosen]
+    # With other pieces an epoch has more or fewer updates.
+    recipe = recipe.override(
+        [
+            *(f"{key}={chosen[key]}" for key in _KEYS),
+            f"training.steps={chosen['steps']}",
+            "training.epochs=null",
+        ]
+    )
+    warmup_steps, pieces = chosen[_WARMUP], chosen[_PIECES]
     for name, values in {
         "longer warm-up": {_WARMUP: 2 * warmup_steps},
         "other dropout": {_DROPOUT: 0.2},

@@ -22,7 +22,7 @@ _BY_PAIRS = (
 # An update of 4,096 tokens has 100 to 400 pairs, so the warm-up takes at most a
 # third of all updates.
 _PAIRS_PER_WARMUP_STEP = 1200
-_LEAST_WARMUP, _MOST_WARMUP = 50, 2000
+_LEAST_WARMUP, _MOST_WARMUP = 100, 2000
 
 
 def follow_corpus(

@@ -151,7 +151,7 @@ class TrainingSection:
     """Factor on the Transformer schedule."""
     warmup_steps: int | str = key(4000, at_least=1, choices=(AUTO,))
     """Updates until the learning rate is highest. `auto`: one per 1,200
-    training pairs (pairs times `epochs`), from 50 to 2,000, and at most a
+    training pairs (pairs times `epochs`), from 100 to 2,000, and at most a
     third of `steps`."""
     zero_first_step: bool = key(False)
     """Whether the first update has a learning rate of 0, as in tensor2tensor
