@@ -70,16 +70,17 @@ def translation_table(result: Result) -> str:
             return shown
         return f"{shown}, {median(row['ratio_to_base']):.2f}"
 
+    memory = {row["engine"]: row["peak_memory_bytes"] for row in result.rows}
     cells = [
         [
-            f"beam {beams}, batch {size}",
-            *(speed(rows[engine, beams, size]) for engine in engines),
+            engine,
+            *(speed(rows[engine, *case]) for case in cases),
+            f"{memory[engine] / 1e9:.2f} GB",
         ]
-        for beams, size in cases
+        for engine in engines
     ]
-    memory = {row["engine"]: row["peak_memory_bytes"] for row in result.rows}
-    sizes = [f"{memory[engine] / 1e9:.2f} GB" for engine in engines]
-    return markdown_table(["", *engines], [*cells, ["peak memory", *sizes]])
+    names = [f"beam {beams}, batch {size}" for beams, size in cases]
+    return markdown_table(["", *names, "peak memory"], cells)
 
 
 def output_length_table(result: Result) -> str:
