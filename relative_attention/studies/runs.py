@@ -17,8 +17,10 @@ import json
 import operator
 import os
 import pathlib
+import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -59,8 +61,8 @@ from relative_attention.zoo import studies_directory
 _FORMAT = 1
 _SECONDS_BETWEEN_LOOKS = 0.1
 _CHILD = (
-    "import sys; from relative_attention.studies.runs import main; "
-    "sys.exit(main(sys.argv[1]))"
+    "import sys; from relative_attention.studies import runs; "
+    "runs.stop_with_parent(); sys.exit(runs.main(sys.argv[1]))"
 )
 # The entries of a record that table and list read.
 _KINDS: dict[str, Any] = {
@@ -163,6 +165,19 @@ class StudyRun:
         }
         with atomic_file(self.path(".study.json"), "w") as file:
             json.dump(record, file, indent=1)
+
+
+def stop_with_parent() -> None:
+    """Lets this process save and end, as on SIGTERM, if its parent is killed.
+
+    Standard input must be a pipe from the parent, which writes nothing.
+    """
+
+    def wait() -> None:
+        os.read(0, 1)
+        signal.raise_signal(signal.SIGTERM)
+
+    threading.Thread(target=wait, daemon=True).start()
 
 
 def main(argument: str) -> int:
@@ -517,6 +532,7 @@ def _train_all(
                 for run, process in running[:]:
                     if process.poll() is None:
                         continue
+                    process.communicate()  # Closes its standard input.
                     running.remove((run, process))
                     try:
                         _add(run, process.returncode, results_file, report)
@@ -529,6 +545,7 @@ def _train_all(
                 process.terminate()
             for _, process in running:
                 process.wait()
+                process.communicate()
     return failed
 
 
@@ -546,7 +563,7 @@ def _start(run: StudyRun, num_jobs: int) -> subprocess.Popen[bytes]:
     with open(log, "ab") as file:
         return subprocess.Popen(
             [sys.executable, "-c", _CHILD, json.dumps(dataclasses.asdict(run))],
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE,
             stdout=file,
             stderr=file,
             env=environment,

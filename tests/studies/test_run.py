@@ -101,19 +101,36 @@ def test_study_is_interrupted_resumed_and_never_run_twice(
     study.write_text(yaml.safe_dump(small_study(recipe_file)))
     log = tmp_path / "log"
     command = ["study", study, "--output", output, "--data", corpus]
-    process = start_command(log, *command, "--jobs=2")
     begun = [output / "sinusoidal-1", output / "relative-1"]
-    deadline = time.monotonic() + 300
-    while not all(list(run.glob("checkpoints/step-*")) for run in begun):
-        assert process.poll() is None, log.read_text()
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+
+    def wait_until(condition):
+        deadline = time.monotonic() + 300
+        while not all(condition(run) for run in begun):
+            assert time.monotonic() < deadline, log.read_text()
+            time.sleep(0.05)
+
+    def is_locked(run):
+        return (run / "run.lock").exists()
+
+    def checkpoints(run):
+        return set(run.glob("checkpoints/st*"))
+
+    process = start_command(log, *command, "--jobs=2")
+    wait_until(checkpoints)
+    process.kill()
+    process.wait()
+    # No run goes on alone, unseen.
+    wait_until(lambda run: list(run.glob("checkpoints/stop-*")))
+    wait_until(lambda run: not is_locked(run))
+    before = {run: checkpoints(run) for run in begun}
+    process = start_command(log, *command, "--jobs=2")
+    wait_until(lambda run: checkpoints(run) - before[run])
     process.send_signal(signal.SIGINT)
     assert process.wait(timeout=400) == 130
     assert "Rerun the same command to resume" in log.read_text()
     for run in begun:
         # Nobody writes it any more, and it was not at its end.
-        assert not (run / "run.lock").exists()
+        assert not is_locked(run)
         assert not (run / "results.json").exists()
     process = start_command(log, *command, "--jobs=2")
     assert process.wait(timeout=400) == 0, log.read_text()
