@@ -44,6 +44,23 @@ def test_output_length(run_benchmark, model_folder):
 
 
 @pytest.mark.large
+def test_quality_by_length(run_benchmark, model_folder, tmp_path):
+    text = tmp_path / "text"
+    text.write_text("one\n" * 5 + "one two three four five six seven\n")
+    texts = ("--source", text, "--reference", text)
+    result, printed = run_benchmark(
+        "decoding.joined_lines", model_folder, model_folder, *texts
+    )
+    joined = [row for row in result.rows if "lines" in row]
+    assert [row["lines"] for row in joined] == 2 * [1, 2, 3, 4]
+    by_words = [row for row in result.rows if "least_words" in row]
+    assert [row["sentences"] for row in by_words] == [6, 6]
+    # All lines are in one group, so it has what single lines have.
+    assert by_words[0]["bleu"] == joined[0]["bleu"] == joined[0]["bleu_apart"]
+    assert "lines joined" in printed and "from 1 (6 lines)" in printed
+
+
+@pytest.mark.large
 def test_quality_in_int8(run_benchmark, model_folder, source):
     result, printed = run_benchmark(
         "decoding.int8_quality",
