@@ -1,8 +1,11 @@
-"""The page on speed shows the stored results."""
+"""The page on speed and the README show the stored results."""
 
 import pytest
 
+from benchmarks.attention.attention_speed import KERAS
 from benchmarks.harness.engine import ROOT
+from benchmarks.harness.results import Result
+from benchmarks.harness.spread import median
 from benchmarks.report import main
 from benchmarks.speed_tables import TABLES
 
@@ -15,6 +18,38 @@ def test_the_page_is_up_to_date():
     text = page.read_text("utf-8")
     for name in TABLES:
         assert f"<!-- {name}: by benchmarks.report -->" in text
+
+
+def test_the_readme_is_up_to_date():
+    def rows(name):
+        path = ROOT / "benchmarks" / "results" / f"{name}.json"
+        return Result.read(path).rows
+
+    by_tokens = {row["tokens"]: row for row in rows("attention_speed")}
+    layer = [
+        f"{median(by_tokens[tokens]['backward']['over'][KERAS]):.2f}"
+        for tokens in (32, 128, 512)
+    ]
+    (training,) = [
+        f"{median(row['ratio_to_peer']):.2f}"
+        for row in rows("training_speed")
+        if row["engine"] == "relative, mixed_bfloat16"
+    ]
+    (translation,) = [
+        f"{median(row['ratio_to_base']):.2f}"
+        for row in rows("translation_speed")
+        if row["engine"] == "relative-attention"
+        and (row["num_beams"], row["batch_size"]) == (4, 32)
+    ]
+    text = " ".join((ROOT / "README.md").read_text("utf-8").split())
+    for sentence in (
+        f"**{layer[0]}** times the time of `keras.layers.MultiHeadAttention`, "
+        "which has no positions, at 32 tokens, "
+        f"{layer[1]} at 128, {layer[2]} at 512.",
+        f"**{training}** times the tokens per second of OpenNMT-tf",
+        f"**{translation}** times the sentences per second of OpenNMT-tf",
+    ):
+        assert sentence in text
 
 
 def test_an_old_table_is_reported_and_rewritten(tmp_path):
