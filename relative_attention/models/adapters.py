@@ -3,10 +3,12 @@
 The methods of `Transformer` with these names have the documentation for users.
 """
 
+import contextlib
 import gc
 import pathlib
 import warnings
 from collections.abc import Iterable
+from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
@@ -53,18 +55,12 @@ def quantize(
             "The model is quantized already. Load it again to quantize it in "
             "another way."
         )
-    # Keras collects garbage twice per layer. With hundreds of thousands of
-    # TensorFlow's objects this takes half a minute, unless they are frozen.
-    gc.freeze()
-    try:
-        with warnings.catch_warnings():
-            # From layers with nothing to quantize, such as dropout.
-            warnings.filterwarnings("ignore", "Layer .* a `quantize")
-            keras.Model.quantize(
-                model, mode, config=config, filters=filters, **kwargs
-            )
-    finally:
-        gc.unfreeze()
+    with _frozen_objects(), warnings.catch_warnings():
+        # From layers with nothing to quantize, such as dropout.
+        warnings.filterwarnings("ignore", "Layer .* a `quantize")
+        keras.Model.quantize(
+            model, mode, config=config, filters=filters, **kwargs
+        )
 
 
 def quantization_config(model: keras.Model) -> dict[str, Any]:
@@ -79,9 +75,21 @@ def quantization_config(model: keras.Model) -> dict[str, Any]:
 def quantize_as(model: keras.Model, quantized: Mapping[str, Any]) -> None:
     """Quantizes layers as `quantization_config` said."""
     layers = _layers_of(model)
-    for path, config in quantized.items():
-        how = keras.saving.deserialize_keras_object(config)
-        layers[path].quantize(how.mode, config=how)
+    with _frozen_objects():
+        for path, config in quantized.items():
+            how = keras.saving.deserialize_keras_object(config)
+            layers[path].quantize(how.mode, config=how)
+
+
+@contextlib.contextmanager
+def _frozen_objects() -> Iterator[None]:
+    # Keras collects garbage for each layer. With hundreds of thousands of
+    # TensorFlow's objects this takes half a minute, unless they are frozen.
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
 
 
 # === Adapters ===
