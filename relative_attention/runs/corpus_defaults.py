@@ -19,10 +19,12 @@ _BY_PAIRS = (
     (float("inf"), 8000, 0.1),
 )
 
-# An update of 4,096 tokens has 100 to 400 pairs, so the warm-up takes at most a
-# third of all updates.
+# An update of 4,096 tokens has 100 to 400 pairs, so this is at most a third of
+# all updates.
 _PAIRS_PER_WARMUP_STEP = 1200
-_LEAST_WARMUP, _MOST_WARMUP = 100, 2000
+# The shorter the warm-up, the higher the learning rate at its end: with fewer
+# updates it gets too high, even if training ends before.
+_LEAST_WARMUP, _MOST_WARMUP = 400, 2000
 
 
 def follow_corpus(

@@ -151,8 +151,8 @@ class TrainingSection:
     """Factor on the Transformer schedule."""
     warmup_steps: int | str = key(4000, at_least=1, choices=(AUTO,))
     """Updates until the learning rate is highest. `auto`: one per 1,200
-    training pairs (pairs times `epochs`), from 100 to 2,000, and at most a
-    third of `steps`."""
+    training pairs (pairs times `epochs`), at most 2,000 and a third of
+    `steps`, but at least 400."""
     zero_first_step: bool = key(False)
     """Whether the first update has a learning rate of 0, as in tensor2tensor
     since its third version."""

@@ -26,9 +26,9 @@ def values_of(recipe):
 @pytest.mark.parametrize(
     ("num_pairs", "length", "expected"),
     [
-        (2_000, "epochs=30", (2000, 0.3, 100)),
+        (2_000, "epochs=30", (2000, 0.3, 400)),
         (20_000, "epochs=30", (4000, 0.3, 500)),
-        (20_000, "steps=600", (4000, 0.3, 200)),
+        (20_000, "steps=1800", (4000, 0.3, 600)),
         (160_000, "epochs=30", (8000, 0.1, 2000)),
         (160_000, "epochs=3", (8000, 0.1, 400)),
     ],
@@ -67,9 +67,9 @@ def test_chosen_values_are_kept_when_a_run_is_resumed(quickly, tmp_path):
     # The corpus is too small for the pieces of a default vocabulary.
     auto = ("vocabulary.size=400", *AUTO[1:])
     quickly(output, *auto, "training.steps=3", report=lines.append)
-    assert "for 300 pairs: model.dropout=0.3 training.warmup_steps=100" in lines
+    assert "for 300 pairs: model.dropout=0.3 training.warmup_steps=400" in lines
     before = values_of(ra.Recipe.load(output / "recipe.yaml"))
-    assert before == (400, 0.3, 100)
+    assert before == (400, 0.3, 400)
     quickly(
         output,
         *auto,
