@@ -16,6 +16,7 @@ from relative_attention.runs.report import Report
 _BY_PAIRS = (
     (10_000, 2000, 0.3),
     (50_000, 4000, 0.3),
+    (500_000, 4000, 0.1),
     (float("inf"), 8000, 0.1),
 )
 
