@@ -1,4 +1,4 @@
-"""The tables of docs/science/speed.md, made of stored results."""
+"""The tables that pages have of stored results."""
 
 from collections.abc import Callable
 from collections.abc import Sequence
@@ -138,6 +138,20 @@ def growth_table(result: Result) -> str:
     return markdown_table(header, cells)
 
 
+def small_corpora_table(*results: Result) -> str:
+    """Returns BLEU by setting, a column for each number of pairs."""
+    columns = [
+        f"{result.options['pairs']:,} pairs, "
+        f"{result.rows[0]['steps']:,} updates"
+        for result in results
+    ]
+    cells = [
+        [rows[0]["setting"], *(f"{row['bleu']:.2f}" for row in rows)]
+        for rows in zip(*(result.rows for result in results), strict=True)
+    ]
+    return markdown_table(["", *columns], cells)
+
+
 # By the name of the mark in the page: the table, and the results it is made of.
 TABLES: dict[str, tuple[Callable[..., str], Sequence[str]]] = {
     "attention_speed": (
@@ -148,4 +162,8 @@ TABLES: dict[str, tuple[Callable[..., str], Sequence[str]]] = {
     "output_length": (output_length_table, ["output_length"]),
     "training_speed": (training_table, ["training_speed"]),
     "growth": (growth_table, ["growth"]),
+    "small_corpora": (
+        small_corpora_table,
+        ["small_corpora_2000", "small_corpora_20000"],
+    ),
 }

@@ -1,4 +1,4 @@
-"""The page on speed and the README show the stored results."""
+"""Pages show the stored results of benchmarks."""
 
 import pytest
 
@@ -9,13 +9,15 @@ from benchmarks.harness.spread import median
 from benchmarks.report import main
 from benchmarks.speed_tables import TABLES
 
+PAGES = ("docs/science/speed.md", "models/small_relative/README.md")
 BLOCK = "<!-- {0}: by benchmarks.report -->\nold\n<!-- /{0} -->\n"
 
 
-def test_the_page_is_up_to_date():
-    page = ROOT / "docs" / "science" / "speed.md"
-    main(["--check", str(page)])
-    text = page.read_text("utf-8")
+def test_pages_are_up_to_date():
+    pages = [ROOT / page for page in PAGES]
+    for page in pages:
+        main(["--check", str(page)])
+    text = "".join(page.read_text("utf-8") for page in pages)
     for name in TABLES:
         assert f"<!-- {name}: by benchmarks.report -->" in text
 
