@@ -80,7 +80,7 @@ class VocabularySection:
     size: int | str = key(8000, at_least=1, choices=(AUTO,))
     """Number of pieces, including 259 bytes and special ones. A small text may
     give fewer. `auto`: 2,000 for fewer than 10,000 pairs, 4,000 for fewer than
-    50,000, else 8,000."""
+    500,000, else 8,000."""
     joint: bool = key(True)
     """Whether one vocabulary serves both languages, or each has its own."""
     model: str | None = key(None)
