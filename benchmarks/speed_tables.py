@@ -164,6 +164,6 @@ TABLES: dict[str, tuple[Callable[..., str], Sequence[str]]] = {
     "growth": (growth_table, ["growth"]),
     "small_corpora": (
         small_corpora_table,
-        ["small_corpora_2000", "small_corpora_20000"],
+        ["small_corpora_2000", "small_corpora_20000", "small_corpora_160000"],
     ),
 }
