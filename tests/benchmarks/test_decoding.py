@@ -5,17 +5,6 @@ import pytest
 from benchmarks.decoding import first_translation
 
 pytestmark = pytest.mark.only_on("tensorflow", reason="graphs of TensorFlow")
-BRIEF = ["--rounds", 1, "--seconds", 0.001]
-SIZES = ["--batch-size", 1, "--num-heads", 1, "--key-dim", 2]
-
-
-def test_step(run_benchmark):
-    result, printed = run_benchmark(
-        "decoding.decoding_step", "--positions", 1, "--beams", 2, *BRIEF, *SIZES
-    )
-    (row,) = result.rows
-    assert row["ratio"] == [row["relative_ms"] / row["plain_ms"]]
-    assert "beam 2, 1 cached positions" in printed
 
 
 def test_first_translation_is_over_the_import_of_the_same_round(
