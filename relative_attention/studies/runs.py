@@ -556,8 +556,9 @@ def _start(run: StudyRun, num_jobs: int) -> subprocess.Popen[bytes]:
     if num_jobs > 1:
         threads = max((os.cpu_count() or 1) // num_jobs, 1)
         environment.setdefault("TF_NUM_INTRAOP_THREADS", str(threads))
-        # Otherwise the first process takes all memory of a GPU.
+        # Otherwise the first process takes most memory of a GPU.
         environment.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")
+        environment.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     log = run.path(".log")
     log.parent.mkdir(parents=True, exist_ok=True)
     with open(log, "ab") as file:
