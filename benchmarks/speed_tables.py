@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from benchmarks.attention.attention_speed import KERAS
 from benchmarks.attention.attention_speed import PLAIN
+from benchmarks.decoding.joined_lines import means_over_seeds
 from benchmarks.harness.results import Result
 from benchmarks.harness.results import Row
 from benchmarks.harness.spread import median
@@ -152,6 +153,26 @@ def small_corpora_table(*results: Result) -> str:
     return markdown_table(["", *columns], cells)
 
 
+def positions_table(result: Result) -> str:
+    """Returns BLEU by lines joined and by words of a line, a row a model."""
+    joined, words = (
+        means_over_seeds(result.rows, axis, "bleu")
+        for axis in ("lines", "least_words")
+    )
+    cells = [
+        [
+            name,
+            *(f"{joined[name][lines]:.2f}" for lines in joined[name]),
+            *(f"{words[name][least]:.2f}" for least in words[name]),
+        ]
+        for name in joined
+    ]
+    (any_joined, *_), (any_words, *_) = joined.values(), words.values()
+    header = ["", *("1 line" if n == 1 else f"{n} joined" for n in any_joined)]
+    header += [f"from {n} words" for n in any_words]
+    return markdown_table(header, cells)
+
+
 # By the name of the mark in the page: the table, and the results it is made of.
 TABLES: dict[str, tuple[Callable[..., str], Sequence[str]]] = {
     "attention_speed": (
@@ -166,4 +187,5 @@ TABLES: dict[str, tuple[Callable[..., str], Sequence[str]]] = {
         small_corpora_table,
         ["small_corpora_2000", "small_corpora_20000", "small_corpora_160000"],
     ),
+    "positions": (positions_table, ["joined_lines_positions"]),
 }

@@ -12,14 +12,18 @@ The first table has BLEU, and its share of that of single lines. The row
 "apart" of a model has the translations of single lines, joined before they are
 scored: what a perfect splitter would give. The text is always the same one:
 lines that are left over at its end make a shorter last line. The second table
-has BLEU of single lines by their number of words.
+has BLEU of single lines by their number of words. Both have the mean of the
+seeds of a study, whose runs are `ROW-SEED`. `--picture` draws the first one.
 """
 
 import argparse
 import itertools
 import pathlib
+import re
+import statistics
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import relative_attention as ra
 from benchmarks.harness.command import add_text_arguments
@@ -29,7 +33,11 @@ from benchmarks.harness.progress import show_progress
 from benchmarks.harness.results import Result
 from benchmarks.harness.results import Row
 from benchmarks.harness.tables import markdown_table
+from relative_attention.plot.figure import make_figure
 from relative_attention.quiet_tensorflow import load_tensorflow_quietly
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _LINES = (1, 2, 3, 4)
 # A group has lines of so many words or more, and fewer than the next one.
@@ -40,11 +48,14 @@ def measure(options: argparse.Namespace) -> list[Row]:
     """Translates single and joined lines with each model."""
     load_tensorflow_quietly()
     sources, references = read_texts(options)
-    return [
+    rows = [
         row
         for model in [options.model, *options.others]
         for row in _measure_model(model, sources, references)
     ]
+    if options.picture:
+        ra.plot.save_figure(joined_figure(rows), options.picture)
+    return rows
 
 
 def _measure_model(
@@ -112,53 +123,107 @@ def _join(texts: Sequence[str], lines: int) -> list[str]:
 
 def describe(result: Result) -> str:
     """Returns the two tables."""
-    joined = [row for row in result.rows if "lines" in row]
-    by_words = [row for row in result.rows if "least_words" in row]
+    (first, *_) = result.rows
     return "\n\n".join(
         [
-            _joined_table(joined),
-            _words_table(by_words),
-            f"{joined[0]['sentences']:,} lines; {joined[0]['signature']}",
+            joined_table(result),
+            words_table(result),
+            f"{first['sentences']:,} lines; {first['signature']}",
         ]
     )
 
 
-def _joined_table(rows: Sequence[Row]) -> str:
+def joined_table(result: Result) -> str:
+    """Returns BLEU of joined lines, and its share of that of single ones."""
+    apart = means_over_seeds(result.rows, "lines", "bleu_apart")
     cells = []
-    for model, group in itertools.groupby(rows, lambda row: row["model"]):
-        found = list(group)
-        single = found[0]["bleu"]
-        shares = [row["bleu"] / single if single else 0 for row in found]
+    for name, means in means_over_seeds(result.rows, "lines", "bleu").items():
+        joined = [
+            f"{mean:.2f} ({mean / (means[1] or 1):.2f})"
+            for mean in means.values()
+        ]
+        cells.append([name, *joined])
         cells.append(
-            [
-                model,
-                *(
-                    f"{row['bleu']:.2f} ({share:.2f})"
-                    for row, share in zip(found, shares)
-                ),
-            ]
+            ["apart", *(f"{mean:.2f}" for mean in apart[name].values())]
         )
-        cells.append(["apart", *(f"{row['bleu_apart']:.2f}" for row in found)])
     return markdown_table(["lines joined", *map(str, _LINES)], cells)
 
 
-def _words_table(rows: Sequence[Row]) -> str:
-    numbers = {row["least_words"]: row["sentences"] for row in rows}
+def words_table(result: Result) -> str:
+    """Returns BLEU of single lines by their number of words."""
+    numbers = {
+        row["least_words"]: row["sentences"]
+        for row in result.rows
+        if "least_words" in row
+    }
     header = [
         "words",
         *(f"from {n} ({count:,} lines)" for n, count in numbers.items()),
     ]
+    groups = means_over_seeds(result.rows, "least_words", "bleu")
     cells = [
-        [model, *(f"{row['bleu']:.2f}" for row in group)]
-        for model, group in itertools.groupby(rows, lambda row: row["model"])
+        [name, *(f"{mean:.2f}" for mean in means.values())]
+        for name, means in groups.items()
     ]
     return markdown_table(header, cells)
+
+
+def joined_figure(rows: Sequence[Row]) -> "Figure":
+    """Draws what is left of BLEU when lines are joined.
+
+    It is the share of the BLEU that the same lines have one by one. Models
+    trained on joined lines, `NAME-joined`, are dashed.
+    """
+    figure = make_figure((7, 4.5))
+    axes = figure.subplots()
+    joined, apart = (
+        means_over_seeds(rows, "lines", score)
+        for score in ("bleu", "bleu_apart")
+    )
+    colors: dict[str, str] = {}
+    for name, means in joined.items():
+        base = name.removesuffix("-joined")
+        color = colors.setdefault(base, f"C{len(colors)}")
+        axes.plot(
+            list(means),
+            [means[lines] / (apart[name][lines] or 1) for lines in means],
+            color=color,
+            linestyle="-" if base == name else "--",
+            marker="o",
+            label=name,
+        )
+    axes.set_xticks(_LINES)
+    axes.set_xlabel("lines joined")
+    axes.set_ylabel("BLEU, over that of the lines one by one")
+    axes.set_ylim(0, 1.05)
+    axes.grid(alpha=0.3)
+    figure.legend(loc="outside right center", fontsize="small")
+    return figure
+
+
+def means_over_seeds(
+    rows: Sequence[Row], axis: str, score: str
+) -> dict[str, dict[int, float]]:
+    """Returns means of a score, by model without its seed, and by place."""
+    values: dict[str, dict[int, list[float]]] = {}
+    for row in rows:
+        if axis in row:
+            name = re.sub(r"-\d+$", "", row["model"])
+            places = values.setdefault(name, {})
+            places.setdefault(row[axis], []).append(row[score])
+    return {
+        name: {place: statistics.fmean(of) for place, of in places.items()}
+        for name, places in values.items()
+    }
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add_text_arguments(parser)
     parser.add_argument(
         "others", nargs="*", metavar="model", help="further models"
+    )
+    parser.add_argument(
+        "--picture", metavar="FILE.png", help="also draw the first table"
     )
 
 

@@ -9,7 +9,11 @@ from benchmarks.harness.spread import median
 from benchmarks.report import main
 from benchmarks.speed_tables import TABLES
 
-PAGES = ("docs/science/speed.md", "models/small_relative/README.md")
+PAGES = (
+    "docs/science/speed.md",
+    "docs/science/positions.md",
+    "models/small_relative/README.md",
+)
 BLOCK = "<!-- {0}: by benchmarks.report -->\nold\n<!-- /{0} -->\n"
 
 

@@ -144,6 +144,21 @@ def test_page_of_results_has_what_is_stored():
                 assert f"{interval} | {difference['p_value']:.3f}" in page
 
 
+def test_page_of_positions_has_what_is_stored():
+    pages = MODELS.parent / "docs" / "science" / "positions.md"
+    page = pages.read_text("utf-8")
+    path = MODELS / "studies" / "positions.json"
+    for row in json.loads(path.read_text("utf-8"))["table"]:
+        if len(row["bleu"]) == 1:
+            continue
+        bleu, found = row["test_bleu"], row["difference"]
+        cells = f"| {bleu['mean']:.2f} ± {bleu['standard_deviation']:.2f} |"
+        if found is not None:
+            cells += f" {found['mean']:+.2f} ({found['low']:+.2f} to "
+            cells += f"{found['high']:+.2f}) | {found['p_value']:.3f} |"
+        assert cells in page, row["row"]
+
+
 def test_list_has_the_scores_of_the_weights(capsys):
     assert main(["list"]) == 0
     lines = capsys.readouterr().out.splitlines()
