@@ -153,6 +153,15 @@ def small_corpora_table(*results: Result) -> str:
     return markdown_table(["", *columns], cells)
 
 
+def quality_table(result: Result) -> str:
+    """Returns test BLEU, by the program that trained the model."""
+    cells = [
+        [row["engine"], f"{row['steps']:,}", f"{row['bleu']:.2f}"]
+        for row in result.rows
+    ]
+    return markdown_table(["", "updates", "test BLEU"], cells)
+
+
 def positions_table(result: Result) -> str:
     """Returns BLEU by lines joined and by words of a line, a row a model."""
     joined, words = (

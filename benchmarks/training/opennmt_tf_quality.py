@@ -27,9 +27,8 @@ from benchmarks.harness.engine import EngineError
 from benchmarks.harness.opennmt_tf import NAME
 from benchmarks.harness.opennmt_tf import add_environment_argument
 from benchmarks.harness.opennmt_tf import prepare_environment
-from benchmarks.harness.results import Result
 from benchmarks.harness.results import Row
-from benchmarks.harness.tables import markdown_table
+from benchmarks.speed_tables import quality_table
 from benchmarks.training.training_engines import ENVIRONMENT
 from benchmarks.training.training_engines import write_ids
 from benchmarks.training.training_engines import write_training_files
@@ -162,15 +161,6 @@ def _run_engine(python: str, job: dict[str, Any]) -> None:
         raise EngineError(f"{NAME} ended with status {ended.returncode}.")
 
 
-def describe(result: Result) -> str:
-    """Returns the table."""
-    cells = [
-        [row["engine"], f"{row['steps']:,}", f"{row['bleu']:.2f}"]
-        for row in result.rows
-    ]
-    return markdown_table(["", "updates", "test BLEU"], cells)
-
-
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("model", help="the folder of a run, or a name of the zoo")
@@ -197,7 +187,7 @@ main = benchmark(
     "tatoeba_de_en --data ../shared/data",
     _add_arguments,
     measure,
-    describe,
+    quality_table,
 )
 
 if __name__ == "__main__":
