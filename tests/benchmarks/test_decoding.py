@@ -34,12 +34,13 @@ def test_output_length(run_benchmark, model_folder):
 
 @pytest.mark.large
 def test_quality_by_length(run_benchmark, model_folder, tmp_path):
-    text = tmp_path / "text"
+    text, picture = tmp_path / "text", tmp_path / "joined.png"
     text.write_text("one\n" * 5 + "one two three four five six seven\n")
-    texts = ("--source", text, "--reference", text)
+    files = ("--source", text, "--reference", text, "--picture", picture)
     result, printed = run_benchmark(
-        "decoding.joined_lines", model_folder, model_folder, *texts
+        "decoding.joined_lines", model_folder, model_folder, *files
     )
+    assert picture.read_bytes().startswith(b"\x89PNG")
     joined = [row for row in result.rows if "lines" in row]
     assert [row["lines"] for row in joined] == 2 * [1, 2, 3, 4]
     by_words = [row for row in result.rows if "least_words" in row]
