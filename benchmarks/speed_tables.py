@@ -196,5 +196,6 @@ TABLES: dict[str, tuple[Callable[..., str], Sequence[str]]] = {
         small_corpora_table,
         ["small_corpora_2000", "small_corpora_20000", "small_corpora_160000"],
     ),
+    "opennmt_tf_quality": (quality_table, ["opennmt_tf_quality"]),
     "positions": (positions_table, ["joined_lines_positions"]),
 }

@@ -13,6 +13,7 @@ PAGES = (
     "docs/science/speed.md",
     "docs/science/positions.md",
     "models/small_relative/README.md",
+    "models/tatoeba_de_en/README.md",
 )
 BLOCK = "<!-- {0}: by benchmarks.report -->\nold\n<!-- /{0} -->\n"
 

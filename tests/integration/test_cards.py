@@ -145,8 +145,7 @@ def test_page_of_results_has_what_is_stored():
 
 
 def test_page_of_positions_has_what_is_stored():
-    pages = MODELS.parent / "docs" / "science" / "positions.md"
-    page = pages.read_text("utf-8")
+    page = (MODELS.parent / "docs/science/positions.md").read_text("utf-8")
     path = MODELS / "studies" / "positions.json"
     for row in json.loads(path.read_text("utf-8"))["table"]:
         if len(row["bleu"]) == 1:
