@@ -129,7 +129,7 @@ def test_page_of_results_has_what_is_stored():
     for score in scores:
         shown = f"{score['bleu']:.2f} | {score['bleu_moses_lowercased']:.2f}"
         assert f" | {shown} | " in page
-    for name in ("table1", "table2", "table3", "ablation"):
+    for name in ("table1", "table2", "table3", "german_english", "ablation"):
         content = json.loads((MODELS / "studies" / f"{name}.json").read_text())
         for row in content["table"]:
             mean = row["test_bleu"]["mean"]
