@@ -33,6 +33,7 @@ from benchmarks.harness.progress import show_progress
 from benchmarks.harness.results import Result
 from benchmarks.harness.results import Row
 from benchmarks.harness.tables import markdown_table
+from relative_attention.plot.figure import check_matplotlib
 from relative_attention.plot.figure import make_figure
 from relative_attention.quiet_tensorflow import load_tensorflow_quietly
 
@@ -46,6 +47,8 @@ _LEAST_WORDS = (1, 9, 13, 17)
 
 def measure(options: argparse.Namespace) -> list[Row]:
     """Translates single and joined lines with each model."""
+    if options.picture:
+        check_matplotlib()
     load_tensorflow_quietly()
     sources, references = read_texts(options)
     rows = [
@@ -169,10 +172,9 @@ def words_table(result: Result) -> str:
 
 
 def joined_figure(rows: Sequence[Row]) -> "Figure":
-    """Draws what is left of BLEU when lines are joined.
+    """Draws the BLEU of joined lines, over that of the lines one by one.
 
-    It is the share of the BLEU that the same lines have one by one. Models
-    trained on joined lines, `NAME-joined`, are dashed.
+    Models that were trained on joined lines, `NAME-joined`, are dashed.
     """
     figure = make_figure((7, 4.5))
     axes = figure.subplots()
