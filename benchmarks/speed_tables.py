@@ -168,14 +168,10 @@ def positions_table(result: Result) -> str:
         means_over_seeds(result.rows, axis, "bleu")
         for axis in ("lines", "least_words")
     )
-    cells = [
-        [
-            name,
-            *(f"{joined[name][lines]:.2f}" for lines in joined[name]),
-            *(f"{words[name][least]:.2f}" for least in words[name]),
-        ]
-        for name in joined
-    ]
+    cells = []
+    for name in joined:
+        columns = [*joined[name].values(), *words[name].values()]
+        cells.append([name, *(f"{bleu:.2f}" for bleu in columns)])
     (any_joined, *_), (any_words, *_) = joined.values(), words.values()
     header = ["", *("1 line" if n == 1 else f"{n} joined" for n in any_joined)]
     header += [f"from {n} words" for n in any_words]
@@ -198,4 +194,5 @@ TABLES: dict[str, tuple[Callable[..., str], Sequence[str]]] = {
     ),
     "opennmt_tf_quality": (quality_table, ["opennmt_tf_quality"]),
     "positions": (positions_table, ["joined_lines_positions"]),
+    "positions_tatoeba": (positions_table, ["joined_lines_tatoeba"]),
 }
