@@ -78,11 +78,11 @@ class FixedShapeBatches(TokenBatches):
             num_tokens += int(offsets[-1])
         return 1 - num_tokens / num_positions
 
-    def _padded(self, corpus: TokenCorpus, indices: np.ndarray) -> Batch:
-        inputs, labels = super()._padded(corpus, indices)
+    def _padded(self, pairs: np.ndarray, sizes: np.ndarray) -> Batch:
+        inputs, labels = super()._padded(pairs, sizes)
         source = inputs["source_token_ids"]
         length = self._length(max(source.shape[1], labels.shape[1]))
-        shape = (max(self._num_rows(length), len(indices)), length)
+        shape = (max(self._num_rows(length), len(sizes)), length)
         return (
             {name: _fill(ids, shape) for name, ids in inputs.items()},
             _fill(labels, shape),

@@ -66,9 +66,14 @@ class JoinedRows:
         places = random.permutation(count).astype(np.uint32)
         sizes = random.integers(2, most + 1, count, np.int32)
         sizes[random.random(count) >= share] = 1
-        firsts = _offsets_of(sizes)
+        firsts = np.cumsum(sizes, dtype=np.int64) - sizes
         firsts = firsts[firsts < count]
-        sides = _lengths(corpus.length_order, places)
+        pairs = corpus.length_order.pairs[places]
+        # Without the ends of sentences, of which a row has one.
+        sides = (
+            corpus.source_lengths[pairs] - 1,
+            corpus.target_lengths[pairs] - 1,
+        )
         longest = np.maximum(*(np.add.reduceat(side, firsts) for side in sides))
         is_first = np.repeat(
             longest + 1 > max_length, np.diff(firsts, append=count)
@@ -83,63 +88,23 @@ class JoinedRows:
             order_by_length(source, target),
         )
 
-    def pairs(self, rows: np.ndarray, key: np.uint64 | None) -> np.ndarray:
-        """Returns the pairs of some rows, one row after another.
+    def pairs(
+        self, rows: np.ndarray, key: np.uint64 | None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Returns the pairs of some rows, and how many pairs each row has.
 
         With `key`, another pair of the same lengths is at each place.
         """
-        places = _take_ranges(
-            self.places, self.starts[rows], self._sizes(rows)
-        ).astype(np.int64)
+        sizes = self.starts[rows + 1] - self.starts[rows]
+        places = take_ranges(self.places, self.starts[rows], sizes)
+        places = places.astype(np.int64)
         order = self.corpus.length_order
         if key is not None:
             places = permuted_within(order.starts, places, key)
-        return order.pairs[places]
-
-    def take(self, rows: np.ndarray, key: np.uint64 | None) -> TokenCorpus:
-        """Returns a corpus in memory with some rows as its pairs.
-
-        Each has the line number of the first pair of its row.
-        """
-        corpus, pairs = self.corpus, self.pairs(rows, key)
-        bounds = _offsets_of(self._sizes(rows))
-
-        def joined(
-            ids: np.ndarray, offsets: np.ndarray
-        ) -> tuple[np.ndarray, np.ndarray]:
-            starts = offsets[pairs].astype(np.int64)
-            lengths = offsets[pairs + 1].astype(np.int64) - starts
-            return (
-                _take_ranges(ids, starts, lengths),
-                _offsets_of(lengths)[bounds],
-            )
-
-        source = joined(corpus.source_ids, corpus.source_offsets)
-        target = joined(corpus.target_ids, corpus.target_offsets)
-        return dataclasses.replace(
-            corpus,
-            source_ids=source[0],
-            source_offsets=source[1],
-            target_ids=target[0],
-            target_offsets=target[1],
-            line_numbers=corpus.line_numbers[pairs[bounds[:-1]]],
-        )
-
-    def _sizes(self, rows: np.ndarray) -> np.ndarray:
-        return self.starts[rows + 1] - self.starts[rows]
+        return order.pairs[places], sizes
 
 
-def _lengths(
-    order: LengthOrder, places: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Returns source and target lengths at some places, ends not counted."""
-    groups = np.searchsorted(order.starts, places, "right") - 1
-    source = order.longest + np.minimum(order.difference, 0) - 1
-    target = order.longest - np.maximum(order.difference, 0) - 1
-    return source[groups], target[groups]
-
-
-def _take_ranges(
+def take_ranges(
     values: np.ndarray, starts: np.ndarray, lengths: np.ndarray
 ) -> np.ndarray:
     """Returns ranges of an array, one after another.
@@ -150,8 +115,3 @@ def _take_ranges(
     ends = np.cumsum(lengths)
     shifts = np.repeat(starts - (ends - lengths), lengths)
     return values[np.arange(len(shifts)) + shifts]
-
-
-def _offsets_of(lengths: np.ndarray) -> np.ndarray:
-    """Returns where each range starts, and where the last ends: `(B + 1,)`."""
-    return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])

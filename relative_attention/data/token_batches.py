@@ -11,6 +11,7 @@ import numpy as np
 
 from relative_attention.argument_checks import checked_int
 from relative_attention.data.joined_rows import JoinedRows
+from relative_attention.data.joined_rows import take_ranges
 from relative_attention.data.keyed_permutation import permuted_within
 from relative_attention.data.length_order import LengthOrder
 from relative_attention.data.token_corpus import TokenCorpus
@@ -25,9 +26,6 @@ _END_ID = 1
 # How many differences between source and target length share a bucket: enough
 # to mix pairs, and few enough to need little padding.
 _BUCKET_WIDTH = 2
-# The starts of the buckets are drawn for each epoch, so that any two
-# neighboring pairs can be in one batch.
-_BUCKET_OFFSETS = range(_BUCKET_WIDTH)
 
 
 class TokenBatches:
@@ -93,15 +91,15 @@ class TokenBatches:
         self.join = join
         self.join_share = join_share
         self.max_length = max_length
-        self._rows: TokenCorpus | JoinedRows = corpus
+        # Rows of several pairs; without them, each pair is a row.
+        self._joined: JoinedRows | None = None
         if join is not None and checked_int("join", join) > 1:
             limit = min(batch_tokens, max_length or batch_tokens)
-            self._rows = JoinedRows.draw(corpus, join, join_share, limit, seed)
-        self._order = self._rows.length_order
+            self._joined = JoinedRows.draw(
+                corpus, join, join_share, limit, seed
+            )
+        self._order = (self._joined or corpus).length_order
         self._bounds = self._cut()
-        self._bucket_starts = [
-            _bucket_starts(self._order, offset) for offset in _BUCKET_OFFSETS
-        ]
         # Two epochs: while one ends, batches of the next are prefetched.
         self._epoch = functools.lru_cache(maxsize=2)(self._draw_epoch)
 
@@ -132,11 +130,7 @@ class TokenBatches:
             epoch: int or `None`, as for `indices`.
             number: int. Number of the batch in the epoch, from 0.
         """
-        rows = self._row_indices(epoch, number)
-        if isinstance(self._rows, JoinedRows):
-            key = None if epoch is None else self._epoch(epoch).text_key
-            return self._rows.pairs(rows, key)
-        return rows
+        return self._pairs_and_sizes(epoch, number)[0]
 
     def line_numbers(self, step: int) -> list[int]:
         """Returns the lines of the files that a training step uses.
@@ -150,18 +144,24 @@ class TokenBatches:
         indices = self.batch_indices(*divmod(step, len(self)))
         return sorted(self.corpus.line_numbers[indices].tolist())
 
-    def _row_indices(self, epoch: int | None, number: int) -> np.ndarray:
-        """Returns the rows of one batch: pairs, if none are joined."""
+    def _pairs_and_sizes(
+        self, epoch: int | None, number: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Returns the pairs of one batch, and how many pairs each row has."""
         if epoch is None:
-            positions = self._positions(number)
+            key, positions = None, self._positions(number)
         else:
             drawn = self._epoch(epoch)
+            key = drawn.text_key
             positions = permuted_within(
                 drawn.bucket_starts,
                 self._positions(drawn.batch_order[number]),
                 drawn.key,
             )
-        return self._order.pairs[positions]
+        rows = self._order.pairs[positions]
+        if self._joined is None:
+            return rows, np.ones_like(rows)
+        return self._joined.pairs(rows, key)
 
     def _positions(self, batch: int) -> np.ndarray:
         """Returns the positions of a batch in the order of lengths."""
@@ -172,9 +172,10 @@ class TokenBatches:
         # draws nor their types may change.
         random = np.random.default_rng([self.seed, epoch])
         return _Epoch(
-            bucket_starts=self._bucket_starts[
-                random.integers(len(_BUCKET_OFFSETS))
-            ],
+            # Any two neighboring pairs can be in one batch.
+            bucket_starts=_bucket_starts(
+                self._order, int(random.integers(_BUCKET_WIDTH))
+            ),
             key=random.integers(2**64, dtype=np.uint64),
             # In memory, as it has one number per batch, not per pair.
             batch_order=random.permutation(len(self)).astype(np.uint32),
@@ -194,11 +195,25 @@ class TokenBatches:
             id 1 and `"target_token_ids"` int32 `(B, T)` starting with
             `start_token_id`, and labels int32 `(B, T)` ending with id 1.
         """
-        return self._padded(self.corpus, indices)
+        return self._padded(indices, np.ones_like(indices))
 
-    def _padded(self, corpus: TokenCorpus, indices: np.ndarray) -> Batch:
-        """Returns arrays of some pairs of a corpus."""
-        return padded_batch(corpus, indices, self.start_token_id)
+    def _padded(self, pairs: np.ndarray, sizes: np.ndarray) -> Batch:
+        """Returns arrays of rows, the first of which has `sizes[0]` pairs."""
+        # Imported here, as reading a corpus does not need Keras.
+        from relative_attention.models.transformer import decoder_inputs
+
+        corpus = self.corpus
+        source = _rows_of(
+            corpus.source_ids, corpus.source_offsets, pairs, sizes
+        )
+        labels = _rows_of(
+            corpus.target_ids, corpus.target_offsets, pairs, sizes
+        )
+        # Nothing follows an end of sentence, so it is not an input.
+        inputs = decoder_inputs(
+            np.where(labels == _END_ID, 0, labels), self.start_token_id
+        )
+        return {"source_token_ids": source, "target_token_ids": inputs}, labels
 
     def train_batch(self, step: int) -> Batch:
         """Returns the batch of a training step, see `batch`.
@@ -207,11 +222,7 @@ class TokenBatches:
             step: int. Number of the step over all epochs, from 0.
         """
         epoch, number = divmod(int(step), len(self))
-        if isinstance(self._rows, JoinedRows):
-            rows = self._row_indices(epoch, number)
-            joined = self._rows.take(rows, self._epoch(epoch).text_key)
-            return self._padded(joined, np.arange(len(rows)))
-        return self.batch(self.batch_indices(epoch, number))
+        return self._padded(*self._pairs_and_sizes(epoch, number))
 
     def evaluation_batch(self, number: int) -> Batch:
         """Returns a batch of the order of the lengths, for evaluation.
@@ -309,31 +320,15 @@ def _dataset(
     return batches.prefetch(tf.data.AUTOTUNE)
 
 
-def padded_batch(
-    corpus: TokenCorpus, indices: np.ndarray, start_token_id: int
-) -> Batch:
-    """Returns some pairs of a corpus as `TokenBatches.batch` does."""
-    # Imported here, as reading a corpus does not need Keras.
-    from relative_attention.models.transformer import decoder_inputs
-
-    source = _pad(corpus.source_ids, corpus.source_offsets, indices)
-    labels = _pad(corpus.target_ids, corpus.target_offsets, indices)
-    # Nothing follows an end of sentence, so it is not an input.
-    inputs = decoder_inputs(
-        np.where(labels == _END_ID, 0, labels), start_token_id
-    )
-    return {"source_token_ids": source, "target_token_ids": inputs}, labels
-
-
-def _pad(
-    ids: np.ndarray, offsets: np.ndarray, indices: np.ndarray
+def _rows_of(
+    ids: np.ndarray, offsets: np.ndarray, pairs: np.ndarray, sizes: np.ndarray
 ) -> np.ndarray:
-    """Returns some sentences with their ends, padded: int32 `(B, T)`."""
-    starts = offsets[indices]
-    lengths = offsets[indices + 1] - starts
-    columns = np.arange(lengths.max() + 1)
-    is_token = columns < lengths[:, None]
+    """Joins sentences to rows with an end each, padded: int32 `(B, T)`."""
+    starts = offsets[pairs].astype(np.int64)
+    lengths = offsets[pairs + 1] - starts
+    row_lengths = np.add.reduceat(lengths, np.cumsum(sizes) - sizes)
+    is_token = np.arange(row_lengths.max() + 1) < row_lengths[:, None]
     rows = np.zeros(is_token.shape, np.int32)
-    rows[is_token] = ids[(starts[:, None] + columns)[is_token]]
-    rows[np.arange(len(rows)), lengths] = _END_ID
+    rows[is_token] = take_ranges(ids, starts, lengths)
+    rows[np.arange(len(rows)), row_lengths] = _END_ID
     return rows
