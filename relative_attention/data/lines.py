@@ -13,6 +13,7 @@ import zlib
 from collections.abc import Hashable
 from collections.abc import Iterable
 from collections.abc import Iterator
+from typing import Any
 from typing import BinaryIO
 from typing import TypeVar
 
@@ -41,18 +42,15 @@ def read_lines(path: pathlib.Path | str) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def _opened(path: pathlib.Path | str) -> Iterator[gzip.GzipFile | BinaryIO]:
+def _opened(path: pathlib.Path | str) -> Iterator[BinaryIO]:
     """Opens a file to read its bytes, decompressed.
 
     All errors of opening and reading it become an `InputError`.
     """
+    opening: Any = gzip.open if str(path).endswith(".gz") else open
     try:
-        if str(path).endswith(".gz"):
-            with gzip.open(path, "rb") as compressed:
-                yield compressed
-        else:
-            with open(path, "rb") as file:
-                yield file
+        with opening(path, "rb") as file:
+            yield file
     except FileNotFoundError as error:
         raise InputError(f"No such file: {path}.") from error
     except IsADirectoryError as error:

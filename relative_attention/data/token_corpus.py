@@ -21,6 +21,7 @@ from relative_attention.data.vocabulary_kinds import AnyVocabulary
 from relative_attention.errors import InputError
 from relative_attention.files import atomic_directory
 from relative_attention.files import read_json
+from relative_attention.files import read_json_object
 
 # Version of the files. Files of another version are rebuilt.
 _FORMAT = 4
@@ -183,9 +184,8 @@ class TokenCorpus:
     @classmethod
     def _load(cls, directory: pathlib.Path) -> "TokenCorpus":
         """Reads the arrays of a folder; raises one of `_DAMAGED` on failure."""
-        counts = _read_json(directory / "counts.json")
-        checksum = counts["checksum"]
-        del counts["checksum"]
+        counts = read_json_object(directory / "counts.json")
+        checksum = counts.pop("checksum")
         arrays = {
             name: np.load(directory / f"{name}.npy", mmap_mode="r")
             for name in ARRAYS
