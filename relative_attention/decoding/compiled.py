@@ -40,26 +40,24 @@ def run_compiled(
 
     if tf.config.functions_run_eagerly():
         return function(model, inputs, **options)
-    tensors = _tensors_of(inputs)
-    # The graph only keeps the structure of the inputs.
-    structure = _with_tensors(inputs, (True for _ in tensors))
-    key = (function, structure, tuple(sorted(options.items())))
+    # The graph only keeps the structure and the types of the inputs.
+    signature = keras.tree.map_structure(
+        lambda tensor: (
+            tensor
+            if tensor is None
+            else tf.TensorSpec([None] * len(tensor.shape), tensor.dtype)
+        ),
+        inputs,
+    )
+    key = (function, signature, tuple(sorted(options.items())))
     graphs = compiled_functions(model)
     if key not in graphs:
-        signature = [
-            tf.TensorSpec([None] * len(tensor.shape), tensor.dtype)
-            for tensor in tensors
-        ]
         # TensorFlow counts the first call of each `tf.function` as a retracing
         # of this code, and warns after five. Explicit tracing is not counted.
         graphs[key] = tf.function(
-            lambda tensors: function(
-                model, _with_tensors(structure, tensors), **options
-            ),
-            input_signature=[signature],
-            autograph=False,
-        ).get_concrete_function()
-    return graphs[key](tensors)
+            lambda inputs: function(model, inputs, **options), autograph=False
+        ).get_concrete_function(signature)
+    return graphs[key](inputs)
 
 
 def compiled_functions(model: Any) -> dict[Any, Any]:
