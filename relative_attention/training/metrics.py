@@ -13,7 +13,7 @@ from relative_attention.training.losses import check_labels
 
 
 @keras.saving.register_keras_serializable(package="relative_attention")
-class Perplexity(keras.metrics.Metric):
+class Perplexity(keras.metrics.Mean):
     """Computes the exponential of the mean negative log-likelihood.
 
     It has no label smoothing, and covers all tokens since the last reset whose
@@ -38,7 +38,6 @@ class Perplexity(keras.metrics.Metric):
 
     def __init__(self, name: str = "perplexity", dtype: Any = None) -> None:
         super().__init__(name=name, dtype=dtype)
-        self.negative_log_likelihood = keras.metrics.Mean(dtype=dtype)
 
     def update_state(
         self,
@@ -47,18 +46,14 @@ class Perplexity(keras.metrics.Metric):
         sample_weight: Tensor | None = None,
     ) -> None:
         scores, weights = _scores_and_weights(y_true, y_pred, sample_weight)
-        self.negative_log_likelihood.update_state(
+        super().update_state(
             ops.reshape(scores.negative_log_likelihoods, (-1,)),
             sample_weight=weights,
         )
 
     def result(self) -> Tensor:
         """Returns the perplexity of the tokens since the last reset."""
-        return ops.exp(self.negative_log_likelihood.result())
-
-    def reset_state(self) -> None:
-        """Resets the counts."""
-        self.negative_log_likelihood.reset_state()
+        return ops.exp(super().result())
 
 
 @keras.saving.register_keras_serializable(package="relative_attention")
