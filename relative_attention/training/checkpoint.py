@@ -106,27 +106,6 @@ def load_checkpoint(model: keras.Model, directory: str | pathlib.Path) -> Any:
     return state
 
 
-def checked_weights(directory: str | pathlib.Path) -> pathlib.Path:
-    """Returns the path of a checkpoint's weights, whose checksum is right.
-
-    A folder without `state.json` has no checksums, and is not checked.
-
-    Args:
-        directory: path of the folder.
-
-    Raises:
-        InputError: if the file was changed.
-    """
-    directory = pathlib.Path(directory)
-    path = directory / _WEIGHTS
-    if (directory / _STATE).exists():
-        try:
-            _read_state(directory, (_WEIGHTS,))
-        except InputError as error:
-            raise InputError(f"{path} cannot be used. {error}") from error
-    return path
-
-
 def checkpoint_bytes(model: keras.Model) -> int:
     """Returns the approximate size in bytes of a model's checkpoint."""
     _build_optimizer(model)
@@ -298,7 +277,7 @@ def average_checkpoints(
     """
     if not paths:
         raise InputError("`paths` must name at least one checkpoint.")
-    files = [_weights_file(path) for path in paths]
+    files = [_checked_weights(path) for path in paths]
     first = load_arrays(files[0])
     sums = {name: array.astype(np.float64) for name, array in first.items()}
     for file in files[1:]:
@@ -336,10 +315,15 @@ def _described(array: np.ndarray | None) -> str:
     )
 
 
-def _weights_file(path: str | pathlib.Path) -> pathlib.Path:
+def _checked_weights(path: str | pathlib.Path) -> pathlib.Path:
+    """Returns a file of weights; those of a checkpoint must be unchanged."""
     path = pathlib.Path(path)
     if path.is_dir():
-        return checked_weights(path)
-    if path.name == "model.safetensors":
-        return checked_weights(path.parent)
+        path = path / _WEIGHTS
+    # A folder without a state has no checksums.
+    if path.name == _WEIGHTS and (path.parent / _STATE).exists():
+        try:
+            _read_state(path.parent, (_WEIGHTS,))
+        except InputError as error:
+            raise InputError(f"{path} cannot be used. {error}") from error
     return path

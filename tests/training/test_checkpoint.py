@@ -7,7 +7,6 @@ import pytest
 import relative_attention as ra
 from relative_attention.models.weights import load_arrays
 from relative_attention.models.weights import save_arrays
-from relative_attention.training.checkpoint import checked_weights
 from relative_attention.training.checkpoint import checkpoint_bytes
 from relative_attention.training.checkpoint import load_checkpoint
 from relative_attention.training.checkpoint import save_checkpoint
@@ -86,15 +85,16 @@ def test_checkpoint_of_another_model_is_refused(folder):
     assert_nothing_is_assigned(make_model(width=3), folder, message)
 
 
-def test_weights_are_compared_with_their_checksum(folder):
-    assert checked_weights(folder) == folder / "model.safetensors"
+def test_weights_are_compared_with_their_checksum(folder, tmp_path):
+    weights, mean = folder / "model.safetensors", tmp_path / "mean.safetensors"
+    ra.average_checkpoints([folder, weights], mean)
+    save_arrays({"a": np.ones(2)}, weights)
+    for path in (folder, weights):
+        with pytest.raises(ra.InputError, match="safetensors cannot be used"):
+            ra.average_checkpoints([path], mean)
     # What has no checksums is taken as it is.
-    (folder / "state.json").rename(folder / "state.txt")
-    (folder / "model.safetensors").write_bytes(b"")
-    assert checked_weights(folder) == folder / "model.safetensors"
-    (folder / "state.txt").rename(folder / "state.json")
-    with pytest.raises(ra.InputError, match="model.safetensors cannot be used"):
-        checked_weights(folder)
+    (folder / "state.json").unlink()
+    ra.average_checkpoints([folder], mean)
 
 
 def test_size_is_that_of_all_numbers():
