@@ -6,7 +6,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from relative_attention.argument_checks import is_real
+from relative_attention.argument_checks import checked_number
 from relative_attention.ops.backend import known_values
 from relative_attention.ops.backend import sizes
 from relative_attention.ops.backend import sum_over_replicas
@@ -72,15 +72,15 @@ class MaskedCrossEntropy(keras.losses.Loss):
         name: str = "masked_cross_entropy",
         check_labels: bool = False,
     ) -> None:
-        if not is_real(label_smoothing) or not 0 <= label_smoothing < 1:
-            raise ValueError(
-                "`label_smoothing` must be in [0, 1). Received: "
-                f"label_smoothing={label_smoothing!r}."
-            )
         # The loss itself is the mean over tokens; Keras' reductions divide by
         # the number of sentences or positions.
         super().__init__(name=name, reduction="sum")
-        self.label_smoothing = label_smoothing
+        self.label_smoothing = checked_number(
+            "label_smoothing",
+            label_smoothing,
+            lambda rate: 0 <= rate < 1,
+            "in [0, 1)",
+        )
         self.check_labels = check_labels
 
     def __call__(

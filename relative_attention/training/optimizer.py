@@ -19,7 +19,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from relative_attention.argument_checks import is_real
+from relative_attention.argument_checks import checked_number
 from relative_attention.tensor_type import Tensor
 
 # How fast the momentum warms up; see `AveragingAdam`.
@@ -62,12 +62,12 @@ class AveragingAdam(keras.optimizers.Adam):
         ema_momentum: float | None = 0.999,
         **kwargs: Any,
     ) -> None:
-        if ema_momentum is not None and not (
-            is_real(ema_momentum) and 0 <= ema_momentum < 1
-        ):
-            raise ValueError(
-                "`ema_momentum` must be in [0, 1), or None for no average. "
-                f"Received: ema_momentum={ema_momentum}."
+        if ema_momentum is not None:
+            ema_momentum = checked_number(
+                "ema_momentum",
+                ema_momentum,
+                lambda momentum: 0 <= momentum < 1,
+                "in [0, 1), or None for no average",
             )
         super().__init__(learning_rate, **kwargs)
         self.ema_momentum = ema_momentum

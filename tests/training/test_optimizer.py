@@ -177,7 +177,7 @@ def test_saved_optimizer_is_the_same(data, tmp_path):
 
 @pytest.mark.parametrize("momentum", [1.0, "1"])
 def test_momentum_out_of_range_is_refused(momentum):
-    with pytest.raises(ValueError, match=f"ema_momentum={momentum}"):
+    with pytest.raises(ValueError, match=f"ema_momentum={momentum!r}"):
         AveragingAdam(ema_momentum=momentum)
 
 
