@@ -94,11 +94,8 @@ class SubwordVocabulary:
         # Length of the longest subword that begins with each character. Few
         # are as long as the longest of all, so fewer lengths are tried.
         self._longest: dict[str, int] = {}
-        for subword in self._ids:
-            first = subword[0]
-            self._longest[first] = max(
-                len(subword), self._longest.get(first, 0)
-            )
+        for subword in sorted(self._ids, key=len):
+            self._longest[subword[0]] = len(subword)
         # Ids of text between two implied blanks.
         self._cache: dict[str, list[int]] = {}
 
@@ -188,17 +185,13 @@ class SubwordVocabulary:
 
     def _check_special_ids(self) -> None:
         """Raises `InputError` unless padding is id 0 and the end is id 1."""
-        if not self._subwords:
-            raise InputError(
-                f"{self._name} is empty. A subword vocabulary has one subword "
-                "per line; give a `*.subwords` file of tensor2tensor."
-            )
         special = tuple(self._subwords[:2])
         if special not in (("<pad>_", "<EOS>_"), ("<pad>", "<EOS>")):
             raise InputError(
                 f"{self._name}: the first two lines of a subword vocabulary "
                 "must be '<pad>_' and '<EOS>_', padding id 0 and end of "
-                f"sentence id 1. Received: {', '.join(map(repr, special))}. "
+                "sentence id 1. Received: "
+                f"{', '.join(map(repr, special)) or 'an empty file'}. "
                 "Give a `*.subwords` file written by tensor2tensor."
             )
 

@@ -163,7 +163,7 @@ def test_error_when_file_is_missing_or_a_folder(tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "is empty"),
+        (b"", "Received: an empty file."),
         (b"'<pad>_'\n'\xff_'\n", "line 2: not valid UTF-8"),
         (b"'<pad>_'\n", "Received: '<pad>_'."),
         (b"<unk>\n<s>\n</s>\n", "Received: '<unk>', '<s>'."),
