@@ -73,9 +73,8 @@ class FixedShapeBatches(TokenBatches):
             2 * self._num_rows(length) * length
             for length in map(self._length, order.longest[last].tolist())
         )
-        num_tokens = 2 * len(order.pairs)  # The ends of sentences.
-        for offsets in (self.corpus.source_offsets, self.corpus.target_offsets):
-            num_tokens += int(offsets[-1])
+        num_tokens = len(self.corpus.source_ids) + len(self.corpus.target_ids)
+        num_tokens += 2 * len(order.pairs)  # The ends of sentences.
         return 1 - num_tokens / num_positions
 
     def _padded(self, pairs: np.ndarray, sizes: np.ndarray) -> Batch:
