@@ -1,7 +1,6 @@
 """The translator: sentences in, sentences out."""
 
 import dataclasses
-import functools
 from collections.abc import Callable
 from collections.abc import Iterator
 from collections.abc import Mapping
@@ -18,7 +17,6 @@ from relative_attention.decoding.beam_search import beam_search
 from relative_attention.decoding.constraints import IMPOSSIBLE
 from relative_attention.decoding.constraints import check_length_penalty
 from relative_attention.decoding.constraints import check_num_beams
-from relative_attention.decoding.model_steps import END_ID
 from relative_attention.decoding.model_steps import StepModel
 from relative_attention.decoding.sampling import sample
 from relative_attention.settings import key
@@ -237,14 +235,16 @@ class Translator:
         num_beams = checked_at_least("num_beams", num_beams, 1)
         if length_penalty is None:
             length_penalty = self.length_penalty
-        decode = functools.partial(
+        return self._decode(
             beam_search,
+            sentences,
+            num_results,
+            num_beams,
+            target_prefixes,
+            report,
             num_beams=num_beams,
             length_penalty=length_penalty,
             return_attention=return_attention,
-        )
-        return self._decode(
-            sentences, decode, num_results, num_beams, target_prefixes, report
         )
 
     def sample(
@@ -268,38 +268,37 @@ class Translator:
 
         Returns, Raises: see `search`.
         """
-        decode = functools.partial(
+        return self._decode(
             sample,
+            sentences,
+            num_results,
+            num_results or 1,
+            target_prefixes,
+            report,
             temperature=temperature,
             top_k=top_k,
             top_p=top_p,
             seed=seed,
             return_attention=return_attention,
         )
-        return self._decode(
-            sentences,
-            decode,
-            num_results,
-            num_results or 1,
-            target_prefixes,
-            report,
-        )
 
     def _decode(
         self,
-        sentences: Sequence[str],
         decode: Callable[..., dict[str, Tensor]],
+        sentences: Sequence[str],
         num_results: int | None,
         num_hypotheses: int,
         target_prefixes: Sequence[str] | None,
         report: Report | None,
+        **settings: Any,
     ) -> list[Any]:
         """Decodes sentences in batches, and restores their order.
 
         Args:
             sentences, num_results, target_prefixes, report: see `search`.
-            decode: `beam_search` or `sample` with its settings.
+            decode: `beam_search` or `sample`.
             num_hypotheses: int. Hypotheses per sentence, which need memory.
+            **settings: other arguments of `decode`.
         """
         if num_results is not None:
             num_results = checked_at_least("num_results", num_results, 1)
@@ -330,6 +329,7 @@ class Translator:
                 max_length=self.max_length,
                 min_length=self.min_length,
                 target_prefix=padded_rows(begun) if any(begun) else None,
+                **settings,
             )
             translations = read_translations(
                 results,
@@ -436,7 +436,8 @@ def read_translations(
             # The first one is a result for any score.
             if rank and scores[number][rank] < IMPOSSIBLE / 2:
                 break
-            ids = _until_end(token_ids[number, rank])
+            # Without the padding that follows the end, or the last token.
+            ids = tuple(np.trim_zeros(token_ids[number, rank].tolist(), "b"))
             shown = None
             if attention is not None:
                 # (L, N, T, S), without the padding of either side.
@@ -463,12 +464,3 @@ def _line(text: str) -> str:
     text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     # A translation is one line: its readers count lines.
     return text.replace("\n", " ")
-
-
-def _until_end(token_ids: np.ndarray) -> tuple[int, ...]:
-    """Returns the ids of a result without padding."""
-    ids = token_ids.tolist()
-    if END_ID in ids:
-        return tuple(ids[: ids.index(END_ID) + 1])
-    # It was cut at its limit, while others in the batch continued.
-    return tuple(np.trim_zeros(ids, "b"))
