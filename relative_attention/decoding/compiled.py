@@ -178,11 +178,10 @@ def _free_shape(tensor: Tensor) -> Any:
     """Returns the `tf.TensorShape` of a tensor with axes 0 and 2 free."""
     import tensorflow as tf
 
-    dims = tensor.shape.as_list()
-    for axis in (0, 2):
-        if axis < len(dims):
-            dims[axis] = None
-    return tf.TensorShape(dims)
+    return tf.TensorShape(
+        None if axis in (0, 2) else size
+        for axis, size in enumerate(tensor.shape)
+    )
 
 
 def _tensors_of(structure: Any) -> list[Tensor]:

@@ -251,10 +251,7 @@ def named_weights(model: Any) -> Iterator[tuple[str, keras.Variable]]:
     model is added.
     """
     members = getattr(model, "models", None)
-    if members is None:
-        for weight in getattr(model, "weights", ()):
-            yield weight_name(weight), weight
-        return
-    for number, member in enumerate(members, start=1):
-        for weight in member.weights:
-            yield f"{weight_name(weight)} of model {number}", weight
+    for number, member in enumerate(members or [model], start=1):
+        suffix = f" of model {number}" if members else ""
+        for weight in getattr(member, "weights", ()):
+            yield weight_name(weight) + suffix, weight
