@@ -248,11 +248,10 @@ class RunCheckpoints:
             delete_directory(path)
 
     def _paths(self, pattern: re.Pattern[str]) -> list[pathlib.Path]:
-        if not self.directory.is_dir():
-            return []
+        # Of a folder that is missing, `glob` finds nothing.
         return [
             path
-            for path in self.directory.iterdir()
+            for path in self.directory.glob("*")
             if pattern.fullmatch(path.name)
         ]
 

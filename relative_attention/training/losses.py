@@ -211,11 +211,7 @@ def check_labels(
         ValueError: if a shape is wrong, or an id is not in `[0, V)`.
     """
     shape, logits_shape = tuple(labels.shape), tuple(logits.shape)
-    if (
-        len(logits_shape) != 3
-        or len(shape) != 2
-        or not _agree(shape, logits_shape[:2])
-    ):
+    if len(logits_shape) != 3 or not _agree(shape, logits_shape[:2]):
         raise ValueError(
             "`y_true` must have shape (B, T) and `y_pred` (B, T, V). "
             f"Received: y_true.shape={shape}, "
@@ -226,8 +222,7 @@ def check_labels(
     weights = tuple(getattr(sample_weight, "shape", ()))
     rows = shape[:1]
     if not any(
-        len(weights) == len(allowed) and _agree(weights, allowed)
-        for allowed in ((), rows, (*rows, 1), shape)
+        _agree(weights, allowed) for allowed in ((), rows, (*rows, 1), shape)
     ):
         raise ValueError(
             "`sample_weight` must have shape (B,) or (B, T), that of `y_true`. "
@@ -282,7 +277,7 @@ def _message(vocabulary_size: int) -> str:
 
 
 def _agree(shape: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
-    return all(
+    return len(shape) == len(other) and all(
         None in (size, other_size) or size == other_size
         for size, other_size in zip(shape, other)
     )
