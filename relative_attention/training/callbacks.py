@@ -19,8 +19,6 @@ import keras
 
 from relative_attention.errors import InputError
 
-# On a terminal, where a line is rewritten, and in a log.
-_SECONDS_BETWEEN_LINES, _SECONDS_BETWEEN_LOG_LINES = 0.5, 60.0
 _BAR_LENGTH = 20
 
 
@@ -63,12 +61,9 @@ class ProgressLine(keras.callbacks.Callback):
         self.num_steps = num_steps
         self._first_tokens = first_tokens
         self._rewrites = self.file.isatty()
-        self._seconds_between = (
-            _SECONDS_BETWEEN_LINES
-            if self._rewrites
-            else _SECONDS_BETWEEN_LOG_LINES
-        )
-        self._epoch_steps = 0
+        self._seconds_between = 0.5 if self._rewrites else 60.0
+        # Of the last epoch; before it, no validation was timed.
+        self._epoch_steps = 1
         self._training_end: float | None = None
         self._validation_seconds = 0.0
 
@@ -141,13 +136,9 @@ class ProgressLine(keras.callbacks.Callback):
 
     def _seconds_left(self, step: int) -> float:
         left = max(self.total_steps - step, 0)
-        num_validations = (
-            math.ceil(left / self._epoch_steps) if self._epoch_steps else 0
-        )
-        seconds = (
-            left / self._speeds()[0]
-            + num_validations * self._validation_seconds
-        )
+        num_validations = math.ceil(left / self._epoch_steps)
+        seconds = num_validations * self._validation_seconds
+        seconds += left / self._speeds()[0]
         limit = self.seconds_left()
         return seconds if limit is None else min(seconds, limit)
 
