@@ -1,17 +1,13 @@
 """Joins random pairs of a corpus to longer rows, for training."""
 
-import dataclasses
-
 import numpy as np
 
 from relative_attention.argument_checks import checked_number
 from relative_attention.data.keyed_permutation import permuted_within
-from relative_attention.data.length_order import LengthOrder
 from relative_attention.data.length_order import order_by_length
 from relative_attention.data.token_corpus import TokenCorpus
 
 
-@dataclasses.dataclass(frozen=True)
 class JoinedRows:
     """Rows of one or more pairs of a corpus, which change with a key.
 
@@ -20,43 +16,30 @@ class JoinedRows:
     length and the same target length. So the rows of all keys can be cut into
     the same batches, and with each key every pair is in one row.
 
-    Attributes:
+    Args:
         corpus: `TokenCorpus`, which has the pairs.
-        places: uint32 array `(num_pairs,)`. For each pair of each row, its
-            position in the length order of the corpus.
-        starts: int64 array `(num_rows + 1,)`. Where each row starts in
-            `places`, and where the last one ends.
+        most: int. The most pairs of a row, at least 2.
+        share: float in `[0, 1]`. The share of rows of several pairs.
+        max_length: int. Rows that would have more tokens on a side, the end
+            of sentence included, are single pairs instead.
+        seed: int.
+
+    Attributes:
         length_order: `LengthOrder` of the rows, whose lengths include the one
             end of sentence of each.
+
+    Raises:
+        ValueError: if `share` is not in `[0, 1]`.
     """
 
-    corpus: TokenCorpus
-    places: np.ndarray
-    starts: np.ndarray
-    length_order: LengthOrder
-
-    @classmethod
-    def draw(
-        cls,
+    def __init__(
+        self,
         corpus: TokenCorpus,
         most: int,
         share: float,
         max_length: int,
         seed: int,
-    ) -> "JoinedRows":
-        """Divides the pairs of a corpus into rows of 1 to `most` pairs.
-
-        Args:
-            corpus: `TokenCorpus`.
-            most: int. The most pairs of a row, at least 2.
-            share: float in `[0, 1]`. The share of rows of several pairs.
-            max_length: int. Rows that would have more tokens on a side, the
-                end of sentence included, are single pairs instead.
-            seed: int.
-
-        Raises:
-            ValueError: if `share` is not in `[0, 1]`.
-        """
+    ) -> None:
         checked_number(
             "join_share", share, lambda rate: 0 <= rate <= 1, "in [0, 1]"
         )
@@ -81,12 +64,12 @@ class JoinedRows:
         is_first[firsts] = True
         firsts = np.flatnonzero(is_first)
         source, target = (np.add.reduceat(side, firsts) + 1 for side in sides)
-        return cls(
-            corpus,
-            places,
-            np.append(firsts, count),
-            order_by_length(source, target),
-        )
+        self.length_order = order_by_length(source, target)
+        self._corpus = corpus
+        # For each pair of each row, its position in the order of lengths.
+        self._places = places
+        # Where each row starts in them, and where the last one ends.
+        self._starts = np.append(firsts, count)
 
     def pairs(
         self, rows: np.ndarray, key: np.uint64 | None
@@ -95,10 +78,10 @@ class JoinedRows:
 
         With `key`, another pair of the same lengths is at each place.
         """
-        sizes = self.starts[rows + 1] - self.starts[rows]
-        places = take_ranges(self.places, self.starts[rows], sizes)
-        places = places.astype(np.int64)
-        order = self.corpus.length_order
+        starts = self._starts[rows]
+        sizes = self._starts[rows + 1] - starts
+        places = take_ranges(self._places, starts, sizes).astype(np.int64)
+        order = self._corpus.length_order
         if key is not None:
             places = permuted_within(order.starts, places, key)
         return order.pairs[places], sizes

@@ -95,9 +95,7 @@ class TokenBatches:
         self._joined: JoinedRows | None = None
         if join is not None and checked_int("join", join) > 1:
             limit = min(batch_tokens, max_length or batch_tokens)
-            self._joined = JoinedRows.draw(
-                corpus, join, join_share, limit, seed
-            )
+            self._joined = JoinedRows(corpus, join, join_share, limit, seed)
         self._order = (self._joined or corpus).length_order
         self._bounds = self._cut()
         # Two epochs: while one ends, batches of the next are prefetched.
