@@ -151,37 +151,37 @@ class TransformerBlock(keras.layers.Layer):
         self,
         inputs: Tensor,
         training: bool | None = None,
-        **attend: Callable[[Tensor], tuple[Tensor, Any]],
-    ) -> tuple[Any, ...]:
+        **attend: Callable[[Tensor], Any],
+    ) -> Any:
         """Computes the sublayers, each in its residual connection.
 
         Args:
             inputs: float tensor `(B, T, D)`.
             training: bool.
             **attend: by name, what computes a sublayer of attention. It
-                returns a pair of outputs and something else, which is passed
-                on.
+                returns outputs, or a pair of outputs and something else.
 
         Returns:
-            Tuple of outputs and of what else each of `attend` returned.
+            Tuple of outputs and of what else `attend` returned.
         """
-
-        def feed_forward(x: Tensor) -> tuple[Tensor, None]:
-            return self.feed_forward(x, training=training), None
-
         extras = []
-        sublayers = {**attend, "feed_forward": feed_forward}
+        sublayers: dict[str, Callable[[Tensor], Any]] = {
+            **attend,
+            "feed_forward": lambda x: self.feed_forward(x, training=training),
+        }
         for name, sublayer in sublayers.items():
             layer_norm = getattr(self, f"{name}_norm")
             x = layer_norm(inputs) if self.normalize_first else inputs
-            outputs, extra = sublayer(x)
+            outputs = sublayer(x)
+            if isinstance(outputs, tuple):
+                outputs, extra = outputs
+                extras.append(extra)
             # x + Sublayer(LayerNorm(x)), or as in Vaswani et al., section 3.1,
             # LayerNorm(x + Sublayer(x)).
             inputs = inputs + self.dropout_layer(outputs, training=training)
             if not self.normalize_first:
                 inputs = layer_norm(inputs)
-            extras.append(extra)
-        return inputs, *extras[:-1]
+        return inputs, *extras
 
 
 @keras.saving.register_keras_serializable(package="relative_attention")
@@ -231,19 +231,17 @@ class TransformerEncoderBlock(TransformerBlock):
         return_attention_scores: bool = False,
         training: bool | None = None,
     ) -> Tensor | tuple[Tensor, Tensor]:
-        def attend(x: Tensor) -> tuple[Tensor, Tensor | None]:
-            result = self.self_attention(
+        outputs, *scores = self._sublayers(
+            inputs,
+            training,
+            self_attention=lambda x: self.self_attention(
                 x,
                 attention_mask=attention_mask,
                 return_attention_scores=return_attention_scores,
                 training=training,
-            )
-            return result if return_attention_scores else (result, None)
-
-        outputs, scores = self._sublayers(
-            inputs, training, self_attention=attend
+            ),
         )
-        return (outputs, scores) if return_attention_scores else outputs
+        return (outputs, *scores) if scores else outputs
 
     def attention_parts(
         self, inputs: Tensor, attention_mask: Tensor | None = None
@@ -257,13 +255,12 @@ class TransformerEncoderBlock(TransformerBlock):
         Returns:
             Pair of outputs `(B, T, D)` and `AttentionParts`.
         """
-        outputs, parts = self._sublayers(
+        return self._sublayers(
             inputs,
             self_attention=lambda x: self_attention_parts(
                 self.self_attention, x, attention_mask=attention_mask
             ),
         )
-        return outputs, parts
 
 
 @keras.saving.register_keras_serializable(package="relative_attention")
@@ -337,31 +334,21 @@ class TransformerDecoderBlock(TransformerBlock):
                 *encoder_outputs.shape[:2],
             )
 
-        def attend_self(x: Tensor) -> tuple[Tensor, Tensor | None]:
-            result = self.self_attention(
-                x,
-                use_causal_mask=True,
-                return_attention_scores=return_attention_scores,
-                training=training,
-            )
-            return result if return_attention_scores else (result, None)
-
-        def attend_source(x: Tensor) -> tuple[Tensor, Tensor]:
-            return self.cross_attention(
-                x,
-                encoder_outputs,
-                padding_mask=source_padding_mask,
-                return_attention_scores=True,
-                training=training,
-            )
-
+        options = {
+            "return_attention_scores": return_attention_scores,
+            "training": training,
+        }
         outputs, *scores = self._sublayers(
             inputs,
             training,
-            self_attention=attend_self,
-            cross_attention=attend_source,
+            self_attention=lambda x: self.self_attention(
+                x, use_causal_mask=True, **options
+            ),
+            cross_attention=lambda x: self.cross_attention(
+                x, encoder_outputs, padding_mask=source_padding_mask, **options
+            ),
         )
-        return (outputs, *scores) if return_attention_scores else outputs
+        return (outputs, *scores) if scores else outputs
 
     def attention_parts(
         self,
@@ -378,7 +365,7 @@ class TransformerDecoderBlock(TransformerBlock):
             Triple of outputs `(B, T, D)` and the `AttentionParts` of
             self-attention and of cross-attention.
         """
-        outputs, of_self, of_source = self._sublayers(
+        return self._sublayers(
             inputs,
             self_attention=lambda x: self_attention_parts(
                 self.self_attention, x, use_causal_mask=True
@@ -387,7 +374,6 @@ class TransformerDecoderBlock(TransformerBlock):
                 self.cross_attention, x, encoder_outputs, source_padding_mask
             ),
         )
-        return outputs, of_self, of_source
 
     def start_cache(self, encoder_outputs: Tensor) -> dict[str, Any]:
         """Returns the cache before the first position, for `decode_step`.
@@ -428,19 +414,14 @@ class TransformerDecoderBlock(TransformerBlock):
         Returns:
             Pair of outputs `(B, M, D)` and the cache, one position longer.
         """
-
-        def attend_source(x: Tensor) -> tuple[Tensor, None]:
-            # All beams of a sentence are queries to the same source.
-            outputs = self.cross_attention.decode_step(
-                x, cache["source"], padding_mask=source_padding_mask
-            )
-            return outputs, None
-
-        outputs, extended, _ = self._sublayers(
+        outputs, extended = self._sublayers(
             inputs,
             self_attention=lambda x: self.self_attention.decode_step(
                 x, cache["self_attention"], position, ancestors
             ),
-            cross_attention=attend_source,
+            # All beams of a sentence are queries to the same source.
+            cross_attention=lambda x: self.cross_attention.decode_step(
+                x, cache["source"], padding_mask=source_padding_mask
+            ),
         )
         return outputs, {**cache, "self_attention": extended}
