@@ -163,22 +163,11 @@ class Transformer(TrainableModel):
 
     def build(self, input_shape: Any = None) -> None:
         shape = (None, None, self.config.hidden_dim)
-        for layer in (
-            self.source_embedding,
-            self.target_embedding,
-            self.output_embedding,
-            self.target_space_embedding,
-            self.encoder_positions,
-            self.decoder_positions,
-            self.encoder_norm,
-            self.decoder_norm,
-            *self.encoder_blocks,
-        ):
-            # Embeddings may be shared.
-            if layer is not None and not layer.built:
+        for layer in self.layers:
+            if layer in self.decoder_blocks:
+                layer.build(shape, shape)
+            else:
                 layer.build(shape)
-        for block in self.decoder_blocks:
-            block.build(shape, shape)
         self.output_bias = None
         if self.config.output_bias:
             self.output_bias = self.add_weight(
@@ -329,38 +318,32 @@ class Transformer(TrainableModel):
             found["cross"].append(across)
         return found
 
-    def _embed_source(self, token_ids: Tensor, **options: Any) -> Tensor:
-        return self._embed(
-            self.source_embedding,
-            self.encoder_positions,
-            token_ids,
-            space=self.target_space_embedding,
-            **options,
+    # tensor2tensor's order: scaled embedding, target space, positions.
+
+    def _embed_source(
+        self, token_ids: Tensor, training: bool | None = None
+    ) -> Tensor:
+        hidden = self.source_embedding(token_ids)
+        if self.target_space_embedding is not None:
+            hidden = self.target_space_embedding(hidden)
+        return self._add_positions(
+            self.encoder_positions, hidden, training=training
         )
 
     def _embed_target(self, token_ids: Tensor, **options: Any) -> Tensor:
-        return self._embed(
-            self.target_embedding, self.decoder_positions, token_ids, **options
-        )
+        hidden = self.target_embedding(token_ids)
+        return self._add_positions(self.decoder_positions, hidden, **options)
 
-    def _embed(
+    def _add_positions(
         self,
-        embedding: keras.layers.Layer,
         positions: keras.layers.Layer | None,
-        token_ids: Tensor,
-        space: keras.layers.Layer | None = None,
+        hidden: Tensor,
         start_position: int | Tensor = 0,
         training: bool | None = None,
     ) -> Tensor:
-        # tensor2tensor's order: scaled embedding, target space, positions.
-        hidden = embedding(token_ids)
-        if space is not None:
-            hidden = space(hidden)
         if positions is not None:
-            hidden = positions(
-                hidden,
-                start_position=start_position + self.config.first_position,
-            )
+            first = start_position + self.config.first_position
+            hidden = positions(hidden, start_position=first)
         return self.embedding_dropout(hidden, training=training)
 
     # === Decoding, a position at a time ===
@@ -410,11 +393,8 @@ class Transformer(TrainableModel):
             Pair of logits `(B, M, V)` and the cache, one position longer.
         """
         # All `M` tokens are at one position: embedded as rows of length 1.
-        hidden = self._embed(
-            self.target_embedding,
-            self.decoder_positions,
-            ops.reshape(token_ids, (-1, 1)),
-            start_position=position,
+        hidden = self._embed_target(
+            ops.reshape(token_ids, (-1, 1)), start_position=position
         )
         hidden = ops.reshape(
             hidden, (*static_shape(token_ids), self.config.hidden_dim)
