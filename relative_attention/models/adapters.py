@@ -1,6 +1,6 @@
 """Changes of a trained model: int8 weights, and adapters to train.
 
-The methods of `Transformer` with these names have the documentation for users.
+The functions whose first argument is `self` are methods of `Transformer`.
 """
 
 import contextlib
@@ -23,9 +23,6 @@ from relative_attention.models.weights import load_arrays
 from relative_attention.models.weights import load_weights
 from relative_attention.models.weights import save_weights
 
-# The names of KerasHub that layers of this package have.
-_LORA_LAYERS = ("query", "value")
-
 
 def _layers_of(model: keras.Model) -> dict[str, Any]:
     """Returns the layers by their paths, less the model's name."""
@@ -39,18 +36,37 @@ def _layers_of(model: keras.Model) -> dict[str, Any]:
 
 
 def quantize(
-    model: keras.Model,
-    mode: str | None,
-    config: Any,
-    filters: Any,
+    self: keras.Model,
+    mode: str | None = None,
+    config: Any = None,
+    filters: Any = None,
     **kwargs: Any,
 ) -> None:
-    """Stores the large matrices as int8, see `Transformer.quantize`."""
+    """Stores the large matrices as int8, a quarter of their size.
+
+    These are the embeddings, the projections of attention and the feed-forward
+    layers. Relation tables, biases and normalization stay floats. The model can
+    be used as before, but not saved as a model folder: quantize after loading.
+
+    Args:
+        mode: string. `"int8"`.
+        config: `keras.quantizers.Int8QuantizationConfig`, in place of `mode`.
+            With `activation_quantizer=None` only weights are rounded, not
+            their inputs.
+        filters: as for `keras.Model.quantize`, the layers to quantize.
+            Defaults to `None`, all.
+        **kwargs: as for `keras.Model.quantize`.
+
+    Raises:
+        InputError: if the installed Keras is too old.
+        ValueError: if the mode is not `"int8"`, or a layer is quantized
+            already.
+    """
     check_keras_quantizes()
     # Keras has set the config from the mode, or the mode from the config.
     if mode != "int8":
         raise ValueError(f'`mode` must be "int8". Received: mode={mode!r}.')
-    if quantization_config(model):
+    if quantization_config(self):
         raise ValueError(
             "The model is quantized already. Load it again to quantize it in "
             "another way."
@@ -59,7 +75,7 @@ def quantize(
         # From layers with nothing to quantize, such as dropout.
         warnings.filterwarnings("ignore", "Layer .* a `quantize")
         keras.Model.quantize(
-            model, mode, config=config, filters=filters, **kwargs
+            self, mode, config=config, filters=filters, **kwargs
         )
 
 
@@ -101,15 +117,37 @@ def lora_variables(model: keras.Model) -> list[keras.Variable]:
 
 
 def enable_lora(
-    model: keras.Model, rank: int, target_layer_names: Sequence[str] | None
+    self: keras.Model,
+    rank: int,
+    target_layer_names: Sequence[str] | None = None,
 ) -> None:
-    """Freezes a model and adds adapters, see `Transformer.enable_lora`."""
+    """Freezes the model and adds adapters; only these are trained.
+
+    A kernel `W` becomes `W + A B`, where `A` has `rank` columns and `B` is zero
+    at first. Call it before `compile`. A model folder of such a model holds the
+    sums.
+
+    Args:
+        rank: int. Number of columns of `A` and rows of `B`.
+        target_layer_names: list of strings. Names of the layers to adapt:
+            `"query"`, `"key"`, `"value"`, `"output"` (of attention and of the
+            feed-forward layers), `"intermediate"`, and embeddings by their
+            names. Defaults to `None`, `"query"` and `"value"`.
+
+    Raises:
+        ValueError: if the rank is not positive, a name is not that of a layer
+            that can be adapted, or the model has adapters already.
+
+    Reference:
+     - [Hu et al., 2021](https://arxiv.org/abs/2106.09685)
+    """
     rank = checked_int("rank", rank)
     if target_layer_names is None:
-        target_layer_names = _LORA_LAYERS
+        # The names of KerasHub that layers of this package have.
+        target_layer_names = ("query", "value")
     if isinstance(target_layer_names, str):
         target_layer_names = [target_layer_names]
-    layers = _layers_to_adapt(model).values()
+    layers = _layers_to_adapt(self).values()
     names = {layer.name for layer in layers}
     wrong = [name for name in target_layer_names if name not in names]
     if wrong or not target_layer_names:
@@ -118,16 +156,23 @@ def enable_lora(
             f"adapted: {', '.join(sorted(names))}. Received: "
             f"target_layer_names={list(target_layer_names)}."
         )
-    if lora_variables(model):
+    if lora_variables(self):
         raise ValueError(
             "The model has adapters already. Load it again to add others."
         )
-    _adapt(model, (x for x in layers if x.name in target_layer_names), rank)
+    _adapt(self, (x for x in layers if x.name in target_layer_names), rank)
 
 
-def save_lora_weights(model: keras.Model, path: str | pathlib.Path) -> None:
-    """Writes only the adapters of a model."""
-    variables = lora_variables(model)
+def save_lora_weights(self: keras.Model, path: str | pathlib.Path) -> None:
+    """Writes only the adapters, to a `.safetensors` file.
+
+    Args:
+        path: path of the file.
+
+    Raises:
+        ValueError: if the model has none.
+    """
+    variables = lora_variables(self)
     if not variables:
         raise ValueError(
             "The model has no adapters. Call `enable_lora(rank)` first."
@@ -135,13 +180,23 @@ def save_lora_weights(model: keras.Model, path: str | pathlib.Path) -> None:
     save_weights(variables, path)
 
 
-def load_lora_weights(model: keras.Model, path: str | pathlib.Path) -> None:
-    """Reads adapters; they are added to a model that has none."""
-    if not lora_variables(model):
-        layers = _layers_to_adapt(model)
+def load_lora_weights(self: keras.Model, path: str | pathlib.Path) -> None:
+    """Reads adapters that `save_lora_weights` wrote.
+
+    They are added to a model that has none, as by `enable_lora`.
+
+    Args:
+        path: path of the file.
+
+    Raises:
+        InputError: if the file is missing or damaged, or does not fit the
+            model or its adapters. Nothing changes then.
+    """
+    if not lora_variables(self):
+        layers = _layers_to_adapt(self)
         paths, rank = _adapters_in(load_arrays(path), layers, path)
-        _adapt(model, [layers[name] for name in paths], rank)
-    load_weights(lora_variables(model), path)
+        _adapt(self, [layers[name] for name in paths], rank)
+    load_weights(lora_variables(self), path)
 
 
 def _layers_to_adapt(model: keras.Model) -> dict[str, Any]:

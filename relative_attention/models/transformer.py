@@ -5,10 +5,8 @@
 
 import dataclasses
 import functools
-import pathlib
 import types
 from collections.abc import Callable
-from collections.abc import Sequence
 from typing import Any
 from typing import Self
 
@@ -545,87 +543,12 @@ class Transformer(TrainableModel):
             input_signature = [ids]
         super().export(filepath, format, verbose, input_signature, **kwargs)
 
-    # === Int8, and adapters ===
+    # === Int8, and adapters: see `adapters.py` ===
 
-    def quantize(
-        self,
-        mode: str | None = None,
-        config: Any = None,
-        filters: Any = None,
-        **kwargs: Any,
-    ) -> None:
-        """Stores the large matrices as int8, a quarter of their size.
-
-        These are the embeddings, the projections of attention and the
-        feed-forward layers. Relation tables, biases and normalization stay
-        floats. The model can be used as before, but not saved as a model
-        folder: quantize after loading.
-
-        Args:
-            mode: string. `"int8"`.
-            config: `keras.quantizers.Int8QuantizationConfig`, in place of
-                `mode`. With `activation_quantizer=None` only weights are
-                rounded, not their inputs.
-            filters: as for `keras.Model.quantize`, the layers to quantize.
-                Defaults to `None`, all.
-            **kwargs: as for `keras.Model.quantize`.
-
-        Raises:
-            InputError: if the installed Keras is too old.
-            ValueError: if the mode is not `"int8"`, or a layer is quantized
-                already.
-        """
-        adapters.quantize(self, mode, config, filters, **kwargs)
-
-    def enable_lora(
-        self, rank: int, target_layer_names: Sequence[str] | None = None
-    ) -> None:
-        """Freezes the model and adds adapters; only these are trained.
-
-        A kernel `W` becomes `W + A B`, where `A` has `rank` columns and `B`
-        is zero at first. Call it before `compile`. A model folder of such a
-        model holds the sums.
-
-        Args:
-            rank: int. Number of columns of `A` and rows of `B`.
-            target_layer_names: list of strings. Names of the layers to adapt:
-                `"query"`, `"key"`, `"value"`, `"output"` (of attention and of
-                the feed-forward layers), `"intermediate"`, and embeddings by
-                their names. Defaults to `None`, `"query"` and `"value"`.
-
-        Raises:
-            ValueError: if the rank is not positive, a name is not that of a
-                layer that can be adapted, or the model has adapters already.
-
-        Reference:
-         - [Hu et al., 2021](https://arxiv.org/abs/2106.09685)
-        """
-        adapters.enable_lora(self, rank, target_layer_names)
-
-    def save_lora_weights(self, path: str | pathlib.Path) -> None:
-        """Writes only the adapters, to a `.safetensors` file.
-
-        Args:
-            path: path of the file.
-
-        Raises:
-            ValueError: if the model has none.
-        """
-        adapters.save_lora_weights(self, path)
-
-    def load_lora_weights(self, path: str | pathlib.Path) -> None:
-        """Reads adapters that `save_lora_weights` wrote.
-
-        They are added to a model that has none, as by `enable_lora`.
-
-        Args:
-            path: path of the file.
-
-        Raises:
-            InputError: if the file is missing or damaged, or does not fit the
-                model or its adapters. Nothing changes then.
-        """
-        adapters.load_lora_weights(self, path)
+    quantize = adapters.quantize
+    enable_lora = adapters.enable_lora
+    save_lora_weights = adapters.save_lora_weights
+    load_lora_weights = adapters.load_lora_weights
 
 
 def _make_embeddings(
