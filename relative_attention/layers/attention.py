@@ -844,8 +844,12 @@ class CrossAttention(MultiHeadLayer):
             inputs, encoder_outputs, padding_mask, encoder_outputs_mask
         )
         # Vaswani et al., eq. 1: softmax(Q K^T / sqrt(d_k)) V
-        query, key, value = self._project(inputs, encoder_outputs)
-        terms = self._attend(query, key, value, mask, training=training)
+        terms = self._attend(
+            self._queries(inputs),
+            **self.project_source(encoder_outputs),
+            mask=mask,
+            training=training,
+        )
         return self._outputs(terms, return_attention_scores)
 
     def project_source(self, encoder_outputs: Tensor) -> dict[str, Tensor]:
@@ -912,9 +916,3 @@ class CrossAttention(MultiHeadLayer):
                 check_padding_mask(name, mask, *shape[:2])
                 masks.append(ops.cast(mask, "bool")[:, None, None, :])
         return functools.reduce(ops.logical_and, masks) if masks else None
-
-    def _project(
-        self, inputs: Tensor, encoder_outputs: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        source = self.project_source(encoder_outputs)
-        return self._queries(inputs), source["key"], source["value"]

@@ -119,8 +119,8 @@ def cross_attention_parts(
         ValueError: if the source does not fit `inputs`.
     """
     mask = layer._merge_masks(inputs, encoder_outputs, padding_mask)
-    query, key, value = layer._project(inputs, encoder_outputs)
-    return _parts(layer, query, key, value, mask)
+    source = layer.project_source(encoder_outputs)
+    return _parts(layer, layer._queries(inputs), **source, mask=mask)
 
 
 def _parts(

@@ -593,32 +593,27 @@ def _make_block(
     is_decoder: bool = False,
 ) -> Any:
     encoding = POSITION_ENCODINGS[config.position_encoding]
-    sublayers: list[Any] = [
+    heads = {
+        "num_heads": config.num_heads,
+        "key_dim": config.head_dim,
+        "value_dim": config.value_dim,
+        "dropout": config.attention_dropout,
+        "use_bias": config.attention_bias,
+        "dtype": dtype,
+    }
+    sublayers: list[keras.layers.Layer] = [
         SelfAttention(
-            config.num_heads,
-            config.head_dim,
-            encoding.attention_class().from_transformer(config),
-            value_dim=config.value_dim,
+            **heads,
+            position_encoding=encoding.attention_class().from_transformer(
+                config
+            ),
             bidirectional=not is_decoder,
-            dropout=config.attention_dropout,
-            use_bias=config.attention_bias,
             implementation=config.implementation,
-            dtype=dtype,
             name="self_attention",
         )
     ]
     if is_decoder:
-        sublayers.append(
-            CrossAttention(
-                config.num_heads,
-                config.head_dim,
-                value_dim=config.value_dim,
-                dropout=config.attention_dropout,
-                use_bias=config.attention_bias,
-                dtype=dtype,
-                name="cross_attention",
-            )
-        )
+        sublayers.append(CrossAttention(**heads, name="cross_attention"))
     sublayers.append(
         FeedForward(
             config.intermediate_dim,
