@@ -1,6 +1,7 @@
 """Embeddings of tokens, and embeddings that are added to them."""
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -76,7 +77,7 @@ class TokenEmbedding(keras.layers.Embedding):
         # An id beyond the last row is an error, zero or nan.
         ids = ops.cast(inputs, "int32")
         ids = ops.where(ids < 0, self.vocabulary_size, ids)
-        rows = self._rows(ids)
+        rows = self._rows(lambda weight: ops.take(weight, ids, axis=0))
         scale = ops.cast(padding_mask(inputs), rows.dtype) * (
             self.hidden_dim**0.5
         )
@@ -109,15 +110,7 @@ class TokenEmbedding(keras.layers.Embedding):
             The variable of a plain layer; a float tensor `(V, D)` of a
             quantized or adapted one.
         """
-        if self.quantization_mode is None and not self.lora_enabled:
-            return self._embeddings
-        matrix = self._embeddings
-        if self.quantization_mode is not None:
-            scales = ops.convert_to_tensor(self.embeddings_scale)
-            matrix = ops.cast(matrix, scales.dtype) / scales[:, None]
-        if self.lora_enabled:
-            matrix = matrix + self._adapted(self.lora_embeddings_a)
-        return matrix
+        return self._rows(lambda weight: weight)
 
     def quantize(
         self,
@@ -176,21 +169,18 @@ class TokenEmbedding(keras.layers.Embedding):
             "hidden_dim": self.hidden_dim,
         }
 
-    def _rows(self, ids: Tensor) -> Tensor:
-        """Reads rows of `matrix` without computing all of it."""
-        rows = ops.take(self._embeddings, ids, axis=0)
+    def _rows(self, read: Callable[[keras.Variable], Tensor]) -> Tensor:
+        """Computes the rows of `matrix` that `read` takes from a weight."""
+        rows = read(self._embeddings)
         if self.quantization_mode is not None:
-            scales = ops.take(self.embeddings_scale, ids, axis=0)
+            scales = ops.convert_to_tensor(read(self.embeddings_scale))
             rows = ops.cast(rows, scales.dtype) / scales[..., None]
         if self.lora_enabled:
-            adapters = ops.take(self.lora_embeddings_a, ids, axis=0)
-            rows = rows + self._adapted(adapters)
+            adapters = read(self.lora_embeddings_a)
+            rows = rows + (self.lora_alpha / self.lora_rank) * ops.matmul(
+                adapters, self.lora_embeddings_b
+            )
         return rows
-
-    def _adapted(self, rows: Tensor) -> Tensor:
-        return (self.lora_alpha / self.lora_rank) * ops.matmul(
-            rows, self.lora_embeddings_b
-        )
 
     def _check_ids(self, inputs: Tensor) -> None:
         """Raises `ValueError` for ids that the vocabulary does not have."""
