@@ -157,6 +157,7 @@ class TrainableModel(keras.Model):
         self._asked_of_compile = {
             "jit_compile": jit_compile,
             "auto_scale_loss": auto_scale_loss,
+            "accumulation_steps": self.accumulation_steps,
         }
         is_mirrored = False
         if keras.backend.backend() == "tensorflow":
@@ -191,10 +192,7 @@ class TrainableModel(keras.Model):
         """Returns the arguments of `compile`, for JSON."""
         config = super().get_compile_config()
         if config:
-            config.update(
-                self._asked_of_compile,
-                accumulation_steps=self.accumulation_steps,
-            )
+            config.update(self._asked_of_compile)
         return config
 
     def compile_from_config(self, config: dict[str, Any]) -> None:
