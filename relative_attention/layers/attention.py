@@ -155,6 +155,7 @@ class MultiHeadLayer(keras.layers.Layer):
         return traced_output_spec(self, *args, **kwargs)
 
     def get_config(self) -> dict[str, Any]:
+        serialize = keras.saving.serialize_keras_object
         return {
             **super().get_config(),
             "num_heads": self.num_heads,
@@ -163,16 +164,12 @@ class MultiHeadLayer(keras.layers.Layer):
             "dropout": self.dropout,
             "use_bias": self.use_bias,
             "output_shape": self.output_dim,
-            "kernel_initializer": initializers.serialize(
-                self.kernel_initializer
-            ),
-            "bias_initializer": initializers.serialize(self.bias_initializer),
-            "kernel_regularizer": regularizers.serialize(
-                self.kernel_regularizer
-            ),
-            "bias_regularizer": regularizers.serialize(self.bias_regularizer),
-            "kernel_constraint": constraints.serialize(self.kernel_constraint),
-            "bias_constraint": constraints.serialize(self.bias_constraint),
+            "kernel_initializer": serialize(self.kernel_initializer),
+            "bias_initializer": serialize(self.bias_initializer),
+            "kernel_regularizer": serialize(self.kernel_regularizer),
+            "bias_regularizer": serialize(self.bias_regularizer),
+            "kernel_constraint": serialize(self.kernel_constraint),
+            "bias_constraint": serialize(self.bias_constraint),
             "seed": self.seed,
         }
 

@@ -77,20 +77,17 @@ class TransformerBlock(keras.layers.Layer):
                 raise TypeError(
                     f"`{name}` must be a layer. Received: {name}={layer!r}."
                 )
-        dropout = checked_rate("dropout", dropout)
-        normalize_first = checked_bool("normalize_first", normalize_first)
-        layer_norm_epsilon = checked_positive(
+        super().__init__(**kwargs)
+        self.dropout = checked_rate("dropout", dropout)
+        self.normalize_first = checked_bool("normalize_first", normalize_first)
+        self.layer_norm_epsilon = checked_positive(
             "layer_norm_epsilon", layer_norm_epsilon
         )
-        super().__init__(**kwargs)
-        self.dropout = dropout
-        self.normalize_first = normalize_first
-        self.layer_norm_epsilon = layer_norm_epsilon
         self.seed = seed
         self.supports_masking = True
         self.input_spec = keras.layers.InputSpec(ndim=3)
         self.dropout_layer = Dropout(
-            dropout, seed=seed, dtype=self.dtype_policy
+            self.dropout, seed=seed, dtype=self.dtype_policy
         )
         self._sublayer_names = list(sublayers)
         for name, layer in sublayers.items():

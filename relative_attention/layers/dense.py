@@ -128,22 +128,22 @@ class FeedForward(keras.layers.Layer):
         seed: int | None = None,
         **kwargs: Any,
     ) -> None:
-        intermediate_dim = checked_int("intermediate_dim", intermediate_dim)
-        dropout = checked_rate("dropout", dropout)
         super().__init__(**kwargs)
-        self.intermediate_dim = intermediate_dim
-        self.dropout = dropout
+        self.intermediate_dim = checked_int(
+            "intermediate_dim", intermediate_dim
+        )
+        self.dropout = checked_rate("dropout", dropout)
         self.seed = seed
         self.supports_masking = True
         self.input_spec = keras.layers.InputSpec(min_ndim=2)
         self.intermediate_dense = keras.layers.Dense(
-            intermediate_dim,
+            self.intermediate_dim,
             activation="relu",
             dtype=self.dtype_policy,
             name="intermediate",
         )
         self.dropout_layer = Dropout(
-            dropout, seed=seed, dtype=self.dtype_policy
+            self.dropout, seed=seed, dtype=self.dtype_policy
         )
 
     def build(self, inputs_shape: Shape) -> None:

@@ -96,19 +96,14 @@ class RelationTables(PositionEncoding):
         )
 
     def get_config(self) -> dict[str, Any]:
+        serialize = keras.saving.serialize_keras_object
         return {
             "use_key_relations": self.use_key_relations,
             "use_value_relations": self.use_value_relations,
             "share_relations_across_heads": self.share_relations_across_heads,
-            "relation_initializer": initializers.serialize(
-                self.relation_initializer
-            ),
-            "relation_regularizer": keras.regularizers.serialize(
-                self.relation_regularizer
-            ),
-            "relation_constraint": keras.constraints.serialize(
-                self.relation_constraint
-            ),
+            "relation_initializer": serialize(self.relation_initializer),
+            "relation_regularizer": serialize(self.relation_regularizer),
+            "relation_constraint": serialize(self.relation_constraint),
         }
 
 
