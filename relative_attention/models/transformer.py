@@ -161,6 +161,7 @@ class Transformer(TrainableModel):
 
     def build(self, input_shape: Any = None) -> None:
         shape = (None, None, self.config.hidden_dim)
+        # An embedding that is shared is listed once.
         for layer in self.layers:
             if layer in self.decoder_blocks:
                 layer.build(shape, shape)
