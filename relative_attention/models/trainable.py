@@ -6,7 +6,6 @@ of the whole batch. The step itself is in `steps.py`.
 """
 
 import inspect
-import numbers
 import warnings
 from collections.abc import Callable
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from relative_attention.argument_checks import checked_int
 from relative_attention.models.steps import jax_step
 from relative_attention.models.steps import on_all_replicas
 from relative_attention.models.steps import supports_own_step
@@ -625,18 +625,14 @@ def _value(weight: keras.Variable | Tensor | None) -> Tensor | None:
 
 
 def _checked_steps(accumulation_steps: Any) -> int:
-    is_int = isinstance(accumulation_steps, numbers.Integral)
-    if (
-        not is_int
-        or accumulation_steps < 1
-        or (accumulation_steps > 1 and not supports_own_step())
-    ):
+    steps = checked_int("accumulation_steps", accumulation_steps)
+    if steps > 1 and not supports_own_step():
         raise ValueError(
-            "`accumulation_steps` must be at least 1, and 1 on a backend "
-            "other than TensorFlow and JAX. Received: accumulation_steps="
-            f"{accumulation_steps!r} on {keras.backend.backend()}."
+            "`accumulation_steps` must be 1 on a backend other than TensorFlow "
+            f"and JAX. Received: accumulation_steps={steps} on "
+            f"{keras.backend.backend()}."
         )
-    return int(accumulation_steps)
+    return steps
 
 
 def _check_class_weight(class_weight: Any) -> None:
