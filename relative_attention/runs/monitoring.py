@@ -20,7 +20,6 @@ from relative_attention.plot.figure import figure_png
 from relative_attention.runs.prepare import PreparedData
 from relative_attention.runs.progress import RunProgress
 from relative_attention.runs.report import Report
-from relative_attention.runs.report import print_error
 from relative_attention.training import averaged_weights
 from relative_attention.training.callbacks import ProgressLine
 from relative_attention.training.logs import ChartLog
@@ -33,11 +32,7 @@ _NUM_SAMPLES = 5
 
 
 def monitoring_callbacks(
-    directory: pathlib.Path | str,
-    data: PreparedData,
-    progress: RunProgress,
-    pictures: bool = True,
-    report: Report = print_error,
+    data: PreparedData, progress: RunProgress
 ) -> list[keras.callbacks.Callback]:
     """Returns the callbacks that show the progress of training.
 
@@ -45,18 +40,8 @@ def monitoring_callbacks(
     `progress`, which records what they add: `learning_rate` and
     `tokens_per_second`. They only read weights and logs; of several machines
     only the chief has them.
-
-    Args:
-        directory: The path of the run.
-        data: A `PreparedData`.
-        progress: The `RunProgress` of the run.
-        pictures: A boolean to indicate whether TensorBoard gets pictures of
-            attention and relation embeddings, and sample translations.
-            Defaults to `True`.
-        report: A function to call with a line for the log if something
-            cannot be drawn.
     """
-    event_log = EventLog(pathlib.Path(directory) / "logs")
+    event_log = EventLog(progress.directory / "logs")
     callbacks: list[keras.callbacks.Callback] = [
         ProgressLine(
             progress.total_steps,
@@ -66,25 +51,16 @@ def monitoring_callbacks(
         ),
         ChartLog(event_log, lambda: progress.step),
     ]
-    if pictures:
-        callbacks.append(PictureLog(event_log, data, progress, report))
+    if progress.training.pictures:
+        callbacks.append(PictureLog(event_log, data, progress))
     return callbacks
 
 
 def draw_curves(
-    directory: pathlib.Path | str,
-    history: Sequence[Record],
-    report: Report = print_error,
+    directory: pathlib.Path, history: Sequence[Record], report: Report
 ) -> None:
-    """Draws `curve.png` at the end of a run, if it can be drawn.
-
-    Args:
-        directory: The path of the run.
-        history: A list of records, one per validation.
-        report: A function to call with a line for the log if the curves
-            cannot be drawn.
-    """
-    path = pathlib.Path(directory) / "curve.png"
+    """Draws `curve.png` at the end of a run, or reports why it cannot."""
+    path = directory / "curve.png"
     try:
         training_curve(history, path)
     except InputError as error:
@@ -134,26 +110,19 @@ class PictureLog(keras.callbacks.Callback):
         event_log: An `EventLog`.
         data: A `PreparedData`.
         progress: The `RunProgress` of the run.
-        report: A function to call with a line for the log if pictures cannot
-            be drawn.
     """
 
     def __init__(
-        self,
-        event_log: EventLog,
-        data: PreparedData,
-        progress: RunProgress,
-        report: Report,
+        self, event_log: EventLog, data: PreparedData, progress: RunProgress
     ) -> None:
         super().__init__()
         self.event_log = event_log
         self.data = data
         self.progress = progress
-        self.report = report
         # Searched for, not imported, so that training begins sooner.
         self._draws = importlib.util.find_spec("matplotlib") is not None
         if not self._draws:
-            report(
+            progress.report(
                 "pictures of attention and relation embeddings are not drawn: "
                 f"they need `matplotlib` ({install_hint('plot')})"
             )
@@ -202,7 +171,7 @@ class PictureLog(keras.callbacks.Callback):
         # A long run must not end because of a font or a figure.
         except Exception as error:
             self._draws = False
-            self.report(
+            self.progress.report(
                 "pictures of attention and relation embeddings are no longer "
                 f"drawn: {type(error).__name__}: {error}"
             )

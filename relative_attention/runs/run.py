@@ -395,13 +395,7 @@ class TrainingRun:
         if training.bleu_every:
             callbacks.append(ValidationBleu(self.data, training.bleu_every))
         if self.cluster.is_chief:
-            callbacks += monitoring_callbacks(
-                self.output,
-                self.data,
-                progress,
-                pictures=training.pictures,
-                report=self.report,
-            )
+            callbacks += monitoring_callbacks(self.data, progress)
         return [*callbacks, progress]
 
 
