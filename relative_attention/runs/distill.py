@@ -33,6 +33,7 @@ from relative_attention.runs.distilled_text import write_distilled_pairs
 from relative_attention.runs.prepare import check_joining
 from relative_attention.runs.prepare import check_language
 from relative_attention.runs.prepare import check_texts
+from relative_attention.runs.prepare import find_vocabularies
 from relative_attention.runs.recipe import Recipe
 from relative_attention.runs.report import Report
 from relative_attention.runs.report import print_error
@@ -42,7 +43,6 @@ from relative_attention.runs.run_directory import is_run
 from relative_attention.runs.run_directory import recorded_files
 from relative_attention.runs.run_directory import write_record
 from relative_attention.runs.start_from import find_initial_weights
-from relative_attention.saving.model_directory import find_vocabulary
 from relative_attention.saving.model_directory import load_translator
 from relative_attention.saving.model_directory import save_vocabularies
 from relative_attention.zoo import find_model
@@ -200,9 +200,7 @@ def distill(
         write_record(output, {**read, **distilled_paths(output)})
         # Before anything that depends on it.
         save_origin(origin, output)
-        # The file that is written last.
-        last = "vocabulary" if student.vocabulary.joint else "target_vocabulary"
-        if find_vocabulary(output, last) is None:
+        if find_vocabularies(student, output) is None:
             save_vocabularies(*vocabularies, output)
         write_distilled_pairs(
             recipe, texts, others, loaded, output, origin, report

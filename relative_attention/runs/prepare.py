@@ -24,6 +24,7 @@ from relative_attention.data import TokenBatches
 from relative_attention.data import TokenCorpus
 from relative_attention.data import TokenVocabulary
 from relative_attention.data import Vocabulary
+from relative_attention.data.lines import read_lines
 from relative_attention.data.vocabulary_kinds import AnyVocabulary
 from relative_attention.errors import InputError
 from relative_attention.runs.batch_tokens import TRAIN_SHAPES
@@ -84,7 +85,7 @@ def find_inputs(
         if name is not None
     }
     vocabularies = None
-    if own and not (resume and _find_vocabularies(recipe, output)):
+    if own and not (resume and find_vocabularies(recipe, output)):
         vocabularies = _load_own(recipe, list(own.values()))
     paths = {**known, **named_files(recipe.data, files), **own}
     if initial_weights is not None:
@@ -289,34 +290,32 @@ def _vocabularies(
     given: tuple[AnyVocabulary, AnyVocabulary] | None,
 ) -> tuple[AnyVocabulary, AnyVocabulary]:
     """Returns source and target vocabulary, as files of the run."""
-    if given is not None and not _find_vocabularies(recipe, directory):
-        save_vocabularies(*given, directory)
-    for side, name in enumerate(_names(recipe)):
-        if find_vocabulary(directory, name) is not None:
-            continue
-        lines = (
-            itertools.chain.from_iterable(corpus)
-            if recipe.vocabulary.joint
-            else (pair[side] for pair in corpus)
+    found = find_vocabularies(recipe, directory)
+    if found is not None:
+        return found
+    if given is None and recipe.vocabulary.joint:
+        joint = _learn(recipe, itertools.chain.from_iterable(corpus), report)
+        given = joint, joint
+    elif given is None:
+        source, target = (
+            _learn(recipe, read_lines(path), report)
+            for path in (corpus.source, corpus.target)
         )
-        suffix = ".tokens" if recipe.data.tokenized else ".model"
-        _learn(recipe, lines, report).save(directory / f"{name}{suffix}")
-    found = _find_vocabularies(recipe, directory)
-    return found[0], found[-1]
+        given = source, target
+    save_vocabularies(*given, directory)
+    return given
 
 
-def _names(recipe: Recipe) -> list[str]:
-    if recipe.vocabulary.joint:
-        return ["vocabulary"]
-    return ["source_vocabulary", "target_vocabulary"]
-
-
-def _find_vocabularies(
+def find_vocabularies(
     recipe: Recipe, directory: pathlib.Path | str
-) -> list[AnyVocabulary]:
-    """Returns the vocabularies of a run, `[]` unless it has all of them."""
-    found = [find_vocabulary(directory, name) for name in _names(recipe)]
-    return [] if None in found else cast(list[AnyVocabulary], found)
+) -> tuple[AnyVocabulary, AnyVocabulary] | None:
+    """Returns the vocabularies of a run, `None` unless it has all of them."""
+    if recipe.vocabulary.joint:
+        source = target = find_vocabulary(directory, "vocabulary")
+    else:
+        source = find_vocabulary(directory, "source_vocabulary")
+        target = find_vocabulary(directory, "target_vocabulary")
+    return None if source is None or target is None else (source, target)
 
 
 def _learn(
