@@ -63,9 +63,10 @@ class Recipe:
     training: TrainingSection = TrainingSection()
     decoding: DecodingSection = DecodingSection()
 
-    # The keys of `training` whose values are from the preset, as the recipe
-    # omits them. Not a field: a recipe made directly has all values given.
-    _from_preset = frozenset[str]()
+    # The keys, such as `training.warmup_steps`, whose values are from the
+    # preset, as the recipe omits them. Not a field: a recipe made directly has
+    # all values given.
+    _derived = frozenset[str]()
 
     @classmethod
     def load(cls, path: pathlib.Path | str) -> "Recipe":
@@ -84,23 +85,19 @@ class Recipe:
             text = path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise InputError(f"No recipe at {path}: {error}.") from error
-        mapping = dict(check_mapping(read_yaml(text, str(path)), path))
-        derived = mapping.pop("derived", None)
+        mapping = check_mapping(read_yaml(text, str(path)), path)
         name = path.stem
         if name == "recipe":
             name = path.resolve().parent.name
-        recipe = cls.from_mapping({"name": name, **mapping})
-        if isinstance(derived, list):
-            names = {str(key).removeprefix("training.") for key in derived}
-            recipe._set_from_preset(recipe._from_preset | names)
-        return recipe
+        return cls.from_mapping({"name": name, **mapping})
 
     @classmethod
     def from_mapping(cls, mapping: dict[str, Any]) -> "Recipe":
         """Returns a recipe from nested dicts, as YAML gives them.
 
         Args:
-            mapping: A dict of the fields of `Recipe`, the sections as dicts.
+            mapping: A dict of the fields of `Recipe`, the sections as dicts;
+                and `derived`, if `save` wrote it.
 
         Raises:
             InputError: if a key is unknown, or a value has the wrong type or
@@ -109,12 +106,14 @@ class Recipe:
         mapping = dict(check_mapping(mapping, "recipe"))
         if "name" not in mapping:
             raise InputError("`name` must say what the recipe is called.")
+        derived = mapping.pop("derived", None)
+        derived = derived if isinstance(derived, list) else []
         sections = {
             name: dict(check_mapping(mapping.pop(name, None), name))
             for name in _ALL_SECTIONS
         }
         training = _preset_training(sections["model"].get("preset"))
-        from_preset = training.keys() - sections["training"].keys()
+        omitted = training.keys() - sections["training"].keys()
         sections["training"] = {**training, **sections["training"]}
         fields = {
             name: field_value(cls, "", name, value)
@@ -130,12 +129,10 @@ class Recipe:
             _drop_gone_keys(name, sections[name])
             fields[name] = read_section(section_class, name, sections[name])
         recipe = cls(**fields)
-        recipe._set_from_preset(from_preset)
+        names = {*map(str, derived), *(f"training.{key}" for key in omitted)}
+        object.__setattr__(recipe, "_derived", frozenset(names))
         _check_together(recipe)
         return recipe
-
-    def _set_from_preset(self, names: Iterable[str]) -> None:
-        object.__setattr__(self, "_from_preset", frozenset(names))
 
     def override(self, assignments: Iterable[str]) -> "Recipe":
         """Returns a copy with some values replaced.
@@ -151,19 +148,17 @@ class Recipe:
             InputError: as `from_mapping`, or if a string is not an assignment.
         """
         mapping = self.to_mapping()
-        from_preset = set(self._from_preset)
+        derived = set(self._derived)
         for assignment in assignments:
             section, key, value = _read_assignment(assignment)
             mapping[section][key] = value
-            if section == "training":
-                from_preset.discard(key)
+            derived.discard(f"{section}.{key}")
         preset = mapping["model"].get("preset")
         if preset != self.model.get("preset"):
-            for key in from_preset & _preset_training(preset).keys():
-                del mapping["training"][key]
-        recipe = Recipe.from_mapping(mapping)
-        recipe._set_from_preset(recipe._from_preset | from_preset)
-        return recipe
+            for key in _preset_training(preset):
+                if f"training.{key}" in derived:
+                    del mapping["training"][key]
+        return Recipe.from_mapping({**mapping, "derived": [*derived]})
 
     def to_mapping(self) -> dict[str, Any]:
         """Returns nested dicts, which `from_mapping` reads."""
@@ -179,9 +174,8 @@ class Recipe:
             path: The path of the file.
         """
         mapping = self.to_mapping()
-        if self._from_preset:
-            names = sorted(self._from_preset)
-            mapping["derived"] = [f"training.{name}" for name in names]
+        if self._derived:
+            mapping["derived"] = sorted(self._derived)
         text = yaml.safe_dump(mapping, sort_keys=False, allow_unicode=True)
         with atomic_file(path, "w") as file:
             file.write(text)
