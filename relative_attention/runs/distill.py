@@ -1,10 +1,8 @@
 """Trains a model on the translations of others: sequence distillation."""
 
-import dataclasses
 import gc
 import os
 import pathlib
-from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 from typing import cast
@@ -25,7 +23,7 @@ from relative_attention.runs.distilled_text import SOURCE
 from relative_attention.runs.distilled_text import TARGET
 from relative_attention.runs.distilled_text import VALIDATION_SOURCE
 from relative_attention.runs.distilled_text import VALIDATION_TARGET
-from relative_attention.runs.distilled_text import Teachers
+from relative_attention.runs.distilled_text import Teacher
 from relative_attention.runs.distilled_text import check_same_origin
 from relative_attention.runs.distilled_text import distilled_paths
 from relative_attention.runs.distilled_text import save_origin
@@ -162,7 +160,7 @@ def distill(
     loaded = _load_teachers(
         names, separately, num_beams=num_beams, batch_tokens=batch_tokens
     )
-    search = loaded[0].translator
+    search = loaded[0][0]
     if closest_of is not None and (
         type(closest_of) is not int or not 1 <= closest_of <= search.num_beams
     ):
@@ -172,7 +170,7 @@ def distill(
             f"{closest_of!r}."
         )
     vocabularies = _vocabularies(search)
-    student = _student_recipe(recipe, loaded)
+    student = _student_recipe(recipe, [translator for translator, _ in loaded])
     find_initial_weights(student, output, resume, known)
     check_joining(student, vocabularies)
     is_held_out = texts.validation_source is None
@@ -211,34 +209,9 @@ def distill(
     return train(student, output, data_directory, resume=True, report=report)
 
 
-@dataclasses.dataclass(frozen=True)
-class _TeacherName:
-    """A trained model and its text: `MODEL`, or `MODEL@TEXT`.
-
-    Attributes:
-        model: The folder of a trained model, or a name of the zoo.
-        text: The name of a text, the recipe's lines in another language; `None`
-            for the recipe's own text.
-        backward: Whether it translates into the recipe's source.
-    """
-
-    model: str
-    text: str | None
-    backward: bool
-
-    def origin(self, texts: Mapping[str, str]) -> dict[str, str]:
-        """Returns its entry in `origin.json`; `texts` are paths by name."""
-        weights = find_model(self.model) / "model.safetensors"
-        origin = {"model": self.model, "weights_sha256": file_sha256(weights)}
-        if self.text is not None:
-            origin["text"] = self.text
-            origin["text_sha256"] = file_sha256(texts[self.text])
-        return origin
-
-
 def _read_names(
     argument: str, names: Sequence[pathlib.Path | str], output: pathlib.Path
-) -> list[_TeacherName]:
+) -> list[Teacher]:
     """Reads the names of teachers, and checks that they exist."""
     is_list = not isinstance(names, str | pathlib.Path)
     if not is_list or (argument == "teachers" and not names):
@@ -263,30 +236,30 @@ def _read_names(
                 f"The teacher {model} is the folder of the student. Choose "
                 "another `--output`."
             )
-        found.append(_TeacherName(model, text or None, argument == "backward"))
+        found.append(Teacher(model, text or None, argument == "backward"))
     return found
 
 
 def _load_teachers(
-    names: Sequence[_TeacherName], separately: bool, **settings: int | None
-) -> list[Teachers]:
+    teachers: Sequence[Teacher], separately: bool, **settings: int | None
+) -> list[tuple[Translator, Teacher]]:
     """Loads teachers, first those that translate from source to target.
 
     Teachers of one direction that read the same text are an ensemble, unless
-    `separately`. All search like the first, except for `settings` that are not
-    `None`.
+    `separately`; each ensemble comes with the first of its teachers. All search
+    like the first, except for `settings` that are not `None`.
     """
     search: dict[str, Any] = {
         name: n for name, n in settings.items() if n is not None
     }
-    groups: dict[Any, list[_TeacherName]] = {}
-    for number, name in enumerate(names):
-        group = number if separately else (name.backward, name.text)
-        groups.setdefault(group, []).append(name)
+    ensembles: dict[Any, list[Teacher]] = {}
+    for number, teacher in enumerate(teachers):
+        key = number if separately else (teacher.backward, teacher.text)
+        ensembles.setdefault(key, []).append(teacher)
     loaded = []
-    for some in groups.values():
+    for some in ensembles.values():
         try:
-            translator = load_translator([n.model for n in some], **search)
+            translator = load_translator([t.model for t in some], **search)
         except ValueError as error:
             raise InputError(str(error)) from error
         search = {
@@ -294,7 +267,7 @@ def _load_teachers(
             "length_penalty": translator.length_penalty,
             **search,
         }
-        loaded.append(Teachers(translator, some[0].backward, some[0].text))
+        loaded.append((translator, some[0]))
     return loaded
 
 
@@ -309,10 +282,10 @@ def _vocabularies(
     )
 
 
-def _student_recipe(recipe: Recipe, teachers: Sequence[Teachers]) -> Recipe:
+def _student_recipe(recipe: Recipe, teachers: Sequence[Translator]) -> Recipe:
     """Returns the recipe with the texts and the vocabulary of the teachers."""
-    for some in teachers:
-        _, target = _vocabularies(some.translator)
+    for translator in teachers:
+        _, target = _vocabularies(translator)
         is_tokens = isinstance(target, TokenVocabulary) and not target.tokenizer
         if is_tokens != recipe.data.tokenized:
             raise InputError(
@@ -321,7 +294,7 @@ def _student_recipe(recipe: Recipe, teachers: Sequence[Teachers]) -> Recipe:
                 f"has {str(is_tokens).lower()}. Received: "
                 f"{str(recipe.data.tokenized).lower()}."
             )
-    source, target = _vocabularies(teachers[0].translator)
+    source, target = _vocabularies(teachers[0])
     values = {
         "data.source": SOURCE,
         "data.target": TARGET,

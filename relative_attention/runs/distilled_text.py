@@ -31,6 +31,7 @@ from relative_attention.decoding import Translator
 from relative_attention.errors import InputError
 from relative_attention.evaluation import sentence_scores
 from relative_attention.files import atomic_file
+from relative_attention.files import file_sha256
 from relative_attention.files import read_json_object
 from relative_attention.files import resumable_file
 from relative_attention.runs.recipe import Recipe
@@ -38,6 +39,7 @@ from relative_attention.runs.recipe_sections import DataSection
 from relative_attention.runs.report import Report
 from relative_attention.runs.translate_text import TranslationProgress
 from relative_attention.runs.translate_text import read_chunks
+from relative_attention.zoo import find_model
 
 _ORIGIN = "distilled/origin.json"
 # The names of the texts in the student's recipe. The record of the run has
@@ -61,19 +63,28 @@ _WORDS = {
 
 
 @dataclasses.dataclass(frozen=True)
-class Teachers:
-    """One model, or an ensemble, and its text.
+class Teacher:
+    """A trained model and its text: `MODEL`, or `MODEL@TEXT`.
 
     Attributes:
-        translator: A `Translator`.
-        backward: Whether they translate to the recipe's source.
-        text: The name of their text, if it is neither the source nor the
-            target of the recipe.
+        model: The folder of a trained model, or a name of the zoo.
+        text: The name of a text, the recipe's lines in another language; `None`
+            for the recipe's own text.
+        backward: Whether it translates into the recipe's source.
     """
 
-    translator: Translator
-    backward: bool
+    model: str
     text: str | None
+    backward: bool
+
+    def origin(self, texts: Mapping[str, str]) -> dict[str, str]:
+        """Returns its entry in `origin.json`; `texts` are paths by name."""
+        weights = find_model(self.model) / "model.safetensors"
+        origin = {"model": self.model, "weights_sha256": file_sha256(weights)}
+        if self.text is not None:
+            origin["text"] = self.text
+            origin["text_sha256"] = file_sha256(texts[self.text])
+        return origin
 
 
 # === The inputs of the translations ===
@@ -155,7 +166,7 @@ def write_distilled_pairs(
     recipe: Recipe,
     texts: DataSection,
     others: Mapping[str, str],
-    teachers: Sequence[Teachers],
+    teachers: Sequence[tuple[Translator, Teacher]],
     output: pathlib.Path,
     origin: Mapping[str, Any],
     report: Report,
@@ -177,24 +188,23 @@ def write_distilled_pairs(
         return corpus
 
     corpus = learnt_from(cast(str, texts.source), "held_out")
-    translations = [
-        directory / f"translated-{number}"
-        for number in range(1, len(teachers) + 1)
-    ]
     # The target is written last.
     if not (output / TARGET).is_file():
-        sources: list[pathlib.Path | str] = [corpus.source]
-        targets: list[pathlib.Path | str] = [corpus.target]
-        for number, (some, path) in enumerate(zip(teachers, translations), 1):
-            source = corpus.target if some.backward else corpus.source
-            if some.text is not None:
-                own = learnt_from(others[some.text], f"held_out-{number}")
-                source = own.source
+        pairs = [corpus]
+        for number, (translator, teacher) in enumerate(teachers, 1):
+            source, path = corpus.source, directory / f"translated-{number}"
             references = None
-            if origin["closest_of"] is not None and not some.backward:
+            pair = ParallelCorpus(corpus.source, str(path))
+            if teacher.backward:
+                source = corpus.target
+                pair = ParallelCorpus(str(path), corpus.target)
+            elif origin["closest_of"] is not None:
                 references = corpus.target
+            if teacher.text is not None:
+                own = learnt_from(others[teacher.text], f"held_out-{number}")
+                source = own.source
             _translate(
-                some.translator,
+                translator,
                 source,
                 path,
                 origin,
@@ -202,20 +212,19 @@ def write_distilled_pairs(
                 "none" if recipe.data.tokenized else "13a",
                 report,
             )
-            sources.append(path if some.backward else corpus.source)
-            targets.append(corpus.target if some.backward else path)
-        _join(sources, output / SOURCE)
-        _join(targets, output / TARGET)
-    for path in translations:
-        path.unlink(missing_ok=True)
+            pairs.append(pair)
+        _join([pair.source for pair in pairs], output / SOURCE)
+        _join([pair.target for pair in pairs], output / TARGET)
+    for number in range(len(teachers)):
+        (directory / f"translated-{number + 1}").unlink(missing_ok=True)
 
 
 def _translate(
     translator: Translator,
-    source: pathlib.Path | str,
+    source: str,
     path: pathlib.Path,
     origin: Mapping[str, Any],
-    references: pathlib.Path | str | None,
+    references: str | None,
     tokenize: str,
     report: Report,
 ) -> None:
@@ -227,8 +236,7 @@ def _translate(
     """
     if path.is_file():
         return
-    counts = {"lines": 0, "cut": 0}
-    with resumable_file(path, _comparable(origin), counts) as output:
+    with resumable_file(path, _comparable(origin), {"lines": 0}) as output:
         num_lines, num_before = count_lines(source), output.counts["lines"]
         rest = range(num_before, num_lines)
         progress = TranslationProgress(num_lines, num_before)
@@ -245,8 +253,7 @@ def _translate(
                 )
             output.write("".join(f"{one.text}\n" for one in found).encode())
             num_done = output.counts["lines"] + len(chunk)
-            num_cut = output.counts["cut"] + sum(one.was_cut for one in found)
-            output.keep(lines=num_done, cut=num_cut)
+            output.keep(lines=num_done)
             report(f"translated {progress.line(num_done)}")
 
 
@@ -274,7 +281,7 @@ def closest_translations(
     return chosen
 
 
-def _join(texts: Sequence[pathlib.Path | str], path: pathlib.Path) -> None:
+def _join(texts: Sequence[str], path: pathlib.Path) -> None:
     """Writes the lines of several texts, one after the other."""
     with atomic_file(path, "w") as file:
         for text in texts:
