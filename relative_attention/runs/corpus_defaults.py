@@ -10,6 +10,7 @@ from relative_attention.data.lines import count_lines
 from relative_attention.runs.prepare import RunInputs
 from relative_attention.runs.recipe import AUTO
 from relative_attention.runs.recipe import Recipe
+from relative_attention.runs.recipe import values_by_key
 from relative_attention.runs.report import Report
 
 # For fewer pairs than the first number: vocabulary size and dropout.
@@ -42,30 +43,22 @@ def follow_corpus(
         run: The path of the run to resume, whose numbers are kept, or `None`.
         report: A function to call with a line about the choice.
     """
-    sections = recipe.to_mapping()
-    chosen = {
-        "vocabulary.size": sections["vocabulary"]["size"],
-        "model.dropout": sections["model"].get("dropout"),
-        "training.warmup_steps": sections["training"]["warmup_steps"],
-    }
+    keys = ["vocabulary.size", "model.dropout", "training.warmup_steps"]
     if inputs.vocabularies is not None:
         # Nothing is left to choose.
-        del chosen["vocabulary.size"]
-    names = [name for name, value in chosen.items() if value == AUTO]
-    if not names:
+        keys.remove("vocabulary.size")
+    values = values_by_key(recipe)
+    keys = [key for key in keys if values.get(key) == AUTO]
+    if not keys:
         return recipe
     if run is not None:
-        before = Recipe.load(run / "recipe.yaml").to_mapping()
-        for name in names:
-            section, _, key = name.partition(".")
-            chosen[name] = before[section].get(key)
-    else:
-        num_pairs = count_lines(cast(str, inputs.files.source))
-        chosen = _choose(recipe, num_pairs)
-    values = [f"{name}={chosen[name]}" for name in names]
-    if run is None:
-        report(f"for {num_pairs:,} pairs: {' '.join(values)}")
-    return recipe.override(values)
+        values = values_by_key(Recipe.load(run / "recipe.yaml"))
+        return recipe.override(f"{key}={values.get(key)}" for key in keys)
+    num_pairs = count_lines(cast(str, inputs.files.source))
+    values = _choose(recipe, num_pairs)
+    assignments = [f"{key}={values[key]}" for key in keys]
+    report(f"for {num_pairs:,} pairs: {' '.join(assignments)}")
+    return recipe.override(assignments)
 
 
 def _choose(recipe: Recipe, num_pairs: int) -> dict[str, int | float]:

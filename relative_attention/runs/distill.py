@@ -1,5 +1,6 @@
 """Trains a model on the translations of others: sequence distillation."""
 
+import dataclasses
 import gc
 import os
 import pathlib
@@ -7,7 +8,6 @@ from collections.abc import Sequence
 from typing import Any
 from typing import cast
 
-from relative_attention.corpora.recipe_text import find_corpus
 from relative_attention.corpora.recipe_text import find_file
 from relative_attention.corpora.recipe_text import named_files
 from relative_attention.data import ParallelCorpus
@@ -29,8 +29,7 @@ from relative_attention.runs.distilled_text import distilled_paths
 from relative_attention.runs.distilled_text import save_origin
 from relative_attention.runs.distilled_text import write_distilled_pairs
 from relative_attention.runs.prepare import check_joining
-from relative_attention.runs.prepare import check_language
-from relative_attention.runs.prepare import check_texts
+from relative_attention.runs.prepare import find_inputs
 from relative_attention.runs.prepare import find_vocabularies
 from relative_attention.runs.recipe import Recipe
 from relative_attention.runs.report import Report
@@ -40,8 +39,8 @@ from relative_attention.runs.run_directory import claim_run_directory
 from relative_attention.runs.run_directory import is_run
 from relative_attention.runs.run_directory import recorded_files
 from relative_attention.runs.run_directory import write_record
-from relative_attention.runs.start_from import find_initial_weights
 from relative_attention.saving.model_directory import load_translator
+from relative_attention.saving.model_directory import load_vocabularies
 from relative_attention.saving.model_directory import save_vocabularies
 from relative_attention.zoo import find_model
 
@@ -144,11 +143,19 @@ def distill(
     check_backend(recipe)
     # TensorFlow's devices must be set before anything else.
     choose_strategy(recipe.training.devices)
-    check_language(recipe)
+    vocabularies = [load_vocabularies(find_model(n.model)) for n in names]
+    student = _student_recipe(recipe, vocabularies)
     resume = is_run(output) and not overwrite
+    # As for `train`, but the student's own texts are not made yet.
+    texts = find_inputs(
+        dataclasses.replace(student, data=recipe.data),
+        output,
+        data_directory,
+        resume,
+        overwrite,
+    ).files
+    check_joining(student, vocabularies[0])
     known = recorded_files(output) if resume else {}
-    texts = find_corpus(recipe.data, data_directory, known)
-    check_texts(texts)
     others = {
         name.text: known.get(name.text)
         or find_file(name.text, recipe.data, data_directory)
@@ -169,10 +176,6 @@ def distill(
             f"{search.num_beams}, which `num_beams` raises. Received: "
             f"{closest_of!r}."
         )
-    vocabularies = _vocabularies(search)
-    student = _student_recipe(recipe, [translator for translator, _ in loaded])
-    find_initial_weights(student, output, resume, known)
-    check_joining(student, vocabularies)
     is_held_out = texts.validation_source is None
     origin = {
         "teachers": [n.origin(others) for n in names if not n.backward],
@@ -199,7 +202,7 @@ def distill(
         # Before anything that depends on it.
         save_origin(origin, output)
         if find_vocabularies(student, output) is None:
-            save_vocabularies(*vocabularies, output)
+            save_vocabularies(*vocabularies[0], output)
         write_distilled_pairs(
             recipe, texts, others, loaded, output, origin, report
         )
@@ -271,21 +274,11 @@ def _load_teachers(
     return loaded
 
 
-def _vocabularies(
-    translator: Translator,
-) -> tuple[AnyVocabulary, AnyVocabulary]:
-    """Returns source and target vocabulary, the same object if joint."""
-    # They were loaded from a folder, so their kinds are known.
-    return (
-        cast(AnyVocabulary, translator.source_vocabulary),
-        cast(AnyVocabulary, translator.vocabulary),
-    )
-
-
-def _student_recipe(recipe: Recipe, teachers: Sequence[Translator]) -> Recipe:
-    """Returns the recipe with the texts and the vocabulary of the teachers."""
-    for translator in teachers:
-        _, target = _vocabularies(translator)
+def _student_recipe(
+    recipe: Recipe, vocabularies: Sequence[tuple[AnyVocabulary, AnyVocabulary]]
+) -> Recipe:
+    """Returns the recipe with the first vocabulary of the teachers' pairs."""
+    for _, target in vocabularies:
         is_tokens = isinstance(target, TokenVocabulary) and not target.tokenizer
         if is_tokens != recipe.data.tokenized:
             raise InputError(
@@ -294,7 +287,7 @@ def _student_recipe(recipe: Recipe, teachers: Sequence[Translator]) -> Recipe:
                 f"has {str(is_tokens).lower()}. Received: "
                 f"{str(recipe.data.tokenized).lower()}."
             )
-    source, target = _vocabularies(teachers[0])
+    source, target = vocabularies[0]
     values = {
         "data.source": SOURCE,
         "data.target": TARGET,

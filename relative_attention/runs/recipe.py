@@ -244,6 +244,17 @@ _ALL_SECTIONS = [*SECTIONS, "model"]
 # Fields of `TransformerConfig` that recipes do not have.
 FOLLOWS_FROM_DATA = ("vocabulary_size", "source_vocabulary_size")
 
+
+def values_by_key(recipe: Recipe) -> dict[str, Any]:
+    """Returns the values of all sections of a recipe by `section.key`."""
+    mapping = recipe.to_mapping()
+    return {
+        f"{section}.{key}": value
+        for section in _ALL_SECTIONS
+        for key, value in mapping[section].items()
+    }
+
+
 # Keys that may change on resume: when training ends, what is kept, and the
 # devices. The run checks that updates keep their number of tokens.
 CHANGEABLE_KEYS = tuple(

@@ -19,6 +19,7 @@ from relative_attention.files import atomic_file
 from relative_attention.files import read_json_object
 from relative_attention.runs.recipe import CHANGEABLE_KEYS
 from relative_attention.runs.recipe import Recipe
+from relative_attention.runs.recipe import values_by_key
 
 RECORD = "run.json"
 _FORMAT = 1
@@ -178,13 +179,12 @@ def _differences(
     path: pathlib.Path, recipe: Recipe
 ) -> list[tuple[str, Any, Any]]:
     """Returns triples of a key, the run's value, and the recipe's."""
-    before = Recipe.load(path / "recipe.yaml").to_mapping()
+    before = values_by_key(Recipe.load(path / "recipe.yaml"))
+    now = values_by_key(recipe)
     return [
-        (f"{section}.{key}", before[section].get(key), value.get(key))
-        for section, value in recipe.to_mapping().items()
-        if section not in ("name", "description")
-        for key in sorted(value.keys() | before[section].keys())
-        if before[section].get(key) != value.get(key)
+        (key, before.get(key), now.get(key))
+        for key in {**before, **now}
+        if before.get(key) != now.get(key)
     ]
 
 
@@ -215,13 +215,11 @@ def _clear(
             "`--output`."
         )
     for path in own:
+        if path.name == RUN_LOCK or keep_texts and path.name == "distilled":
+            continue
         if keep_texts and path.name == "cache":
             # Unlike the ids there, held-out lines do not record their inputs.
             shutil.rmtree(path / "held_out", ignore_errors=True)
-        elif path.name == RUN_LOCK:
-            continue
-        elif keep_texts and path.name == "distilled":
-            continue
         elif path.is_dir():
             shutil.rmtree(path)
         else:

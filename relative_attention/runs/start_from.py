@@ -46,13 +46,11 @@ class InitialWeights:
             if joint.
         keeps_vocabularies: A boolean to indicate whether the new model has
             the same vocabularies.
-        start_token_id: An integer, the first id of decoder inputs.
     """
 
     directory: pathlib.Path
     vocabularies: tuple[AnyVocabulary, AnyVocabulary]
     keeps_vocabularies: bool
-    start_token_id: int
 
     def assign_to(
         self,
@@ -88,18 +86,17 @@ class InitialWeights:
         report: Report,
     ) -> None:
         """Replaces arrays that have a row per old piece."""
-        is_joint = new[0] is new[1]
+        names = {0: "source vocabulary", 1: "target vocabulary"}
+        if new[0] is new[1]:
+            names = {1: "vocabulary"}
         parts = {}
-        for side, name in ((0, "source vocabulary"), (1, "target vocabulary")):
-            if is_joint and side == 0:
-                continue
+        for side, name in names.items():
             # The start of a sentence is the same token in both.
-            start = self.start_token_id if side == 1 else 0
+            start = model.config.start_token_id if side == 1 else 0
             parts[side] = _parts_of_pieces(
                 self.vocabularies[side], new[side], start
             )
-            counts = _counts(parts[side], len(new[side]))
-            report(f"{'vocabulary' if is_joint else name}: {counts}")
+            report(f"{name}: {_counts(parts[side], len(new[side]))}")
         sides = {
             weight_name(embedding.embeddings): (embedding.embeddings, side)
             for embedding, side in (
@@ -214,7 +211,7 @@ def find_initial_weights(
     for vocabulary in vocabularies:
         _check_vocabulary(directory, vocabulary, keeps, recipe.data.tokenized)
     _check_architecture(recipe, directory, config, vocabularies)
-    return InitialWeights(directory, vocabularies, keeps, config.start_token_id)
+    return InitialWeights(directory, vocabularies, keeps)
 
 
 def _check_vocabulary(
