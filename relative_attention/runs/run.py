@@ -163,8 +163,12 @@ class TrainingRun:
 
     def prepare(self, initial_weights: InitialWeights | None = None) -> None:
         """Makes the batches and the model, and checks that the run fits."""
-        training = self.recipe.training
+        training, data = self.recipe.training, self.data
         num_devices = self.cluster.num_replicas
+        self.config = self.recipe.model_config(
+            len(data.target_vocabulary),
+            None if data.is_joint else len(data.source_vocabulary),
+        )
         self.batch_tokens = choose_batch_tokens(
             self.recipe, self._make_model, self.report
         )
@@ -174,13 +178,11 @@ class TrainingRun:
         num_parts = -(-self.update_tokens // tokens_at_a_time)
         # Otherwise XLA would compile a step for each of many shapes.
         self._has_fixed_shapes = not trains_on_tensorflow()
-        self.train_batches, self.validation_batches = self.data.batches(
+        self.train_batches, self.validation_batches = data.batches(
             self.update_tokens,
             tokens_at_a_time,
             training.seed,
-            self.recipe.model_config(
-                len(self.data.target_vocabulary)
-            ).start_token_id,
+            self.config.start_token_id,
             fixed_shapes=self._has_fixed_shapes,
         )
         # After trial steps, whose random draws must not change the weights.
@@ -188,7 +190,7 @@ class TrainingRun:
         self.model = self._make_model(num_parts)
         self._check_disk_space()
         if self.cluster.is_chief:
-            save_config(self.model.config, self.recipe.decoding, self.output)
+            save_config(self.config, self.recipe.decoding, self.output)
         steps_per_pass = len(self.train_batches)
         self.total_steps = training_length(
             training, steps_per_pass, self.report
@@ -211,8 +213,8 @@ class TrainingRun:
         if initial_weights is not None:
             initial_weights.assign_to(
                 self.model,
-                self.data.source_vocabulary,
-                self.data.target_vocabulary,
+                data.source_vocabulary,
+                data.target_vocabulary,
                 self.report,
             )
 
@@ -308,10 +310,11 @@ class TrainingRun:
         return paths
 
     def _make_model(self, accumulation_steps: int = 1) -> Transformer:
+        """Returns the compiled model with initial weights, on all devices."""
         with self.cluster.scope():
-            return build_model(
-                self.recipe, self.data, self.precision, accumulation_steps
-            )
+            model = Transformer(self.config, dtype=self.precision)
+            compile_model(model, self.recipe.training, accumulation_steps)
+        return model
 
     def _check_disk_space(self) -> None:
         """Refuses a run whose checkpoints would fill the disk.
@@ -414,20 +417,6 @@ def training_length(
             f"{section.epochs:,} (`training.epochs=null` for no such limit)"
         )
     return min(steps, section.steps or steps)
-
-
-def build_model(
-    recipe: Recipe,
-    data: PreparedData,
-    precision: str,
-    accumulation_steps: int = 1,
-) -> Transformer:
-    """Returns the compiled `Transformer` of a recipe with initial weights."""
-    source_size = None if data.is_joint else len(data.source_vocabulary)
-    config = recipe.model_config(len(data.target_vocabulary), source_size)
-    model = Transformer(config, dtype=precision)
-    compile_model(model, recipe.training, accumulation_steps)
-    return model
 
 
 def compile_model(

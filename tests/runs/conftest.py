@@ -48,18 +48,17 @@ def quick_training():
 
     A handful of steps would be over before their graph is made.
     """
-    build_model = training_run.build_model
+    compile_model = training_run.compile_model
 
-    def build(*arguments):
-        model = build_model(*arguments)
+    def compile_eager(model, *arguments):
+        compile_model(model, *arguments)
         model.run_eagerly = True
-        return model
 
     def results_of(output, recipe, origin, history, translator, data):
         return {**origin, "steps": history[-1]["step"], "curve": history}
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(training_run, "build_model", build)
+        patch.setattr(training_run, "compile_model", compile_eager)
         patch.setattr(training_run, "write_results", results_of)
         patch.setattr(training_run, "draw_curves", lambda *_: None)
         yield

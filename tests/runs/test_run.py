@@ -5,7 +5,6 @@ import json
 import os
 import shutil
 import signal
-import types
 import zlib
 
 import keras
@@ -15,7 +14,7 @@ import pytest
 import relative_attention as ra
 from relative_attention.models.weights import load_arrays
 from relative_attention.runs import run as training_run
-from relative_attention.runs.run import build_model
+from relative_attention.runs.run import compile_model
 from tests.runs.conftest import assert_same_arrays
 from tests.runs.conftest import train_quickly
 
@@ -317,13 +316,9 @@ def test_optimizer_is_that_of_the_recipe(recipe):
     recipe = recipe.override(
         ["training.gradient_clip=0.5", "training.adam_epsilon=1e-2"]
     )
-    vocabulary = ["<pad>", "</s>", "a", "b", "c"]
-    data = types.SimpleNamespace(
-        is_joint=True,
-        source_vocabulary=vocabulary,
-        target_vocabulary=vocabulary,
-    )
-    optimizer = build_model(recipe, data, "float32").optimizer
+    model = ra.Transformer(recipe.model_config(vocabulary_size=5))
+    compile_model(model, recipe.training)
+    optimizer = model.optimizer
     assert (optimizer.global_clipnorm, optimizer.epsilon) == (0.5, 1e-2)
     assert (optimizer.beta_1, optimizer.beta_2) == (0.9, 0.98)
     rates = optimizer._learning_rate
