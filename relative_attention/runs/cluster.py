@@ -104,14 +104,21 @@ class Cluster:
         return total
 
 
-def choose_strategy(devices: int | str) -> "tf.distribute.Strategy | None":
+def choose_strategy(recipe: Recipe) -> "tf.distribute.Strategy | None":
     """Returns the `tf.distribute` strategy for `training.devices`.
 
     Call it before anything else of TensorFlow: devices are divided, and
-    machines connect, when TensorFlow starts.
+    machines connect, when TensorFlow starts. On another backend of Keras there
+    is none.
+
+    Raises:
+        InputError: if the backend cannot train the recipe, there are too few
+            devices, or machines cannot connect.
     """
     if not trains_on_tensorflow():
+        _check_backend(recipe)
         return None
+    devices = recipe.training.devices
     import tensorflow as tf
 
     text = os.environ.get("TF_CONFIG")
@@ -195,11 +202,9 @@ def trains_on_tensorflow() -> bool:
     return keras.backend.backend() == "tensorflow"
 
 
-def check_backend(recipe: Recipe) -> None:
-    """Checks that the backend of Keras can train a recipe."""
+def _check_backend(recipe: Recipe) -> None:
+    """Checks that a backend other than TensorFlow can train a recipe."""
     backend = keras.backend.backend()
-    if backend == "tensorflow":
-        return
     if backend != "jax":
         raise InputError(
             "`train` needs Keras' backend to be tensorflow or jax. Received: "
@@ -225,7 +230,7 @@ def check_backend(recipe: Recipe) -> None:
 
 def is_lost_machine(error: Exception) -> bool:
     """Returns whether an error means that another machine was lost."""
-    if keras.backend.backend() != "tensorflow":
+    if not trains_on_tensorflow():
         return False
     import tensorflow as tf
 

@@ -17,7 +17,6 @@ from relative_attention.decoding import Translator
 from relative_attention.errors import InputError
 from relative_attention.files import file_sha256
 from relative_attention.files import lock_run
-from relative_attention.runs.cluster import check_backend
 from relative_attention.runs.cluster import choose_strategy
 from relative_attention.runs.distilled_text import SOURCE
 from relative_attention.runs.distilled_text import TARGET
@@ -25,7 +24,6 @@ from relative_attention.runs.distilled_text import VALIDATION_SOURCE
 from relative_attention.runs.distilled_text import VALIDATION_TARGET
 from relative_attention.runs.distilled_text import Teacher
 from relative_attention.runs.distilled_text import check_same_origin
-from relative_attention.runs.distilled_text import distilled_paths
 from relative_attention.runs.distilled_text import save_origin
 from relative_attention.runs.distilled_text import write_distilled_pairs
 from relative_attention.runs.prepare import check_joining
@@ -140,9 +138,8 @@ def distill(
             "are translated, stop the command, and start all machines with "
             "`train --resume`."
         )
-    check_backend(recipe)
     # TensorFlow's devices must be set before anything else.
-    choose_strategy(recipe.training.devices)
+    choose_strategy(recipe)
     vocabularies = [load_vocabularies(find_model(n.model)) for n in names]
     student = _student_recipe(recipe, vocabularies)
     resume = is_run(output) and not overwrite
@@ -198,14 +195,13 @@ def distill(
         if not overwrite:
             check_same_origin(origin, output)
         claim_run_directory(output, student, resume, overwrite, read)
-        write_record(output, {**read, **distilled_paths(output)})
+        made = (SOURCE, TARGET, VALIDATION_SOURCE, VALIDATION_TARGET)
+        write_record(output, read | {name: str(output / name) for name in made})
         # Before anything that depends on it.
         save_origin(origin, output)
         if find_vocabularies(student, output) is None:
             save_vocabularies(*vocabularies[0], output)
-        write_distilled_pairs(
-            recipe, texts, others, loaded, output, origin, report
-        )
+        write_distilled_pairs(texts, others, loaded, output, origin, report)
     # The student needs the memory, and graphs refer to their models.
     del loaded, search
     gc.collect()

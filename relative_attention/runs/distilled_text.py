@@ -156,14 +156,7 @@ def _comparable(origin: Mapping[str, Any]) -> dict[str, Any]:
 # === The text ===
 
 
-def distilled_paths(output: pathlib.Path) -> dict[str, str]:
-    """Returns the names of the texts in a student's recipe, and their paths."""
-    names = (SOURCE, TARGET, VALIDATION_SOURCE, VALIDATION_TARGET)
-    return {name: str(output / name) for name in names}
-
-
 def write_distilled_pairs(
-    recipe: Recipe,
     texts: DataSection,
     others: Mapping[str, str],
     teachers: Sequence[tuple[Translator, Teacher]],
@@ -182,9 +175,10 @@ def write_distilled_pairs(
         # The held-out lines only depend on the number of lines and the seed, so
         # they are the same in all texts.
         corpus = ParallelCorpus(source, cast(str, texts.target))
-        if texts.validation_source is None:
-            how = (texts.held_out, recipe.training.seed)
-            corpus, _ = hold_out(corpus, *how, directory / held_out)
+        if origin["held_out"] is not None:
+            num_lines, seed = origin["held_out"]
+            folder = directory / held_out
+            corpus, _ = hold_out(corpus, num_lines, seed, folder)
         return corpus
 
     corpus = learnt_from(cast(str, texts.source), "held_out")
@@ -209,7 +203,7 @@ def write_distilled_pairs(
                 path,
                 origin,
                 references,
-                "none" if recipe.data.tokenized else "13a",
+                "none" if texts.tokenized else "13a",
                 report,
             )
             pairs.append(pair)

@@ -73,10 +73,18 @@ def find_inputs(
     A resumed run finds its files where they were when it was started. With
     `overwrite` all texts are read again.
     """
-    check_language(recipe)
+    if recipe.data.target_language is not None:
+        from relative_attention.evaluation.corpus import check_moses
+
+        check_moses(recipe.data.target_language)
     known = recorded_files(output) if resume else {}
     files = find_corpus(recipe.data, data_directory, known)
-    check_texts(files, None if overwrite else output)
+    for name, corpus in _texts(files).items():
+        # Texts whose ids are in the run are not read again, as millions of
+        # pairs take a while.
+        cache = pathlib.Path(output) / "cache" / name
+        if overwrite or not TokenCorpus.is_made_of(corpus, cache):
+            corpus.check()
     initial_weights = find_initial_weights(recipe, output, resume, known)
     section = recipe.vocabulary
     own = {
@@ -95,29 +103,6 @@ def find_inputs(
             vocabularies = initial_weights.vocabularies
     check_joining(recipe, vocabularies or ())
     return RunInputs(files, vocabularies, initial_weights, paths)
-
-
-def check_language(recipe: Recipe) -> None:
-    """Refuses a `data.target_language` that Moses' tokenizer lacks."""
-    if recipe.data.target_language is not None:
-        from relative_attention.evaluation.corpus import check_moses
-
-        check_moses(recipe.data.target_language)
-
-
-def check_texts(
-    files: DataSection, directory: pathlib.Path | str | None = None
-) -> None:
-    """Reads every text once, to check that all are usable.
-
-    Texts whose ids are in `directory` are not read again, as millions of pairs
-    take a while.
-    """
-    for name, corpus in _texts(files).items():
-        if directory is None or not TokenCorpus.is_made_of(
-            corpus, pathlib.Path(directory) / "cache" / name
-        ):
-            corpus.check()
 
 
 def check_joining(

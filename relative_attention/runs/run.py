@@ -26,7 +26,6 @@ from relative_attention.runs.batch_tokens import TRAIN_SHAPES
 from relative_attention.runs.batch_tokens import choose_batch_tokens
 from relative_attention.runs.batch_tokens import is_out_of_memory
 from relative_attention.runs.cluster import Cluster
-from relative_attention.runs.cluster import check_backend
 from relative_attention.runs.cluster import choose_strategy
 from relative_attention.runs.cluster import is_lost_machine
 from relative_attention.runs.cluster import trains_on_tensorflow
@@ -109,9 +108,8 @@ def train(
             checkpoint.
     """
     resume = check_resume(output, resume)
-    check_backend(recipe)
     # TensorFlow's devices must be set before anything else.
-    cluster = Cluster(choose_strategy(recipe.training.devices))
+    cluster = Cluster(choose_strategy(recipe))
     report = (report or print_error) if cluster.is_chief else say_nothing
     inputs = find_inputs(recipe, output, data_directory, resume, overwrite)
     # Recorded now, as the code may change during a long run.
@@ -143,16 +141,7 @@ def train(
 
 @dataclasses.dataclass
 class TrainingRun:
-    """Trains the model of a recipe: `prepare`, then `fit`, then `finish`.
-
-    Args:
-        recipe: A `Recipe`.
-        data: A `PreparedData`.
-        cluster: A `Cluster`, whose devices train.
-        precision: A dtype policy.
-        output: The path of the run, which exists.
-        report: A function to call with each line for the log.
-    """
+    """Trains the model of a recipe: `prepare`, then `fit`, then `finish`."""
 
     recipe: Recipe
     data: PreparedData

@@ -62,11 +62,11 @@ ONE = {"worker": ["a:1"]}
     ],
     ids=lambda value: str(value)[:40],
 )
-def test_wrong_cluster_is_refused(config, monkeypatch):
+def test_wrong_cluster_is_refused(config, recipe, monkeypatch):
     text = config if isinstance(config, str) else json.dumps(config)
     monkeypatch.setenv("TF_CONFIG", text)
     with pytest.raises(ra.InputError, match="TF_CONFIG must be JSON with a"):
-        choose_strategy("all")
+        choose_strategy(recipe)
 
 
 def test_cluster_of_the_readme_is_taken():
