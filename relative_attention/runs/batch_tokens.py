@@ -1,4 +1,4 @@
-"""How large the batches of a run are: its budget of tokens, and its shapes."""
+"""Finds how many tokens of a batch fit in the memory of a device."""
 
 from collections.abc import Callable
 
@@ -8,12 +8,6 @@ import numpy as np
 from relative_attention.errors import InputError
 from relative_attention.runs.recipe import Recipe
 from relative_attention.runs.report import Report
-
-# Numbers of batch shapes, for each of which JAX compiles a step: of the
-# training text, and of the short validation text. With 12 for the first, an
-# epoch has 3% fewer updates, but compiling takes half as long again.
-TRAIN_SHAPES = 8
-VALIDATION_SHAPES = 4
 
 # Without a GPU whose memory could be filled.
 _CPU_TOKENS = 4096

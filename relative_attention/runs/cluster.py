@@ -118,7 +118,6 @@ def choose_strategy(recipe: Recipe) -> "tf.distribute.Strategy | None":
     if not trains_on_tensorflow():
         _check_backend(recipe)
         return None
-    devices = recipe.training.devices
     import tensorflow as tf
 
     text = os.environ.get("TF_CONFIG")
@@ -130,6 +129,7 @@ def choose_strategy(recipe: Recipe) -> "tf.distribute.Strategy | None":
             raise InputError(
                 f"The machines in TF_CONFIG could not connect ({text}): {error}"
             ) from error
+    devices = recipe.training.devices
     gpus = tf.config.list_physical_devices("GPU")
     number = max(len(gpus), 1) if devices == "all" else int(devices)
     if number == 1:

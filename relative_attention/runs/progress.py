@@ -122,9 +122,6 @@ class RunProgress(keras.callbacks.Callback):
 
         A damaged one is reported and renamed, and the previous one is tried.
 
-        Args:
-            model: The compiled model.
-
         Raises:
             InputError: if there are checkpoints and none can be used, or they
                 are of a run with other batches.
@@ -248,7 +245,8 @@ class RunProgress(keras.callbacks.Callback):
             # Before a checkpoint of this update, as a run that resumes from it
             # does not come here again.
             self._save_pass()
-        if self.is_validated_at(self.step):
+        is_last = self.step == self.total_steps
+        if is_last or self.step % self.steps_per_epoch == 0:
             # The validation, which may be long, ends with a checkpoint. A run
             # that is stopped during validation must keep these logs.
             self.unvalidated = _numbers(logs)
@@ -295,11 +293,7 @@ class RunProgress(keras.callbacks.Callback):
             reason = self._reason_to_end() or "another machine ends it"
             self.report(f"training ends after update {self.step:,}: {reason}")
 
-    # === When a run is validated, and when it ends ===
-
-    def is_validated_at(self, step: int) -> bool:
-        """Returns whether a validation follows this many updates."""
-        return step % self.steps_per_epoch == 0 or step == self.total_steps
+    # === When a run ends ===
 
     def is_over(self) -> bool:
         """Returns whether early stopping or the time limit ends the run.

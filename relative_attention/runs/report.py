@@ -42,7 +42,7 @@ def say_nothing(line: str) -> None:
 
 # === Provenance ===
 
-_PACKAGES = ("keras", "tensorflow", "numpy", "sentencepiece", "sacrebleu")
+_PACKAGES = ("numpy", "sentencepiece", "sacrebleu")
 # Instructions that make matrix products fast, mostly in bfloat16.
 _NOTABLE_FLAGS = (
     "avx2",
@@ -58,16 +58,13 @@ _NOTABLE_FLAGS = (
 def provenance() -> dict[str, Any]:
     """Returns hardware, versions, commit and date, as a dict for JSON."""
     backend = keras.backend.backend()
-    packages = [p for p in _PACKAGES if p != "tensorflow" or p == backend]
-    if backend not in packages:
-        packages.append(backend)
     return {
         "date": datetime.date.today().isoformat(),
         "relative_attention": relative_attention.__version__,
         "commit": _commit(),
         "hardware": ", ".join([_processor(), *_gpus()]),
         "python": platform.python_version(),
-        **{name: _version(name) for name in packages},
+        **{name: _version(name) for name in ("keras", backend, *_PACKAGES)},
     }
 
 
@@ -75,7 +72,7 @@ def provenance_sentence(origin: dict[str, Any]) -> str:
     """Returns `provenance()` in one line, for the end of a table."""
     versions = [
         f"{name} {origin[name]}"
-        for name in ("python", *_PACKAGES, "jax")
+        for name in ("python", "keras", "tensorflow", *_PACKAGES, "jax")
         if origin.get(name)
     ]
     commit, version = origin["commit"], origin["relative_attention"]

@@ -17,12 +17,12 @@ from typing import Any
 
 import keras
 
+from relative_attention.data import FixedShapeBatches
 from relative_attention.errors import InputError
 from relative_attention.files import lock_run
 from relative_attention.models import Transformer
 from relative_attention.models.trainable import evaluation_data
 from relative_attention.models.trainable import train_data
-from relative_attention.runs.batch_tokens import TRAIN_SHAPES
 from relative_attention.runs.batch_tokens import choose_batch_tokens
 from relative_attention.runs.batch_tokens import is_out_of_memory
 from relative_attention.runs.cluster import Cluster
@@ -165,14 +165,13 @@ class TrainingRun:
         self.update_tokens = training.effective_batch_tokens or tokens_at_a_time
         # Rounded up: a device never gets more than `batch_tokens`.
         num_parts = -(-self.update_tokens // tokens_at_a_time)
-        # Otherwise XLA would compile a step for each of many shapes.
-        self._has_fixed_shapes = not trains_on_tensorflow()
         self.train_batches, self.validation_batches = data.batches(
             self.update_tokens,
             tokens_at_a_time,
             training.seed,
             self.config.start_token_id,
-            fixed_shapes=self._has_fixed_shapes,
+            # Otherwise XLA would compile a step for each of many shapes.
+            fixed_shapes=not trains_on_tensorflow(),
         )
         # After trial steps, whose random draws must not change the weights.
         keras.utils.set_random_seed(training.seed)
@@ -191,8 +190,8 @@ class TrainingRun:
             f"device{'s' * (num_devices > 1)}, each in {num_parts} "
             f"part{'s' * (num_parts > 1)}"
         )
-        if self._has_fixed_shapes:
-            batches: Any = self.train_batches
+        batches = self.train_batches
+        if isinstance(batches, FixedShapeBatches):
             shapes = ", ".join(f"{n} x {size}" for n, size in batches.shapes)
             self.report(
                 f"batches: {len(batches.shapes)} shapes (rows x tokens: "
@@ -215,8 +214,8 @@ class TrainingRun:
             TRAIN_IDS: self.data.train_corpus.checksum,
             VALIDATION_IDS: self.data.validation_corpus.checksum,
         }
-        if self._has_fixed_shapes:
-            must_stay["num_shapes"] = TRAIN_SHAPES
+        if isinstance(self.train_batches, FixedShapeBatches):
+            must_stay["num_shapes"] = self.train_batches.num_shapes
         self.progress = RunProgress(
             self.output,
             self.recipe.training,
