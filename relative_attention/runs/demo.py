@@ -5,10 +5,8 @@ from collections.abc import Sequence
 
 from relative_attention.corpora.spoken_numbers import write_spoken_numbers
 from relative_attention.evaluation import corpus_bleu
-from relative_attention.evaluation.corpus import CorpusScore
 from relative_attention.plot import model_picture
 from relative_attention.runs.recipe import find_recipe
-from relative_attention.runs.report import Report
 from relative_attention.runs.run import train
 from relative_attention.saving.model_directory import load_translator
 
@@ -18,10 +16,9 @@ _NUM_EXAMPLES = 10
 
 def run_demo(
     output: pathlib.Path | str,
-    languages: Sequence[str] = ("en", "de"),
-    overrides: Sequence[str] = (),
-    report: Report = print,
-) -> CorpusScore:
+    languages: Sequence[str],
+    overrides: Sequence[str],
+) -> None:
     """Generates a corpus, trains on it, and translates held-out lines.
 
     Args:
@@ -29,10 +26,6 @@ def run_demo(
             picture. The output of an earlier demo is replaced.
         languages: A pair of strings among `en`, `de`, `fr`.
         overrides: A list of strings `section.key=value` for the recipe.
-        report: A function to call with each line to show.
-
-    Returns:
-        The `CorpusScore` of the test part.
 
     Raises:
         InputError: if a package of the extra `demo` is missing, or an
@@ -41,13 +34,10 @@ def run_demo(
     output = pathlib.Path(output)
     recipe = find_recipe(_RECIPE).override(overrides)
     corpora = write_spoken_numbers(output / "corpus", languages)
+    prefixes = {"train": "", "validation": "validation_", "test": "test_"}
     files = [
-        f"data.{part}{side}={getattr(corpora[name], side)}"
-        for part, name in (
-            ("", "train"),
-            ("validation_", "validation"),
-            ("test_", "test"),
-        )
+        f"data.{prefix}{side}={getattr(corpora[part], side)}"
+        for part, prefix in prefixes.items()
         for side in ("source", "target")
     ]
     train(recipe.override(files), output / "model", overwrite=True)
@@ -56,12 +46,10 @@ def run_demo(
     hypotheses = translator.translate(sources)
     for triple in list(zip(sources, references, hypotheses))[:_NUM_EXAMPLES]:
         for name, line in zip(("source", "reference", "translation"), triple):
-            report(f"{name:>11}  {line}")
-        report("")
+            print(f"{name:>11}  {line}")
+        print()
     picture = output / "attention.png"
     model_picture(translator, sources[0], picture)
-    bleu = corpus_bleu(hypotheses, references)
-    report(f"held-out {bleu}")
-    report(f"model: {output / 'model'}")
-    report(f"attention and relation embeddings: {picture}")
-    return bleu
+    print(f"held-out {corpus_bleu(hypotheses, references)}")
+    print(f"model: {output / 'model'}")
+    print(f"attention and relation embeddings: {picture}")

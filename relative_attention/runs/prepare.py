@@ -113,7 +113,7 @@ def check_joining(
     recipe: Recipe, vocabularies: Iterable[AnyVocabulary]
 ) -> None:
     """Checks that the ids of lines can be joined, if a recipe asks for it."""
-    if not _joining(recipe):
+    if recipe.data.join in (None, 1):
         return
     for vocabulary in vocabularies:
         # With punctuation at the boundary, where a difference is most likely.
@@ -126,18 +126,6 @@ def check_joining(
                 f"{recipe.data.join}. Set data.join=null, or learn a new "
                 "vocabulary (vocabulary.from_start=false)."
             )
-
-
-def _joining(recipe: Recipe) -> dict[str, Any]:
-    """Returns the arguments of `TokenBatches` for joining, `{}` for none."""
-    data = recipe.data
-    if data.join is None or data.join == 1:
-        return {}
-    return {
-        "join": data.join,
-        "join_share": data.join_share,
-        "max_length": data.max_length,
-    }
 
 
 def _load_own(
@@ -180,7 +168,7 @@ class PreparedData:
         test: A `ParallelCorpus` that the finished model is scored on, or
             `None`.
         joining: A dict of the arguments of `TokenBatches` for joining training
-            lines; empty if they are not joined.
+            lines.
     """
 
     source_vocabulary: AnyVocabulary
@@ -267,7 +255,11 @@ def prepare_data(
         corpora["validation"],
         texts["validation"],
         texts.get("test"),
-        _joining(recipe),
+        {
+            "join": files.join,
+            "join_share": files.join_share,
+            "max_length": files.max_length,
+        },
     )
 
 
