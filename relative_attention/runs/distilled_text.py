@@ -120,9 +120,7 @@ def check_same_origin(origin: Mapping[str, Any], output: pathlib.Path) -> None:
             )
 
 
-def distilled_from(
-    recipe: Recipe, output: pathlib.Path | str
-) -> dict[str, Any]:
+def distilled_from(recipe: Recipe, output: pathlib.Path) -> dict[str, Any]:
     """Returns the entry of `results.json` about teachers, `{}` if none."""
     origin = _read_origin(output)
     if recipe.data.source != SOURCE or origin is None:
@@ -131,10 +129,10 @@ def distilled_from(
     return {"distilled_from": {name: origin.get(name) for name in kept}}
 
 
-def _read_origin(output: pathlib.Path | str) -> dict[str, Any] | None:
+def _read_origin(output: pathlib.Path) -> dict[str, Any] | None:
     """Returns the saved inputs, or `None` if they are missing or damaged."""
     try:
-        origin = read_json_object(pathlib.Path(output) / _ORIGIN)
+        origin = read_json_object(output / _ORIGIN)
         _comparable(origin)
     except (OSError, ValueError, LookupError, TypeError):
         return None

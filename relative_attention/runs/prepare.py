@@ -67,7 +67,7 @@ class RunInputs:
 
 def find_inputs(
     recipe: Recipe,
-    output: pathlib.Path | str,
+    output: pathlib.Path,
     data_directory: pathlib.Path | str | None = None,
     resume: bool = False,
     overwrite: bool = False,
@@ -86,7 +86,7 @@ def find_inputs(
     for name, corpus in _texts(files).items():
         # Texts whose ids are in the run are not read again, as millions of
         # pairs take a while.
-        cache = pathlib.Path(output) / "cache" / name
+        cache = output / "cache" / name
         if overwrite or not TokenCorpus.is_made_of(corpus, cache):
             corpus.check()
     initial_weights = find_initial_weights(recipe, output, resume, known)
@@ -288,7 +288,7 @@ def _vocabularies(
 
 
 def find_vocabularies(
-    recipe: Recipe, directory: pathlib.Path | str
+    recipe: Recipe, directory: pathlib.Path
 ) -> tuple[AnyVocabulary, AnyVocabulary] | None:
     """Returns the vocabularies of a run, `None` unless it has all of them."""
     if recipe.vocabulary.joint:

@@ -107,6 +107,7 @@ def train(
         KeyboardInterrupt, SystemExit: on SIGINT or SIGTERM, after saving a
             checkpoint.
     """
+    output = pathlib.Path(output)
     resume = check_resume(output, resume)
     # TensorFlow's devices must be set before anything else.
     cluster = Cluster(choose_strategy(recipe))
@@ -115,7 +116,6 @@ def train(
     # Recorded now, as the code may change during a long run.
     origin = provenance()
     precision, reason = choose_precision(recipe.training.precision)
-    output = pathlib.Path(output)
     # Before anything of an existing run is changed.
     with lock_run(output, cluster.is_chief, report):
         with cluster.chief_first():

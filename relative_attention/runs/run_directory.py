@@ -64,17 +64,18 @@ def check_resume(path: pathlib.Path | str, resume: bool | str) -> bool:
             '`resume` must be True, False or "auto". '
             f"Received: resume={resume!r}."
         )
-    if resume is True and not is_run(path):
+    has_run = is_run(pathlib.Path(path))
+    if resume is True and not has_run:
         raise InputError(
             f"{path} holds no run to resume. Give the folder that `train` "
             "filled (`--output`, or runs/NAME). To start a run if there is "
             "none, pass `--resume=auto` with a recipe."
         )
-    return bool(resume) and is_run(path)
+    return bool(resume) and has_run
 
 
 def claim_run_directory(
-    path: pathlib.Path | str,
+    path: pathlib.Path,
     recipe: Recipe,
     resume: bool = False,
     overwrite: bool = False,
@@ -87,7 +88,6 @@ def claim_run_directory(
     its data could not be prepared, is replaced. `files` are the recipe's names
     of its inputs, and their paths, recorded for resuming.
     """
-    path = pathlib.Path(path)
     files = files or {}
     if resume and overwrite:
         raise InputError("`--resume` and `--overwrite` exclude one another.")
@@ -116,25 +116,23 @@ def claim_run_directory(
     recipe.save(path / "recipe.yaml")
 
 
-def is_run(directory: pathlib.Path | str) -> bool:
+def is_run(directory: pathlib.Path) -> bool:
     """Returns whether a folder holds a run, finished or not."""
     return bool(_read_record(directory))
 
 
-def write_record(
-    directory: pathlib.Path | str, files: Mapping[str, str]
-) -> None:
+def write_record(directory: pathlib.Path, files: Mapping[str, str]) -> None:
     """Records where a run was started, and its inputs."""
     record = {
         "format": _FORMAT,
         "started_in": os.getcwd(),
         "files": {name: os.path.abspath(path) for name, path in files.items()},
     }
-    with atomic_file(pathlib.Path(directory) / RECORD, "w") as file:
+    with atomic_file(directory / RECORD, "w") as file:
         json.dump(record, file, indent=1)
 
 
-def recorded_files(directory: pathlib.Path | str) -> dict[str, str]:
+def recorded_files(directory: pathlib.Path) -> dict[str, str]:
     """Returns the `files` of `write_record` that still exist."""
     return {
         name: path
@@ -143,9 +141,9 @@ def recorded_files(directory: pathlib.Path | str) -> dict[str, str]:
     }
 
 
-def _read_record(directory: pathlib.Path | str) -> dict[str, Any]:
+def _read_record(directory: pathlib.Path) -> dict[str, Any]:
     try:
-        record = read_json_object(pathlib.Path(directory) / RECORD)
+        record = read_json_object(directory / RECORD)
     except (OSError, ValueError):
         return {}
     is_known = record.get("format") == _FORMAT

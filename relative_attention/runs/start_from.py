@@ -178,7 +178,7 @@ def _spell(piece: str, ids: Mapping[str, int], longest: int) -> list[int]:
 
 def find_initial_weights(
     recipe: Recipe,
-    output: pathlib.Path | str,
+    output: pathlib.Path,
     resume: bool = False,
     known: Mapping[str, str] | None = None,
 ) -> InitialWeights | None:
@@ -192,7 +192,7 @@ def find_initial_weights(
     if name is None or has_started:
         return None
     directory = pathlib.Path((known or {}).get(name) or name)
-    if directory.resolve() == pathlib.Path(output).resolve():
+    if directory.resolve() == output.resolve():
         raise InputError(
             f"`training.start_from` is {directory}, the folder of this run. "
             "Choose another `--output`; to resume the run, pass "
