@@ -152,6 +152,8 @@ def distill(
         overwrite,
     ).files
     check_joining(student, vocabularies[0])
+    # `find_inputs` has refused a recipe without them.
+    corpus = ParallelCorpus(cast(str, texts.source), cast(str, texts.target))
     known = recorded_files(output) if resume else {}
     others = {
         name.text: known.get(name.text)
@@ -160,7 +162,7 @@ def distill(
         if name.text is not None
     }
     for path in others.values():
-        ParallelCorpus(path, cast(str, texts.target)).check()
+        ParallelCorpus(path, corpus.target).check()
     loaded = _load_teachers(
         names, separately, num_beams=num_beams, batch_tokens=batch_tokens
     )
@@ -182,9 +184,8 @@ def distill(
         "length_penalty": search.length_penalty,
         "closest_of": closest_of,
         "text_sha256": {
-            # `find_corpus` has refused a recipe without them.
-            "source": file_sha256(cast(str, texts.source)),
-            "target": file_sha256(cast(str, texts.target)),
+            "source": file_sha256(corpus.source),
+            "target": file_sha256(corpus.target),
         },
         "held_out": (
             [texts.held_out, recipe.training.seed] if is_held_out else None
@@ -201,7 +202,10 @@ def distill(
         save_origin(origin, output)
         if find_vocabularies(student, output) is None:
             save_vocabularies(*vocabularies[0], output)
-        write_distilled_pairs(texts, others, loaded, output, origin, report)
+        tokenize = "none" if recipe.data.tokenized else "13a"
+        write_distilled_pairs(
+            corpus, others, loaded, output, origin, tokenize, report
+        )
     # The student needs the memory, and graphs refer to their models.
     del loaded, search
     gc.collect()

@@ -20,7 +20,6 @@ import pathlib
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
-from typing import cast
 
 from relative_attention.corpora.recipe_text import hold_out
 from relative_attention.data import ParallelCorpus
@@ -35,7 +34,6 @@ from relative_attention.files import file_sha256
 from relative_attention.files import read_json_object
 from relative_attention.files import resumable_file
 from relative_attention.runs.recipe import Recipe
-from relative_attention.runs.recipe_sections import DataSection
 from relative_attention.runs.report import Report
 from relative_attention.runs.translate_text import TranslationProgress
 from relative_attention.runs.translate_text import read_chunks
@@ -155,31 +153,32 @@ def _comparable(origin: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def write_distilled_pairs(
-    texts: DataSection,
+    whole: ParallelCorpus,
     others: Mapping[str, str],
     teachers: Sequence[tuple[Translator, Teacher]],
     output: pathlib.Path,
     origin: Mapping[str, Any],
+    tokenize: str,
     report: Report,
 ) -> None:
     """Writes the student's text, unless it exists.
 
-    `texts` has the paths of the recipe's texts, `others` those of the
-    teachers' own texts.
+    `whole` is the recipe's training text, `others` has the paths of the
+    teachers' own texts. `tokenize` is sacreBLEU's tokenizer.
     """
     directory = output / "distilled"
 
     def learnt_from(source: str, held_out: str) -> ParallelCorpus:
         # The held-out lines only depend on the number of lines and the seed, so
         # they are the same in all texts.
-        corpus = ParallelCorpus(source, cast(str, texts.target))
+        corpus = ParallelCorpus(source, whole.target)
         if origin["held_out"] is not None:
             num_lines, seed = origin["held_out"]
             folder = directory / held_out
             corpus, _ = hold_out(corpus, num_lines, seed, folder)
         return corpus
 
-    corpus = learnt_from(cast(str, texts.source), "held_out")
+    corpus = learnt_from(whole.source, "held_out")
     # The target is written last.
     if not (output / TARGET).is_file():
         pairs = [corpus]
@@ -196,13 +195,7 @@ def write_distilled_pairs(
                 own = learnt_from(others[teacher.text], f"held_out-{number}")
                 source = own.source
             _translate(
-                translator,
-                source,
-                path,
-                origin,
-                references,
-                "none" if texts.tokenized else "13a",
-                report,
+                translator, source, path, origin, references, tokenize, report
             )
             pairs.append(pair)
         _join([pair.source for pair in pairs], output / SOURCE)
