@@ -3,6 +3,7 @@
 import argparse
 import contextlib
 import inspect
+import re
 from collections.abc import Callable
 from collections.abc import Iterator
 from collections.abc import Sequence
@@ -12,6 +13,7 @@ from typing import TypeAlias
 
 import relative_attention as ra
 from relative_attention.errors import InputError
+from relative_attention.errors import did_you_mean
 
 DECODING_OPTIONS = ("num_beams", "length_penalty", "min_length", "max_length")
 # What computes a translation, and how.
@@ -23,8 +25,16 @@ _MODEL = (
 )
 
 
+class UsageError(Exception):
+    """Raised for an invalid command line."""
+
+
 class Command(argparse.ArgumentParser):
     """The parser of a command; an option is written as in its usage."""
+
+    # The arguments of `words`.
+    _words: str | None = None
+    _sort: Callable[[argparse.Namespace], None] | None = None
 
     def text(self, usage: str, help: str | None = None, **more: Any) -> None:
         """Adds an option such as `--input F`."""
@@ -63,11 +73,29 @@ class Command(argparse.ArgumentParser):
         self.add_argument(
             name, nargs=nargs, default=[], metavar=metavar, help=help
         )
-        self.set_defaults(words=name, sort=sort)
+        self._words, self._sort = name, sort
 
-
-class UsageError(Exception):
-    """Raised for an invalid command line."""
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parses arguments, and exits if any is unknown."""
+        options, rest = super().parse_known_args(args, namespace)
+        has_options = any(word.startswith("-") for word in rest)
+        if rest and (self._words is None or has_options):
+            known = re.findall(r"--[\w-]+", self.format_help())
+            self.error(
+                f"unrecognized arguments: {' '.join(rest)}."
+                f"{did_you_mean(rest[0].partition('=')[0], known)} "
+                f"`{self.prog} --help` lists all."
+            )
+        if self._words is not None:
+            # argparse needs positional arguments in one piece. Here options
+            # may be between the recipe and its overrides.
+            getattr(options, self._words).extend(rest)
+        try:
+            if self._sort is not None:
+                self._sort(options)
+        except UsageError as error:
+            self.error(str(error))
+        return options, []
 
 
 # At run time the class of argparse has no type parameter.

@@ -2,7 +2,6 @@
 
 import argparse
 import os
-import re
 import sys
 from collections.abc import Sequence
 
@@ -14,9 +13,7 @@ from relative_attention.cli import show
 from relative_attention.cli import train
 from relative_attention.cli import translate
 from relative_attention.cli.command import Command
-from relative_attention.cli.command import UsageError
 from relative_attention.errors import InputError
-from relative_attention.errors import did_you_mean
 from relative_attention.quiet_tensorflow import load_tensorflow_quietly
 from relative_attention.version import __version__
 
@@ -92,7 +89,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     Raises:
         SystemExit: if an argument is wrong, or `--help` is asked for.
     """
-    parser = argparse.ArgumentParser(
+    parser = Command(
         prog="relative-attention",
         description="Translation models with relative position "
         "representations.",
@@ -101,38 +98,11 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
         "--version", action="version", version=f"%(prog)s {__version__}"
     )
     subparsers = parser.add_subparsers(
-        dest="command",
-        required=True,
-        metavar="COMMAND",
-        parser_class=Command,
+        dest="command", required=True, metavar="COMMAND"
     )
     for add_command in _COMMANDS:
         add_command(subparsers)
-    options, rest = parser.parse_known_args(arguments)
-    command = subparsers.choices[options.command]
-    name = getattr(options, "words", None)
-    if rest and (name is None or any(word.startswith("-") for word in rest)):
-        _refuse(rest, command)
-    if name is not None:
-        # argparse needs positional arguments in one piece. Here options may be
-        # between the recipe and its overrides.
-        getattr(options, name).extend(rest)
-        try:
-            if options.sort is not None:
-                options.sort(options)
-        except UsageError as error:
-            command.error(str(error))
-    return options
-
-
-def _refuse(arguments: Sequence[str], parser: argparse.ArgumentParser) -> None:
-    """Exits with the unknown arguments, and the nearest known one."""
-    known = re.findall(r"--[\w-]+", parser.format_help())
-    suggestion = did_you_mean(arguments[0].partition("=")[0], known)
-    parser.error(
-        f"unrecognized arguments: {' '.join(arguments)}.{suggestion} "
-        f"`{parser.prog} --help` lists all."
-    )
+    return parser.parse_args(arguments)
 
 
 def _fail(message: str) -> int:
