@@ -116,7 +116,6 @@ class StreamOutput:
     def keep(self, **counts: int) -> None:
         """Flushes the written lines to the reader."""
         self._file.flush()
-        self.counts = counts
 
 
 # === Progress ===

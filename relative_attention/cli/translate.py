@@ -94,23 +94,15 @@ def _translate(options: argparse.Namespace) -> None:
     command.check_nbest(options.nbest, num_beams)
     cut_lines: list[int] = []
     with _opened(options, translator) as output:
-        num_done = output.counts["lines"]
+        num_done, num_cut = output.counts["lines"], output.counts["cut"]
         progress = None
         # A counter would mix with translations on the same terminal.
         if not is_typed and not (stream and stream.isatty()):
             total = len(lines) if lines.stop < sys.maxsize else None
             progress = streams.Progress(total, num_done)
-            arguments["report"] = progress
-        prefixes = _prefixes(options, lines[num_done:])
-        for chunk in _chunks(options, lines[num_done:], is_typed):
-            if options.prefix is not None:
-                begun = list(itertools.islice(prefixes, len(chunk)))
-                if len(begun) < len(chunk):
-                    num_prefixes = f"{num_done + len(begun):,}"
-                    raise _unequal(options, num_prefixes, "more")
-                arguments["target_prefixes"] = begun
+        for chunk, prefixes in _chunks(options, lines[num_done:], is_typed):
+            arguments |= {"target_prefixes": prefixes, "report": progress}
             found = _decode(translator, options, chunk, arguments)
-            num_cut = output.counts["cut"]
             for number, results in enumerate(found, lines.start + num_done + 1):
                 if results[0].was_cut:
                     num_cut += 1
@@ -121,11 +113,9 @@ def _translate(options: argparse.Namespace) -> None:
             output.keep(lines=num_done, cut=num_cut)
             if progress is not None:
                 progress.num_before = num_done
-        if next(prefixes, None) is not None:
-            raise _unequal(options, "more", f"{num_done:,}")
     if progress is not None:
         progress.end()
-    streams.report_cut(output.counts["cut"], cut_lines, translator)
+    streams.report_cut(num_cut, cut_lines, translator)
 
 
 @command.input_errors()
@@ -190,23 +180,31 @@ def _lines(options: argparse.Namespace) -> range:
 
 def _chunks(
     options: argparse.Namespace, lines: range, is_typed: bool
-) -> Iterable[list[str]]:
-    """Returns the text in chunks that are translated at a time."""
-    if options.input:
-        from relative_attention.runs.translate_text import read_chunks
-
-        return read_chunks(options.input, lines)
-    return streams.typed_chunks() if is_typed else streams.stream_chunks()
-
-
-def _prefixes(options: argparse.Namespace, lines: range) -> Iterator[str]:
-    """Returns the prefixes of the translations of some lines."""
+) -> Iterator[tuple[list[str], list[str] | None]]:
+    """Yields the text in chunks to translate, and prefixes if there are any."""
     from relative_attention.data.lines import read_lines
+    from relative_attention.runs.translate_text import read_chunks
 
+    chunks: Iterable[list[str]]
+    if options.input:
+        chunks = read_chunks(options.input, lines)
+    else:
+        chunks = streams.typed_chunks() if is_typed else streams.stream_chunks()
     if options.prefix is None:
-        return iter(())
-    stop = None if lines.stop == sys.maxsize else lines.stop
-    return itertools.islice(read_lines(options.prefix), lines.start, stop)
+        yield from ((chunk, None) for chunk in chunks)
+        return
+    prefixes = itertools.islice(
+        read_lines(options.prefix), lines.start, lines.stop
+    )
+    num_done = lines.start
+    for chunk in chunks:
+        begun = list(itertools.islice(prefixes, len(chunk)))
+        if len(begun) < len(chunk):
+            raise _unequal(options, f"{num_done + len(begun):,}", "more")
+        yield chunk, begun
+        num_done += len(chunk)
+    if next(prefixes, None) is not None:
+        raise _unequal(options, "more", f"{num_done:,}")
 
 
 def _check_prefixes(options: argparse.Namespace, is_typed: bool) -> None:
