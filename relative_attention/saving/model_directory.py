@@ -7,7 +7,6 @@
 """
 
 import dataclasses
-import functools
 import hashlib
 import importlib
 import json
@@ -15,7 +14,6 @@ import math
 import pathlib
 from collections.abc import Sequence
 from typing import Any
-from typing import cast
 
 from safetensors import SafetensorError
 from safetensors import safe_open
@@ -115,33 +113,28 @@ def load_translator(
     >>> translator.translate(["I like tea."])
     ['Ich mag Tee.']
     """
-    _check_engine(directory, dtype, engine, threads)
-    load = functools.partial(
-        _load_one,
-        dtype=dtype,
-        engine=engine,
-        threads=threads,
-        decoding=decoding,
-    )
-    if isinstance(directory, pathlib.Path | str):
-        return load(directory)
-    if not directory:
+    names = directory
+    if isinstance(names, pathlib.Path | str):
+        names = [names]
+    if not names:
         raise InputError(
             "`directory` must name at least one trained model. Received: "
             f"{directory!r}."
         )
-    translators = [load(name) for name in directory]
-    first = translators[0]
-    if len(translators) == 1:
+    _check_engine(len(names), dtype, engine, threads)
+    first, *others = (
+        _load_one(name, dtype, engine, threads, decoding) for name in names
+    )
+    if not others:
         return first
-    for translator, name in zip(translators[1:], directory[1:]):
-        _check_same(first, translator, (directory[0], name))
-    ensemble = Ensemble([translator.model for translator in translators])
+    for name, other in zip(names[1:], others):
+        _check_same(first, other, (names[0], name))
+    ensemble = Ensemble([first.model, *(other.model for other in others)])
     return Translator(**{**vars(first), "model": ensemble})
 
 
 def _check_engine(
-    directory: Any, dtype: str, engine: str | None, threads: int | None
+    num_models: int, dtype: str, engine: str | None, threads: int | None
 ) -> None:
     """Refuses what only an engine can do, and what no engine can."""
     if engine is None:
@@ -153,11 +146,10 @@ def _check_engine(
         return
     if engine not in _ENGINES:
         raise InputError(unknown("engine", engine, list(_ENGINES)))
-    is_one = isinstance(directory, pathlib.Path | str)
-    if not is_one and len(directory) > 1:
+    if num_models > 1:
         raise InputError(
             f"The engine {engine} translates with one model. Received: "
-            f"{len(directory)}. Give one, or leave out `engine` (`--engine`)."
+            f"{num_models}. Give one, or leave out `engine` (`--engine`)."
         )
 
 
@@ -183,16 +175,23 @@ def _load_one(
             )
     weights = find_weights(directory)
     _check_size(config, weights)
+    model: Any
     if engine is None:
-        model = _keras_model(directory, config, weights, dtype)
+        try:
+            model = Transformer(config, dtype=dtype)
+        except (ValueError, OverflowError) as error:
+            raise InputError(
+                f"{directory / 'config.json'} is wrong: {error}"
+            ) from error
+        load_weights(model.weights, weights)
     else:
-        names = ("max_source_length", "max_extra_length")
+        lengths = ("max_source_length", "max_extra_length")
         model = importlib.import_module(_ENGINES[engine]).load_model(
             directory,
             config,
             dtype,
             threads,
-            **{name: settings[name] for name in names},
+            **{name: settings[name] for name in lengths},
         )
     return Translator(
         model,
@@ -200,22 +199,6 @@ def _load_one(
         source_vocabulary=source_vocabulary,
         **settings,
     )
-
-
-def _keras_model(
-    directory: pathlib.Path,
-    config: TransformerConfig,
-    weights: pathlib.Path,
-    dtype: str,
-) -> Transformer:
-    try:
-        model = Transformer(config, dtype=dtype)
-    except (ValueError, OverflowError) as error:
-        raise InputError(
-            f"{directory / 'config.json'} is wrong: {error}"
-        ) from error
-    load_weights(model.weights, weights)
-    return model
 
 
 def find_weights(directory: pathlib.Path) -> pathlib.Path:
@@ -315,11 +298,7 @@ def _check_same(
 ) -> None:
     """Refuses translators whose ids mean different pieces."""
     for side in ("source_vocabulary", "vocabulary"):
-        # Both were loaded from folders, so their kinds are known.
-        pair: tuple[AnyVocabulary, AnyVocabulary] = (
-            getattr(first, side),
-            getattr(other, side),
-        )
+        pair = [getattr(translator, side) for translator in (first, other)]
         if not is_same_vocabulary(*pair):
             sizes = " and ".join(str(len(vocabulary)) for vocabulary in pair)
             raise InputError(
@@ -385,13 +364,8 @@ def save_translator(
     with atomic_directory(directory) as folder:
         save_config(translator.model.config, decoding, folder)
         # A translator accepts any vocabulary, but other classes have no suffix.
-        source, target = (
-            cast(AnyVocabulary, vocabulary)
-            for vocabulary in (
-                translator.source_vocabulary,
-                translator.vocabulary,
-            )
-        )
+        source: Any = translator.source_vocabulary
+        target: Any = translator.vocabulary
         save_vocabularies(source, target, folder)
         save_arrays(arrays, folder / "model.safetensors")
 
