@@ -236,14 +236,7 @@ def lock_run(
     is_new = not directory.exists()
     directory.mkdir(parents=True, exist_ok=True)
     path = directory / RUN_LOCK
-
-    def warn(error: OSError) -> None:
-        report(
-            f"{directory} cannot be locked ({error}): make sure that no other "
-            "process trains there."
-        )
-
-    file = _open_locked(path, warn)
+    file = _open_locked(path, report)
     if file is None:
         process, _, host = path.read_text("utf-8").strip().partition(" ")
         holder = f" (process {process} on {host})" if host else ""
@@ -268,16 +261,23 @@ def lock_run(
 
 
 def _open_locked(
-    path: pathlib.Path, on_no_locks: Callable[[OSError], object]
+    path: pathlib.Path, report: Callable[[str], object] | None = None
 ) -> BinaryIO | None:
-    """Opens a file and locks it, or returns `None` if another process has."""
+    """Opens a file and locks it, or returns `None` if another process has.
+
+    Without locks it is only opened, and `report` called with a line.
+    """
     while True:
         # Creates the file, or keeps its content.
         file = open(path, "a+b")
         try:
             is_locked = lock_file(file.fileno())
         except OSError as error:
-            on_no_locks(error)
+            if report is not None:
+                report(
+                    f"{path.parent} cannot be locked ({error}): make sure that "
+                    "no other process trains there."
+                )
             return file
         if not is_locked:
             file.close()
@@ -307,22 +307,21 @@ class ResumableFile:
     """A file that grows in steps, which are kept if the process dies.
 
     Attributes:
-        counts: dict of ints. The caller's counts for the file, as of the last
-            step that was kept.
+        record: dict. The content of the journal: `bytes`, how much was kept;
+            `counts`, the caller's counts for that; `origin`, the inputs.
     """
 
     def __init__(
-        self,
-        file: BinaryIO,
-        journal: pathlib.Path,
-        origin: Mapping[str, Any],
-        counts: Mapping[str, int],
+        self, file: BinaryIO, journal: pathlib.Path, record: dict[str, Any]
     ) -> None:
-        self.counts = dict(counts)
-        self.was_kept = False
+        self.record = record
         self._file = file
         self._journal = journal
-        self._origin = origin
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """The caller's counts for the file, as of the last `keep`."""
+        return self.record["counts"]
 
     def write(self, data: bytes) -> None:
         """Writes bytes, which count after the next `keep`."""
@@ -336,24 +335,11 @@ class ResumableFile:
         """
         self._file.flush()
         os.fsync(self._file.fileno())
-        self._enter(counts)
-        self.counts = counts
-        self.was_kept = True
-
-    def cut(self, num_bytes: int) -> None:
-        """Cuts the file to the length that it had with `counts`."""
-        self._file.truncate(num_bytes)
-        self._file.seek(num_bytes)
-        self._enter(self.counts)
-
-    def _enter(self, counts: Mapping[str, int]) -> None:
-        record = {
-            "bytes": self._file.tell(),
-            "counts": counts,
-            "origin": self._origin,
-        }
+        num_bytes = self._file.tell()
+        record = {**self.record, "bytes": num_bytes, "counts": counts}
         with atomic_file(self._journal, "w") as file:
             json.dump(record, file, indent=1)
+        self.record = record
 
 
 @contextlib.contextmanager
@@ -393,7 +379,7 @@ def resumable_file(
     # In the form of the journal, for the comparison.
     origin = json.loads(json.dumps(origin))
     # A network disk without locks is used without.
-    file = _open_locked(partial, lambda error: None)
+    file = _open_locked(partial)
     if file is None:
         raise InputError(
             f"Another process is writing {partial}. Wait until it has ended, "
@@ -404,14 +390,19 @@ def resumable_file(
         beside = f".{glob.escape(journal.name)}-????????"
         for left in path.parent.glob(beside):
             left.unlink(missing_ok=True)
-        record = None if overwrite else _read_record(partial, journal)
-        if record is not None:
-            _check_same(record["origin"], origin, partial)
-            counts = record["counts"]
-        opened = ResumableFile(file, journal, origin, counts)
+        record: dict[str, Any]
+        record = {"bytes": 0, "counts": counts, "origin": origin}
+        # The journal of an empty file may be left by a process that died after
+        # it was done.
+        if partial.stat().st_size and not overwrite:
+            record = _read_record(partial, journal)
+        _check_same(record["origin"], origin, partial)
+        opened = ResumableFile(file, journal, record)
         _copy_permissions(path, partial)
         try:
-            opened.cut(0 if record is None else record["bytes"])
+            file.truncate(record["bytes"])
+            file.seek(record["bytes"])
+            opened.keep(**record["counts"])
             yield opened
             file.flush()
             os.fsync(file.fileno())
@@ -421,7 +412,7 @@ def resumable_file(
             os.replace(partial, path)
             journal.unlink()
         except BaseException:
-            if record is None and not opened.was_kept:
+            if not opened.record["bytes"]:
                 partial.unlink(missing_ok=True)
                 journal.unlink(missing_ok=True)
             raise
@@ -429,18 +420,14 @@ def resumable_file(
 
 def _read_record(
     partial: pathlib.Path, journal: pathlib.Path
-) -> dict[str, Any] | None:
-    """Returns the content of the journal, or `None` if nothing was begun."""
-    size = partial.stat().st_size
-    if not size:
-        # The journal may be left by a process that died after it was done.
-        return None
+) -> dict[str, Any]:
+    """Returns the content of the journal of a file that was begun."""
     try:
         record = read_json_object(journal)
         fits = (
             isinstance(record["origin"], dict)
             and all(type(n) is int for n in record["counts"].values())
-            and 0 <= record["bytes"] <= size
+            and 0 <= record["bytes"] <= partial.stat().st_size
         )
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
         fits = False
