@@ -194,6 +194,7 @@ def main(argument: str) -> int:
     return 0
 
 
+@dataclasses.dataclass(frozen=True)
 class StudyResults:
     """The results file of a study: a record of every finished run.
 
@@ -201,9 +202,8 @@ class StudyResults:
     Several processes may add to it.
     """
 
-    def __init__(self, study: Study, path: pathlib.Path) -> None:
-        self.study = study
-        self.path = path
+    study: Study
+    path: pathlib.Path
 
     def read(self) -> dict[str, Record]:
         """Returns the records by the name of the run.

@@ -139,21 +139,17 @@ class Study:
         """
         for key in mapping:
             if key not in _KEYS:
-                known = [f"study.{k}" for k in _KEYS]
-                raise InputError(unknown("key", f"study.{key}", known))
-        values = _values(cls, "study", mapping)
-        study = cls(name, **values)
+                raise InputError(unknown("key", key, _KEYS, "study."))
+        study = cls(name, **_values(cls, "study", mapping))
         rows = []
         for number, row in enumerate(study.rows):
-            read = StudyRow(**_values(StudyRow, f"rows[{number}]", row))
-            rows.append(
-                dataclasses.replace(
-                    read,
-                    label=read.label or read.name,
-                    recipe=read.recipe or study.recipe,
-                    seeds=read.seeds or study.seeds,
-                )
-            )
+            values = _values(StudyRow, f"rows[{number}]", row)
+            defaults = {
+                "label": values.get("name", ""),
+                "recipe": study.recipe,
+                "seeds": study.seeds,
+            }
+            rows.append(StudyRow(**{**defaults, **values}))
         description = " ".join(study.description.split())
         study = dataclasses.replace(study, description=description, rows=rows)
         study._check()
