@@ -2,6 +2,8 @@
 
 import argparse
 import os
+from collections.abc import Callable
+from typing import Any
 
 import relative_attention as ra
 from relative_attention.cli import command
@@ -62,7 +64,7 @@ def add_average(subparsers: command.Subparsers) -> None:
 
 def _average(options: argparse.Namespace) -> None:
     """Runs the command."""
-    from relative_attention import saving
+    from relative_attention.saving import average
 
     first, *others = options.paths
     is_run = not others and not os.path.isfile(first)
@@ -75,11 +77,11 @@ def _average(options: argparse.Namespace) -> None:
     if options.output is not None and options.output.endswith(".safetensors"):
         streams.check_output(options.output)
     if is_run:
-        output = saving.average_run(
+        output = average.average_run(
             first, options.last, options.output, options.in_place
         )
     else:
-        output = saving.average_files(options.paths, options.output)
+        output = average.average_files(options.paths, options.output)
     kind = "weights" if output.is_file() else "model"
     print(f"{kind}: {output}")
 
@@ -103,10 +105,9 @@ def add_export(subparsers: command.Subparsers) -> None:
     parser.words(
         "models",
         "MODEL OUTPUT",
-        "the folder that `train` filled, or the name of a trained model "
-        "of the zoo (`relative-attention list`), and the folder to make. "
-        "saved_model: several models with the same vocabulary become one "
-        "that averages their probabilities",
+        f"{command.MODEL}, and the folder to make. saved_model: several "
+        "models with the same vocabulary become one that averages their "
+        "probabilities",
         nargs="+",
         sort=_sort_export_words,
     )
@@ -275,13 +276,7 @@ def _convert_opennmt_tf(options: argparse.Namespace) -> None:
 
     if options.position_encoding == "none":
         options.position_encoding = None
-    command.call(
-        convert_opennmt_tf,
-        options,
-        checkpoint_path=options.checkpoint,
-        report=_print_summary,
-    )
-    print(f"model: {options.output} (every variable: conversion.txt there)")
+    _convert(convert_opennmt_tf, options)
 
 
 def _add_tensor2tensor(systems: command.Subparsers) -> None:
@@ -322,16 +317,15 @@ def _add_tensor2tensor(systems: command.Subparsers) -> None:
 def _convert_tensor2tensor(options: argparse.Namespace) -> None:
     from relative_attention.convert import convert_tensor2tensor
 
-    command.call(
-        convert_tensor2tensor,
-        options,
-        checkpoint_path=options.checkpoint,
-        report=_print_summary,
-    )
+    _convert(convert_tensor2tensor, options)
+
+
+def _convert(convert: Callable[..., Any], options: argparse.Namespace) -> None:
+    def report(line: str) -> None:
+        # The names of all variables are in conversion.txt.
+        if not line.startswith(" "):
+            print(line)
+
+    path = options.checkpoint
+    command.call(convert, options, checkpoint_path=path, report=report)
     print(f"model: {options.output} (every variable: conversion.txt there)")
-
-
-def _print_summary(line: str) -> None:
-    # The names of all variables are in conversion.txt.
-    if not line.startswith(" "):
-        print(line)

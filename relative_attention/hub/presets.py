@@ -19,10 +19,10 @@ import numpy as np
 from relative_attention.errors import InputError
 from relative_attention.errors import did_you_mean
 from relative_attention.models.weights import weight_name
-from relative_attention.saving import find_model
 from relative_attention.saving import load_translator
 from relative_attention.saving.model_directory import load_results
 from relative_attention.zoo import check_has_weights
+from relative_attention.zoo import find_model
 from relative_attention.zoo import is_model
 from relative_attention.zoo import recipe_summary
 from relative_attention.zoo import scores_of_test_text

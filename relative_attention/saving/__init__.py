@@ -1,19 +1,9 @@
-"""A trained model as a folder, and the zoo of them by name."""
+"""A trained model as a folder.
 
-from relative_attention.saving.average import average_files
-from relative_attention.saving.average import average_run
-from relative_attention.saving.model_directory import load_results
+`average.py` is not imported here, as translating must not import training.
+"""
+
 from relative_attention.saving.model_directory import load_translator
 from relative_attention.saving.model_directory import save_translator
-from relative_attention.zoo import find_file_or_model
-from relative_attention.zoo import find_model
 
-__all__ = [
-    "average_files",
-    "average_run",
-    "find_file_or_model",
-    "find_model",
-    "load_results",
-    "load_translator",
-    "save_translator",
-]
+__all__ = ["load_translator", "save_translator"]

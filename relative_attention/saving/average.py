@@ -13,6 +13,8 @@ from relative_attention.saving.model_directory import load_vocabularies
 from relative_attention.saving.model_directory import save_config
 from relative_attention.saving.model_directory import save_vocabularies
 from relative_attention.saving.model_directory import stopped_run_hint
+from relative_attention.training import average_checkpoints
+from relative_attention.training.checkpoint import RunCheckpoints
 from relative_attention.zoo import find_file_or_model
 from relative_attention.zoo import find_model
 
@@ -44,9 +46,6 @@ def average_run(
             one, `output` exists, or, with `in_place`, another process writes
             the run. Nothing is written then.
     """
-    # Imported here, as translating must not import training.
-    from relative_attention.training import average_checkpoints
-
     if in_place and output is not None:
         raise InputError("`--in-place` and `--output` exclude one another.")
     try:
@@ -96,9 +95,6 @@ def average_files(
             `output` is not a `.safetensors` file, or is one of `paths`. Nothing
             is written then.
     """
-    # Imported here, as translating must not import training.
-    from relative_attention.training import average_checkpoints
-
     if output is None or pathlib.Path(output).suffix != _WEIGHTS:
         raise InputError(
             "`--output` must be a `.safetensors` file where files are "
@@ -123,8 +119,6 @@ def average_files(
 def _last_checkpoints(
     directory: pathlib.Path, last: int | None
 ) -> list[pathlib.Path]:
-    from relative_attention.training.checkpoint import RunCheckpoints
-
     checkpoints = RunCheckpoints(directory).steps()
     if not checkpoints:
         raise InputError(
