@@ -58,9 +58,9 @@ def checked_number(
 
 def checked_rate(name: str, value: Any) -> float:
     """Returns `value` as a float in `[0, 1)`."""
-    if not is_real(value) or not 0 <= value < 1:
-        raise _error(name, value, "a rate in [0, 1)")
-    return float(value)
+    return checked_number(
+        name, value, lambda rate: 0 <= rate < 1, "a rate in [0, 1)"
+    )
 
 
 def checked_positive(

@@ -16,17 +16,18 @@ class NotFiniteError(InputError):
     """Raised when a model's weights or logits are not finite."""
 
 
-def did_you_mean(name: object, known: Iterable[str]) -> str:
+def did_you_mean(name: object, known: Iterable[str], prefix: str = "") -> str:
     """Returns a question that suggests the known name nearest to `name`.
 
-    It begins with a blank, to follow a sentence; `""` if no name is near.
+    It begins with a blank, to follow a sentence; `""` if no name is near. The
+    name is shown with `prefix`, but compared without it.
 
     Example:
     >>> did_you_mean("transformer_bge", ["transformer_base", "transformer_big"])
     " Did you mean 'transformer_big'?"
     """
     nearest = nearest_name(name, known)
-    return "" if nearest is None else f" Did you mean {nearest!r}?"
+    return "" if nearest is None else f" Did you mean {prefix + nearest!r}?"
 
 
 def nearest_name(name: object, known: Iterable[str]) -> str | None:

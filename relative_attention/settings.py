@@ -18,7 +18,7 @@ from typing import Any
 from typing import TypeVar
 
 from relative_attention.errors import InputError
-from relative_attention.errors import nearest_name
+from relative_attention.errors import did_you_mean
 
 Section = TypeVar("Section")
 
@@ -205,8 +205,7 @@ def unknown(
 
     The names are shown with `prefix`, but compared without it.
     """
-    nearest = nearest_name(name, known)
-    hint = "" if nearest is None else f" Did you mean {prefix + nearest!r}?"
+    hint = did_you_mean(name, known, prefix)
     shown = _short.repr(f"{prefix}{name}" if prefix else name)
     names = ", ".join(prefix + one for one in known)
     return f"Unknown {what} {shown}.{hint} Known: {names}."
