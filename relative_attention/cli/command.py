@@ -19,7 +19,7 @@ DECODING_OPTIONS = ("num_beams", "length_penalty", "min_length", "max_length")
 # What computes a translation, and how.
 ENGINE_OPTIONS = ("engine", "dtype", "threads")
 
-_MODEL = (
+MODEL = (
     "the folder that `train` filled, or the name of a trained model of the "
     "zoo (`relative-attention list`)"
 )
@@ -129,17 +129,12 @@ def add_command(
 # === Options of several commands ===
 
 
-def add_model(parser: Command) -> None:
-    """Adds `model_directory`, for commands that need one trained model."""
-    parser.add_argument("model_directory", metavar="MODEL", help=_MODEL)
-
-
 def add_models(parser: Command) -> None:
     """Adds `models`, for commands that accept an ensemble."""
     parser.words(
         "models",
         "MODEL",
-        f"{_MODEL}; several with the same vocabulary are an ensemble, the "
+        f"{MODEL}; several with the same vocabulary are an ensemble, the "
         "mean of their probabilities",
         nargs="+",
     )

@@ -1,7 +1,6 @@
 """Serves models: `relative-attention serve`."""
 
 import argparse
-import dataclasses
 import functools
 import importlib.util
 import ipaddress
@@ -90,18 +89,15 @@ def _serve(options: argparse.Namespace) -> None:
             f"A server needs {' and '.join(missing)}: {install_hint('serve')}."
         )
     _check(options)
-    options.token = None
-    if options.token_file is not None:
-        options.token = _read_token(options.token_file)
+    path = options.token_file
+    token = None if path is None else _read_token(path)
     from relative_attention import serve
 
-    # Options have the names of the settings.
-    names = [field.name for field in dataclasses.fields(serve.ServerSettings)]
     serve.run_server(
         serve.named_models(options.models),
         options.host,
         options.port,
-        serve.ServerSettings(**{n: getattr(options, n) for n in names}),
+        command.call(serve.ServerSettings, options, token=token),
         report=functools.partial(print, flush=True),
         loading=command.given(options, command.ENGINE_OPTIONS),
     )

@@ -264,18 +264,11 @@ def _study(options: argparse.Namespace) -> None:
 
     study = studies.find_study(options.study).override(options.overrides)
     results = studies.results_path(study, options.output, options.results)
-    chosen = options.rows, options.seeds
+    given = {"study": study, "results": results}
     if options.list:
-        print(studies.study_list(study, options.output, results, *chosen))
+        print(command.call(studies.study_list, options, **given))
         return
-    studies.run_study(
-        study,
-        options.output,
-        options.data_directory,
-        results,
-        options.jobs,
-        *chosen,
-    )
+    command.call(studies.run_study, options, num_jobs=options.jobs, **given)
     page, picture = (results.with_suffix(end) for end in (".md", ".png"))
     print(page.read_text("utf-8"))
     print(f"results: {results}\ntable: {page}")
