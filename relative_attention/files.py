@@ -19,6 +19,7 @@ import shutil
 import socket
 import stat
 from collections.abc import Callable
+from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Mapping
 from typing import IO
@@ -106,6 +107,18 @@ def read_json(path: AnyPath) -> Any:
         return json.loads(pathlib.Path(path).read_bytes().decode("utf-8-sig"))
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error
+
+
+def write_json(path: AnyPath, content: Any) -> None:
+    """Writes a JSON file, whole or not at all."""
+    with atomic_file(path, "w") as file:
+        json.dump(content, file, indent=1)
+
+
+def write_lines(path: AnyPath, lines: Iterable[object]) -> None:
+    """Writes a text, whole or not at all."""
+    with atomic_file(path, "w") as file:
+        file.writelines(f"{line}\n" for line in lines)
 
 
 def file_sha256(path: AnyPath) -> str:
@@ -337,8 +350,7 @@ class ResumableFile:
         os.fsync(self._file.fileno())
         num_bytes = self._file.tell()
         record = {**self.record, "bytes": num_bytes, "counts": counts}
-        with atomic_file(self._journal, "w") as file:
-            json.dump(record, file, indent=1)
+        write_json(self._journal, record)
         self.record = record
 
 

@@ -2,7 +2,6 @@
 
 import argparse
 import sys
-from collections.abc import Iterable
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,6 +9,7 @@ import relative_attention as ra
 from relative_attention.cli import command
 from relative_attention.cli import streams
 from relative_attention.errors import InputError
+from relative_attention.files import write_lines
 
 # The tokenizers of `corpus_scores`, which would load sacreBLEU for `--help`.
 _METRICS = ("bleu", "chrf", "ter")
@@ -52,7 +52,7 @@ def _score(options: argparse.Namespace) -> None:
     progress.end()
     lines = (f"{s.log_probability:.6f}\t{s.num_tokens}" for s in scores)
     if output is None:
-        _write_lines(lines, options.output)
+        write_lines(options.output, lines)
     else:
         print(*lines, sep="\n", file=output, flush=True)
     print(
@@ -165,13 +165,13 @@ def _evaluate(options: argparse.Namespace) -> None:
     translations = _translations(command.load_models(options), sources)
     hypotheses = [translation.text for translation in translations]
     if options.hypotheses:
-        _write_lines(hypotheses, options.hypotheses)
+        write_lines(options.hypotheses, hypotheses)
     if options.sentence_scores:
         columns = evaluation.sentence_scores(hypotheses, references, **how)
         columns["model"] = [translation.score for translation in translations]
         rows = [[f"{x:.4f}" for x in row] for row in zip(*columns.values())]
         lines = map("\t".join, [list(columns), *rows])
-        _write_lines(lines, options.sentence_scores)
+        write_lines(options.sentence_scores, lines)
     if options.tokenizer != "13a" and "bleu" in options.metrics:
         print(evaluation.corpus_bleu(hypotheses, references))
     scores = evaluation.corpus_scores(hypotheses, references, **how)
@@ -260,10 +260,3 @@ def _translations(
 def _name(options: argparse.Namespace) -> str:
     """Returns the names of the models in tables and pictures."""
     return " + ".join(options.models)
-
-
-def _write_lines(lines: Iterable[str], path: str) -> None:
-    from relative_attention.files import atomic_file
-
-    with atomic_file(path, "w") as file:
-        file.writelines(f"{line}\n" for line in lines)

@@ -20,7 +20,7 @@ from relative_attention.decoding.translator import DecodingSection
 from relative_attention.errors import InputError
 from relative_attention.files import AnyPath
 from relative_attention.files import atomic_directory
-from relative_attention.files import atomic_file
+from relative_attention.files import write_lines
 from relative_attention.models import Transformer
 from relative_attention.models import TransformerConfig
 from relative_attention.models.weights import save_weights
@@ -365,5 +365,4 @@ def save_converted(
         save_weights(model.weights, folder / "model.safetensors")
         if vocabularies is not None:
             save_vocabularies(*vocabularies, folder)
-        with atomic_file(folder / "conversion.txt", "w") as file:
-            file.writelines(f"{line}\n" for line in lines)
+        write_lines(folder / "conversion.txt", lines)

@@ -15,7 +15,6 @@ distilled/train.target       same lines translated
 
 import dataclasses
 import itertools
-import json
 import pathlib
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -29,10 +28,11 @@ from relative_attention.decoding import Translation
 from relative_attention.decoding import Translator
 from relative_attention.errors import InputError
 from relative_attention.evaluation import sentence_scores
-from relative_attention.files import atomic_file
 from relative_attention.files import file_sha256
 from relative_attention.files import read_json_object
 from relative_attention.files import resumable_file
+from relative_attention.files import write_json
+from relative_attention.files import write_lines
 from relative_attention.runs.recipe import Recipe
 from relative_attention.runs.report import Report
 from relative_attention.runs.translate_text import TranslationProgress
@@ -90,8 +90,7 @@ class Teacher:
 
 def save_origin(origin: Mapping[str, Any], output: pathlib.Path) -> None:
     """Writes the inputs of the translations, a value for each of `_WORDS`."""
-    with atomic_file(output / _ORIGIN, "w") as file:
-        json.dump(origin, file, indent=1)
+    write_json(output / _ORIGIN, origin)
 
 
 def check_same_origin(origin: Mapping[str, Any], output: pathlib.Path) -> None:
@@ -268,6 +267,4 @@ def closest_translations(
 
 def _join(texts: Sequence[str], path: pathlib.Path) -> None:
     """Writes the lines of several texts, one after the other."""
-    with atomic_file(path, "w") as file:
-        for text in texts:
-            file.writelines(f"{line}\n" for line in read_lines(text))
+    write_lines(path, itertools.chain.from_iterable(map(read_lines, texts)))

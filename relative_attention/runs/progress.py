@@ -19,7 +19,6 @@ functions of seed and step, so these updates are the same; on one CPU to the
 last bit.
 """
 
-import json
 import math
 import pathlib
 import time
@@ -29,7 +28,7 @@ from typing import Any
 import keras
 
 from relative_attention.errors import InputError
-from relative_attention.files import atomic_file
+from relative_attention.files import write_json
 from relative_attention.models.trainable import metric_sums
 from relative_attention.models.trainable import set_metric_sums
 from relative_attention.models.weights import save_weights
@@ -399,8 +398,7 @@ class RunProgress(keras.callbacks.Callback):
 
     def _write_history(self) -> None:
         if self.cluster.is_chief:
-            with atomic_file(self.directory / "history.json", "w") as file:
-                json.dump(self.records, file, indent=1)
+            write_json(self.directory / "history.json", self.records)
             write_training_table(self.records, self.directory / "training.csv")
 
     # === Weights at the ends of passes, to be averaged ===

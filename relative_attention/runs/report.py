@@ -2,7 +2,6 @@
 
 import datetime
 import importlib.metadata
-import json
 import os
 import pathlib
 import platform
@@ -20,8 +19,8 @@ import relative_attention
 from relative_attention.data import ParallelCorpus
 from relative_attention.decoding import Translator
 from relative_attention.errors import InputError
-from relative_attention.files import atomic_file
 from relative_attention.files import read_json
+from relative_attention.files import write_json
 from relative_attention.runs.recipe import Recipe
 from relative_attention.saving.model_directory import load_results
 from relative_attention.training.logs import CURVE_COLUMNS
@@ -202,8 +201,7 @@ def write_results(
             for epoch in history
         ],
     }
-    with atomic_file(directory / "results.json", "w") as file:
-        json.dump(results, file, indent=1)
+    write_json(directory / "results.json", results)
     return results
 
 

@@ -4,7 +4,6 @@
 its inputs. A folder without it is not touched.
 """
 
-import json
 import os
 import pathlib
 import re
@@ -15,8 +14,8 @@ from typing import Any
 
 from relative_attention.errors import InputError
 from relative_attention.files import RUN_LOCK
-from relative_attention.files import atomic_file
 from relative_attention.files import read_json_object
+from relative_attention.files import write_json
 from relative_attention.runs.recipe import CHANGEABLE_KEYS
 from relative_attention.runs.recipe import Recipe
 from relative_attention.runs.recipe import values_by_key
@@ -128,8 +127,7 @@ def write_record(directory: pathlib.Path, files: Mapping[str, str]) -> None:
         "started_in": os.getcwd(),
         "files": {name: os.path.abspath(path) for name, path in files.items()},
     }
-    with atomic_file(directory / RECORD, "w") as file:
-        json.dump(record, file, indent=1)
+    write_json(directory / RECORD, record)
 
 
 def recorded_files(directory: pathlib.Path) -> dict[str, str]:

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 
 from relative_attention.errors import InputError
 from relative_attention.files import atomic_directory
-from relative_attention.files import atomic_file
 from relative_attention.files import check_is_free
 from relative_attention.files import lock_run
+from relative_attention.files import write_lines
 from relative_attention.saving.model_directory import load_config
 from relative_attention.saving.model_directory import load_vocabularies
 from relative_attention.saving.model_directory import save_config
@@ -73,8 +73,7 @@ def average_run(
         average_checkpoints(checkpoints, folder / f"model{_WEIGHTS}")
         save_config(config, decoding, folder)
         save_vocabularies(*vocabularies, folder)
-        with atomic_file(folder / "average.txt", "w") as file:
-            file.writelines(f"{checkpoint}\n" for checkpoint in checkpoints)
+        write_lines(folder / "average.txt", checkpoints)
     return output
 
 

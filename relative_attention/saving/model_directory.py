@@ -28,10 +28,10 @@ from relative_attention.decoding.translator import DecodingSection
 from relative_attention.errors import InputError
 from relative_attention.files import AnyPath
 from relative_attention.files import atomic_directory
-from relative_attention.files import atomic_file
 from relative_attention.files import check_is_free
 from relative_attention.files import file_sha256
 from relative_attention.files import read_json_object
+from relative_attention.files import write_json
 from relative_attention.models import Transformer
 from relative_attention.models import TransformerConfig
 from relative_attention.models.weights import load_weights
@@ -382,8 +382,7 @@ def save_config(
         "model": dataclasses.asdict(config),
         "decoding": dataclasses.asdict(decoding),
     }
-    with atomic_file(pathlib.Path(directory) / "config.json", "w") as file:
-        json.dump(content, file, indent=1)
+    write_json(pathlib.Path(directory) / "config.json", content)
 
 
 def load_config(

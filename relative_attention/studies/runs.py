@@ -36,6 +36,8 @@ from relative_attention.evaluation.significance import BleuStatistics
 from relative_attention.files import atomic_file
 from relative_attention.files import locked_directory
 from relative_attention.files import read_json_object
+from relative_attention.files import write_json
+from relative_attention.files import write_lines
 from relative_attention.plot import study_figure
 from relative_attention.plot.figure import save_figure
 from relative_attention.runs import Recipe
@@ -142,8 +144,7 @@ class StudyRun:
         results = load_results(directory)
         sources, references = (list(side) for side in zip(*self.test_corpus()))
         hypotheses = load_translator(directory).translate(sources)
-        with atomic_file(self.path(".hypotheses"), "w") as file:
-            file.writelines(f"{line}\n" for line in hypotheses)
+        write_lines(self.path(".hypotheses"), hypotheses)
         statistics = BleuStatistics.of_texts(hypotheses, references)
         lowercased = corpus_bleu(hypotheses, references, lowercase=True)
         curve, scores = results.pop("curve", []), results.pop("scores", {})
@@ -163,8 +164,7 @@ class StudyRun:
                 "loss": min(losses, default=None),
             },
         }
-        with atomic_file(self.path(".study.json"), "w") as file:
-            json.dump(record, file, indent=1)
+        write_json(self.path(".study.json"), record)
 
 
 def stop_with_parent() -> None:
