@@ -143,13 +143,15 @@ class Study:
         study = cls(name, **_values(cls, "study", mapping))
         rows = []
         for number, row in enumerate(study.rows):
-            values = _values(StudyRow, f"rows[{number}]", row)
-            defaults = {
-                "label": values.get("name", ""),
-                "recipe": study.recipe,
-                "seeds": study.seeds,
-            }
-            rows.append(StudyRow(**{**defaults, **values}))
+            read = StudyRow(**_values(StudyRow, f"rows[{number}]", row))
+            rows.append(
+                dataclasses.replace(
+                    read,
+                    label=read.label or read.name,
+                    recipe=read.recipe or study.recipe,
+                    seeds=read.seeds or study.seeds,
+                )
+            )
         description = " ".join(study.description.split())
         study = dataclasses.replace(study, description=description, rows=rows)
         study._check()
