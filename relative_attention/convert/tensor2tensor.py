@@ -1,8 +1,5 @@
 """Converts checkpoints of tensor2tensor's Transformer."""
 
-import dataclasses
-import json
-import pathlib
 import re
 from collections.abc import Callable
 from collections.abc import Mapping
@@ -23,6 +20,7 @@ from relative_attention.errors import InputError
 from relative_attention.errors import nearest_name
 from relative_attention.files import AnyPath
 from relative_attention.files import check_is_free
+from relative_attention.files import read_json_object
 from relative_attention.models import Transformer
 
 # beam_size, alpha and extra_length of tensor2tensor's decode_hparams.
@@ -76,7 +74,7 @@ _PRE_NORM, _POST_NORM = ("n", "da"), ("none", "dan")
 # scope has the size of the vocabulary, the width and the use, such as
 # `transformer/symbol_modality_32768_512/shared/weights_3`.
 _SHARD = re.compile(
-    r"(?P<scope>(?P<model>.+)/symbol_modality_(?P<rows>\d+)_(?P<dim>\d+)"
+    r"(?P<scope>(?P<model>.+)/symbol_modality_(?P<rows>\d+)_(?P<columns>\d+)"
     r"/(?P<use>shared|input_emb|target_emb|softmax))/weights_(?P<index>\d+)"
 )
 # The matrices that exist decide which are shared.
@@ -203,9 +201,9 @@ def load_tensor2tensor(
     fields = _config_fields(hparams)
     checkpoint = TensorFlowCheckpoint(checkpoint_path)
     sharing, embeddings = _find_embeddings(checkpoint)
-    source_size = embeddings["source"].num_rows
-    target_size = embeddings["target"].num_rows
-    scope = f"{embeddings['source'].model_scope}/body"
+    source_size = int(embeddings["source"]["rows"])
+    target_size = int(embeddings["target"]["rows"])
+    scope = f"{embeddings['source']['model']}/body"
     space = f"{scope}/target_space_embedding/kernel"
     space_shape = checkpoint.shape(space)
     _check_target_space(target_space_id, space_shape)
@@ -234,7 +232,7 @@ def load_tensor2tensor(
     )
     for side, matrix in embeddings.items():
         layer = getattr(model, f"{side}_embedding")
-        weights[matrix.scope] = reshaped(layer.embeddings)
+        weights[matrix["scope"]] = reshaped(layer.embeddings)
     notes = []
     if space_shape is not None:
         notes.append(f"of {space}, row {target_space_id} alone")
@@ -258,7 +256,7 @@ def load_tensor2tensor(
 def _read_hparams(hparams: AnyPath | Mapping[str, Any]) -> Mapping[str, Any]:
     """Returns the hyperparameters as a dict that has the required sizes."""
     if not isinstance(hparams, Mapping):
-        hparams = _load_hparams(pathlib.Path(hparams))
+        hparams = _load_hparams(hparams)
     for name in _REQUIRED:
         if name not in hparams:
             close = nearest_name(name, hparams)
@@ -282,19 +280,15 @@ def _read_hparams(hparams: AnyPath | Mapping[str, Any]) -> Mapping[str, Any]:
     return hparams
 
 
-def _load_hparams(path: pathlib.Path) -> dict[str, Any]:
+def _load_hparams(path: AnyPath) -> dict[str, Any]:
     try:
-        hparams = json.loads(path.read_text(encoding="utf-8-sig"))
+        return read_json_object(path)
     except OSError as error:
         raise InputError(f"No hparams at {path}: {error}.") from error
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{path} is not JSON: {error}.") from error
-    if not isinstance(hparams, dict):
+    except ValueError as error:
         raise InputError(
-            f"{path} must hold a JSON object of hyperparameters. Received: "
-            f"{type(hparams).__name__}."
-        )
-    return hparams
+            f"{path} must hold the hparams as a JSON object: {error}."
+        ) from error
 
 
 def _check_int(hparams: Mapping[str, Any], name: str, minimum: int) -> None:
@@ -372,61 +366,46 @@ def _normalize_first(hparams: Mapping[str, Any]) -> bool:
     return sequences == _PRE_NORM
 
 
-@dataclasses.dataclass(frozen=True)
-class _Matrix:
-    """The information in the names of an embedding's shards.
-
-    Attributes:
-        scope: The names, without `/weights_INDEX`.
-        model_scope: The scope of the whole model, usually `"transformer"`.
-        use: The use of the matrix.
-        num_rows: The size of the vocabulary.
-    """
-
-    scope: str
-    model_scope: str
-    use: str
-    num_rows: int
-
-
 def _find_embeddings(
     checkpoint: TensorFlowCheckpoint,
-) -> tuple[str, dict[str, _Matrix]]:
+) -> tuple[str, dict[str, re.Match]]:
     """Finds the embeddings, and registers their shards in the checkpoint.
 
     Returns:
         Pair of a value of `TransformerConfig.share_embeddings` and the dict of
-        `"source"`, `"target"` and `"output"`, which are equal if one matrix is
-        shared.
+        `"source"`, `"target"` and `"output"`: matches of `_SHARD` for a shard
+        of each matrix. They are equal if one matrix is shared.
     """
-    shards: dict[_Matrix, dict[int, str]] = {}
+    # For each scope, the names of its shards by index, and a match of one.
+    shards: dict[str, dict[int, str]] = {}
+    matrices: dict[str, re.Match] = {}
     for name, shape in checkpoint.shapes.items():
         match = _SHARD.fullmatch(name)
         # Names of the optimizer's state end in the names of variables.
         if match and not name.startswith("training/"):
-            scope, model_scope, rows, columns, use, index = match.groups()
-            if len(shape) != 2 or shape[1] != int(columns):
+            if len(shape) != 2 or shape[1] != int(match["columns"]):
                 raise InputError(
-                    f"The variable {name} must have {columns} columns, as its "
-                    f"name says. Received shape: {shape}."
+                    f"The variable {name} must have {match['columns']} "
+                    f"columns, as its name says. Received shape: {shape}."
                 )
-            matrix = _Matrix(scope, model_scope, use, int(rows))
-            shards.setdefault(matrix, {})[int(index)] = name
-    uses = tuple(sorted(matrix.use for matrix in shards))
+            matrices[match["scope"]] = match
+            names = shards.setdefault(match["scope"], {})
+            names[int(match["index"])] = name
+    uses = tuple(sorted(matrix["use"] for matrix in matrices.values()))
     if uses not in _SHARING:
         known = "; ".join(" + ".join(known) for known in _SHARING)
-        found = " + ".join(matrix.scope for matrix in shards)
+        found = " + ".join(shards)
         raise InputError(
             "The checkpoint must hold the symbol embeddings of tensor2tensor's "
             f"Transformer under .../symbol_modality_VOCABULARY_HIDDEN/: {known}"
             f". Received: {found or 'none'}."
         )
-    for matrix, names in shards.items():
+    for scope, names in shards.items():
         # If shards are missing, `restore` finds too few rows.
-        checkpoint.shards[matrix.scope] = tuple(
+        checkpoint.shards[scope] = tuple(
             names[index] for index in sorted(names)
         )
-    by_use = {matrix.use: matrix for matrix in shards}
+    by_use = {matrix["use"]: matrix for matrix in matrices.values()}
     source = by_use.get("shared") or by_use["input_emb"]
     target = by_use.get("shared") or by_use["target_emb"]
     output = by_use.get("softmax") or by_use["shared"]
