@@ -1,6 +1,7 @@
 """Errors that a user can fix, and the hints in their messages."""
 
 import difflib
+import importlib
 from collections.abc import Iterable
 
 
@@ -34,6 +35,23 @@ def nearest_name(name: object, known: Iterable[str]) -> str | None:
     """Returns the known name nearest to `name`, or `None` if none is near."""
     close = difflib.get_close_matches(str(name), list(known), n=1)
     return close[0] if close else None
+
+
+def check_packages(need: str, extra: str, *modules: str) -> None:
+    """Raises `InputError` unless modules of other packages can be imported.
+
+    Args:
+        need: string. The beginning of the message: what needs which package.
+        extra: string. The extra of this package that installs it.
+        *modules: strings. The names of the modules.
+    """
+    try:
+        for module in modules:
+            importlib.import_module(module)
+    except ImportError as error:
+        raise InputError(
+            f"{need} ({error}). Install it with {install_hint(extra)}."
+        ) from error
 
 
 def install_hint(extra: str) -> str:

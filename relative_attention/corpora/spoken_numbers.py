@@ -17,7 +17,7 @@ from typing import Any
 
 from relative_attention.data import ParallelCorpus
 from relative_attention.errors import InputError
-from relative_attention.errors import install_hint
+from relative_attention.errors import check_packages
 from relative_attention.files import atomic_file
 
 LANGUAGES = ("en", "de", "fr")
@@ -137,7 +137,12 @@ def write_spoken_numbers(
     for part, size in sizes.items():
         _check_size(part, size, values)
     # Before anything is written.
-    _check_packages()
+    check_packages(
+        "The corpus of spoken numbers needs the extra `demo`",
+        "demo",
+        "babel",
+        "num2words",
+    )
     corpora = {}
     for part, size in sizes.items():
         chosen = _choose(values, part, size, random.Random(f"{seed} {part}"))
@@ -164,17 +169,6 @@ def _check_size(
             f"`{part}_pairs` must be an int from 1 to {most}. "
             f"Received: {part}_pairs={size!r}."
         )
-
-
-def _check_packages() -> None:
-    try:
-        import babel  # noqa: F401
-        import num2words  # noqa: F401
-    except ImportError as error:
-        raise InputError(
-            "The corpus of spoken numbers needs `num2words` and `Babel` "
-            f"({error}). Install them with {install_hint('demo')}."
-        ) from error
 
 
 def _sentence(kind: str, number: int, value: Any, language: str) -> str:

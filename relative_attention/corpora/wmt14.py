@@ -22,7 +22,7 @@ from typing import Any
 from relative_attention.data import ParallelCorpus
 from relative_attention.data.lines import count_lines
 from relative_attention.errors import InputError
-from relative_attention.errors import install_hint
+from relative_attention.errors import check_packages
 from relative_attention.files import atomic_file
 from relative_attention.settings import unknown
 
@@ -109,7 +109,11 @@ def fetch_wmt14(
         else:
             missing.append(part)
     if "train" in missing:
-        _tensorflow_datasets()
+        check_packages(
+            "The training text needs `tensorflow-datasets`",
+            "wmt",
+            "tensorflow_datasets",
+        )
         _check_disk_space(corpus, output, report)
     # The small parts come first, so that errors appear early.
     for part, test_set, num_lines in _TEST_SETS:
@@ -197,7 +201,10 @@ def _training_pairs(
 
     Downloads are kept, so that the preparation can be resumed.
     """
-    tfds = _tensorflow_datasets()
+    import tensorflow_datasets as tfds
+
+    if not sys.stderr.isatty():
+        tfds.disable_progress_bar()
     name = f"wmt14_translate/{corpus.target}-en"
     builder = tfds.builder(name, data_dir=os.fspath(directory))
     if not builder.info.splits.get("train"):
@@ -237,17 +244,3 @@ def _training_pairs(
 def _one_line(text: str) -> str:
     """Replaces line breaks by blanks, and removes blanks at the ends."""
     return _BREAKS.sub(" ", text).strip()
-
-
-def _tensorflow_datasets() -> Any:
-    """Imports `tensorflow_datasets`, or tells how to install it."""
-    try:
-        import tensorflow_datasets as tfds
-    except ImportError as error:
-        raise InputError(
-            "tensorflow-datasets is not installed, or lacks "
-            f"something ({error}). Install it: {install_hint('wmt')}."
-        ) from error
-    if not sys.stderr.isatty():
-        tfds.disable_progress_bar()
-    return tfds

@@ -33,7 +33,7 @@ from relative_attention.data.vocabulary_kinds import is_same_vocabulary
 from relative_attention.decoding import Translator
 from relative_attention.decoding.model_steps import END_ID
 from relative_attention.errors import InputError
-from relative_attention.errors import install_hint
+from relative_attention.errors import check_packages
 from relative_attention.files import AnyPath
 from relative_attention.files import atomic_directory
 from relative_attention.files import check_is_free
@@ -153,7 +153,9 @@ def export_ctranslate2(
             f"`quantization` must be None or one of {known}. Received: "
             f"quantization={quantization!r}."
         )
-    check_installed("This export")
+    check_packages(
+        "This export needs `ctranslate2`", "ctranslate2", "ctranslate2"
+    )
     check_is_free(directory)
     model = translator.model
     _check_model(model)
@@ -173,17 +175,6 @@ def export_ctranslate2(
     with atomic_directory(directory) as folder:
         save_vocabularies(source, target, folder)
         spec.save(str(folder))
-
-
-def check_installed(what: str) -> None:
-    """Says how to install CTranslate2 if it is missing."""
-    try:
-        import ctranslate2  # noqa: F401
-    except ImportError as error:
-        raise InputError(
-            f"{what} needs `ctranslate2`. Install it with "
-            f"{install_hint('ctranslate2')}."
-        ) from error
 
 
 def _check_model(model: Any) -> None:

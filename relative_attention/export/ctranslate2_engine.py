@@ -23,8 +23,8 @@ from relative_attention.decoding.constraints import Constraints
 from relative_attention.decoding.model_steps import END_ID
 from relative_attention.decoding.translator import padded_rows
 from relative_attention.errors import InputError
+from relative_attention.errors import check_packages
 from relative_attention.export.ctranslate2 import check_config
-from relative_attention.export.ctranslate2 import check_installed
 from relative_attention.export.ctranslate2 import export_ctranslate2
 from relative_attention.files import atomic_directory
 from relative_attention.files import delete_directory
@@ -82,7 +82,11 @@ def load_model(
         )
     if threads is not None and threads < 1:
         raise InputError(f"`threads` must be at least 1. Received: {threads}.")
-    check_installed("The engine ctranslate2")
+    check_packages(
+        "The engine ctranslate2 needs `ctranslate2`",
+        "ctranslate2",
+        "ctranslate2",
+    )
     import ctranslate2
 
     check_config(config, "Leave out `engine` (`--engine`).")

@@ -20,7 +20,7 @@ from relative_attention.decoding.constraints import make_constraints
 from relative_attention.decoding.model_steps import END_ID
 from relative_attention.decoding.model_steps import named_weights
 from relative_attention.errors import InputError
-from relative_attention.errors import install_hint
+from relative_attention.errors import check_packages
 from relative_attention.files import AnyPath
 from relative_attention.files import atomic_directory
 from relative_attention.files import check_is_free
@@ -149,13 +149,11 @@ def _check_arguments(
 def _check_packages(token_ids_only: bool, warmup: Sequence[str]) -> None:
     """Raises `InputError` if a package that the export needs is missing."""
     if warmup:
-        try:
-            import tensorflow_serving.apis  # noqa: F401
-        except ImportError as error:
-            raise InputError(
-                "Warm-up requests need the package tensorflow-serving-api: "
-                f"{install_hint('serving')}."
-            ) from error
+        check_packages(
+            "Warm-up requests need the package tensorflow-serving-api",
+            "serving",
+            "tensorflow_serving",
+        )
     if not token_ids_only:
         try:
             import tensorflow_text  # noqa: F401

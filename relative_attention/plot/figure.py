@@ -6,8 +6,7 @@ import warnings
 from typing import TYPE_CHECKING
 from typing import Any
 
-from relative_attention.errors import InputError
-from relative_attention.errors import install_hint
+from relative_attention.errors import check_packages
 from relative_attention.files import AnyPath
 from relative_attention.files import atomic_file
 
@@ -33,13 +32,7 @@ def make_figure(
 
 def check_matplotlib() -> None:
     """Raises `InputError` if `matplotlib` is not installed."""
-    try:
-        import matplotlib.figure  # noqa: F401
-    except ImportError as error:
-        raise InputError(
-            "Pictures need `matplotlib`. Install it with "
-            f"{install_hint('plot')}."
-        ) from error
+    check_packages("Pictures need `matplotlib`", "plot", "matplotlib.figure")
 
 
 def save_figure(figure: "Figure", path: AnyPath) -> None:
