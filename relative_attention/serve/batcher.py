@@ -67,6 +67,7 @@ class Batcher:
         self._queue = queue
         self._metrics = metrics
         self._waiting: list[_Item] = []
+        metrics.waiting.set_function(lambda: _count_requests(self._waiting))
         self._arrived = asyncio.Event()
         self._num_taken = 0
         # The last batch: when it ended, how long it took, and how many requests
@@ -117,14 +118,14 @@ class Batcher:
             for number, text in enumerate(texts)
         ]
         answers = asyncio.gather(*(item.answer for item in items))
-        self._set_waiting([*self._waiting, *items])
+        self._waiting += items
         self._arrived.set()
         try:
             return await answers
         finally:
-            self._set_waiting(
-                [item for item in self._waiting if item.request is not request]
-            )
+            self._waiting = [
+                item for item in self._waiting if item.request is not request
+            ]
 
     async def _work(self, thread: concurrent.futures.Executor) -> None:
         """Runs one batch after another, forever."""
@@ -175,12 +176,8 @@ class Batcher:
         batch = [first, *others[: self._max_batch - 1]]
         self._num_taken += len(batch)
         taken = set(batch)
-        self._set_waiting([i for i in self._waiting if i not in taken])
+        self._waiting = [i for i in self._waiting if i not in taken]
         return batch
-
-    def _set_waiting(self, items: list[_Item]) -> None:
-        self._waiting = items
-        self._metrics.waiting.set(_count_requests(items))
 
 
 def _count_requests(items: Sequence[_Item]) -> int:

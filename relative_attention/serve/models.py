@@ -9,7 +9,6 @@ from collections.abc import Callable
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
-from typing import NamedTuple
 
 import numpy as np
 from keras import ops
@@ -197,13 +196,6 @@ async def reload_models(
                 _LOG.warning("%s is now version %d.", name, new.version)
 
 
-class _Inputs(NamedTuple):
-    """Source and beginning of a translation, int32 `(1, S)` and `(1, T)`."""
-
-    source_token_ids: Tensor
-    target_token_ids: Tensor
-
-
 def find_alternatives(
     translator: Translator, sentence: str, prefix: str
 ) -> list[Translation]:
@@ -270,14 +262,16 @@ def _likeliest_tokens(
     if hasattr(type(model), "likeliest_tokens"):
         # Of another engine, which gives no logits.
         return model.likeliest_tokens(source, begun, _NUM_ALTERNATIVES + 2)
-    inputs = _Inputs(
-        ops.convert_to_tensor([source], "int32"),
-        ops.convert_to_tensor([[model.start_token_id, *begun]], "int32"),
+    target = [model.start_token_id, *begun]
+    inputs = tuple(
+        ops.convert_to_tensor([ids], "int32") for ids in (source, target)
     )
     logits = run_compiled(_last_logits, model, inputs)
     return np.argsort(-ops.convert_to_numpy(logits), kind="stable").tolist()
 
 
-def _last_logits(model: Any, inputs: _Inputs) -> Tensor:
-    """Returns the logits `(V,)` of the next token."""
-    return model(inputs._asdict())[0, -1]
+def _last_logits(model: Any, inputs: tuple[Tensor, Tensor]) -> Tensor:
+    """Returns the logits `(V,)` that follow ids `(1, S)` and `(1, T)`."""
+    source, target = inputs
+    logits = model({"source_token_ids": source, "target_token_ids": target})
+    return logits[0, -1]
