@@ -214,17 +214,12 @@ def relation_figure(tables: Mapping[str, np.ndarray], title: str) -> "Figure":
     Raises:
         InputError: if `matplotlib` is not installed.
     """
-    # Tables are named `BLOCK/SIDE`.
     sides: dict[str, dict[str, np.ndarray]] = {}
-    for side in _TABLES:
-        blocks = {
-            name.removesuffix(f"/{side}").replace("_", " "): table
-            for name, table in tables.items()
-            if name.endswith(f"/{side}")
-        }
-        if blocks:
-            sides[side] = blocks
-    num_blocks = max((len(blocks) for blocks in sides.values()), default=0)
+    for name, table in tables.items():
+        # Tables are named `BLOCK/SIDE`.
+        block, _, side = name.rpartition("/")
+        sides.setdefault(side, {})[block.replace("_", " ")] = table
+    num_blocks = max(len(blocks) for blocks in sides.values())
     width, height = 4 * (len(sides) + 1), min(max(2 * num_blocks, 3.5), 8)
     # A constrained layout would take most of the time. The margins hold the
     # names of the blocks, titles, and labels.
@@ -368,14 +363,11 @@ def model_figure(
 
 def _draw_relations(figure: "FigureBase", layer: Any) -> None:
     """Draws the relation tables of a layer, or says that it has none."""
-    found = {
-        side: getattr(layer, f"{side}_relation_embeddings") for side in _TABLES
-    }
-    tables = {
-        side: np.asarray(table)
-        for side, table in found.items()
-        if table is not None
-    }
+    tables = {}
+    for side in _TABLES:
+        table = getattr(layer, f"{side}_relation_embeddings")
+        if table is not None:
+            tables[side] = np.asarray(table)
     if not tables:
         figure.suptitle("This model has no relation embeddings")
         return

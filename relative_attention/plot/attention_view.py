@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 _HEIGHT = 900
 # A page with this many numbers has 16 MB, which a browser still opens quickly.
 _MOST_NUMBERS = 6_000_000
+# Inputs of the model, in the order in which `run_compiled` gets them.
+_INPUTS = ("source_token_ids", "target_token_ids")
 # Arrays `(N, T, S)` of a block: scores, two terms of logits, two of outputs.
 _ARRAYS_OF_EDGES = 5
 _MOST_INT16 = np.iinfo(np.int16).max
@@ -227,36 +229,21 @@ def sentence_pair(
     return SentencePair(pieces[0], pieces[1], translation, inputs)
 
 
-class _Inputs(NamedTuple):
-    """The inputs of a model, as `run_compiled` takes them."""
-
-    source_token_ids: Tensor
-    target_token_ids: Tensor
-
-
-def _parts(model: Any, inputs: _Inputs) -> dict[str, list[AttentionParts]]:
-    return model.attention_parts(inputs._asdict())
-
-
 def _kinds(model: Any, pair: SentencePair) -> list[dict[str, Any]]:
     """Returns the tokens and packed arrays of each kind of attention."""
     source, target = _tokens(pair.source), _tokens(pair.target)
     _check_size(model, len(source), len(target))
-    inputs = {
-        name: ops.convert_to_tensor(ids, "int32")
-        for name, ids in pair.inputs.items()
-    }
-    parts = run_compiled(_parts, model, _Inputs(**inputs))
+    inputs = tuple(
+        ops.convert_to_tensor(pair.inputs[name], "int32") for name in _INPUTS
+    )
+    parts = run_compiled(_parts, model, inputs)
     for blocks in parts.values():
         for block in blocks:
             check_numbers(model, block.scores)
     # When the decoder predicts a token, it has read the tokens before it.
     read = [{"text": "start", "special": True}, *target[:-1]]
-    layers = {
-        "encoder": [block.self_attention for block in model.encoder_blocks],
-        "decoder": [block.self_attention for block in model.decoder_blocks],
-        "cross": [None] * len(model.decoder_blocks),
-    }
+    encoder = [block.self_attention for block in model.encoder_blocks]
+    decoder = [block.self_attention for block in model.decoder_blocks]
     return [
         {
             "name": name,
@@ -264,15 +251,21 @@ def _kinds(model: Any, pair: SentencePair) -> list[dict[str, Any]]:
             "keys": keys,
             "blocks": [
                 _block(block_parts, layer, is_causal=name == "decoder")
-                for block_parts, layer in zip(parts[name], layers[name])
+                for block_parts, layer in zip(parts[name], layers)
             ],
         }
-        for name, queries, keys in (
-            ("encoder", source, source),
-            ("decoder", target, read),
-            ("cross", target, source),
+        for name, queries, keys, layers in (
+            ("encoder", source, source, encoder),
+            ("decoder", target, read, decoder),
+            ("cross", target, source, [None] * len(decoder)),
         )
     ]
+
+
+def _parts(
+    model: Any, inputs: tuple[Tensor, Tensor]
+) -> dict[str, list[AttentionParts]]:
+    return model.attention_parts(dict(zip(_INPUTS, inputs)))
 
 
 def _tokens(pieces: Sequence[str]) -> list[dict[str, Any]]:
