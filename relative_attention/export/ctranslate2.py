@@ -167,7 +167,8 @@ def export_ctranslate2(
     target = _checked_vocabulary(
         "target", translator.vocabulary, config.vocabulary_size
     )
-    spec = _transformer_spec(model, _num_positions(translator))
+    longest = translator.max_source_length + translator.max_extra_length
+    spec = _transformer_spec(model, max(_LEAST_POSITIONS, longest))
     _set_vocabularies(spec, source, target, config.start_token_id)
     _optimize(spec, quantization)
     if is_same_vocabulary(source, target):
@@ -232,14 +233,6 @@ def _checked_vocabulary(side: str, vocabulary: Any, size: int) -> AnyVocabulary:
             f"{size}: they do not belong together."
         )
     return vocabulary
-
-
-def _num_positions(translator: Translator) -> int:
-    """Returns how many absolute positions a translation may need."""
-    return max(
-        _LEAST_POSITIONS,
-        translator.max_source_length + translator.max_extra_length,
-    )
 
 
 def _transformer_spec(model: Transformer, num_positions: int) -> Any:
@@ -340,21 +333,13 @@ def _position_table(
 
 def _set_block(spec: Any, block: Any, head_dim: int) -> None:
     """Sets all of a layer of the encoder or of the decoder."""
-    attention = block.self_attention
-    query, key, value, output = _head_matrices(attention, head_dim)
-    _set_linear(spec.self_attention.linear[0], query, key, value)
-    _set_linear(spec.self_attention.linear[1], output)
-    _set_scale(spec.self_attention, attention, head_dim)
-    _set_norm(spec.self_attention.layer_norm, block.self_attention_norm)
-    if hasattr(spec.self_attention, "relative_position_keys"):
-        _set_relations(spec.self_attention, attention, head_dim)
+    attention = spec.self_attention
+    _set_attention(attention, block.self_attention, head_dim)
+    _set_norm(attention.layer_norm, block.self_attention_norm)
+    if hasattr(attention, "relative_position_keys"):
+        _set_relations(attention, block.self_attention, head_dim)
     if hasattr(spec, "attention"):
-        attention = block.cross_attention
-        query, key, value, output = _head_matrices(attention, head_dim)
-        _set_linear(spec.attention.linear[0], query)
-        _set_linear(spec.attention.linear[1], key, value)
-        _set_linear(spec.attention.linear[2], output)
-        _set_scale(spec.attention, attention, head_dim)
+        _set_attention(spec.attention, block.cross_attention, head_dim)
         _set_norm(spec.attention.layer_norm, block.cross_attention_norm)
     feed_forward = block.feed_forward
     for linear, dense in (
@@ -363,6 +348,20 @@ def _set_block(spec: Any, block: Any, head_dim: int) -> None:
     ):
         _set_linear(linear, (_array(dense.kernel).T, _array(dense.bias)))
     _set_norm(spec.ffn.layer_norm, block.feed_forward_norm)
+
+
+def _set_attention(spec: Any, attention: Any, head_dim: int) -> None:
+    """Sets the matrices of an attention layer, and its scale."""
+    query, key, value, output = _head_matrices(attention, head_dim)
+    if len(spec.linear) == 2:
+        _set_linear(spec.linear[0], query, key, value)
+    else:
+        _set_linear(spec.linear[0], query)
+        _set_linear(spec.linear[1], key, value)
+    _set_linear(spec.linear[-1], output)
+    # Otherwise CTranslate2 multiplies queries by `head_dim^-0.5`.
+    if head_dim != attention.key_dim:
+        spec.queries_scale = np.float32(attention.key_dim**-0.5)
 
 
 def _head_matrices(attention: Any, head_dim: int) -> list[_Linear]:
@@ -413,12 +412,6 @@ def _relation_table(embeddings: Tensor, head_dim: int) -> np.ndarray:
     """Returns the table `(2K + 1, H)` that all heads share."""
     table = _array(embeddings)
     return _pad_last(table[0] if table.ndim == 3 else table, head_dim)
-
-
-def _set_scale(spec: Any, attention: Any, head_dim: int) -> None:
-    """Sets what queries are multiplied by, where it is not `head_dim^-0.5`."""
-    if head_dim != attention.key_dim:
-        spec.queries_scale = np.float32(attention.key_dim**-0.5)
 
 
 def _set_linear(spec: Any, *pairs: _Linear) -> None:

@@ -307,20 +307,13 @@ class CTranslate2Model:
 
     def _source(self, row: Sequence[int]) -> list[str]:
         """Returns the tokens of a padded row, as CTranslate2 wants them."""
-        ids = _without_padding(row)
+        ids = np.trim_zeros(row, "b")
         ids = ids[self._adds_start : len(ids) - self._adds_end]
         return [self._source_tokens[token_id] for token_id in ids]
 
     def _prefix(self, row: Sequence[int]) -> list[str]:
-        ids = _without_padding(row)
+        ids = np.trim_zeros(row, "b")
         return [self._target_tokens[token_id] for token_id in ids]
-
-
-def _without_padding(row: Sequence[int]) -> Sequence[int]:
-    length = len(row)
-    while length and not row[length - 1]:
-        length -= 1
-    return row[:length]
 
 
 class _Hypothesis(NamedTuple):

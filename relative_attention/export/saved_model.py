@@ -182,15 +182,13 @@ def _serving_module(
     def token_ids(source_token_ids: Tensor) -> dict[str, Tensor]:
         return decode(source_token_ids, num_results)
 
-    signatures = {
-        "token_ids": tf.function(
-            token_ids,
-            input_signature=[
-                tf.TensorSpec((None, None), tf.int32, "source_token_ids")
-            ],
-            autograph=False,
+    def graph(function: Callable, *spec: Any) -> Callable:
+        return tf.function(
+            function, input_signature=[tf.TensorSpec(*spec)], autograph=False
         )
-    }
+
+    ids = (None, None), tf.int32, "source_token_ids"
+    signatures = {"token_ids": graph(token_ids, *ids)}
     if not token_ids_only:
         text = _Text(translator)
         # TensorFlow only saves objects that attributes of the module refer to.
@@ -206,14 +204,10 @@ def _serving_module(
             results = n_best(sentences, num_results=1)
             return {name: value[:, 0] for name, value in results.items()}
 
-        strings = [tf.TensorSpec((None,), tf.string, "sentences")]
-        signatures["serving_default"] = tf.function(
-            serving_default, input_signature=strings, autograph=False
-        )
-        signatures["n_best"] = tf.function(
-            lambda sentences: n_best(sentences),
-            input_signature=strings,
-            autograph=False,
+        strings = (None,), tf.string, "sentences"
+        signatures["serving_default"] = graph(serving_default, *strings)
+        signatures["n_best"] = graph(
+            lambda sentences: n_best(sentences), *strings
         )
     module.functions = signatures
     return module, signatures
