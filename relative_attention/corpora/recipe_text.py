@@ -103,15 +103,15 @@ def find_file(
     )
 
 
-def named_files(section: Any, files: Any = None) -> dict[str, str]:
+def named_files(section: Any, files: Any) -> dict[str, str]:
     """Returns the path of each text file that a recipe names.
 
     Args:
         section: `DataSection` of the recipe.
-        files: `DataSection` returned by `find_corpus`. Defaults to `section`.
+        files: `DataSection` returned by `find_corpus`.
     """
     return {
-        name: getattr(files or section, field)
+        name: getattr(files, field)
         for field in _FILES
         if (name := getattr(section, field)) is not None
     }
@@ -147,8 +147,11 @@ def hold_out(
         ParallelCorpus(*(str(directory / f"{part}.{side}") for side in _SIDES))
         for part in parts
     ]
-    if directory.is_dir() and _are_whole(corpora):
-        return corpora
+    if directory.is_dir():
+        with contextlib.suppress(InputError):
+            for written in corpora:
+                written.check()
+            return corpora
     held_out = _is_held_out(corpus.check(), num_lines, seed)
     with atomic_directory(directory) as folder, contextlib.ExitStack() as stack:
         files = [
@@ -164,16 +167,6 @@ def hold_out(
             for line, file in zip(pair, files[int(is_held_out)]):
                 file.write(f"{line}\n")
     return corpora
-
-
-def _are_whole(corpora: Sequence[ParallelCorpus]) -> bool:
-    """Returns whether both sides of each corpus have the same lines."""
-    try:
-        for corpus in corpora:
-            corpus.check()
-    except InputError:
-        return False
-    return True
 
 
 def line_numbers(
