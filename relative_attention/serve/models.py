@@ -59,7 +59,7 @@ class ServedModel:
 
     def best(self, sentences: list[str]) -> list[list[Translation]]:
         """Returns the best translation of each sentence, in a list."""
-        return [[best] for best in self.translator.search(sentences)]
+        return self.translator.search(sentences, num_results=1)
 
     def n_best(self, sentences: list[str]) -> list[list[Translation]]:
         """Returns as many translations as beams, best first."""
