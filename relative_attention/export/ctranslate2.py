@@ -22,11 +22,11 @@ from typing import TypeAlias
 
 import keras
 import numpy as np
-import sentencepiece
 
 from relative_attention.data import SubwordVocabulary
 from relative_attention.data import TokenVocabulary
 from relative_attention.data import Vocabulary
+from relative_attention.data.vocabulary import load_processor
 from relative_attention.data.vocabulary_kinds import VOCABULARY_KINDS
 from relative_attention.data.vocabulary_kinds import AnyVocabulary
 from relative_attention.data.vocabulary_kinds import is_same_vocabulary
@@ -491,10 +491,7 @@ def _unknown_id(vocabulary: AnyVocabulary) -> int:
     if isinstance(vocabulary, TokenVocabulary):
         return len(vocabulary) - 1
     if isinstance(vocabulary, Vocabulary):
-        processor = sentencepiece.SentencePieceProcessor(
-            model_proto=vocabulary.model
-        )
-        return processor.unk_id()
+        return load_processor(vocabulary.model, "vocabulary").unk_id()
     # Subwords spell any text. Padding embeds to zero.
     return vocabulary.padding_id
 

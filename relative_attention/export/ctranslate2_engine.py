@@ -6,6 +6,7 @@ strings, sorts and batches. The model runs a whole search at a time, with what
 `export_ctranslate2` writes of a model directory into a cache folder.
 """
 
+import contextlib
 import hashlib
 import json
 import os
@@ -97,9 +98,10 @@ def load_model(
             f"CTranslate2 cannot compute in {dtype} on this processor. Choose "
             f"{others} as `dtype`, or leave out `engine` (`--engine`)."
         )
+    has_table = config.position_encoding in ("sinusoidal", "learned")
     origin = {
         "model": model_sha256(directory, config),
-        "lengths": lengths if _has_position_table(config) else None,
+        "lengths": lengths if has_table else None,
         "versions": [__version__, ctranslate2.__version__],
     }
     place = _cache_folder(directory) / dtype
@@ -111,11 +113,10 @@ def load_model(
         place.parent.mkdir(parents=True, exist_ok=True)
         # Another process converts, or loads, before or after this one.
         with locked_directory(place.parent):
-            if _read_origin(place) == origin:
-                try:
+            # What is missing or damaged is converted again.
+            with contextlib.suppress(OSError, ValueError, RuntimeError):
+                if read_json(place / "origin.json") == origin:
                     return load()
-                except (OSError, ValueError, RuntimeError):
-                    pass  # Damaged: converted again.
             # What was left by a process that was killed.
             for left in place.parent.glob(f".{place.name}-*"):
                 delete_directory(left)
@@ -131,10 +132,6 @@ def load_model(
         ) from error
 
 
-def _has_position_table(config: TransformerConfig) -> bool:
-    return config.position_encoding in ("sinusoidal", "learned")
-
-
 def _cache_folder(directory: pathlib.Path) -> pathlib.Path:
     """Returns the folder for what a model directory was converted to."""
     cache = os.environ.get(CACHE_VARIABLE)
@@ -148,14 +145,6 @@ def _cache_folder(directory: pathlib.Path) -> pathlib.Path:
     number = hashlib.sha256(os.fsencode(path)).hexdigest()[:12]
     name = re.sub(r"[^\w.-]", "_", path.name)
     return pathlib.Path(cache, "ctranslate2", f"{name}-{number}")
-
-
-def _read_origin(place: pathlib.Path) -> Any:
-    """Returns what a converted model was made of, `None` if there is none."""
-    try:
-        return read_json(place / "origin.json")
-    except (OSError, ValueError):
-        return None
 
 
 class CTranslate2Model:

@@ -12,6 +12,7 @@ from typing import Any
 import keras
 
 from relative_attention.data import Vocabulary
+from relative_attention.data.vocabulary import load_processor
 from relative_attention.decoding import Ensemble
 from relative_attention.decoding import Translator
 from relative_attention.decoding.beam_search import beam_search_loop
@@ -87,9 +88,8 @@ def export_saved_model(
             large for float16.
     """
     num_results = translator.num_beams if num_results is None else num_results
-    _check_arguments(translator, dtype, num_results, token_ids_only, warmup)
     check_is_free(directory)
-    _check_packages(token_ids_only, warmup)
+    _check_arguments(translator, dtype, num_results, token_ids_only, warmup)
     check_finite(dict(named_weights(translator.model)), dtype)
     import tensorflow as tf
 
@@ -109,7 +109,7 @@ def _check_arguments(
     token_ids_only: bool,
     warmup: Sequence[str],
 ) -> None:
-    """Refuses arguments that are wrong or contradict each other."""
+    """Refuses wrong arguments, and those whose packages are missing."""
     if keras.backend.backend() != "tensorflow":
         raise InputError(
             "A SavedModel is made on TensorFlow; Keras runs on "
@@ -136,6 +136,12 @@ def _check_arguments(
                 "are strings."
             )
         return
+    if warmup:
+        check_packages(
+            "Warm-up requests need the package tensorflow-serving-api",
+            "serving",
+            "tensorflow_serving",
+        )
     for vocabulary in (translator.source_vocabulary, translator.vocabulary):
         if not isinstance(vocabulary, Vocabulary):
             raise InputError(
@@ -144,26 +150,15 @@ def _check_arguments(
                 "signature on ids alone (`token_ids_only`), and tokenize "
                 "before it."
             )
-
-
-def _check_packages(token_ids_only: bool, warmup: Sequence[str]) -> None:
-    """Raises `InputError` if a package that the export needs is missing."""
-    if warmup:
-        check_packages(
-            "Warm-up requests need the package tensorflow-serving-api",
-            "serving",
-            "tensorflow_serving",
-        )
-    if not token_ids_only:
-        try:
-            import tensorflow_text  # noqa: F401
-        except ImportError as error:
-            raise InputError(
-                "A SavedModel of strings needs the package tensorflow-text, "
-                "which exists only for Linux and macOS: `pip install "
-                "tensorflow-text` there, or export token ids alone "
-                "(`--token-ids-only`, `token_ids_only=True`)."
-            ) from error
+    try:
+        import tensorflow_text  # noqa: F401
+    except ImportError as error:
+        raise InputError(
+            "A SavedModel of strings needs the package tensorflow-text, which "
+            "exists only for Linux and macOS: `pip install tensorflow-text` "
+            "there, or export token ids alone (`--token-ids-only`, "
+            "`token_ids_only=True`)."
+        ) from error
 
 
 def _serving_module(
@@ -308,12 +303,9 @@ class _Text:
             spec.add_dummy_prefix and piece.piece.startswith(_BLANK_OF_PIECES)
             for piece in proto.pieces
         ]
-        unknown = type(proto).SentencePiece.UNKNOWN
-        self.unknown_id = next(
-            token_id
-            for token_id, piece in enumerate(proto.pieces)
-            if piece.type == unknown
-        )
+        self.unknown_id = load_processor(
+            vocabulary.model, "vocabulary"
+        ).unk_id()
 
     def token_ids(self, sentences: Tensor) -> Tensor:
         """Splits strings `(B,)` into token ids, int32 `(B, S)`."""
