@@ -63,6 +63,7 @@ _ATTENTION_NAMES: Names = {
 }
 _NORM_NAMES: Names = {"gamma": "gamma", "beta": "beta"}
 _OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
+_VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"
 
 
 def convert_opennmt_tf(
@@ -216,10 +217,17 @@ class _ObjectCheckpoint(TensorFlowCheckpoint):
         self._nodes = graph.nodes
 
     def names(self, path: str) -> tuple[str, ...]:
+        key = self.key(path)
+        return () if key is None else (key,)
+
+    def key(self, path: str) -> str | None:
+        """Returns the name a variable is stored under, or `None` without it."""
         node = self._node(path)
         # A variable has one attribute, its value. Other objects have none.
         keys = [a.checkpoint_key for a in node.attributes] if node else []
-        return tuple(key for key in keys if key in self.shapes)
+        # Without the graph, there is only the path.
+        key = keys[0] if keys else path + _VALUE
+        return key if key in self.shapes else None
 
     def has_object(self, path: str) -> bool:
         """Returns whether there is an object, with variables or without."""
@@ -267,9 +275,9 @@ def _config_fields(
     """
     _check_kind(checkpoint)
     source_size, hidden_dim = checkpoint.matrix_shape(SOURCE_EMBEDDING)
-    target_size, _ = checkpoint.matrix_shape(_TARGET_EMBEDDING)
+    target_size, sharing = _target_and_sharing(checkpoint)
     table = None
-    if checkpoint.names(_TABLE):
+    if checkpoint.key(_TABLE) is not None:
         table = checkpoint.matrix_shape(_TABLE)
     position_encoding = _position_encoding(checkpoint, position_encoding)
     fields: dict[str, Any] = {
@@ -277,7 +285,7 @@ def _config_fields(
         "source_vocabulary_size": (
             None if source_size == target_size else source_size
         ),
-        "share_embeddings": _sharing(checkpoint),
+        "share_embeddings": sharing,
         "num_encoder_layers": _count_layers(checkpoint, "encoder"),
         "num_decoder_layers": _count_layers(checkpoint, "decoder"),
         "hidden_dim": hidden_dim,
@@ -286,15 +294,15 @@ def _config_fields(
         )[1],
         "num_heads": _num_heads(hidden_dim, table, num_heads),
         "position_encoding": position_encoding,
-        "normalize_first": bool(
-            checkpoint.names("model/encoder/layer_norm/gamma")
+        "normalize_first": (
+            checkpoint.key("model/encoder/layer_norm/gamma") is not None
         ),
         # Keras' default, which OpenNMT-tf does not change.
         "layer_norm_epsilon": 1e-3,
-        "attention_bias": bool(
-            checkpoint.names(f"{_ATTENTION}/linear_queries/bias")
+        "attention_bias": (
+            checkpoint.key(f"{_ATTENTION}/linear_queries/bias") is not None
         ),
-        "output_bias": bool(checkpoint.names(_OUTPUT_BIAS)),
+        "output_bias": checkpoint.key(_OUTPUT_BIAS) is not None,
         "start_token_id": 2,
         "dropout": 0.1,
         "attention_dropout": 0.1,
@@ -327,7 +335,7 @@ def _check_kind(checkpoint: _ObjectCheckpoint) -> None:
         )
     for side in ("encoder", "decoder"):
         path = f"model/{side}/layers/0/self_attention/layer"
-        if not checkpoint.names(f"{path}/linear_queries/kernel"):
+        if checkpoint.key(f"{path}/linear_queries/kernel") is None:
             raise InputError(
                 f"{checkpoint.prefix} is no Transformer for translation: it "
                 f"lacks {path}/linear_queries/kernel. OpenNMT-tf's RNNs, "
@@ -335,22 +343,42 @@ def _check_kind(checkpoint: _ObjectCheckpoint) -> None:
             )
 
 
-def _sharing(checkpoint: _ObjectCheckpoint) -> str:
-    """Returns which embeddings are shared: stored under the same name."""
-    source, target, output = map(
-        checkpoint.names, (SOURCE_EMBEDDING, _TARGET_EMBEDDING, _OUTPUT_KERNEL)
-    )
+def _target_and_sharing(checkpoint: _ObjectCheckpoint) -> tuple[int, str]:
+    """Returns the size of the target vocabulary, and `share_embeddings`.
+
+    Source embedding, target embedding and output kernel are shared if they are
+    stored under the same name.
+    """
+    source = checkpoint.key(SOURCE_EMBEDDING)
+    target = _own_or_shared(checkpoint, _TARGET_EMBEDDING, source)
+    output = _own_or_shared(checkpoint, _OUTPUT_KERNEL, target)
     if target == output:
-        return "all" if source == target else "target"
-    return "source_target" if source == target else "none"
+        sharing = "all" if source == target else "target"
+    else:
+        sharing = "source_target" if source == target else "none"
+    path = SOURCE_EMBEDDING if source == target else _TARGET_EMBEDDING
+    size, _ = checkpoint.matrix_shape(path)
+    return size, sharing
+
+
+def _own_or_shared(
+    checkpoint: _ObjectCheckpoint, path: str, other: str | None
+) -> str | None:
+    """Returns the name of a variable, or of the one it is shared with.
+
+    Without the graph of objects, a variable that is not stored is shared.
+    """
+    if checkpoint.has_object(path):
+        return checkpoint.key(path)
+    return checkpoint.key(path) or other
 
 
 def _position_encoding(
     checkpoint: _ObjectCheckpoint, given: str | None
 ) -> str | None:
     """Returns the positions, as given or read from the checkpoint."""
-    is_relative = bool(checkpoint.names(_TABLE))
-    is_learned = bool(checkpoint.names(_position_table("encoder")))
+    is_relative = checkpoint.key(_TABLE) is not None
+    is_learned = checkpoint.key(_position_table("encoder")) is not None
     if is_relative and is_learned:
         raise InputError(
             f"{checkpoint.prefix} has relation tables and learned absolute "
