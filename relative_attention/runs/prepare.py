@@ -30,6 +30,7 @@ from relative_attention.errors import InputError
 from relative_attention.runs.recipe import Recipe
 from relative_attention.runs.recipe_sections import DataSection
 from relative_attention.runs.report import Report
+from relative_attention.runs.run_directory import has_trained
 from relative_attention.runs.run_directory import recorded_files
 from relative_attention.runs.start_from import InitialWeights
 from relative_attention.runs.start_from import find_initial_weights
@@ -97,7 +98,11 @@ def find_inputs(
         if name is not None
     }
     vocabularies = None
-    if own and not (resume and find_vocabularies(recipe, output)):
+    # Before a run has trained, its vocabularies may be of another recipe.
+    has_own = (
+        resume and has_trained(output) and find_vocabularies(recipe, output)
+    )
+    if own and not has_own:
         vocabularies = _load_own(recipe, list(own.values()))
     paths = {**known, **named_files(recipe.data, files), **own}
     if initial_weights is not None:

@@ -95,7 +95,7 @@ def claim_run_directory(
     if is_run(path):
         if overwrite:
             _clear(path, files.values())
-        elif not _has_trained(path):
+        elif not has_trained(path):
             # Vocabularies and other files may be of another recipe.
             if not (resume and _is_the_same_run(path, recipe)):
                 _clear(path, files.values(), keep_texts=True)
@@ -148,7 +148,7 @@ def _read_record(directory: pathlib.Path) -> dict[str, Any]:
     return record if is_known and isinstance(record.get("files"), dict) else {}
 
 
-def _has_trained(directory: pathlib.Path) -> bool:
+def has_trained(directory: pathlib.Path) -> bool:
     """Returns whether a run has saved a checkpoint or a model."""
     return any(
         (directory / name).exists()

@@ -135,14 +135,10 @@ def test_vocabulary_is_as_large_as_the_text_carries(joint, prepare):
 
 
 @pytest.mark.parametrize("joint", [True, False], ids=["joint", "two"])
-def test_own_model_is_the_vocabulary(joint, prepare, texts):
-    overrides = ["vocabulary.model=mine.model"]
-    if not joint:
-        overrides = [
-            "vocabulary.joint=false",
-            "vocabulary.source_model=mine.model",
-            "vocabulary.target_model=mine.model",
-        ]
+def test_own_model_is_the_vocabulary(joint, prepare, texts, tmp_path):
+    overrides = [f"vocabulary.joint={str(joint).lower()}"]
+    for name in ["model"] if joint else ["source_model", "target_model"]:
+        overrides.append(f"vocabulary.{name}=mine.model")
     expected = ra.Vocabulary.from_sentencepiece(texts / "mine.model")
     for resume in (False, True):
         data, lines = prepare(*overrides, resume=resume)
@@ -150,8 +146,12 @@ def test_own_model_is_the_vocabulary(joint, prepare, texts):
         for vocabulary in (data.source_vocabulary, data.target_vocabulary):
             assert vocabulary.model == expected.model
         assert not any("learning" in line for line in lines)
-        # The run has it; nothing is read of what the file is by then.
+        # A run that has trained has it, whatever the file is by then.
         (texts / "mine.model").write_text("damaged")
+        if not resume:
+            with pytest.raises(ra.InputError, match="mine.model"):
+                prepare(*overrides, resume=True)
+        (tmp_path / "run" / "training.csv").touch()
 
 
 TOKENIZED = ("data.tokenized=true", "data.target_language=null")
