@@ -229,7 +229,9 @@ def _content(vocabulary: AnyVocabulary) -> bytes:
     # A vocabulary of a user's class must have a `model`, too.
     if hasattr(vocabulary, "model"):
         return vocabulary.model
-    return "\n".join(vocabulary.tokens).encode()
+    tokens = "\n".join(vocabulary.tokens).encode()
+    tokenizer = vocabulary.tokenizer or b""
+    return tokens + tokenizer + (b"start" if vocabulary.start else b"")
 
 
 def _files(corpus: ParallelCorpus) -> list[list]:

@@ -159,15 +159,17 @@ def test_it_is_made_again_when_vocabulary_or_limit_changed(
     assert tokens.num_too_long == 0
 
 
-def test_it_is_made_again_when_the_tokens_changed(write, prepare):
+def test_it_is_made_again_when_tokens_or_start_changed(write, prepare):
     # This vocabulary has no `model` that tells it from others.
     corpus = write(["a b"], ["a"])
-    for words, ids in ((["a", "b"], [3, 4]), (["b", "a"], [4, 3])):
-        tokens, _ = prepare(
-            corpus,
-            source=TokenVocabulary(["<blank>", "</s>", "<s>", *words, "<unk>"]),
-            target=TokenVocabulary(["<blank>", "</s>", "<s>", "a", "<unk>"]),
-        )
+    special = ["<blank>", "</s>", "<s>"]
+    for words, start, ids in (
+        ("ab", False, [3, 4]),
+        ("ba", False, [4, 3]),
+        ("ba", True, [2, 4, 3]),
+    ):
+        vocabulary = TokenVocabulary([*special, *words, "<unk>"], start=start)
+        tokens, _ = prepare(corpus, source=vocabulary, target=vocabulary)
         assert tokens.source_ids.tolist() == ids
 
 
