@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from relative_attention.decoding.model_steps import check_attention
+from relative_attention.errors import InputError
 from relative_attention.files import AnyPath
 from relative_attention.plot.attention_view import sentence_pair
 from relative_attention.plot.figure import check_matplotlib
@@ -212,8 +213,13 @@ def relation_figure(tables: Mapping[str, np.ndarray], title: str) -> "Figure":
         matplotlib `Figure`.
 
     Raises:
-        InputError: if `matplotlib` is not installed.
+        InputError: if there are no tables, or `matplotlib` is not installed.
     """
+    if not tables:
+        raise InputError(
+            "`tables` must have the relation embeddings of at least one block. "
+            "Received: none. Only models with relative positions have them."
+        )
     sides: dict[str, dict[str, np.ndarray]] = {}
     for name, table in tables.items():
         # Tables are named `BLOCK/SIDE`.

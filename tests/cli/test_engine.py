@@ -87,8 +87,7 @@ def test_drawing_is_refused_before_loading(several, run, monkeypatch):
 def test_missing_package_is_named(several, run, monkeypatch):
     monkeypatch.setitem(sys.modules, "ctranslate2", None)
     result = run("translate", several / "a", *ENGINE)
-    message = r"engine ctranslate2 needs `ctranslate2` \(.*\). Install it"
-    check_refused(result, message)
+    check_refused(result, "engine ctranslate2 needs `ctranslate2`.* Install it")
 
 
 def test_own_engine_does_not_load_the_other(several, tmp_path, run_python):

@@ -193,6 +193,8 @@ def test_relations_are_drawn_by_distance(rng):
         for block in ("encoder_block_0", "encoder_block_1")
         for side in ("key", "value")
     }
+    with pytest.raises(ra.InputError, match="at least one block"):
+        ra.plot.relation_figure({}, "Relations")
     figure = ra.plot.relation_figure(tables, "Relations")
     *heat_maps, norms = figure.axes
     assert [len(axes.images) for axes in heat_maps] == [1, 1]
