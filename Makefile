@@ -3,6 +3,9 @@ PYTHON ?= python3
 VENV ?= .venv
 # Each file's tests stay together, as they share what is made for them.
 PARALLEL ?= --numprocesses auto --maxprocesses 4 --dist loadfile --durations 10
+# Processes that share the cores would wait for one another's threads.
+TEST = OMP_NUM_THREADS=1 TF_NUM_INTRAOP_THREADS=1 TF_NUM_INTEROP_THREADS=1 \
+	$(VENV)/bin/python -m pytest $(PARALLEL)
 
 .PHONY: demo test test-oldest test-all test-rest test-backends test-load lint \
 	docs dist publishable clean
@@ -12,7 +15,7 @@ demo: $(VENV)/.demo
 
 # Each behavior once, on TensorFlow: what every change runs.
 test: $(VENV)/.test
-	$(VENV)/bin/python -m pytest $(PARALLEL)
+	$(TEST)
 
 # The same with the oldest versions of what it requires, in a place of its own.
 test-oldest:
@@ -24,19 +27,17 @@ test-all: test test-rest
 # test on its own, as a file of them would take one process very long), and the
 # other backends.
 test-rest: $(VENV)/.test test-backends
-	$(VENV)/bin/python -m pytest -m large $(PARALLEL) \
-		--ignore tests/test_backends.py
-	$(VENV)/bin/python -m pytest -m slow $(PARALLEL) --dist worksteal
+	$(TEST) -m large --ignore tests/test_backends.py
+	$(TEST) -m slow --dist worksteal
 
 # One case of each test, as JAX compiles each shape of each operation; for it
 # whole models are left to the last line, which takes two minutes and not ten.
 test-backends: $(VENV)/.test $(VENV)/.backends
-	KERAS_BACKEND=torch $(VENV)/bin/python -m pytest --first-case \
+	KERAS_BACKEND=torch $(TEST) --first-case \
 		tests/ops tests/layers tests/positions tests/models
-	KERAS_BACKEND=jax $(VENV)/bin/python -m pytest --first-case $(PARALLEL) \
+	KERAS_BACKEND=jax $(TEST) --first-case \
 		tests/ops tests/layers tests/positions
-	$(VENV)/bin/python -m pytest -m "" $(PARALLEL) tests/test_backends.py \
-		tests/runs/test_train_on_jax.py
+	$(TEST) -m "" tests/test_backends.py tests/runs/test_train_on_jax.py
 
 # How much load the server handles, and at what cost; quarter of an hour.
 test-load: $(VENV)/.test
