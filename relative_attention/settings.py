@@ -8,6 +8,7 @@ generated from all of it.
 """
 
 import dataclasses
+import functools
 import math
 import reprlib
 import types
@@ -81,6 +82,9 @@ def keys_of(cls: type) -> dict[str, Key]:
     }
 
 
+_type_hints = functools.cache(typing.get_type_hints)
+
+
 def types_of(cls: type, prefix: str, name: str) -> tuple[type, ...]:
     """Returns the types that a field of a dataclass may have.
 
@@ -92,7 +96,7 @@ def types_of(cls: type, prefix: str, name: str) -> tuple[type, ...]:
     Raises:
         InputError: if there is no such field.
     """
-    hints = typing.get_type_hints(cls)
+    hints = _type_hints(cls)
     if name not in hints:
         raise InputError(unknown("key", str(name), list(hints), prefix))
     hint = hints[name]
