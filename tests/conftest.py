@@ -8,19 +8,14 @@ import signal
 import subprocess
 import sys
 
-import keras
 import numpy as np
 import pytest
 
 from relative_attention.data.lines import read_lines
-from tests import backend_gradients
 
-pytest_plugins = [
-    "tests.browser",
-    "tests.several_models",
-    "tests.small_run",
-    "tests.study_bench",
-]
+# Keras and what imports it are left to the processes that run tests: the one
+# that starts them would take as long again.
+pytest_plugins = ["tests.browser", "tests.several_models", "tests.small_run"]
 
 ROOT = pathlib.Path(__file__).parents[1]
 SHARED = ROOT.parent / "shared"
@@ -56,6 +51,8 @@ def pytest_collection_modifyitems(config, items):
 
 def pytest_runtest_setup(item):
     """Skip what is marked as for other backends, or for a newer Keras."""
+    import keras
+
     marker = item.get_closest_marker("only_on")
     if marker and keras.backend.backend() not in marker.args:
         reason = marker.kwargs["reason"]
@@ -147,6 +144,12 @@ def eagerly():
 
 
 @pytest.fixture
+def no_collection(monkeypatch):
+    """Nobody collects garbage: seconds, after hundreds of other tests."""
+    monkeypatch.setattr("gc.collect", lambda: 0)
+
+
+@pytest.fixture
 def elsewhere(tmp_path, monkeypatch):
     """A working directory with nothing in it."""
     monkeypatch.chdir(tmp_path)
@@ -161,12 +164,16 @@ def rng():
 @pytest.fixture
 def gradients():
     """`gradients(function, arrays, variables)`, see `backend_gradients.py`."""
+    from tests import backend_gradients
+
     return backend_gradients.gradients
 
 
 @pytest.fixture(autouse=True)
 def torch_tensors_are_arrays(monkeypatch):
     """NumPy reads tensors that have a gradient, as on the other backends."""
+    import keras
+
     if keras.backend.backend() != "torch":
         return
     import torch

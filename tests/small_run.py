@@ -48,7 +48,7 @@ def corpus(tmp_path_factory):
     """Folder with train, validation and test in English and German."""
     folder = tmp_path_factory.mktemp("corpus")
     ra.write_spoken_numbers(
-        folder, train_pairs=300, validation_pairs=30, test_pairs=20
+        folder, train_pairs=300, validation_pairs=10, test_pairs=20
     )
     return folder
 

@@ -11,6 +11,8 @@ import relative_attention as ra
 from relative_attention.cli import parse
 from tests.cli.conftest import check_refused
 
+pytest_plugins = "tests.study_bench"
+
 # === train ===
 
 

@@ -13,9 +13,7 @@ SENTENCES = ["a man rides the bike", "two red dogs"]
 
 
 @pytest.fixture
-def translator(monkeypatch):
-    # Keras collects garbage: seconds, after hundreds of other tests.
-    monkeypatch.setattr("gc.collect", lambda: 0)
+def translator(no_collection):
     return ra.Translator(
         make_model(np.random.default_rng(5)),
         train_vocabulary(281),

@@ -11,15 +11,11 @@ from tests.hub.tiny_tasks import SOURCES
 from tests.hub.tiny_tasks import TARGETS
 from tests.hub.tiny_tasks import make_translator
 
+# Keras collects garbage for each layer.
+pytestmark = pytest.mark.usefixtures("no_collection")
 WEIGHTS_ONLY = keras.quantizers.Int8QuantizationConfig(
     activation_quantizer=None
 )
-
-
-@pytest.fixture(autouse=True)
-def no_collection(monkeypatch):
-    # Keras collects garbage for each layer: seconds, after other tests.
-    monkeypatch.setattr("gc.collect", lambda: 0)
 
 
 def make_task():

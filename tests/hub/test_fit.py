@@ -15,7 +15,8 @@ from tests.hub.tiny_tasks import make_translator
 
 def compiled(task, **options):
     """The task with an optimizer whose updates say what the gradients are."""
-    task.compile(optimizer=keras.optimizers.SGD(0.05), **options)
+    sgd = keras.optimizers.SGD(0.05)
+    task.compile(optimizer=sgd, run_eagerly=True, **options)
     return task
 
 
@@ -44,6 +45,7 @@ def test_fit_on_strings_is_fit_on_their_ids(separate):
         keras.optimizers.SGD(0.05),
         ra.MaskedCrossEntropy(0.1),
         weighted_metrics=[ra.Perplexity(), ra.TokenAccuracy()],
+        run_eagerly=True,
     )
     expected = model.fit(
         id_dataset(translator, 3), steps_per_epoch=3, verbose=0, shuffle=False

@@ -19,6 +19,8 @@ from tests.study_bench import REFERENCES
 from tests.study_bench import record_of
 from tests.study_bench import write_references
 
+pytest_plugins = "tests.study_bench"
+
 
 def test_what_is_missing_is_run_and_the_table_written(study_bench, draw_study):
     draw_study()
