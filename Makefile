@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 # Each file's tests stay together, as they share what is made for them.
 PARALLEL ?= --numprocesses auto --maxprocesses 4 --dist loadfile --durations 10
-# Processes that share the cores would wait for one another's threads.
+# The workers share the cores; with more threads each, they are slower.
 TEST = OMP_NUM_THREADS=1 TF_NUM_INTRAOP_THREADS=1 TF_NUM_INTEROP_THREADS=1 \
 	$(VENV)/bin/python -m pytest $(PARALLEL)
 

@@ -13,8 +13,8 @@ import pytest
 
 from relative_attention.data.lines import read_lines
 
-# Keras and what imports it are left to the processes that run tests: the one
-# that starts them would take as long again.
+# These do not import Keras: the process that only starts the workers needs no
+# Keras, and would take seconds to import it. A test that uses another names it.
 pytest_plugins = ["tests.browser", "tests.several_models", "tests.small_run"]
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -145,7 +145,7 @@ def eagerly():
 
 @pytest.fixture
 def no_collection(monkeypatch):
-    """Nobody collects garbage: seconds, after hundreds of other tests."""
+    """`gc.collect` does nothing: it takes seconds after many other tests."""
     monkeypatch.setattr("gc.collect", lambda: 0)
 
 

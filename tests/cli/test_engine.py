@@ -90,7 +90,14 @@ def test_missing_package_is_named(several, run, monkeypatch):
     check_refused(result, "engine ctranslate2 needs `ctranslate2`.* Install it")
 
 
-def test_own_engine_does_not_load_the_other(several, run, monkeypatch):
-    for name in ("ctranslate2", "relative_attention.export"):
-        monkeypatch.setitem(sys.modules, name, None)
-    assert run("translate", several / "a", stdin=b"dogs\n")[0] == 0
+def test_own_engine_does_not_load_the_other(several, tmp_path, run_python):
+    script = (
+        "import sys\n"
+        "from relative_attention.cli import main\n"
+        "main(sys.argv[1:])\n"
+        "assert not {'ctranslate2', 'relative_attention.export'} & "
+        "set(sys.modules)\n"
+    )
+    (tmp_path / "line").write_text("dogs\n")
+    words = ("translate", several / "a", "--input", tmp_path / "line")
+    assert run_python(script, *words)

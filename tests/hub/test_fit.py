@@ -15,8 +15,7 @@ from tests.hub.tiny_tasks import make_translator
 
 def compiled(task, **options):
     """The task with an optimizer whose updates say what the gradients are."""
-    sgd = keras.optimizers.SGD(0.05)
-    task.compile(optimizer=sgd, run_eagerly=True, **options)
+    task.compile(optimizer=keras.optimizers.SGD(0.05), **options)
     return task
 
 
@@ -62,7 +61,7 @@ def test_fit_on_strings_is_fit_on_their_ids(separate):
     for name, values in expected.items():
         np.testing.assert_allclose(history[name], values, rtol=2e-5)
     # KerasHub's form.
-    task = compiled(make_task(separate))
+    task = compiled(make_task(separate), run_eagerly=True)
     texts = {"encoder_text": SOURCES, "decoder_text": TARGETS}
     task.fit(texts, batch_size=3, verbose=0)
     assert_same_weights(task, model)

@@ -244,7 +244,7 @@ def test_one_graph_serves_every_length(way, rng, compiled, is_causal):
         jit_compile=compiled,
     )
     # XLA compiles the graph for each of them.
-    for length in (0, 2, 12) if compiled else (0, 1, 2, 5, 12, 40):
+    for length in (0, 1, 40) if compiled else (0, 1, 2, 5, 12, 40):
         x = make_operands(rng, length, 3)
         x |= dict(zip(TABLES, tables))
         d_context = normal(rng, B, N, length, H_V)
