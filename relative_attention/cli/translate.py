@@ -230,8 +230,8 @@ def _unequal(
 ) -> InputError:
     return InputError(
         "--prefix must have a line, if an empty one, for each line of the "
-        f"text. Received: {options.prefix} with {num_prefixes} lines, for "
-        f"{num_lines} of {options.input or 'standard input'}."
+        f"text. Lines received: {num_prefixes} in {options.prefix}, "
+        f"{num_lines} in {options.input or 'standard input'}."
     )
 
 
