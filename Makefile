@@ -7,6 +7,9 @@ PARALLEL ?= --numprocesses auto --maxprocesses 4 --dist loadfile --durations 10
 TEST = OMP_NUM_THREADS=1 TF_NUM_INTRAOP_THREADS=1 TF_NUM_INTEROP_THREADS=1 \
 	$(VENV)/bin/python -m pytest $(PARALLEL)
 
+# What needs other backends.
+BACKENDS = tests/test_backends.py tests/runs/test_train_on_jax.py
+
 .PHONY: demo test test-oldest test-all test-rest test-backends test-load lint \
 	docs dist publishable clean
 
@@ -27,8 +30,8 @@ test-all: test test-rest
 # test on its own, as a file of them would take one process very long), and the
 # other backends.
 test-rest: $(VENV)/.test test-backends
-	$(TEST) -m large --ignore tests/test_backends.py
-	$(TEST) -m slow --dist worksteal
+	$(TEST) -m large $(BACKENDS:%=--ignore %)
+	$(TEST) -m slow --dist worksteal $(BACKENDS:%=--ignore %)
 
 # One case of each test, as JAX compiles each shape of each operation; for it
 # whole models are left to the last line, which takes two minutes and not ten.
@@ -37,7 +40,7 @@ test-backends: $(VENV)/.test $(VENV)/.backends
 		tests/ops tests/layers tests/positions tests/models
 	KERAS_BACKEND=jax $(TEST) --first-case \
 		tests/ops tests/layers tests/positions
-	$(TEST) -m "" tests/test_backends.py tests/runs/test_train_on_jax.py
+	$(TEST) -m "" $(BACKENDS)
 
 # How much load the server handles, and at what cost; quarter of an hour.
 test-load: $(VENV)/.test

@@ -45,7 +45,9 @@ def _with_jax(function, tensors, variables):
             return function(*tensors)
 
     values = [variable.value for variable in variables]
-    of_tensors, of_variables = jax.grad(scalar, argnums=(0, 1))(tensors, values)
+    # One program is compiled faster than each of its operations.
+    compute = jax.jit(jax.grad(scalar, argnums=(0, 1)))
+    of_tensors, of_variables = compute(tensors, values)
     return of_tensors + of_variables
 
 

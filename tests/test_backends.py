@@ -1,31 +1,17 @@
 """The same numbers on TensorFlow, JAX and PyTorch."""
 
 import importlib.util
-import os
 import re
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 
+from tests.backend_numbers import numbers_on
 from tests.integration.readme_blocks import ROOT
 from tests.integration.readme_blocks import blocks
 
 # Pages that promise three backends. test_readme.py runs them on TensorFlow.
 PAGES = ["README.md", "docs/index.md", "docs/moving_in/multi_head_attention.md"]
-
-
-def numbers_on(backend, folder, part="models"):
-    path = folder / f"{backend}.npz"
-    subprocess.run(
-        [sys.executable, "-m", "tests.backend_numbers", part, path],
-        check=True,
-        cwd=ROOT,
-        env={**os.environ, "KERAS_BACKEND": backend},
-    )
-    with np.load(path) as numbers:
-        return dict(numbers)
 
 
 @pytest.fixture(scope="module", params=["jax", "torch"])
@@ -39,7 +25,8 @@ def backend(request):
 
 @pytest.fixture(scope="module")
 def on_tensorflow(tmp_path_factory):
-    return numbers_on("tensorflow", tmp_path_factory.mktemp("numbers"))
+    folder = tmp_path_factory.mktemp("numbers")
+    return numbers_on("tensorflow", folder, "models")
 
 
 @pytest.mark.large
@@ -59,7 +46,7 @@ def test_first_block_of_a_page_runs(backend, page, run_python):
 # The backend first: where there is none, nothing is computed.
 @pytest.mark.large
 def test_numbers_are_those_of_tensorflow(backend, on_tensorflow, tmp_path):
-    numbers = numbers_on(backend, tmp_path)
+    numbers = numbers_on(backend, tmp_path, "models")
     assert numbers.keys() == on_tensorflow.keys()
     # Some gradients are 0 by right, as those of the bias of keys: what is left
     # of them are the rounded numbers of the layer that they were summed from.
@@ -75,20 +62,3 @@ def test_numbers_are_those_of_tensorflow(backend, on_tensorflow, tmp_path):
             atol=1e-6 * (10 + largest[name.split("/")[0]]),
             err_msg=name,
         )
-
-
-@pytest.mark.large
-def test_training_steps_of_jax_are_those_of_tensorflow(tmp_path):
-    if importlib.util.find_spec("jax") is None:
-        pytest.skip("jax is not installed; `make test-backends` does")
-    numbers = numbers_on("jax", tmp_path, "steps")
-    expected = numbers_on("tensorflow", tmp_path, "steps")
-    assert numbers.keys() == expected.keys()
-    for name, value in expected.items():
-        # Products in half precision are rounded in another order.
-        bound = 2e-2 if name.startswith("half/") else 1e-5
-        np.testing.assert_allclose(
-            numbers[name], value, rtol=bound, atol=bound, err_msg=name
-        )
-    assert expected["not_finite/step_1/skipped"] == 1
-    assert expected["not_finite/updates"] == 2

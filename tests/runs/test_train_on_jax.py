@@ -1,4 +1,4 @@
-"""Training by the command line on JAX, where there is no TensorFlow."""
+"""Training on JAX: its steps, and the command where TensorFlow is missing."""
 
 import importlib.util
 import json
@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 import relative_attention as ra
+from tests.backend_numbers import numbers_on
 from tests.small_run import RECIPE
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -148,6 +149,22 @@ def test_a_resumed_run_is_the_uninterrupted_one(
     assert status != 0
     assert "num_shapes = 8, now it is None" in error
     assert "KERAS_BACKEND" in error
+
+
+@needs_jax
+@pytest.mark.slow
+def test_training_steps_are_those_of_tensorflow(tmp_path):
+    numbers = numbers_on("jax", tmp_path, "steps")
+    expected = numbers_on("tensorflow", tmp_path, "steps")
+    assert numbers.keys() == expected.keys()
+    for name, value in expected.items():
+        # Products in half precision are rounded in another order.
+        bound = 2e-2 if name.startswith("half/") else 1e-5
+        np.testing.assert_allclose(
+            numbers[name], value, rtol=bound, atol=bound, err_msg=name
+        )
+    assert expected["not_finite/step_1/skipped"] == 1
+    assert expected["not_finite/updates"] == 2
 
 
 def test_what_a_backend_cannot_train_is_refused_before_any_work(
