@@ -49,6 +49,11 @@ def pytest_collection_modifyitems(config, items):
     items[:] = kept
 
 
+def pytest_collection_finish(session):
+    """Let collections of garbage leave out what the imports made."""
+    gc.freeze()
+
+
 def pytest_runtest_setup(item):
     """Skip what is marked as for other backends, or for a newer Keras."""
     import keras
@@ -63,13 +68,14 @@ def pytest_runtest_setup(item):
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_runtest_teardown(item):
-    """Give the memory of large models back.
+def pytest_runtest_teardown(item, nextitem):
+    """Give the memory of large models back at the end of a file.
 
     They are parts of cycles, and Python looks for those by the number of
     objects, of which a model with a gigabyte of weights has few.
     """
-    if item.get_closest_marker("large") or item.get_closest_marker("slow"):
+    ends = nextitem is None or nextitem.path != item.path
+    if ends and {"large", "slow"} & set(item.keywords):
         gc.collect()
 
 
