@@ -73,7 +73,11 @@ def test_part_of_a_model_that_is_none(name, hostile, trained, check, tmp_path):
         check(command, model, stdin=b"one bird\n")
 
 
+# To what reads lines, the other files are text like any.
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    "hostile", ["empty", "blank", "bytes", "nul", "long"], indirect=True
+)
 def test_text_that_is_none(hostile, trained, check, corpus, tmp_path):
     source, reference = corpus / "test.en", corpus / "test.de"
     check("translate", trained, "--input", hostile)

@@ -17,7 +17,7 @@ from tests.serve.conftest import SENTENCES
 
 PREDICT = "/v1/models/mine:predict"
 # `make test-load` asks for 10,000.
-MANY = int(os.environ.get("RELATIVE_ATTENTION_ANSWERS", 1_000))
+MANY = int(os.environ.get("RELATIVE_ATTENTION_ANSWERS", 500))
 
 
 def test_status(client):
