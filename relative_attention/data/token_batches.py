@@ -314,8 +314,10 @@ def _dataset(
     options.experimental_distribute.auto_shard_policy = (
         tf.data.experimental.AutoShardPolicy.DATA
     )
-    batches = numbers.map(to_batch).with_options(options)
-    return batches.prefetch(tf.data.AUTOTUNE)
+    # There is nothing to tune; and an iterator that is given up can wait for
+    # the thread that tunes it, for up to half a minute.
+    options.autotune.enabled = False
+    return numbers.map(to_batch).prefetch(2).with_options(options)
 
 
 def _rows_of(
