@@ -7,7 +7,7 @@ PARALLEL ?= --numprocesses auto --maxprocesses 4 --dist loadfile --durations 10
 TEST = OMP_NUM_THREADS=1 TF_NUM_INTRAOP_THREADS=1 TF_NUM_INTEROP_THREADS=1 \
 	$(VENV)/bin/python -m pytest $(PARALLEL)
 
-# What needs other backends.
+# Tests that need another backend.
 BACKENDS = tests/test_backends.py tests/runs/test_train_on_jax.py
 
 .PHONY: demo test test-oldest test-all test-rest test-backends test-load lint \

@@ -314,8 +314,8 @@ def _dataset(
     options.experimental_distribute.auto_shard_policy = (
         tf.data.experimental.AutoShardPolicy.DATA
     )
-    # There is nothing to tune; and an iterator that is given up can wait for
-    # the thread that tunes it, for up to half a minute.
+    # There is nothing to tune. Deleting an iterator waits for its tuning
+    # thread, which may sleep for half a minute.
     options.autotune.enabled = False
     return numbers.map(to_batch).prefetch(2).with_options(options)
 
