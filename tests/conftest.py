@@ -150,12 +150,6 @@ def eagerly():
 
 
 @pytest.fixture
-def no_collection(monkeypatch):
-    """`gc.collect` does nothing: it takes seconds after many other tests."""
-    monkeypatch.setattr("gc.collect", lambda: 0)
-
-
-@pytest.fixture
 def elsewhere(tmp_path, monkeypatch):
     """A working directory with nothing in it."""
     monkeypatch.chdir(tmp_path)

@@ -18,7 +18,6 @@ had before.
 import argparse
 import functools
 import itertools
-import os
 import time
 from collections.abc import Callable
 from collections.abc import Mapping
@@ -277,11 +276,11 @@ def _peak_memory(
     inputs = make_inputs(options, options.memory_length, precision)
     # Two tokens load what every layer needs.
     backward(*[each[:, :2] for each in inputs])
-    before = largest_resident_set(os.getpid())
+    before = largest_resident_set()
     for _ in range(3):
         backward(*inputs)
     # A page at least, as ratios are taken.
-    return max(4096, largest_resident_set(os.getpid()) - before)
+    return max(4096, largest_resident_set() - before)
 
 
 def _figures(processes: Sequence[Mapping[str, Any]]) -> Row:

@@ -6,7 +6,6 @@ import shlex
 import sys
 from collections.abc import Callable
 from collections.abc import Sequence
-from typing import TypeVar
 
 from benchmarks.harness.engine import ROOT
 from benchmarks.harness.engine import EngineError
@@ -18,25 +17,14 @@ from relative_attention.data.lines import read_lines
 from relative_attention.errors import InputError
 from relative_attention.quiet_tensorflow import load_tensorflow_quietly
 
-Number = TypeVar("Number", int, float)
-
 # Git ignores this folder, so your results do not replace those of the docs.
 _OUTPUT = ROOT / "runs" / "benchmarks"
 
 
 def positive_int(text: str) -> int:
     """Returns the positive integer that an option gives."""
-    return _positive(int(text), text)
-
-
-def positive_float(text: str) -> float:
-    """Returns the positive number that an option gives."""
-    return _positive(float(text), text)
-
-
-def _positive(value: Number, text: str) -> Number:
-    if value > 0:
-        return value
+    if int(text) > 0:
+        return int(text)
     raise argparse.ArgumentTypeError(f"must be positive. Received: {text}.")
 
 

@@ -17,8 +17,6 @@ from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
-from benchmarks.harness.peak_memory import largest_resident_set
-
 # The root of the checkout, from which `benchmarks` is imported.
 ROOT = pathlib.Path(__file__).parents[2]
 
@@ -83,10 +81,6 @@ class Engine:
                 end = "".join(file.readlines()[-_LINES_OF_LOG:])
             raise EngineError(f"An engine failed:\n{end}")
         return json.loads(report)
-
-    def peak_memory(self) -> int:
-        """Returns the most bytes that it had in memory so far."""
-        return largest_resident_set(self._process.pid)
 
     def finish(self) -> int:
         """Lets the engine end.

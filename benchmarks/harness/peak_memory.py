@@ -16,19 +16,16 @@ def anonymous_memory(process: int) -> int:
     return _status_bytes(process, "RssAnon")
 
 
-def largest_resident_set(process: int) -> int:
-    """Returns the most bytes that a process had in memory so far.
-
-    Args:
-        process: int. Its number.
+def largest_resident_set() -> int:
+    """Returns the most bytes that this process had in memory so far.
 
     Raises:
         OSError: as `anonymous_memory`.
     """
-    return _status_bytes(process, "VmHWM")
+    return _status_bytes("self", "VmHWM")
 
 
-def _status_bytes(process: int, field: str) -> int:
+def _status_bytes(process: int | str, field: str) -> int:
     path = f"/proc/{process}/status"
     with open(path) as file:
         for line in file:

@@ -17,7 +17,6 @@ the largest resident set, as the system counts it.
 
 import argparse
 import itertools
-import os
 import pathlib
 import tempfile
 import time
@@ -115,7 +114,7 @@ def _train(width: int, length: int, options: argparse.Namespace) -> Row:
     return {
         "tokens_per_second": (2 * np.prod(shape) / seconds).tolist(),
         "start_seconds": times[0] - start,
-        "peak_memory_bytes": largest_resident_set(os.getpid()),
+        "peak_memory_bytes": largest_resident_set(),
     }
 
 
@@ -146,7 +145,7 @@ def _feed(text: ra.ParallelCorpus, folder: pathlib.Path, pairs: int) -> Row:
     return {
         "tokens_per_second": speeds,
         "start_seconds": started - start,
-        "peak_memory_bytes": largest_resident_set(os.getpid()),
+        "peak_memory_bytes": largest_resident_set(),
     }
 
 

@@ -119,7 +119,6 @@ def set_a_dtype_policy(model):
     ids=lambda change: change.__name__,
 )
 @pytest.mark.parametrize("is_ensemble", [False, True])
-@pytest.mark.usefixtures("no_collection")
 def test_compiled_functions_go_when_the_model_changed(
     model, change, is_ensemble
 ):

@@ -13,7 +13,7 @@ SENTENCES = ["a man rides the bike", "two red dogs"]
 
 
 @pytest.fixture
-def translator(no_collection):
+def translator():
     return ra.Translator(
         make_model(np.random.default_rng(5)),
         train_vocabulary(281),

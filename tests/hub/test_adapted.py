@@ -11,9 +11,6 @@ from tests.hub.tiny_tasks import SOURCES
 from tests.hub.tiny_tasks import TARGETS
 from tests.hub.tiny_tasks import make_translator
 
-# Keras collects garbage for each layer.
-pytestmark = pytest.mark.usefixtures("no_collection")
-
 WEIGHTS_ONLY = keras.quantizers.Int8QuantizationConfig(
     activation_quantizer=None
 )

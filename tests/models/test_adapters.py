@@ -13,8 +13,6 @@ from tests.models.conftest import build
 IDS = np.array([[5, 6, 7, 20, 1], [9, 8, 1, 0, 0]])
 INPUTS = {"source_token_ids": IDS, "target_token_ids": IDS[:, ::-1].copy()}
 
-# Keras collects garbage for each layer.
-pytestmark = pytest.mark.usefixtures("no_collection")
 
 # Not every Keras that the other tests run with has it.
 INT8 = pytest.param(True, marks=pytest.mark.int8)

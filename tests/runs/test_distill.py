@@ -86,7 +86,7 @@ def load(folders, **settings):
 
 
 @pytest.fixture(autouse=True)
-def quick(monkeypatch, no_collection):
+def quick(monkeypatch):
     monkeypatch.setattr(distill_module, "load_translator", load)
     monkeypatch.setattr(translate_text, "CHUNK_LINES", CHUNK_LINES)
     with quick_training():
