@@ -10,10 +10,12 @@ installed:
 
 The first table has BLEU, and its share of that of single lines. The row
 "apart" of a model has the translations of single lines, joined before they are
-scored: what a perfect splitter would give. The text is always the same one:
-lines that are left over at its end make a shorter last line. The second table
-has BLEU of single lines by their number of words. Both have the mean of the
-seeds of a study, whose runs are `ROW-SEED`. `--picture` draws the first one.
+scored: what a perfect splitter would give. With `--split-sentences` the row
+"split" has the joined lines as `translate --split-sentences` translates them.
+The text is always the same one: lines that are left over at its end make a
+shorter last line. The second table has BLEU of single lines by their number of
+words. Both have the mean of the seeds of a study, whose runs are `ROW-SEED`.
+`--picture` draws the first one.
 """
 
 import argparse
@@ -33,6 +35,7 @@ from benchmarks.harness.progress import show_progress
 from benchmarks.harness.results import Result
 from benchmarks.harness.results import Row
 from benchmarks.harness.tables import markdown_table
+from relative_attention.data.sentences import sentence_splitter
 from relative_attention.plot.figure import check_matplotlib
 from relative_attention.plot.figure import make_figure
 from relative_attention.quiet_tensorflow import load_tensorflow_quietly
@@ -54,7 +57,7 @@ def measure(options: argparse.Namespace) -> list[Row]:
     rows = [
         row
         for model in [options.model, *options.others]
-        for row in _measure_model(model, sources, references)
+        for row in _measure_model(model, sources, references, options)
     ]
     if options.picture:
         ra.plot.save_figure(joined_figure(rows), options.picture)
@@ -62,26 +65,35 @@ def measure(options: argparse.Namespace) -> list[Row]:
 
 
 def _measure_model(
-    model: str, sources: Sequence[str], references: Sequence[str]
+    model: str,
+    sources: Sequence[str],
+    references: Sequence[str],
+    options: argparse.Namespace,
 ) -> list[Row]:
     translator = ra.load_translator(model)
     name = pathlib.Path(model).name
     rows: list[Row] = []
-    apart: list[str] = []
+    apart = translator.translate(sources)
     for lines in _LINES:
         show_progress(f"{name}, {lines} joined")
-        texts = translator.translate(_join(sources, lines))
-        apart = apart or texts
-        expected = _join(references, lines)
-        bleu = ra.corpus_bleu(texts, expected)
-        joined_later = ra.corpus_bleu(_join(apart, lines), expected)
+        joined, expected = _join(sources, lines), _join(references, lines)
+        texts = {
+            "bleu": translator.translate(joined),
+            "bleu_apart": _join(apart, lines),
+        }
+        if options.split_sentences:
+            split = [*map(sentence_splitter(options.split_sentences), joined)]
+            found = iter(translator.translate([*itertools.chain(*split)]))
+            texts["bleu_split"] = [
+                " ".join(next(found) for _ in line) for line in split
+            ]
+        bleu = {how: ra.corpus_bleu(t, expected) for how, t in texts.items()}
         rows.append(
             {
                 "model": name,
                 "lines": lines,
-                "bleu": bleu.score,
-                "bleu_apart": joined_later.score,
-                "signature": bleu.signature,
+                **{how: score.score for how, score in bleu.items()},
+                "signature": bleu["bleu"].signature,
                 "sentences": len(sources),
             }
         )
@@ -138,7 +150,6 @@ def describe(result: Result) -> str:
 
 def joined_table(result: Result) -> str:
     """Returns BLEU of joined lines, and its share of that of single ones."""
-    apart = means_over_seeds(result.rows, "lines", "bleu_apart")
     cells = []
     for name, means in means_over_seeds(result.rows, "lines", "bleu").items():
         joined = [
@@ -146,9 +157,11 @@ def joined_table(result: Result) -> str:
             for mean in means.values()
         ]
         cells.append([name, *joined])
-        cells.append(
-            ["apart", *(f"{mean:.2f}" for mean in apart[name].values())]
-        )
+        for how in ("apart", "split"):
+            others = means_over_seeds(result.rows, "lines", f"bleu_{how}")
+            if name in others:
+                means = others[name]
+                cells.append([how, *(f"{m:.2f}" for m in means.values())])
     return markdown_table(["lines joined", *map(str, _LINES)], cells)
 
 
@@ -209,7 +222,7 @@ def means_over_seeds(
     """Returns means of a score, by model without its seed, and by place."""
     values: dict[str, dict[int, list[float]]] = {}
     for row in rows:
-        if axis in row:
+        if axis in row and score in row:
             name = re.sub(r"-\d+$", "", row["model"])
             places = values.setdefault(name, {})
             places.setdefault(row[axis], []).append(row[score])
@@ -223,6 +236,9 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add_text_arguments(parser)
     parser.add_argument(
         "others", nargs="*", metavar="model", help="further models"
+    )
+    parser.add_argument(
+        "--split-sentences", metavar="LANGUAGE", help="the language to split"
     )
     parser.add_argument(
         "--picture", metavar="FILE.png", help="also draw the first table"

@@ -17,7 +17,7 @@ from relative_attention.errors import InputError
 _PATIENCE = 0.1
 # A log has one line of progress per minute.
 _LOG_SECONDS = 60
-# How many cut lines are named.
+# How many of the lines that were cut, or are long, are named.
 _NAMED_LINES = 5
 
 
@@ -109,7 +109,7 @@ class StreamOutput:
     """
 
     def __init__(self, file: IO[bytes]) -> None:
-        self.counts = {"lines": 0, "cut": 0}
+        self.counts = {"lines": 0, "cut": 0, "long": 0}
         self.write = file.write
         self._file = file
 
@@ -169,16 +169,44 @@ def report_cut(
         numbers: list of ints. Their numbers, from 1, as far as known.
         translator: `Translator`.
     """
-    if not num_cut:
+    were = "was" if num_cut == 1 else "were"
+    _report_lines(
+        num_cut,
+        numbers,
+        f"{were} cut at {translator.max_source_length} tokens "
+        "(`decoding.max_source_length` of the recipe)",
+    )
+
+
+def report_long(
+    num_long: int, numbers: Sequence[int], translator: "ra.Translator"
+) -> None:
+    """Reports lines that are longer than the training text, with a way out.
+
+    Args:
+        num_long, numbers, translator: as for `report_cut`.
+    """
+    are = "is" if num_long == 1 else "are"
+    _report_lines(
+        num_long,
+        numbers,
+        f"{are} longer than nearly all of the training text "
+        f"({translator.trained_source_length} tokens) and may be translated "
+        "badly. Put each sentence on a line of its own, or add "
+        "`--split-sentences`",
+    )
+
+
+def _report_lines(count: int, numbers: Sequence[int], told: str) -> None:
+    """Reports what was done to some lines, if to any, and names the first."""
+    if not count:
         return
-    lines, were = ("line", "was") if num_cut == 1 else ("lines", "were")
+    lines = "line" if count == 1 else "lines"
     which = ", ".join(f"{number:,}" for number in numbers[:_NAMED_LINES])
-    num_others = num_cut - len(numbers[:_NAMED_LINES])
+    num_others = count - len(numbers[:_NAMED_LINES])
     if which and num_others:
         which += f" and {num_others:,} more"
     print(
-        f"{num_cut:,} {lines} {were} cut at {translator.max_source_length} "
-        "tokens (`decoding.max_source_length` of the recipe)"
-        + (f": {lines} {which}" if which else ""),
+        f"{count:,} {lines} {told}" + (f": {lines} {which}" if which else ""),
         file=sys.stderr,
     )

@@ -6,6 +6,7 @@ import itertools
 import os
 import re
 import sys
+from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Iterator
 from typing import Any
@@ -17,7 +18,15 @@ from relative_attention.errors import InputError
 
 _DRAWING_OPTIONS = ("temperature", "top_k", "top_p", "seed")
 # Options that affect the output, besides those of the translator.
-_WRITTEN = ("engine", "dtype", "shard", "nbest", "sample", *_DRAWING_OPTIONS)
+_WRITTEN = (
+    "engine",
+    "dtype",
+    "shard",
+    "nbest",
+    "split_sentences",
+    "sample",
+    *_DRAWING_OPTIONS,
+)
 # The names of out-of-memory errors of TensorFlow and JAX, and of PyTorch.
 _OUT_OF_MEMORY = ("MemoryError", "ResourceExhaustedError", "OutOfMemoryError")
 
@@ -57,6 +66,12 @@ def add_translate(subparsers: command.Subparsers) -> None:
         "a text with the beginning of each translation, line by line; an "
         "empty line leaves it free",
     )
+    parser.text(
+        "--split-sentences LANGUAGE",
+        "translate the sentences of a line one by one, and join them again; "
+        "LANGUAGE is that of the text, such as en (needs the extra "
+        "`sentences`)",
+    )
     command.add_decoding_options(parser)
     command.add_engine_options(parser)
     parser.integer(
@@ -79,6 +94,7 @@ def _translate(options: argparse.Namespace) -> None:
     stream = None if options.output else streams.standard_output()
     is_typed = not options.input and streams.standard_input().isatty()
     _check_prefixes(options, is_typed)
+    split = _sentence_splitter(options)
     arguments = command.given(options, _DRAWING_OPTIONS)
     if arguments and not options.sample:
         name = command.spelled(next(iter(arguments)))
@@ -92,9 +108,14 @@ def _translate(options: argparse.Namespace) -> None:
     translator = command.load_models(options)
     num_beams = None if options.sample else translator.num_beams
     command.check_nbest(options.nbest, num_beams)
+    trained_length = translator.trained_source_length or sys.maxsize
     cut_lines: list[int] = []
+    long_lines: list[int] = []
     with _opened(options, translator) as output:
-        num_done, num_cut = output.counts["lines"], output.counts["cut"]
+        counts = output.counts
+        num_done, num_cut = counts["lines"], counts["cut"]
+        # Missing if an earlier version began the file.
+        num_long = counts.get("long", 0)
         progress = None
         # A counter would mix with translations on the same terminal.
         if not is_typed and not (stream and stream.isatty()):
@@ -102,34 +123,48 @@ def _translate(options: argparse.Namespace) -> None:
             progress = streams.Progress(total, num_done)
         for chunk, prefixes in _chunks(options, lines[num_done:], is_typed):
             arguments |= {"target_prefixes": prefixes, "report": progress}
-            found = _decode(translator, options, chunk, arguments)
-            for number, results in enumerate(found, lines.start + num_done + 1):
-                if results[0].was_cut:
+            sentences = [split(line) for line in chunk]
+            found = _decode(translator, options, sentences, arguments)
+            for number, parts in enumerate(found, lines.start + num_done + 1):
+                sources = [best.source_token_ids for best, *_ in parts]
+                if any(best.was_cut for best, *_ in parts):
                     num_cut += 1
                     cut_lines.append(number)
-                for result in results:
-                    output.write(_line(number, result, options.nbest).encode())
+                elif max(map(len, sources), default=0) > trained_length:
+                    num_long += 1
+                    long_lines.append(number)
+                output.write(_written(number, parts, options.nbest).encode())
             num_done += len(chunk)
-            output.keep(lines=num_done, cut=num_cut)
+            output.keep(lines=num_done, cut=num_cut, long=num_long)
             if progress is not None:
                 progress.num_before = num_done
     if progress is not None:
         progress.end()
     streams.report_cut(num_cut, cut_lines, translator)
+    streams.report_long(num_long, long_lines, translator)
 
 
 @command.input_errors()
 def _decode(
     translator: "ra.Translator",
     options: argparse.Namespace,
-    chunk: list[str],
+    lines: list[list[str]],
     arguments: dict[str, Any],
-) -> "list[list[ra.Translation]]":
-    """Returns the results of each line, searched or drawn, best first."""
+) -> "list[list[list[ra.Translation]]]":
+    """Returns the results of each sentence of each line, best first."""
     decode = translator.sample if options.sample else translator.search
     num_results = 1 if options.nbest is None else options.nbest
+    sentences = list(itertools.chain.from_iterable(lines))
+    report = arguments["report"]
+
+    def report_lines(num_done: int) -> None:
+        if report is not None:
+            report(num_done * len(lines) // len(sentences))
+
+    arguments = {**arguments, "report": report_lines}
     try:
-        return decode(chunk, num_results, **arguments)
+        found = iter(decode(sentences, num_results, **arguments))
+        return [[next(found) for _ in line] for line in lines]
     except Exception as error:
         if type(error).__name__ not in _OUT_OF_MEMORY:
             raise
@@ -140,13 +175,35 @@ def _decode(
         ) from error
 
 
-def _line(number: int, result: "ra.Translation", nbest: int | None) -> str:
+def _written(
+    number: int, parts: "list[list[ra.Translation]]", nbest: int | None
+) -> str:
+    """Returns what is written for a line, of the results of its sentences."""
     if nbest is None:
-        return f"{result.text}\n"
-    return f"{number}\t{result.score:.6f}\t{result.text}\n"
+        return " ".join(best.text for best, *_ in parts) + "\n"
+    (results,) = parts
+    return "".join(f"{number}\t{r.score:.6f}\t{r.text}\n" for r in results)
 
 
 # === Input ===
+
+
+def _sentence_splitter(
+    options: argparse.Namespace,
+) -> Callable[[str], list[str]]:
+    """Returns a function that splits a line into sentences, if asked to."""
+    from relative_attention.data.sentences import sentence_splitter
+
+    language = options.split_sentences
+    if language is None:
+        return lambda line: [line]
+    for name in ("nbest", "prefix"):
+        if getattr(options, name) is not None:
+            raise InputError(
+                "--split-sentences writes one translation of a line, which it "
+                f"joins. Leave out --{name}, or split the text yourself."
+            )
+    return sentence_splitter(language)
 
 
 def _lines(options: argparse.Namespace) -> range:
@@ -263,7 +320,7 @@ def _opened(
         {"--input": options.input, "--prefix": options.prefix},
         {command.spelled(name): getattr(options, name) for name in _WRITTEN},
     )
-    counts = {"lines": 0, "cut": 0}
+    counts = {"lines": 0, "cut": 0, "long": 0}
     with files.resumable_file(
         options.output, origin, counts, options.overwrite
     ) as resumable:

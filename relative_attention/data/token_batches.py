@@ -105,6 +105,26 @@ class TokenBatches:
         """Returns the number of batches of an epoch."""
         return len(self._bounds) - 1
 
+    def source_length(self, share: float) -> int:
+        """Returns the length that a share of the source rows has at most.
+
+        Args:
+            share: float in `[0, 1]`.
+
+        Returns:
+            int. The length in tokens, the end of sentence included.
+        """
+        order = self._order
+        lengths = order.longest + np.minimum(order.difference, 0)
+        return int(
+            np.quantile(
+                lengths,
+                share,
+                weights=np.diff(order.starts),
+                method="inverted_cdf",
+            )
+        )
+
     def _cut(self) -> np.ndarray:
         """Returns the positions at which batches start, and the end."""
         return _batch_bounds(self._order, self.batch_tokens)

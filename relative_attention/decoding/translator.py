@@ -43,6 +43,10 @@ class DecodingSection:
     """How many tokens a translation may be longer than its source."""
     max_source_length: int = key(512, at_least=2, may_change=True)
     """Longer sentences are cut to this many tokens."""
+    trained_source_length: int | None = key(None, at_least=1, may_change=True)
+    """`translate` reports lines of more tokens, which the model has hardly
+    seen. `null`: 999 of 1,000 source rows in training have at most as many,
+    joined lines included."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -117,6 +121,9 @@ class Translator:
             including the end of sentence. Defaults to `512`.
         batch_tokens: int. Most source tokens of a batch, over all beams.
             Defaults to `8192`.
+        trained_source_length: int. Longer sentences were rare in training; see
+            `decoding.trained_source_length` of a recipe. They are translated
+            all the same. Defaults to `None`, unknown.
 
     Raises:
         ValueError: if a number is too small, or `num_beams` too large for
@@ -140,6 +147,7 @@ class Translator:
         batch_tokens: int = 8192,
         max_length: int | None = None,
         min_length: int = 0,
+        trained_source_length: int | None = None,
     ) -> None:
         # Scoring and pictures need more of a model than a search does.
         self.model: Any = model
@@ -159,6 +167,11 @@ class Translator:
         if max_length is not None:
             self.max_length = checked_at_least("max_length", max_length, 0)
         self.min_length = checked_at_least("min_length", min_length, 0)
+        self.trained_source_length = trained_source_length
+        if trained_source_length is not None:
+            self.trained_source_length = checked_at_least(
+                "trained_source_length", trained_source_length, 1
+            )
 
     # What these methods return depends on `num_results`: `Any` is one result or
     # a list of them.

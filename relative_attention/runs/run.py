@@ -18,6 +18,7 @@ from typing import Any
 import keras
 
 from relative_attention.data import FixedShapeBatches
+from relative_attention.decoding.translator import DecodingSection
 from relative_attention.errors import InputError
 from relative_attention.files import lock_run
 from relative_attention.models import Transformer
@@ -65,6 +66,9 @@ from relative_attention.training.checkpoint import checkpoint_bytes
 from relative_attention.training.logs import Record
 from relative_attention.training.optimizer import AveragedValidation
 from relative_attention.training.precision import choose_precision
+
+# Source rows that are not longer than `decoding.trained_source_length`.
+_SHARE_OF_ROWS = 0.999
 
 
 def train(
@@ -178,7 +182,7 @@ class TrainingRun:
         self.model = self._make_model(num_parts)
         self._check_disk_space()
         if self.cluster.is_chief:
-            save_config(self.config, self.recipe.decoding, self.output)
+            save_config(self.config, self._decoding(), self.output)
         steps_per_pass = len(self.train_batches)
         self.total_steps = training_length(
             training, steps_per_pass, self.report
@@ -296,6 +300,14 @@ class TrainingRun:
                 f"is {'their mean' if paths else 'the best by validation'}"
             )
         return paths
+
+    def _decoding(self) -> DecodingSection:
+        """Returns the recipe's settings, with the length of its text."""
+        decoding = self.recipe.decoding
+        length = decoding.trained_source_length
+        if length is None:
+            length = self.train_batches.source_length(_SHARE_OF_ROWS)
+        return dataclasses.replace(decoding, trained_source_length=length)
 
     def _make_model(self, accumulation_steps: int = 1) -> Transformer:
         """Returns the compiled model with initial weights, on all devices."""

@@ -35,14 +35,17 @@ def test_output_length(run_benchmark, model_folder):
 @pytest.mark.large
 def test_quality_by_length(run_benchmark, model_folder, tmp_path):
     text, picture = tmp_path / "text", tmp_path / "joined.png"
-    text.write_text("one\n" * 5 + "one two three four five six seven\n")
+    text.write_text("One.\n" * 5 + "One two three four five six seven.\n")
     files = ("--source", text, "--reference", text, "--picture", picture)
+    files += ("--split-sentences", "en")
     result, printed = run_benchmark(
         "decoding.joined_lines", model_folder, model_folder, *files
     )
     assert picture.read_bytes().startswith(b"\x89PNG")
     joined = [row for row in result.rows if "lines" in row]
     assert [row["lines"] for row in joined] == 2 * [1, 2, 3, 4]
+    # Where each sentence is split off, single lines are translated.
+    assert all(row["bleu_split"] == row["bleu_apart"] for row in joined)
     by_words = [row for row in result.rows if "least_words" in row]
     assert [row["sentences"] for row in by_words] == [6, 6]
     # All lines are in one group, so it has what single lines have.

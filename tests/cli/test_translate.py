@@ -126,6 +126,26 @@ def test_lines_that_are_cut_are_counted_and_named(translate):
     assert err == f"7 lines were {told}: lines 1, 2, 3, 4, 5 and 2 more\n"
 
 
+def test_lines_longer_than_the_training_text_are_named(translate, translator):
+    most, line = translator.trained_source_length, "yes."
+    while len(translator.vocabulary.encode([line])[0]) + 1 <= most:
+        familiar, line = line, f"{line} yes."
+    text = as_text([line, familiar, line])
+    _, _, err = translate(stdin=text.encode())
+    told = f"2 lines are longer than nearly all of the training text ({most} "
+    assert err.startswith(told) and err.endswith("-sentences`: lines 1, 3\n")
+    assert translate("--split-sentences=en", stdin=text.encode())[2] == ""
+
+
+def test_sentences_of_a_line_are_translated_one_by_one(translate, translator):
+    sentences = ["Dr. Lee has ten cats.", "Yes!", "Two dogs?"]
+    text = f"  {sentences[0]}  {sentences[1]}\n\n \n{sentences[2]}\n"
+    first, second, third = translator.translate(sentences)
+    out = f"{first} {second}\n\n\n{third}\n"
+    found = translate("--split-sentences=en", stdin=text.encode())
+    assert found == (0, out, "")
+
+
 # === Options ===
 
 
@@ -166,6 +186,9 @@ def test_draws_are_those_of_the_options(translate, translator, source):
         ("--sample --temperature=0", "temperature=0"),
         ("--top-k=5", "--top-k says how to draw; add --sample"),
         ("--shard=1/2", "give it with `--input F`. Received: standard input"),
+        ("--split-sentences=english", "the code of the text's language"),
+        ("--split-sentences=en --nbest=2", "Leave out --nbest"),
+        ("--split-sentences=en --prefix=x", "Leave out --prefix"),
     ],
 )
 def test_wrong_number_is_named_in_one_line(

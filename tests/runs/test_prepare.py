@@ -1,5 +1,6 @@
 """What a run reads: texts, vocabularies and joined lines."""
 
+import math
 import os
 import shutil
 
@@ -190,12 +191,13 @@ def test_a_row_is_the_text_of_its_lines_with_blanks_between(
     ]
     batches, validation = data.batches(512, 512, 1, fixed_shapes=fixed_shapes)
     vocabulary = data.target_vocabulary
-    num_rows = 0
+    num_rows, lengths = 0, []
     for step in range(len(batches)):
         inputs, labels = batches.train_batch(step)
         numbers = data.train_corpus.line_numbers[batches.batch_indices(0, step)]
         is_row = labels.any(axis=1)
         num_rows += is_row.sum()
+        lengths += (inputs["source_token_ids"][is_row] > 0).sum(1).tolist()
         for ids, text in zip((inputs["source_token_ids"], labels), lines):
             rows = vocabulary.decode(ids[is_row])
             assert " ".join(rows) == " ".join(text[n - 1] for n in numbers)
@@ -204,6 +206,9 @@ def test_a_row_is_the_text_of_its_lines_with_blanks_between(
                 row[row > 1].tolist() for row in ids[is_row]
             ]
     assert num_rows < 0.8 * len(data.train_corpus)
+    for share in (0.5, 0.999, 1):
+        expected = sorted(lengths)[math.ceil(share * num_rows) - 1]
+        assert batches.source_length(share) == expected
     # What is validated is not joined.
     num_rows = sum(
         validation.train_batch(step)[1].any(axis=1).sum()

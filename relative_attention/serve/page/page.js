@@ -125,6 +125,16 @@ async function start() {
 
 // ---- Translation
 
+// Returns the lines of a text with each sentence on a line of its own.
+function sentenceLines(text) {
+  const locale = source.lang || undefined;
+  const segmenter = new Intl.Segmenter(locale, { granularity: "sentence" });
+  return text.split("\n").flatMap((line) => {
+    const found = [...segmenter.segment(line.trim())];
+    return found.length ? found.map(({ segment }) => segment.trim()) : [""];
+  });
+}
+
 async function translate() {
   drop("translate");
   closeAlternatives();
@@ -132,6 +142,7 @@ async function translate() {
   const lines = source.value.split("\n");
   const rows = lines.flatMap((line, row) => (line.trim() ? [row] : []));
   $("clear").hidden = !source.value;
+  $("split").hidden = sentenceLines(source.value).length === lines.length;
   if (!rows.length || rows.length > state.maxSentences) {
     show([], []);
     say("");
@@ -352,6 +363,11 @@ $("close-alternatives").addEventListener("click", () =>
 );
 $("clear").addEventListener("click", () => {
   source.value = "";
+  translate();
+  source.focus();
+});
+$("split").addEventListener("click", () => {
+  source.value = sentenceLines(source.value).join("\n");
   translate();
   source.focus();
 });
