@@ -27,6 +27,7 @@ def source(tmp_path):
     return path
 
 
+@pytest.mark.large
 def test_translates_a_file_in_a_new_process(
     several, source, tmp_path, run_python
 ):
@@ -90,6 +91,7 @@ def test_missing_package_is_named(several, run, monkeypatch):
     check_refused(result, "engine ctranslate2 needs `ctranslate2`.* Install it")
 
 
+@pytest.mark.large
 def test_own_engine_does_not_load_the_other(several, tmp_path, run_python):
     script = (
         "import sys\n"

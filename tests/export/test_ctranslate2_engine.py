@@ -165,6 +165,7 @@ def test_every_vocabulary_translates(start, end, rng, tmp_path):
     check_same(translator.search(lines), theirs.search(lines))
 
 
+@pytest.mark.large
 def test_table_of_positions_grows_with_what_is_asked_for(
     make_translator, tmp_path
 ):

@@ -7,6 +7,7 @@ import pytest
 import relative_attention as ra
 
 pytestmark = [
+    pytest.mark.large,
     pytest.mark.only_on("tensorflow", reason="its converter is TensorFlow's"),
     pytest.mark.skipif(
         tuple(map(int, keras.__version__.split(".")[:2])) < (3, 13),

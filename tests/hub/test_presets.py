@@ -81,6 +81,7 @@ def test_kerashubs_own_classes_find_ours(preset, joint):
     assert np.abs(random.weights[0] - joint.backbone.weights[0]).max() > 0
 
 
+@pytest.mark.large
 def test_preset_loads_in_a_new_process(preset, joint, generated_alone):
     found = generated_alone("keras_hub.models.Seq2SeqLM.from_preset", preset)
     assert found == joint.generate(SOURCES)

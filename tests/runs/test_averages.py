@@ -98,9 +98,8 @@ def test_finished_model_is_the_mean_of_the_ends_of_passes(
     assert (output / "best.safetensors").exists()
 
 
-@pytest.mark.parametrize(
-    "stop", [pytest.param(-2, marks=pytest.mark.large), 0], ids=str
-)
+@pytest.mark.large
+@pytest.mark.parametrize("stop", [-2, 0])
 def test_resumed_run_has_the_same_mean(stop, passes, ends, tmp_path):
     output = tmp_path / "run"
     overrides = ("training.save_every=3", "training.keep_checkpoints=2")

@@ -217,6 +217,7 @@ def test_teachers_that_read_one_text_translate_it_together(
     assert record["files"]["train.third"] == str(texts / "train.third")
 
 
+@pytest.mark.large
 def test_closest_of_the_best_translations_is_learnt_when_resumed(
     distill, sides, both, tmp_path, no_training
 ):

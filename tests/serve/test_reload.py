@@ -37,6 +37,7 @@ def mine(models, model_folder, tmp_path, monkeypatch):
     )
 
 
+@pytest.mark.large
 def test_model_replaced_under_load(mine, tmp_path):
     other = save_model(tmp_path / "other", seed=7)
     old, new = mine.translator.translate(SENTENCES), other.translate(SENTENCES)
