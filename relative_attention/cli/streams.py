@@ -179,22 +179,29 @@ def report_cut(
 
 
 def report_long(
-    num_long: int, numbers: Sequence[int], translator: "ra.Translator"
+    num_long: int,
+    numbers: Sequence[int],
+    translator: "ra.Translator",
+    are_sentences: bool,
 ) -> None:
     """Reports lines that are longer than the training text, with a way out.
 
     Args:
         num_long, numbers, translator: as for `report_cut`.
+        are_sentences: bool. Whether the lines were split, as far as possible.
     """
     are = "is" if num_long == 1 else "are"
-    _report_lines(
-        num_long,
-        numbers,
+    told = (
         f"{are} longer than nearly all of the training text "
         f"({translator.trained_source_length} tokens) and may be translated "
-        "badly. Put each sentence on a line of its own, or add "
-        "`--split-sentences`",
+        "badly"
     )
+    if not are_sentences:
+        told += (
+            ". Put each sentence on a line of its own, or add "
+            "`--split-sentences`"
+        )
+    _report_lines(num_long, numbers, told)
 
 
 def _report_lines(count: int, numbers: Sequence[int], told: str) -> None:

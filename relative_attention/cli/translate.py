@@ -141,7 +141,8 @@ def _translate(options: argparse.Namespace) -> None:
     if progress is not None:
         progress.end()
     streams.report_cut(num_cut, cut_lines, translator)
-    streams.report_long(num_long, long_lines, translator)
+    is_split = options.split_sentences is not None
+    streams.report_long(num_long, long_lines, translator, is_split)
 
 
 @command.input_errors()
