@@ -55,10 +55,8 @@ CASES = {
     "values": lambda: relative(**VALUES, **APART),
     "neither": lambda: relative(**KEYS, **VALUES),
     # All positions are alike.
-    "clipped-at-zero": lambda: relative(0),
-    "transpose-clipped-at-zero": lambda: relative(
-        0, implementation="transpose"
-    ),
+    "zero": lambda: relative(0),
+    "zero-transpose": lambda: relative(0, implementation="transpose"),
     "global": lambda: of_global(use_bias=True, **BOTH, **SHARED),
     "global-one": lambda: of_global(1, value_dim=5, **BOTH),
     "global-longer": lambda: of_global(T + 4, **BOTH),

@@ -67,9 +67,7 @@ def test_sentences_get_lines_of_their_own(open_page, server):
     expect(button).to_be_hidden()
 
 
-def test_other_ways_to_continue_by_keyboard_alone(
-    open_page, server, translator
-):
+def test_other_ways_to_continue_by_keyboard(open_page, server, translator):
     # So low that they would be below the fold.
     page = open_page(server.url, viewport={"width": 800, "height": 420})
     expect(text_box(page)).to_be_focused()
