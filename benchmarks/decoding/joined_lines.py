@@ -78,7 +78,7 @@ def _measure_model(
         show_progress(f"{name}, {lines} joined")
         joined, expected = _join(sources, lines), _join(references, lines)
         texts = {
-            "bleu": translator.translate(joined),
+            "bleu": apart if lines == 1 else translator.translate(joined),
             "bleu_apart": _join(apart, lines),
         }
         if options.split_sentences:

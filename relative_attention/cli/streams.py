@@ -182,13 +182,13 @@ def report_long(
     num_long: int,
     numbers: Sequence[int],
     translator: "ra.Translator",
-    are_sentences: bool,
+    is_split: bool,
 ) -> None:
     """Reports lines that are longer than the training text, with a way out.
 
     Args:
         num_long, numbers, translator: as for `report_cut`.
-        are_sentences: bool. Whether the lines were split, as far as possible.
+        is_split: bool. Whether the lines were split into sentences already.
     """
     are = "is" if num_long == 1 else "are"
     told = (
@@ -196,7 +196,7 @@ def report_long(
         f"({translator.trained_source_length} tokens) and may be translated "
         "badly"
     )
-    if not are_sentences:
+    if not is_split:
         told += (
             ". Put each sentence on a line of its own, or add "
             "`--split-sentences`"
@@ -205,7 +205,7 @@ def report_long(
 
 
 def _report_lines(count: int, numbers: Sequence[int], told: str) -> None:
-    """Reports what was done to some lines, if to any, and names the first."""
+    """Reports lines, if there are any, and names the first of them."""
     if not count:
         return
     lines = "line" if count == 1 else "lines"

@@ -68,8 +68,8 @@ def add_translate(subparsers: command.Subparsers) -> None:
     )
     parser.text(
         "--split-sentences LANGUAGE",
-        "translate the sentences of a line one by one, and join them again; "
-        "LANGUAGE is that of the text, such as en (needs the extra "
+        "translate the sentences of a line one by one, and join the "
+        "translations; the text is in LANGUAGE, such as en (needs the extra "
         "`sentences`)",
     )
     command.add_decoding_options(parser)
@@ -179,7 +179,7 @@ def _decode(
 def _written(
     number: int, parts: "list[list[ra.Translation]]", nbest: int | None
 ) -> str:
-    """Returns what is written for a line, of the results of its sentences."""
+    """Returns the output for a line, from the results of its sentences."""
     if nbest is None:
         return " ".join(best.text for best, *_ in parts) + "\n"
     (results,) = parts
@@ -201,8 +201,8 @@ def _sentence_splitter(
     for name in ("nbest", "prefix"):
         if getattr(options, name) is not None:
             raise InputError(
-                "--split-sentences writes one translation of a line, which it "
-                f"joins. Leave out --{name}, or split the text yourself."
+                f"--split-sentences and --{name} exclude one another. Leave "
+                "one out, or put each sentence on a line of its own."
             )
     return sentence_splitter(language)
 

@@ -44,9 +44,9 @@ class DecodingSection:
     max_source_length: int = key(512, at_least=2, may_change=True)
     """Longer sentences are cut to this many tokens."""
     trained_source_length: int | None = key(None, at_least=1, may_change=True)
-    """`translate` reports lines of more tokens, which the model has hardly
-    seen. `null`: 999 of 1,000 source rows in training have at most as many,
-    joined lines included."""
+    """`translate` reports lines of more tokens, as the model has hardly seen
+    any. `null`: training sets it to the length that 999 of 1,000 source rows do
+    not exceed, joined lines included."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -187,8 +187,8 @@ def test_draws_are_those_of_the_options(translate, translator, source):
         ("--top-k=5", "--top-k says how to draw; add --sample"),
         ("--shard=1/2", "give it with `--input F`. Received: standard input"),
         ("--split-sentences=english", "the code of the text's language"),
-        ("--split-sentences=en --nbest=2", "Leave out --nbest"),
-        ("--split-sentences=en --prefix=x", "Leave out --prefix"),
+        ("--split-sentences=en --nbest=2", "and --nbest exclude one another"),
+        ("--split-sentences=en --prefix=x", "and --prefix exclude one another"),
     ],
 )
 def test_wrong_number_is_named_in_one_line(

@@ -54,7 +54,7 @@ CASES = {
     "keys": lambda: relative(**KEYS),
     "values": lambda: relative(**VALUES, **APART),
     "neither": lambda: relative(**KEYS, **VALUES),
-    # All positions are alike.
+    # One table row for all distances.
     "zero": lambda: relative(0),
     "zero-transpose": lambda: relative(0, implementation="transpose"),
     "global": lambda: of_global(use_bias=True, **BOTH, **SHARED),

@@ -125,8 +125,10 @@ async function start() {
 
 // ---- Translation
 
-// Returns the lines of a text with each sentence on a line of its own.
+// Returns the lines of a text with each sentence on a line of its own. Browsers
+// from before 2024 may not be able to split.
 function sentenceLines(text) {
+  if (!Intl.Segmenter) return text.split("\n");
   const locale = source.lang || undefined;
   const segmenter = new Intl.Segmenter(locale, { granularity: "sentence" });
   return text.split("\n").flatMap((line) => {
