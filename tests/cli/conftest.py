@@ -1,10 +1,10 @@
 """A trained model that commands find loaded, and traced already."""
 
 import pathlib
+import random
 import re
 import shutil
 
-import keras
 import pytest
 
 import relative_attention as ra
@@ -29,7 +29,7 @@ def model(trained, tmp_path_factory):
     """
     folder = tmp_path_factory.mktemp("talkative") / "run"
     shutil.copytree(trained, folder)
-    keras.utils.set_random_seed(5)
+    random.seed(5)
     new = ra.Transformer(ra.load_translator(trained).model.config)
     save_weights(new.weights, folder / "model.safetensors")
     return folder

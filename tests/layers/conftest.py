@@ -1,13 +1,6 @@
 """Random weights for the tests of layers."""
 
-import keras
 import pytest
-
-
-@pytest.fixture(autouse=True)
-def seed():
-    """The same initial values whenever a test runs, and in any order."""
-    keras.utils.set_random_seed(1803)
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 import math
 
-import keras
 import numpy as np
 import pytest
 
@@ -103,7 +102,6 @@ def test_layer_is_the_attention_of_the_paper(rng, length, is_causal):
 
 
 def test_table_is_named_and_starts_as_documented():
-    keras.utils.set_random_seed(1803)
     layer = ra.SelfAttention(64, 4, ra.positions.T5Bias())
     layer.build((None, None, D))
     table = layer.relative_attention_bias

@@ -1,5 +1,7 @@
 """The optimizer, and models that have its averages for a while."""
 
+import random
+
 import keras
 import numpy as np
 import pytest
@@ -45,7 +47,7 @@ def assert_same(arrays, others, **tolerance):
 
 
 def compiled(dtype=None, optimizer=AveragingAdam, **options):
-    keras.utils.set_random_seed(1)
+    random.seed(1)
     if optimizer is AveragingAdam:
         options = {"ema_momentum": MOMENTUM, **options}
     model = keras.Sequential(
