@@ -2,8 +2,8 @@
 
 `main.py` reads the command line; `translate.py`, `evaluate.py`, `train.py`,
 `convert.py`, `show.py`, `serve.py` and `benchmark.py` add the commands.
-`command.py` and `streams.py` have what they share. Commands only pass options
-and text on. They import the package when they run, so that `--help` is quick.
+`command.py` and `streams.py` have what they share. Commands import the package
+when they run, so that `--help` is quick.
 """
 
 from relative_attention.cli.main import main

@@ -589,9 +589,9 @@ class RelativeSelfAttention(OneEncodingAttention):
         use_bias: bool. Whether projections have biases. Defaults to `False`,
             as in tensor2tensor.
         implementation: string. How the relations are computed. Both methods
-            give the same numbers. `"transpose"` is tensor2tensor's
-            (`relative_attention_inner`), which makes an embedding for every
-            edge, `(T, T, H)`. `"auto"` makes none, except if scores are
+            give the same numbers. `"transpose"` is tensor2tensor's way, as in
+            `relative_attention_inner`: an embedding for every edge,
+            `(T, T, H)`. `"auto"` makes none, except if scores are
             returned, when it computes like `"transpose"`. On a CPU it uses
             operations of TensorFlow that LiteRT lacks: set the attribute
             to `"transpose"` before `export(format="litert")`. `"blocks"`, of

@@ -326,10 +326,10 @@ class TrainableModel(keras.Model):
         sample_weight: Tensor | None,
         num_tokens: Tensor,
     ) -> Tensor | TokenScores:
-        """Predicts rows: their logits, or `TokenScores` instead.
+        """Returns the logits of rows, or their `TokenScores`.
 
-        If the loss and metrics are this package's, a step never holds all
-        logits.
+        These have the loss and what metrics need, without ever holding all
+        logits. They need a loss and metrics of this package.
         """
         if not self.is_projected:
             return self(x, training=True)

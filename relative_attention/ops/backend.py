@@ -25,9 +25,9 @@ def prefers_own_kernels() -> bool:
     """Returns whether this package's own kernels were measured to be faster.
 
     Some operations, such as attention with relative positions, have kernels
-    here that are faster on CPUs. On PyTorch, Keras' own are faster. On GPUs and
-    TPUs neither was measured, so Keras' own are used. The results are the same
-    except for rounding.
+    here that are faster on CPUs. On PyTorch, operations of Keras are faster. On
+    GPUs and TPUs neither was measured, so operations of Keras are used. The
+    results are the same except for rounding.
     """
     if keras.backend.backend() == "torch":
         return False

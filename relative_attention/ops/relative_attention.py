@@ -28,15 +28,16 @@ Two functions compute all of it, without an embedding for each pair:
     sums(a, y, w)     sum_j a_ij (y_j + w_c)      O and dq
 
 Only `2K + 1` vectors `w` are distinct. All keys farther back than `K` share
-one of them, and all keys farther ahead another. So every value gets `w_-K`, and
+one of them, and all keys farther ahead another. So `y` gets `w_-K`, and
 `r_d = w_d - w_-K` is added where it is not zero: near the main diagonal, and to
-keys farther ahead. Keys get `r_d` alone: what `w_-K` would add is the same for
-a whole row of logits, which softmax ignores.
+keys farther ahead.
 
 There are two implementations. With TensorFlow on CPUs a pass over
 `(B, N, T, T)` costs as much as a matrix product: `_Diagonals` avoids such
-passes, and computes the gradient explicitly. Everywhere else rows are shifted
-into place, and the backend differentiates.
+passes, and computes the gradient explicitly. It leaves `w_-K` out of the keys,
+to whose logits it would add the same number in a whole row, which softmax
+ignores. Everywhere else rows are shifted into place, and the backend
+differentiates.
 """
 
 from collections.abc import Callable

@@ -80,7 +80,9 @@ class RunProgress(keras.callbacks.Callback):
             ended, or `None`.
         resumed_logs: A dict, the metrics of a resumed epoch before it was
             stopped; empty if the run begins with an epoch.
-        steps_per_epoch: The updates between two validations.
+        steps_per_epoch: The updates between two validations, which are an epoch
+            of `fit`. `training.epochs` and the folder `epochs` count passes
+            over the corpus.
     """
 
     def __init__(

@@ -291,7 +291,7 @@ class TrainingRun:
         """Returns the weights to average for the finished model, if any."""
         training, progress = self.recipe.training, self.progress
         if training.average_last:
-            return progress.checkpoints.steps()[-training.average_last :]
+            return progress.checkpoints.regular()[-training.average_last :]
         paths = progress.last_passes(progress.step)
         if training.average_epochs > len(paths):
             self.report(

@@ -1,4 +1,4 @@
-"""Translates a text of any length, and resumes where it was interrupted."""
+"""Long texts to be translated: chunks, parts, what a job is, its progress."""
 
 import datetime
 import itertools

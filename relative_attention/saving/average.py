@@ -118,7 +118,7 @@ def average_files(
 def _last_checkpoints(
     directory: pathlib.Path, last: int | None
 ) -> list[pathlib.Path]:
-    checkpoints = RunCheckpoints(directory).steps()
+    checkpoints = RunCheckpoints(directory).regular()
     if not checkpoints:
         raise InputError(
             f"{directory} has no checkpoints (folders `checkpoints/step-*`)."

@@ -21,7 +21,7 @@ _LOG = logging.getLogger("relative_attention.serve")
 _PART_OF_BATCH = 0.1
 
 # Takes the texts of a batch and returns an answer to each. Texts of several
-# requests share a batch if their work is equal.
+# requests share a batch if their work is equal, such as a method of one model.
 Work = Callable[[list[str]], Sequence[Any]]
 
 
@@ -89,7 +89,7 @@ class Batcher:
                     await task
 
     async def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Calls a function in the thread, in its turn."""
+        """Calls a function in the thread, in its turn and in no batch."""
         (answer,) = await self.submit(lambda _: [function(*arguments)], [""])
         return answer
 

@@ -483,6 +483,7 @@ def _missing(
         if run.name in records:
             continue
         references = [target for _, target in run.test_corpus()]
+        # Not a result: of the test it has the signature and the text.
         expected = {
             "row": run.row,
             "seed": run.seed,

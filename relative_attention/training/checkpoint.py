@@ -207,8 +207,8 @@ class RunCheckpoints:
         match: Any = _NAME.fullmatch(path.name)
         return int(match["step"])
 
-    def steps(self) -> list[pathlib.Path]:
-        """Returns the folders of the checkpoints, the oldest first."""
+    def regular(self) -> list[pathlib.Path]:
+        """Returns the folders of the kind `step`, the oldest first."""
         return [path for path in self.all() if path.name.startswith("step")]
 
     def all(self) -> list[pathlib.Path]:
@@ -242,7 +242,7 @@ class RunCheckpoints:
             step: int. The step just saved; later ones do not count.
             keep: int. How many to keep, including this one.
         """
-        written = [path for path in self.steps() if self.step_of(path) <= step]
+        written = [p for p in self.regular() if self.step_of(p) <= step]
         stops = [path for path in self.all() if path.name.startswith("stop")]
         for path in [*stops, *written[:-keep]]:
             delete_directory(path)
