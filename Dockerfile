@@ -32,4 +32,4 @@ HEALTHCHECK --interval=30s --timeout=5s --start-period=60s CMD [ \
     "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8501/healthz')" \
 ]
 ENTRYPOINT ["relative-attention"]
-CMD ["serve", "multi30k_en_de_tiny_relative", "--host", "0.0.0.0", "--no-token"]
+CMD ["serve", "tatoeba_en_de", "--host", "0.0.0.0", "--no-token"]
