@@ -6,6 +6,7 @@ from relative_attention.data.subword_vocabulary import SubwordVocabulary
 from relative_attention.data.token_vocabulary import TokenVocabulary
 from relative_attention.data.vocabulary import Vocabulary
 from relative_attention.data.vocabulary import with_our_ids
+from relative_attention.errors import InputError
 
 AnyVocabulary: TypeAlias = Vocabulary | SubwordVocabulary | TokenVocabulary
 
@@ -19,10 +20,13 @@ VOCABULARY_KINDS: dict[str, type[AnyVocabulary]] = {
 
 def vocabulary_suffix(vocabulary: AnyVocabulary) -> str:
     """Returns the suffix of a file that holds a vocabulary of this kind."""
-    return next(
-        suffix
-        for suffix, kind in VOCABULARY_KINDS.items()
-        if isinstance(vocabulary, kind)
+    for suffix, kind in VOCABULARY_KINDS.items():
+        if isinstance(vocabulary, kind):
+            return suffix
+    known = ", ".join(kind.__name__ for kind in VOCABULARY_KINDS.values())
+    raise InputError(
+        f"A folder holds a vocabulary of one of the classes {known}. "
+        f"Received: {vocabulary!r}."
     )
 
 
