@@ -39,8 +39,9 @@ package. Any value can be replaced on the command line:
 
 An unknown key, a value of the wrong type or one that is not allowed is an
 error before any work. Keys with "yes" under *resume* may change when a run is
-resumed (`train --resume runs/mine training.steps=20000`). A recipe may also
-have a `name` (by default that of its file or folder) and a `description`.
+resumed (`train --resume runs/mine training.epochs=60`), but the tokens of an
+update must stay the same. A recipe may also have a `name` (by default that of
+its file or folder) and a `description`.
 """
 
 _MODEL = """\
@@ -49,7 +50,8 @@ also sets its authors' training values (`ra.preset_training`), which the section
 `training` may replace. The defaults below are those of `TransformerConfig`; a
 preset has its own. No key of `model` may change when a run is resumed. The
 sizes of the vocabularies follow from the data. In a recipe, `dropout` may be
-`auto`: 0.3 for fewer than 50,000 pairs, else 0.1.
+`auto`: 0.3 for fewer than 50,000 pairs, else 0.1. With `vocabulary.joint:
+false` the default of `share_embeddings` is `target`.
 """
 
 

@@ -52,8 +52,9 @@ def add_average(subparsers: command.Subparsers) -> None:
     either.add_argument(
         "--output",
         metavar="DIR_OR_F",
-        help="a folder for the new model (default: RUN_average_N), or a "
-        ".safetensors file for its weights only",
+        help="of a run, a folder for the new model (default: RUN_average_N), "
+        "or a .safetensors file for its weights only; of files, a .safetensors "
+        "file",
     )
     either.add_argument(
         "--in-place",

@@ -118,7 +118,7 @@ def add_evaluate(subparsers: command.Subparsers) -> None:
         "--tokenizer",
         "tokenizer for BLEU (default: 13a); moses needs `--language`, and is "
         "used in many papers on small corpora, with `--lowercase`; cased 13a "
-        "is always printed",
+        "is then printed as well",
         choices=("13a", "moses"),
         default="13a",
     )

@@ -18,7 +18,7 @@ _PATIENCE = 0.1
 # A log has one line of progress per minute.
 _LOG_SECONDS = 60
 # How many of the lines that were cut, or are long, are named.
-_NAMED_LINES = 5
+NAMED_LINES = 5
 
 
 def standard_input() -> TextIO:
@@ -209,8 +209,8 @@ def _report_lines(count: int, numbers: Sequence[int], told: str) -> None:
     if not count:
         return
     lines = "line" if count == 1 else "lines"
-    which = ", ".join(f"{number:,}" for number in numbers[:_NAMED_LINES])
-    num_others = count - len(numbers[:_NAMED_LINES])
+    which = ", ".join(f"{number:,}" for number in numbers[:NAMED_LINES])
+    num_others = count - len(numbers[:NAMED_LINES])
     if which and num_others:
         which += f" and {num_others:,} more"
     print(

@@ -221,7 +221,7 @@ def add_study(subparsers: command.Subparsers) -> None:
         "--results FILE",
         "JSON of all finished runs, which are not run again; the table "
         "(.md) and the picture (.png) are written next to it (default: "
-        "STUDY.json next to a study in a checkout, else in "
+        "STUDY.json, in a checkout next to a study of the zoo, else in "
         "--output)",
     )
     parser.integer(

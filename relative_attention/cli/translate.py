@@ -58,8 +58,8 @@ def add_translate(subparsers: command.Subparsers) -> None:
     )
     parser.integer(
         "--nbest N",
-        "write the N best translations of each line, as line number, score "
-        "and translation, separated by tabs",
+        "write the N best translations of each line (with --sample N draws), "
+        "as line number, score and translation, separated by tabs",
     )
     parser.text(
         "--prefix F",
@@ -77,7 +77,7 @@ def add_translate(subparsers: command.Subparsers) -> None:
     parser.integer(
         "--batch-tokens N",
         "most source tokens, over all beams, translated at a time; fewer "
-        "need less memory (default: the recipe's)",
+        "need less memory (default: 8192)",
     )
     parser.flag(
         "--sample", "draw translations at random instead of a beam search"
@@ -134,6 +134,9 @@ def _translate(options: argparse.Namespace) -> None:
                     num_long += 1
                     long_lines.append(number)
                 output.write(_written(number, parts, options.nbest).encode())
+            # The memory of a large job does not grow with its lines.
+            del cut_lines[streams.NAMED_LINES :]
+            del long_lines[streams.NAMED_LINES :]
             num_done += len(chunk)
             output.keep(lines=num_done, cut=num_cut, long=num_long)
             if progress is not None:

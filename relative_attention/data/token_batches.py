@@ -66,7 +66,8 @@ class TokenBatches:
             to `None`: `batch_tokens`, which is never exceeded.
 
     Raises:
-        ValueError: if `join` or `join_share` is out of its range.
+        ValueError: if `join`, or with `join` above 1 `join_share`, is out of
+            its range.
 
     Example:
     >>> batches = TokenBatches(corpus, 4096, join=4, join_share=0.2)

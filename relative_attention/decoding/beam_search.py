@@ -68,8 +68,8 @@ def beam_search(
     join the finished hypotheses; the best `num_beams` of the others become the
     beams. A sentence is done when no beam can overtake its worst result, or at
     its longest length: its own source length plus `max_extra_length`, or
-    `max_length`. A translation does not depend on the other sentences in the
-    batch.
+    `max_length` if that is less. A translation does not depend on the other
+    sentences in the batch.
 
     # Differs from tensor2tensor: there the length limit, and with several
     # results the end of the search, depend on the whole batch.

@@ -241,7 +241,8 @@ class Translator:
             TypeError: if `sentences` is not a list of strings.
             ValueError: if a number is out of range, a sentence is not valid
                 text, or there is not a prefix for each sentence.
-            InputError: if the model gives logits that are not finite.
+            InputError: if the model gives logits that are not finite, or
+                `return_attention` is given with an `Ensemble`.
         """
         if num_beams is None:
             num_beams = self.num_beams

@@ -169,6 +169,7 @@ def sentence_scores(
         TypeError: if the texts are not lists of strings.
         ValueError: if the numbers of lines differ or are 0, or a metric is
             unknown.
+        InputError: if Moses' tokenizer is requested and not available.
     """
     scorers = sacrebleu_metrics(
         metrics, lowercase, tokenize, effective_order=True
@@ -215,6 +216,7 @@ def bleu_by_length(
         TypeError: if the texts are not lists of strings.
         ValueError: if the numbers of lines differ or are 0, or `boundaries`
             are not ascending.
+        InputError: if Moses' tokenizer is requested and not available.
 
     Example:
     >>> for score in bleu_by_length(sources, hypotheses, references, [10, 20]):

@@ -104,6 +104,7 @@ def paired_bootstrap(
         TypeError: if the texts are not lists of strings.
         ValueError: if there are fewer than two systems, their numbers of
             lines differ, a metric is unknown, or a number is too small.
+        InputError: if Moses' tokenizer is requested and not available.
 
     Example:
     >>> results = paired_bootstrap(

@@ -61,7 +61,8 @@ def load_model(
     """Loads a model directory in CTranslate2, on the CPU.
 
     The first time the model is converted, into the folder that the variable
-    `RELATIVE_ATTENTION_CACHE` names (default: `~/.cache/relative_attention`).
+    `RELATIVE_ATTENTION_CACHE` names (default: `relative_attention` in
+    `XDG_CACHE_HOME` or `~/.cache`).
 
     Args:
         directory: path of the model directory.

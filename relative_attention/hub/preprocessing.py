@@ -353,8 +353,9 @@ class TranslationPreprocessor(
                 `"decoder_text"`.
             encoder_sequence_length, decoder_sequence_length: as for a call.
                 Rows of the decoder have one id for the start, and as many as
-                the longest translation may have. They default to twice the
-                length of the sources.
+                the longest translation may have. That defaults to the
+                preprocessor's `decoder_sequence_length`, and without one to
+                twice the length of the sources beyond the beginnings.
             sequence_length: int. The same as `decoder_sequence_length`.
 
         Returns:

@@ -503,11 +503,12 @@ class TranslationLM(FromPreset, TrainableModel, keras_hub.models.Seq2SeqLM):
                 of the translations, `"decoder_text"`. Without a preprocessor,
                 inputs of `TranslationBackbone`.
             max_length: int. The longest translation, in tokens, including its
-                end. Defaults to `None`, only limited by `max_extra_length`.
+                end; only with a preprocessor. Defaults to `None`, only limited
+                by `max_extra_length`.
             stop_token_ids: `"auto"`, the end of sentence; or for a sampler,
                 other ids, or `None`.
             strip_prompt: bool. Whether to remove the given beginnings from the
-                translations. Defaults to `False`.
+                translations; only with a preprocessor. Defaults to `False`.
 
         Returns:
             A string, or a list of them; without a preprocessor a dict of ids
@@ -516,7 +517,8 @@ class TranslationLM(FromPreset, TrainableModel, keras_hub.models.Seq2SeqLM):
         Raises:
             TypeError: if an item is not a string.
             InputError: if a source is longer than `max_source_length`, or
-                there is not a `"decoder_text"` for each.
+                there is not a `"decoder_text"` for each, or `stop_token_ids`
+                is given for the beam search.
         """
         if self.preprocessor is None:
             if self.sampler is None:

@@ -9,6 +9,8 @@ from relative_attention.argument_checks import checked_rate
 from relative_attention.positions import POSITION_ENCODINGS
 
 SHARED_EMBEDDINGS = ("all", "target", "source_target", "none")
+# Older versions used "blocks" for "auto".
+IMPLEMENTATIONS = ("auto", "transpose", "blocks")
 # Other ints are at least 1.
 _MAY_BE_0 = ("max_relative_position", "start_token_id", "first_position")
 
@@ -34,10 +36,13 @@ class TransformerConfig:
         max_relative_position: Clipping distance `K` of `"relative"`, in
             tokens. For `"relative_global"`, the first distance without an
             embedding.
-        share_relations_across_heads: One relation table per layer (the
-            paper's big model, tensor2tensor) or one per head (its base model).
-        use_key_relations: Whether to add relations to the keys (eq. 4).
-        use_value_relations: Whether to add relations to the values (eq. 3).
+        share_relations_across_heads: Of `"relative"`: one relation table per
+            layer (the paper's big model, tensor2tensor) or one per head (its
+            base model).
+        use_key_relations: Of `"relative"`: whether to add relations to the
+            keys (eq. 4).
+        use_value_relations: Of `"relative"`: whether to add relations to the
+            values (eq. 3).
         normalize_first: Layer normalization before each sublayer and after
             the last block (pre-norm), or after each residual (post-norm).
         layer_norm_epsilon: Added to the variance in layer normalization.
@@ -48,7 +53,7 @@ class TransformerConfig:
             `"target"`: target and logits; `"source_target"`: source and
             target; `"none"`: three matrices.
         source_vocabulary_size: Size of a separate source vocabulary, or
-            `None`. If given, `share_embeddings` must be `"target"` or
+            `None`. If it is another, `share_embeddings` must be `"target"` or
             `"none"`.
         attention_bias: Whether all attention projections have biases, as in
             OpenNMT-tf.
@@ -117,14 +122,27 @@ class TransformerConfig:
         for name, choices in (
             ("position_encoding", tuple(POSITION_ENCODINGS)),
             ("share_embeddings", SHARED_EMBEDDINGS),
+            ("implementation", IMPLEMENTATIONS),
         ):
             known = ", ".join(map(repr, choices))
             self._check(name, getattr(self, name) in choices, f"one of {known}")
+        self._check(
+            "max_relative_position",
+            self.max_relative_position > 0
+            or self.position_encoding != "relative_global",
+            'at least 1 with `position_encoding="relative_global"`',
+        )
         if self.key_dim is None and self.hidden_dim % self.num_heads:
             raise ValueError(
                 "`hidden_dim` must be a multiple of `num_heads` unless "
                 "`key_dim` is given. Received: "
                 f"hidden_dim={self.hidden_dim}, num_heads={self.num_heads}."
+            )
+        if self.position_encoding == "rotary" and self.head_dim % 2:
+            raise ValueError(
+                "The size of a head (`key_dim`, or `hidden_dim / num_heads`) "
+                'must be even with `position_encoding="rotary"`. Received: '
+                f"{self.head_dim}."
             )
         is_shared = self.share_embeddings in ("all", "source_target")
         source_size = self.source_vocabulary_size

@@ -128,9 +128,9 @@ class TrainableModel(keras.Model):
             optimizer, loss, loss_weights: as for `keras.Model.compile`.
             metrics, weighted_metrics: as for `keras.Model.compile`.
             run_eagerly, steps_per_execution: as for `keras.Model.compile`.
-            jit_compile: bool or `"auto"`. `"auto"` means no XLA on a CPU,
-                where it gains nothing and compiles again for every length of
-                a batch; nor on several replicas or under a
+            jit_compile: bool or `"auto"`. On TensorFlow `"auto"` means no XLA
+                on a CPU, where it gains nothing and compiles again for every
+                length of a batch; nor on several replicas or under a
                 `MirroredStrategy` of one, where it does not work.
             auto_scale_loss: as for `keras.Model.compile`.
             accumulation_steps: int. Number of parts in which a replica

@@ -214,6 +214,7 @@ def relation_figure(tables: Mapping[str, np.ndarray], title: str) -> "Figure":
 
     Raises:
         InputError: if there are no tables, or `matplotlib` is not installed.
+        ValueError: if they differ in shape.
     """
     if not tables:
         raise InputError(
@@ -321,8 +322,9 @@ def model_figure(
 
     Above: the source tokens that the last decoder block attends to for each
     target token (mean over the heads), and the self-attention of the first
-    encoder block, head by head. Below: the relation embeddings of that block
-    by distance, w^K and w^V (Shaw et al. 2018, section 3.2), if it has them.
+    encoder block, of at most four heads. Below: the relation embeddings of
+    that block by distance, w^K and w^V (Shaw et al. 2018, section 3.2), if it
+    has them.
 
     Args:
         translator: `Translator`.

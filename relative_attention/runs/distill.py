@@ -98,7 +98,7 @@ def distill(
         num_beams: An integer, for all teachers. Defaults to `None`, the first
             teacher's, like the length penalty.
         batch_tokens: An integer, the most source tokens, over all beams,
-            translated at a time. Defaults to `None`, the teachers' own.
+            translated at a time. Defaults to `None`, 8,192.
         report: A function to call with each line for the log. Defaults to
             printing to standard error.
         backward: A list like `teachers`, of models that translate the

@@ -50,8 +50,8 @@ class DataSection:
     tokenized: bool = key(False)
     """Whether the texts are pre-tokenized, with blanks between the tokens. The
     vocabulary then holds their most frequent tokens, and BLEU is computed on
-    tokens. The model expects text tokenized in the same way, and outputs
-    tokens."""
+    tokens, which 13a splits again. The model expects text tokenized in the same
+    way, and outputs tokens."""
     target_language: str | None = key(None, may_change=True)
     """Language code of `target`, such as `de`. If given, lowercased BLEU with
     Moses' tokenizer is reported as well."""
@@ -59,8 +59,8 @@ class DataSection:
     """Lines to hold out if there is no validation text; at most a tenth of all
     lines."""
     max_length: int = key(256, at_least=2)
-    """Longest source or target in training, in tokens, with the end of
-    sentence. Longer pairs are left out."""
+    """Longest source or target in training and in the validation loss, in
+    tokens, with the end of sentence. Longer pairs are left out."""
     join: int | None = key(None, at_least=1)
     """Joins up to this many training lines into one, on both sides, with a
     blank between them. Which lines are joined changes in every epoch. A model
@@ -78,9 +78,10 @@ class VocabularySection:
     """The vocabulary: SentencePiece, or a list of tokens."""
 
     size: int | str = key(8000, at_least=1, choices=(AUTO,))
-    """Number of pieces, including 259 bytes and special ones. A small text may
-    give fewer. `auto`: 2,000 for fewer than 10,000 pairs, 4,000 for fewer than
-    500,000, else 8,000."""
+    """Number of pieces, including 259 bytes and special ones (of a list of
+    tokens 4); fewer than those are an error when the text is read. A small
+    text may give fewer. `auto`: 2,000 for fewer than 10,000 pairs, 4,000 for
+    fewer than 500,000, else 8,000."""
     joint: bool = key(True)
     """Whether one vocabulary serves both languages, or each has its own."""
     model: str | None = key(None)
@@ -129,7 +130,7 @@ class TrainingSection:
     )
     """Number of GPUs of this machine to train on, or `all`. Without a GPU, the
     number of parts to divide the CPU into, to try it out. For several machines
-    set `TF_CONFIG`."""
+    set `TF_CONFIG`. JAX trains on one device."""
     validate_every: int | None = key(None, at_least=1)
     """Updates between two validations; `null` for one epoch."""
     bleu_every: int = key(5, at_least=0, may_change=True)
@@ -142,7 +143,8 @@ class TrainingSection:
         4096, at_least=1, choices=(AUTO,), may_change=True
     )
     """Tokens that a device processes at a time, including padding, counted on
-    the longer side; `auto` for the most that fit on a GPU."""
+    the longer side; `auto` for nine tenths of what fits on a GPU (on a CPU
+    4,096; not on JAX)."""
     effective_batch_tokens: int | None = key(None, at_least=1, may_change=True)
     """Tokens per update, counted the same way. Each device processes its share
     in parts of at most `batch_tokens` (gradient accumulation). `null`:
@@ -150,9 +152,9 @@ class TrainingSection:
     learning_rate_scale: float = key(1.0, is_positive=True)
     """Factor on the Transformer schedule."""
     warmup_steps: int | str = key(4000, at_least=1, choices=(AUTO,))
-    """Updates until the learning rate is highest. `auto`: one per 1,200
-    training pairs (pairs times `epochs`), at most 2,000 and a third of
-    `steps`, but at least 400."""
+    """Updates until the learning rate is highest. `auto`: 2,000, but at most a
+    third of `steps`, and with `epochs` one per 1,200 training pairs (pairs
+    times `epochs`); at least 400."""
     zero_first_step: bool = key(False)
     """Whether the first update has a learning rate of 0, as in tensor2tensor
     since its third version."""
@@ -172,12 +174,14 @@ class TrainingSection:
     precision: str = key("auto", choices=PRECISIONS)
     """Dtype policy of training."""
     on_nonfinite: str = key("stop", choices=("stop", "skip"), may_change=True)
-    """What to do if the loss or gradient of an update is not finite: `stop`
-    before the update, or `skip` it."""
+    """What to do if the loss or gradient of an update is not finite, which is
+    never applied: `stop` the run within 16 updates, or only `skip` it."""
     save_every: int | None = key(None, at_least=1, may_change=True)
-    """Updates between two checkpoints; `null` for one at each validation."""
+    """Updates between two checkpoints, besides one at each validation; `null`
+    for those alone."""
     save_minutes: float | None = key(None, is_positive=True, may_change=True)
-    """Minutes between two checkpoints; `null` for one at each validation."""
+    """Minutes between two checkpoints, besides one at each validation; `null`
+    for those alone."""
     keep_checkpoints: int = key(5, at_least=1, may_change=True)
     """Number of checkpoints to keep, the last ones."""
     average_last: int = key(0, at_least=0, may_change=True)
@@ -193,4 +197,5 @@ class TrainingSection:
     """Stop after this many validations without an improvement; `0` for
     never."""
     seed: int = key(1, at_least=0)
-    """Seed of the initial weights, dropout and the order of the batches."""
+    """Seed of the initial weights, dropout, the order of the batches, and which
+    lines are held out or joined."""

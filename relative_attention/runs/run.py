@@ -96,8 +96,9 @@ def train(
             `"auto"`, resume if there is a run, else start one.
         overwrite: A boolean to indicate whether to delete the run in `output`
             first.
-        report: A function to call with each line for the log. Defaults to
-            printing to standard error.
+        report: A function to call with each line for the log, but for the
+            progress of training, which goes to standard error. Defaults to
+            printing there.
 
     Returns:
         A dict, the content of `results.json`.

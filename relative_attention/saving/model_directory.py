@@ -67,13 +67,13 @@ def load_translator(
     With `engine="ctranslate2"`, CTranslate2 translates in the place of Keras,
     on the CPU, which is faster, most of all one sentence at a time. The first
     time the model is converted, into the folder that the variable
-    `RELATIVE_ATTENTION_CACHE` names (default: `~/.cache/relative_attention`);
-    when it has changed, it is converted again. The search is `beam_search` with
-    these differences:
+    `RELATIVE_ATTENTION_CACHE` names (default: `relative_attention` in
+    `XDG_CACHE_HOME` or `~/.cache`); when it has changed, it is converted again.
+    The search is `beam_search` with these differences:
 
-     - A search ends when one hypothesis more has ended than it has beams,
-       where `beam_search` goes on while a beam may still score higher. Greedy
-       search finds the same.
+     - With a length penalty, a search ends when one hypothesis more has ended
+       than it has beams, where `beam_search` goes on while a beam may still
+       score higher. Greedy search finds the same.
      - With `min_length`, the probability of an end that is ruled out is
        divided among the other tokens.
      - The model only searches: `sample`, `score_translations`, attention and
@@ -107,6 +107,8 @@ def load_translator(
             an engine also if it is unknown, not installed, or cannot compute
             the model or models or `dtype`, or there is no folder for what is
             converted. Or if `threads` or `dtype="int8"` is given without one.
+        ValueError: if a number in `decoding` is out of range.
+        TypeError: if `Translator` has no such argument.
 
     Example:
     >>> translator = load_translator("tatoeba_en_de")
@@ -328,7 +330,7 @@ def save_translator(
 
     Args:
         translator: A `Translator`. Its number of beams and other settings are
-            written too, except `min_length` and `max_length`.
+            written too, except `batch_tokens`, `min_length` and `max_length`.
         directory: The path of the folder to make.
         dtype: `"float32"` or `"float16"`, the dtype of the stored weights. In
             float16 the folder has half the size, and the weights have 11 bits
@@ -337,8 +339,9 @@ def save_translator(
     Raises:
         ValueError: if the dtype is neither.
         InputError: if `directory` exists, a weight is not finite or too large
-            for float16, a layer is quantized, the model is an `Ensemble`, or a
-            setting is out of the range that a folder may have.
+            for float16, a layer is quantized, the model is an `Ensemble`, a
+            setting is out of the range that a folder may have, or a vocabulary
+            is of a class of your own.
 
     Example:
     >>> save_translator(Translator(model, vocabulary), "my_model")

@@ -185,7 +185,9 @@ def relation_tables(model: keras.Model) -> dict[str, np.ndarray]:
     Returns:
         Dict: float32 NumPy arrays `(N, 2K + 1, H)`, with `N` = 1 if heads share
         a table, by names such as `"encoder_block_0/key"`. Tables that the model
-        lacks are left out. Row `r` is distance `r - K`.
+        lacks are left out. Row `r` is distance `r - K`. With
+        `"relative_global"` they have `2M - 1` rows, in the decoder `M`, and row
+        `r` is distance `r - (M - 1)`.
     """
     tables = {}
     for block in (*model.encoder_blocks, *model.decoder_blocks):

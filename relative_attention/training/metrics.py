@@ -30,7 +30,8 @@ class Perplexity(keras.metrics.Mean):
 
     Raises:
         ValueError: if a shape is wrong, or an id is not in `[0, V)` and that
-            is seen outside a graph; in one `MaskedCrossEntropy` checks ids.
+            is seen outside a graph; in one
+            `MaskedCrossEntropy(check_labels=True)` checks ids.
     """
 
     # Whether a step may leave out the logits; see `TokenScores`.
@@ -73,7 +74,8 @@ class TokenAccuracy(keras.metrics.Mean):
 
     Raises:
         ValueError: if a shape is wrong, or an id is not in `[0, V)` and that
-            is seen outside a graph; in one `MaskedCrossEntropy` checks ids.
+            is seen outside a graph; in one
+            `MaskedCrossEntropy(check_labels=True)` checks ids.
     """
 
     # Whether a step may leave out the logits; see `TokenScores`.

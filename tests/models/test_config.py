@@ -11,6 +11,7 @@ from relative_attention.positions import POSITION_ENCODINGS
 CHOICES = {
     "position_encoding": f"one of {', '.join(map(repr, POSITION_ENCODINGS))}",
     "share_embeddings": "one of 'all', 'target', 'source_target', 'none'",
+    "implementation": "one of 'auto', 'transpose', 'blocks'",
 }
 
 
@@ -29,6 +30,7 @@ CHOICES = {
         ("output_bias", 1, "True or False"),
         ("position_encoding", "rotate", CHOICES["position_encoding"]),
         ("share_embeddings", True, CHOICES["share_embeddings"]),
+        ("implementation", "fast", CHOICES["implementation"]),
     ],
 )
 def test_wrong_value_is_named_with_what_is_allowed(field, value, allowed):
@@ -41,23 +43,25 @@ def test_wrong_value_is_named_with_what_is_allowed(field, value, allowed):
 
 def test_width_that_heads_do_not_divide_needs_a_key_dim():
     arguments = {"vocabulary_size": 11, "hidden_dim": 13, "num_heads": 3}
-    with pytest.raises(ValueError) as error:
+    with pytest.raises(ValueError, match="of `num_heads`.*=13, num_heads=3"):
         TransformerConfig(**arguments)
-    assert "`hidden_dim` must be a multiple of `num_heads`" in str(error.value)
-    assert "hidden_dim=13, num_heads=3" in str(error.value)
     assert TransformerConfig(**arguments, key_dim=5).head_dim == 5
+    with pytest.raises(ValueError, match="even with .*rotary.* Received: 5."):
+        TransformerConfig(**arguments, key_dim=5, position_encoding="rotary")
+
+
+def test_distances_of_relative_global_begin_at_one():
+    fields = {"vocabulary_size": 11, "max_relative_position": 0}
+    with pytest.raises(ValueError, match="at least 1 with .*relative_global"):
+        TransformerConfig(**fields, position_encoding="relative_global")
 
 
 @pytest.mark.parametrize("shared", ["all", "source_target"])
 def test_two_vocabularies_cannot_share_all_embeddings(shared):
     arguments = {"vocabulary_size": 11, "source_vocabulary_size": 13}
-    with pytest.raises(ValueError) as error:
+    with pytest.raises(ValueError, match='"target" or "none" .*_size=13'):
         TransformerConfig(**arguments, share_embeddings=shared)
-    assert '`share_embeddings` must be "target" or "none"' in str(error.value)
-    assert "source_vocabulary_size=13" in str(error.value)
-    TransformerConfig(
-        vocabulary_size=11, source_vocabulary_size=11, share_embeddings="all"
-    )
+    TransformerConfig(11, source_vocabulary_size=11, share_embeddings="all")
 
 
 def test_numbers_of_numpy_become_pythons():
