@@ -1,4 +1,4 @@
-# Two commands set up everything they need and run: `make demo`, `make test`.
+# Each sets up what it needs; begin with `make demo` or `make test`.
 PYTHON ?= python3
 VENV ?= .venv
 # Each file's tests stay together, as they share what is made for them.

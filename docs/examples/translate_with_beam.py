@@ -111,7 +111,7 @@ def main() -> None:
             | beam.Map(numbered)
             | RunInference(handler)
             | beam.MapTuple(lambda number, text: f"{number}\t{text}")
-            # In one file, or in as many as there are parts.
+            # In one file; without the template, in as many as Beam has parts.
             | beam.io.WriteToText(options.output, shard_name_template="")
         )
 
