@@ -52,6 +52,9 @@ def check_packages(need: str, extra: str, *modules: str) -> None:
         raise InputError(
             f"{need} ({error}). Install it with {install_hint(extra)}."
         ) from error
+    except ValueError as error:
+        # matplotlib, if MPLBACKEND names a backend that is not there.
+        raise InputError(f"{need}, which cannot start: {error}") from error
 
 
 def install_hint(extra: str) -> str:

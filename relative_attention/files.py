@@ -41,8 +41,16 @@ RUN_LOCK = "run.lock"
 
 
 def check_is_free(output: AnyPath) -> None:
-    """Raises `InputError` unless the path is free or an empty folder."""
+    """Raises `InputError` unless the path is free or an empty folder.
+
+    A mounted folder is refused, as it cannot be renamed.
+    """
     output = pathlib.Path(output)
+    if output.is_mount():
+        raise InputError(
+            f"{output} is where a disk or volume is mounted. Name a new folder "
+            f"in it, such as {output / 'model'}."
+        )
     if output.exists() and not (output.is_dir() and not any(output.iterdir())):
         raise InputError(
             f"{output} is there already. Choose another folder, or delete it."

@@ -73,6 +73,7 @@ def recipe_summary(directory: pathlib.Path) -> tuple[str, list[str]]:
         LookupError,
         TypeError,
         AttributeError,
+        RecursionError,
         yaml.YAMLError,
     ):
         return "", []

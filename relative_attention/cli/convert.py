@@ -9,6 +9,8 @@ import relative_attention as ra
 from relative_attention.cli import command
 from relative_attention.cli import streams
 from relative_attention.errors import InputError
+from relative_attention.files import atomic_directory
+from relative_attention.files import check_is_free
 
 # The options of each format. CTranslate2's search is set at each call.
 _OPTIONS_OF = {
@@ -150,6 +152,7 @@ def _sort_export_words(options: argparse.Namespace) -> None:
 def _export(options: argparse.Namespace) -> None:
     """Runs the command."""
     _check_format(options)
+    check_is_free(options.output)
     # `--dtype` is for the output.
     translator = command.load_models(options, names=command.DECODING_OPTIONS)
     command.check_nbest(options.nbest, translator.num_beams)
@@ -172,10 +175,6 @@ def _export(options: argparse.Namespace) -> None:
     elif options.format == "model":
         ra.save_translator(translator, output, dtype=dtype)
     else:
-        from relative_attention.files import atomic_directory
-        from relative_attention.files import check_is_free
-
-        check_is_free(output)
         task = ra.hub.TranslationLM.from_translator(translator)
         with atomic_directory(output) as folder:
             task.save_to_preset(folder)

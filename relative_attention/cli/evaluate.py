@@ -41,7 +41,7 @@ def add_score(subparsers: command.Subparsers) -> None:
 
 def _score(options: argparse.Namespace) -> None:
     """Runs the command."""
-    streams.check_output(options.output)
+    streams.check_output(options.output, options.source, options.target)
     output = None if options.output else streams.standard_output()
     sources, targets = _read_pairs(options.source, options.target)
     translator = command.load_models(options)
@@ -202,8 +202,10 @@ def _check(options: argparse.Namespace) -> None:
     from relative_attention.evaluation.corpus import check_moses
     from relative_attention.evaluation.significance import check_bootstrap
 
+    files = [options.source, options.reference, *(options.compare or ())]
     for path in (options.hypotheses, options.sentence_scores, options.plot):
-        streams.check_output(path)
+        streams.check_output(path, *files)
+        files.append(path)
     if options.plot:
         ra.plot.check_matplotlib()
     if (options.tokenizer == "moses") != (options.language is not None):

@@ -57,6 +57,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not is_quick:
             _load_keras()
         options.run(options)
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except InputError as error:
         return _fail(str(error))
     except ModuleNotFoundError as error:
@@ -70,11 +72,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except OSError as error:
+        if not _can_flush():
+            # Or the rest would be written at the end, which fails again.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _fail(f"{error}. Nothing that was complete has been lost.")
     except KeyboardInterrupt:
         print(f"\nInterrupted.{_way_to_resume(options)}", file=sys.stderr)
         return 130
     return 0
+
+
+def _can_flush() -> bool:
+    """Returns whether standard output can take what was written to it."""
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError:
+        return False
+    return True
 
 
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
@@ -136,7 +151,10 @@ def _load_keras() -> None:
     """Starts Keras, or raises an error of one line."""
     try:
         load_tensorflow_quietly()
-        import keras  # noqa: F401
+        import keras
+
+        if keras.backend.backend() not in ("tensorflow", "jax", "torch"):
+            raise ValueError(f"{keras.backend.backend()} cannot train")
     except (ImportError, ValueError) as error:
         raise InputError(
             f"Keras cannot start: {error}. Its backend, by the variable "

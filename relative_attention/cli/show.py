@@ -111,6 +111,7 @@ def add_plot(subparsers: command.Subparsers) -> None:
     )
 
 
+@command.input_errors()
 def _plot(options: argparse.Namespace) -> None:
     """Runs the command."""
     if _is_page(options.output):

@@ -10,6 +10,7 @@ from typing import TextIO
 
 import relative_attention as ra
 from relative_attention.errors import InputError
+from relative_attention.files import is_stream
 
 # Seconds that a chunk waits for more lines after its first. A program that
 # writes fast has filled it by then; one that waits for each answer should not
@@ -40,26 +41,50 @@ def standard_output() -> TextIO:
     return sys.stdout
 
 
-def check_output(path: str | None) -> None:
+def check_output(path: str | None, *others: str | None) -> None:
     """Refuses a path that cannot become a file, before hours of work.
 
     Devices and pipes are written to as they are; a link is followed.
+
+    Args:
+        path: string or `None`, nothing to check.
+        *others: strings or `None`. Files that the command reads, or writes,
+            too.
     """
     if path is None:
         return
+    if not path:
+        raise InputError("The name of an output is empty; give one.")
     if os.path.isdir(path):
         raise InputError(f"{path} is a folder; give the name of a file.")
-    # What exists: the file itself, or a folder that will contain it.
-    place = os.path.realpath(path)
-    while not os.path.exists(place):
-        place = os.path.dirname(place)
-        if os.path.isfile(place):
-            raise InputError(f"{path} cannot be written: {place} is no folder.")
-    if not os.access(place, os.W_OK):
-        raise InputError(
-            f"{path} cannot be written: the permissions of {place} do not "
-            "allow it. Change them, or give another name."
-        )
+    # What must be writable: the device; or an old file, and the folder in
+    # which the new one is written before it takes the place of the old one.
+    places = [path]
+    if not is_stream(path):
+        place = os.path.realpath(path)
+        if place in [os.path.realpath(other) for other in others if other]:
+            raise InputError(
+                f"{path} is given twice: the output would replace it. Give "
+                "another name."
+            )
+        if place.endswith(".gz"):
+            raise InputError(
+                f"{path} would be plain text, not compressed. Leave out .gz."
+            )
+        folder = os.path.dirname(place)
+        while not os.path.exists(folder):
+            folder = os.path.dirname(folder)
+        if not os.path.isdir(folder):
+            raise InputError(
+                f"{path} cannot be written: {folder} is no folder."
+            )
+        places = [folder, place]
+    for place in places:
+        if os.path.exists(place) and not os.access(place, os.W_OK):
+            raise InputError(
+                f"{path} cannot be written: the permissions of {place} do not "
+                "allow it. Change them, or give another name."
+            )
 
 
 # === Text from a terminal or a pipe ===

@@ -90,7 +90,8 @@ def add_translate(subparsers: command.Subparsers) -> None:
 
 def _translate(options: argparse.Namespace) -> None:
     """Runs the command."""
-    streams.check_output(options.output)
+    # The text itself may be written over: it is read before.
+    streams.check_output(options.output, options.prefix)
     stream = None if options.output else streams.standard_output()
     is_typed = not options.input and streams.standard_input().isatty()
     _check_prefixes(options, is_typed)

@@ -183,9 +183,9 @@ def _test_set(name: str, corpus: _Corpus, num_lines: int) -> ParallelCorpus:
         counts = [count_lines(source), count_lines(target)]
         if counts != [num_lines, num_lines]:
             raise EOFError(f"it has {counts} lines, not {num_lines:,}")
-    except (OSError, EOFError, SystemExit) as error:
+    except (Exception, SystemExit) as error:
         # sacreBLEU ends the process when a checksum is wrong. It uses what an
-        # interrupted download left.
+        # interrupted download left. HTTP and locks have errors of their own.
         raise InputError(
             f"sacreBLEU cannot get the test set {name}: {error}. Is there a "
             f"connection to {dataset.data[0]}? If it is damaged, delete "

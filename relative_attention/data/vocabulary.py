@@ -106,7 +106,11 @@ class Vocabulary:
         Raises:
             InputError: if the file is missing or is not a vocabulary.
         """
-        return cls(read_bytes(path, "vocabulary"))
+        content = read_bytes(path, "vocabulary")
+        try:
+            return cls(content)
+        except InputError as error:
+            raise InputError(f"{path}: {error}") from error
 
     @classmethod
     def from_sentencepiece(cls, path: pathlib.Path | str) -> "Vocabulary":

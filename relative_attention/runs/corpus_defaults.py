@@ -13,6 +13,8 @@ from relative_attention.runs.recipe import Recipe
 from relative_attention.runs.recipe import values_by_key
 from relative_attention.runs.report import Report
 
+CHOSEN_KEYS = ("vocabulary.size", "model.dropout", "training.warmup_steps")
+
 # For fewer pairs than the first number: vocabulary size and dropout.
 _BY_PAIRS = (
     (10_000, 2000, 0.3),
@@ -43,7 +45,7 @@ def follow_corpus(
         run: The path of the run to resume, whose numbers are kept, or `None`.
         report: A function to call with a line about the choice.
     """
-    keys = ["vocabulary.size", "model.dropout", "training.warmup_steps"]
+    keys = [*CHOSEN_KEYS]
     if inputs.vocabularies is not None:
         # Nothing is left to choose.
         keys.remove("vocabulary.size")

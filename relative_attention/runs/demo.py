@@ -4,14 +4,27 @@ import pathlib
 from collections.abc import Sequence
 
 from relative_attention.corpora.spoken_numbers import write_spoken_numbers
+from relative_attention.errors import InputError
 from relative_attention.evaluation import corpus_bleu
 from relative_attention.plot import model_picture
 from relative_attention.runs.recipe import find_recipe
 from relative_attention.runs.run import train
+from relative_attention.runs.run_directory import is_run
 from relative_attention.saving.model_directory import load_translator
 
 _RECIPE = "spoken_numbers_tiny_relative"
 _NUM_EXAMPLES = 10
+
+
+def _check_is_ours(output: pathlib.Path) -> None:
+    """Refuses a folder with other files than those of an earlier demo."""
+    model = output / "model"
+    is_demo = is_run(model) and find_recipe(model).name == _RECIPE
+    if not is_demo and output.exists() and any(output.iterdir()):
+        raise InputError(
+            f"{output} holds other files than an earlier demo. Give a new "
+            "folder by `--output`, or delete it."
+        )
 
 
 def run_demo(
@@ -28,11 +41,12 @@ def run_demo(
         overrides: A list of strings `section.key=value` for the recipe.
 
     Raises:
-        InputError: if a package of the extra `demo` is missing, or an
-            override is wrong.
+        InputError: if a package of the extra `demo` is missing, an override
+            is wrong, or `output` holds anything but an earlier demo.
     """
     output = pathlib.Path(output)
     recipe = find_recipe(_RECIPE).override(overrides)
+    _check_is_ours(output)
     corpora = write_spoken_numbers(output / "corpus", languages)
     prefixes = {"train": "", "validation": "validation_", "test": "test_"}
     files = [

@@ -18,6 +18,7 @@ from relative_attention.errors import InputError
 from relative_attention.files import file_sha256
 from relative_attention.files import lock_run
 from relative_attention.runs.cluster import choose_strategy
+from relative_attention.runs.corpus_defaults import follow_corpus
 from relative_attention.runs.distilled_text import SOURCE
 from relative_attention.runs.distilled_text import TARGET
 from relative_attention.runs.distilled_text import VALIDATION_SOURCE
@@ -144,13 +145,15 @@ def distill(
     student = _student_recipe(recipe, vocabularies)
     resume = is_run(output) and not overwrite
     # As for `train`, but the student's own texts are not made yet.
-    texts = find_inputs(
+    inputs = find_inputs(
         dataclasses.replace(student, data=recipe.data),
         output,
         data_directory,
         resume,
         overwrite,
-    ).files
+    )
+    texts = inputs.files
+    student = follow_corpus(student, inputs, output if resume else None, report)
     check_joining(student, vocabularies[0])
     # `find_inputs` has refused a recipe without them.
     corpus = ParallelCorpus(cast(str, texts.source), cast(str, texts.target))

@@ -84,12 +84,18 @@ def find_inputs(
         check_moses(recipe.data.target_language)
     known = recorded_files(output) if resume else {}
     files = find_corpus(recipe.data, data_directory, known)
-    for name, corpus in _texts(files).items():
+    texts = _texts(files)
+    for name, corpus in texts.items():
         # Texts whose ids are in the run are not read again, as millions of
         # pairs take a while.
         cache = output / "cache" / name
         if overwrite or not TokenCorpus.is_made_of(corpus, cache):
-            corpus.check()
+            num_lines = corpus.check()
+            if num_lines == 1 and name == "train" and "validation" not in texts:
+                raise InputError(
+                    f"{corpus.source} has one line, and one must be held out "
+                    "to validate. Do its lines end with CR alone? Write LF."
+                )
     initial_weights = find_initial_weights(recipe, output, resume, known)
     section = recipe.vocabulary
     own = {

@@ -15,6 +15,7 @@ import pathlib
 from collections.abc import Sequence
 from typing import Any
 
+import keras
 from safetensors import SafetensorError
 from safetensors import safe_open
 
@@ -179,6 +180,13 @@ def _load_one(
     _check_size(config, weights)
     model: Any
     if engine is None:
+        try:
+            keras.dtype_policies.get(dtype)
+        except ValueError as error:
+            raise InputError(
+                "`dtype` must be a dtype policy of Keras, such as "
+                f"'float32' or 'bfloat16'. Received: {dtype!r}."
+            ) from error
         try:
             model = Transformer(config, dtype=dtype)
         except (ValueError, OverflowError) as error:

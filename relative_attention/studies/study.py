@@ -15,9 +15,12 @@ from relative_attention.errors import InputError
 from relative_attention.models import TransformerConfig
 from relative_attention.runs import Recipe
 from relative_attention.runs import find_recipe
+from relative_attention.runs.corpus_defaults import CHOSEN_KEYS
+from relative_attention.runs.recipe import AUTO
 from relative_attention.runs.recipe import FOLLOWS_FROM_DATA
 from relative_attention.runs.recipe import SECTIONS
 from relative_attention.runs.recipe import read_yaml
+from relative_attention.runs.recipe import values_by_key
 from relative_attention.settings import check_mapping
 from relative_attention.settings import field_value
 from relative_attention.settings import unknown
@@ -250,6 +253,13 @@ class Study:
             "`data.test_source` and `data.test_target` must name what the rows "
             "are compared on.",
         )
+        values = values_by_key(recipe)
+        for name in CHOSEN_KEYS:
+            _require(
+                values.get(name) != AUTO,
+                f"`{name}` must be a number, so that it is the same wherever a "
+                f"run is trained. Received: {AUTO}.",
+            )
         training = recipe.training
         tokens, devices = training.batch_tokens, training.devices
         _require(
@@ -341,7 +351,8 @@ def value_of(recipe: Recipe, name: str) -> Any:
 
 def as_text(value: Any) -> str:
     """Returns a value in the form of the command line."""
-    return value if isinstance(value, str) else json.dumps(value)
+    # YAML reads some words as dates.
+    return value if isinstance(value, str) else json.dumps(value, default=str)
 
 
 def _all_values(recipe: Recipe) -> dict[str, Any]:

@@ -64,7 +64,7 @@ def _table_row(
         "seeds_left": [seed for seed in row.seeds if seed not in own],
         "bleu": {str(s): record["test"]["bleu"] for s, record in own.items()},
         **{
-            f"{part}_{name}": _mean(r[part][name] for r in own.values())
+            f"{part}_{name}": _mean(r[part].get(name) for r in own.values())
             for part, name in _MEANS
         },
         "minutes": round(sum(r["minutes"] for r in own.values()), 1),

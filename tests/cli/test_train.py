@@ -237,3 +237,5 @@ def test_demo_reaches_bleu_90_on_held_out_values(run, tmp_path):
 def test_demo_of_one_language_is_refused(run, tmp_path):
     words = ("--languages", "en", "en", "--output", tmp_path)
     check_refused(run("demo", *words), "`languages` must be two")
+    (tmp_path / "corpus").mkdir()
+    check_refused(run("demo", "--output", tmp_path), "holds other files than")

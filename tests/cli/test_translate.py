@@ -73,9 +73,13 @@ def test_a_line_gives_a_line(text, translate, expected, tmp_path):
     assert translate(stdin=text) == (0, expected, "")
     source = tmp_path / "source.gz"
     source.write_bytes(gzip.compress(text))
+    output = tmp_path / "output"
+    assert translate("--input", source, "--output", output) == (0, "", "")
+    assert output.read_text() == expected
     # The text may be written over.
-    assert translate("--input", source, "--output", source) == (0, "", "")
-    assert source.read_text() == expected
+    output.write_bytes(text)
+    assert translate("--input", output, "--output", output) == (0, "", "")
+    assert output.read_text() == expected
 
 
 def test_empty_lines_stay_empty(translate):
@@ -208,6 +212,9 @@ def test_wrong_path_is_named_before_any_work(run, model, source, monkeypatch):
     for options, message in (
         (["--output", folder], "is a folder"),
         (["--output", source / "name"], "source is no folder"),
+        (["--output", folder / "new.gz"], "not compressed"),
+        (["--output", ""], "name of an output is empty"),
+        (["--prefix", source, "--output", source], "is given twice"),
         (["--input", folder / "a", "--output", folder / "b"], "No such file: "),
     ):
         result = run("translate", model, *options, stdin=b"yes\n")

@@ -191,7 +191,6 @@ def test_numbers_of_pairs_are_refused_when_out_of_range(tmp_path, pairs):
 
 def test_a_missing_package_is_named_with_the_way_out(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "num2words", None)
-    with pytest.raises(InputError, match="num2words") as error:
+    with pytest.raises(InputError, match="num2words.*`pip install '..demo"):
         write_spoken_numbers(tmp_path)
-    assert "`pip install '.[demo]'` in a checkout" in str(error.value)
     assert not list(tmp_path.iterdir())

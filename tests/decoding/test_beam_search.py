@@ -22,15 +22,6 @@ from tests.decoding.known_models import penalty
 pytestmark = pytest.mark.usefixtures("eagerly")
 
 SOURCE = np.array([[7, 8, 9, 1]])
-# One long way of probability 0.45 and a short one of 0.55.
-TWO_WAYS = {
-    0: {2: 0.55, 3: 0.45},
-    2: {1: 1.0},
-    3: {4: 1.0},
-    4: {5: 1.0},
-    5: {6: 1.0},
-    6: {1: 1.0},
-}
 ENDLESS = {0: {2: 0.7, 3: 0.3}, 2: {2: 0.9, 3: 0.1}, 3: {3: 1.0}}
 # The same token for ever.
 TWOS = {0: {2: 1.0}, 2: {2: 1.0}}

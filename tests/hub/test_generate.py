@@ -193,10 +193,8 @@ def test_source_over_the_limit_is_refused(in_joint, sampler):
     rows = in_joint.preprocessor.source_rows([longest, "x" * 60])
     assert [len(row) for row in rows] == [59, 61]
     assert len(in_joint.generate([longest], max_length=2)) == 1
-    with pytest.raises(ra.InputError, match="at most 60 tokens") as error:
+    with pytest.raises(ra.InputError, match="at most 60 .*62 in item 1.*=62"):
         in_joint.generate(["dogs", "x" * 60])
-    assert "Received: 62 in item 1" in str(error.value)
-    assert "max_source_length=62" in str(error.value)
 
 
 def test_wrong_inputs_are_refused_in_a_line(joint):

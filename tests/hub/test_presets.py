@@ -275,9 +275,8 @@ def test_weights_that_do_not_fit_are_refused(copy):
 
 def test_tokenizer_without_our_ids_is_refused(copy):
     model = trained_model(SOURCES, vocab_size=30)
-    with pytest.raises(ra.InputError, match="padding id 0 and end of") as error:
+    with pytest.raises(ra.InputError, match="id 0 and end of.*ed: -1 and 2"):
         ra.hub.TranslationTokenizer(proto=model)
-    assert "Received: -1 and 2" in str(error.value)
     path = copy / "assets" / "tokenizer" / "vocabulary.spm"
     path.write_bytes(model)
     assert "Received: -1 and 2" in message_of(copy)

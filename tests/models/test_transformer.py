@@ -56,7 +56,7 @@ def test_export_needs_no_call_and_no_signature(
         (
             inputs(ids(1, 3), ids(2, 3)),
             "`source_token_ids` and `target_token_ids` must have the same "
-            "number of rows. Received shapes: (1, 3) and (2, 3).",
+            "number of rows. Received shapes: .1, 3. and .2, 3...",
         ),
         (inputs(ids(2, 3), -ids(2, 3)), "Token ids must be from 0 to 22"),
         (inputs(ids(2, 3), 0.5 * ids(2, 3)), "Token ids must be integers"),
@@ -66,9 +66,8 @@ def test_wrong_inputs_are_refused_with_what_is_allowed(
     shared_model, wrong, message
 ):
     model = shared_model()
-    with pytest.raises(ValueError) as error:
+    with pytest.raises(ValueError, match=message):
         model(wrong)
-    assert message in str(error.value)
 
 
 def test_methods_refuse_wrong_inputs_too(shared_model):

@@ -75,6 +75,7 @@ def test_study_makes_the_recipes_of_its_runs(recipe_file, tmp_path, recipe):
             "Row 'relative': `training.steps` must be 12, as.*Received: 5",
         ),
         ("overrides", {"training.minutes": 60}, "`training.minutes` must be n"),
+        ("overrides", {"model.dropout": "auto"}, "`model.dropout` must be a n"),
         (
             "overrides",
             {"training.devices": 1, "training.batch_tokens": "auto"},
