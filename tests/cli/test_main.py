@@ -71,16 +71,15 @@ def test_example_of_each_command_is_a_command_that_there_is(capsys):
 # === Backends and packages ===
 
 
-@pytest.mark.parametrize("backend", ["nonsense", "numpy"])
-def test_backend_that_is_missing_is_one_line(backend):
+def test_backend_that_is_missing_is_one_line():
     done = subprocess.run(
         [sys.executable, "-m", "relative_attention", "translate", "anything"],
-        env={**os.environ, "KERAS_BACKEND": backend},
+        env={**os.environ, "KERAS_BACKEND": "nonsense"},
         capture_output=True,
         text=True,
     )
     assert (done.returncode, done.stdout) == (1, "")
-    assert "Keras cannot start" in done.stderr and backend in done.stderr
+    assert "Keras cannot start" in done.stderr and "nonsense" in done.stderr
     assert done.stderr.count("\n") == 1
 
 

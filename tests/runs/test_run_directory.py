@@ -9,7 +9,7 @@ import relative_attention as ra
 from relative_attention.runs.run_directory import claim_run_directory
 from tests.runs.conftest import snapshot
 
-TEXT = "one line\n"
+TEXT = "one line\nanother line\n"
 OWN = {
     "recipe.yaml": (
         "model: {preset: transformer_tiny}\ntraining: {steps: 1}\n"
