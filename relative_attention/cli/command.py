@@ -158,8 +158,8 @@ def add_decoding_options(parser: Command) -> None:
     )
     parser.integer(
         "--max-length N",
-        "the longest translation, in tokens, besides the limit that there "
-        "always is: its source's length plus the recipe's `max_extra_length`",
+        "the longest translation, in tokens; none is longer than its source "
+        "plus the recipe's `max_extra_length`",
     )
 
 

@@ -68,13 +68,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             f"This needs the package {error.name}, which is not installed."
         )
     except BrokenPipeError:
-        # The reader has closed the pipe; the rest is dropped.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # The reader has closed the pipe.
+        _drop_unwritten()
         return 1
     except OSError as error:
-        if not _can_flush():
-            # Or the rest would be written at the end, which fails again.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_unwritten()
         return _fail(f"{error}. Nothing that was complete has been lost.")
     except KeyboardInterrupt:
         print(f"\nInterrupted.{_way_to_resume(options)}", file=sys.stderr)
@@ -82,14 +80,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _can_flush() -> bool:
-    """Returns whether standard output can take what was written to it."""
+def _drop_unwritten() -> None:
+    """Drops what standard output cannot take; Python would fail at its exit."""
     try:
         if sys.stdout is not None:
             sys.stdout.flush()
     except OSError:
-        return False
-    return True
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:

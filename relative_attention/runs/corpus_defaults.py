@@ -13,6 +13,7 @@ from relative_attention.runs.recipe import Recipe
 from relative_attention.runs.recipe import values_by_key
 from relative_attention.runs.report import Report
 
+# The keys of a recipe whose `auto` is replaced here.
 CHOSEN_KEYS = ("vocabulary.size", "model.dropout", "training.warmup_steps")
 
 # For fewer pairs than the first number: vocabulary size and dropout.
