@@ -28,16 +28,15 @@ Two functions compute all of it, without an embedding for each pair:
     sums(a, y, w)     sum_j a_ij (y_j + w_c)      O and dq
 
 Only `2K + 1` vectors `w` are distinct. All keys farther back than `K` share
-one of them, and all keys farther ahead another. So `y` gets `w_-K`, and
+one of them, and all keys farther ahead another. So values get `w_-K`, and
 `r_d = w_d - w_-K` is added where it is not zero: near the main diagonal, and to
-keys farther ahead.
+keys farther ahead. Keys do without `w_-K`. It would add the same number to all
+logits of a row, which the softmax ignores.
 
 There are two implementations. With TensorFlow on CPUs a pass over
 `(B, N, T, T)` costs as much as a matrix product: `_Diagonals` avoids such
-passes, and computes the gradient explicitly. It leaves `w_-K` out of the keys,
-to whose logits it would add the same number in a whole row, which softmax
-ignores. Everywhere else rows are shifted into place, and the backend
-differentiates.
+passes, and computes the gradient explicitly. Everywhere else rows are shifted
+into place, and the backend differentiates.
 """
 
 from collections.abc import Callable
@@ -48,6 +47,7 @@ import keras
 from keras import ops
 
 from relative_attention.ops.attention import softmax_over_keys
+from relative_attention.ops.attention import table_product
 from relative_attention.ops.backend import is_half
 from relative_attention.ops.backend import prefers_own_kernels
 from relative_attention.ops.backend import run_after
@@ -126,6 +126,9 @@ def relative_attention(
 
 
 def _one_table(table: Tensor) -> Tensor:
+    if table.shape[-2] == 1:
+        # Repeat a single embedding three times: `K` must be positive.
+        table = ops.repeat(table, 3, axis=-2)
     # The table of a single head is one that all heads share. oneDNN in
     # TensorFlow 2.21 computes wrong products if it is broadcast over sentences.
     is_single = len(table.shape) == 3 and table.shape[0] == 1
@@ -149,92 +152,76 @@ def _attend_by_skewing(
 ) -> Tensor:
     """Computes `O` with operations of every backend."""
     # Eq. 4: S_ij = q_i (k_j + w^K_c)
-    logits = _skewed_product(query, key, key_table, is_causal)
+    logits = ops.matmul(query, ops.swapaxes(key, -1, -2))
+    if key_table is not None:
+        _, rows = _farthest_and_rows(key_table, query.shape[2])
+        by_distance = table_product(query, ops.swapaxes(rows, -1, -2))
+        logits = logits + relative_shift(by_distance, is_causal)
     scores = softmax_over_keys(logits, mask)  # P
     if keep is not None:
-        scores = ops.where(keep, scores * scale, ops.zeros_like(scores))  # Z
+        scores = _where(keep, scores * scale)  # Z
     # Eq. 3: O_i = sum_j Z_ij (v_j + w^V_c)
-    return _skewed_sums(scores, value, value_table, is_causal)
+    if value_table is None:
+        return ops.matmul(scores, value)
+    farthest, rows = _farthest_and_rows(value_table, query.shape[2])
+    value = ops.cast(widened(value) + widened(farthest), value.dtype)
+    by_distance = transposed_relative_shift(scores, rows.shape[-2], is_causal)
+    return ops.matmul(scores, value) + table_product(by_distance, rows)
 
 
-def _skewed_product(
-    x: Tensor, y: Tensor, table: Tensor | None, is_causal: bool
-) -> Tensor:
-    if table is None:
-        return ops.matmul(x, ops.swapaxes(y, -1, -2))
-    # Tables stay in float32, so that their gradients are summed in float32.
-    wide, table = widened(x), widened(_in_reach(table, x.shape[2]))
+def _farthest_and_rows(
+    table: Tensor, length: int | None
+) -> tuple[Tensor, Tensor]:
+    """Returns `w_-K`, and `r` of the distances from `-K + 1` to `K`.
+
+    Of a sequence of known length, without the distances that it lacks.
+    """
+    if isinstance(length, int):
+        missing = table.shape[-2] // 2 - max(length - 1, 1)
+        if missing > 0:
+            table = table[..., missing:-missing, :]
     farthest = table[..., :1, :]
-    y = ops.cast(widened(y) + farthest, y.dtype)
-    product = widened(ops.matmul(x, ops.swapaxes(y, -1, -2)))
-    by_distance = ops.matmul(wide, ops.swapaxes(table - farthest, -1, -2))
-    return ops.cast(product + relative_shift(by_distance, is_causal), x.dtype)
-
-
-def _skewed_sums(
-    scores: Tensor, y: Tensor, table: Tensor | None, is_causal: bool
-) -> Tensor:
-    if table is None:
-        return ops.matmul(scores, y)
-    table = widened(_in_reach(table, y.shape[2]))
-    farthest = table[..., :1, :]
-    y = ops.cast(widened(y) + farthest, y.dtype)
-    by_distance = transposed_relative_shift(
-        widened(scores), table.shape[-2], is_causal
-    )
-    relations = ops.matmul(by_distance, table - farthest)
-    return ops.matmul(scores, y) + ops.cast(relations, scores.dtype)
-
-
-def _in_reach(table: Tensor, length: int | None) -> Tensor:
-    """Drops the rows of distances that a sequence of this length lacks."""
-    if not isinstance(length, int):
-        return table
-    missing = table.shape[-2] // 2 - max(length - 1, 0)
-    return table[..., missing:-missing, :] if missing > 0 else table
+    return farthest, table[..., 1:, :] - farthest
 
 
 def relative_shift(by_distance: Tensor, is_causal: bool = False) -> Tensor:
     """Moves the value of each distance to the key at that distance.
 
-    For three queries and `K = 1`, three columns become five (`a` is -1, `b` is
-    0, `c` is 1; the digit is the query), and the outer two are cut off:
+    For three queries and `K = 1`, two columns become four (`a` is distance 0,
+    `b` is 1; the digit is the query). The last is cut off:
 
-        distance -1  0  1          key -1  0  1  2  3
-        query 0  a0 b0 c0              a0 b0 c0 c0 c0
-        query 1  a1 b1 c1      ->       . a1 b1 c1 c1
-        query 2  a2 b2 c2               .  . a2 b2 c2
+        distance  0  1          key  0  1  2  3
+        query 0  a0 b0              a0 b0  .  .         a0 b0 b0
+        query 1  a1 b1      ->       . a1 b1  .    ->    . a1 b1
+        query 2  a2 b2               .  . a2 b2          .  . a2
 
     Nothing is gathered. Rows are padded to one column more than they will have,
     flattened and cut again, so that each row begins one column later than the
     row before (Huang et al. 2018, section 3.4.1).
 
     Args:
-        by_distance: tensor `(B, N, T, 2K + 1)`, column `K + d` for distance
+        by_distance: tensor `(B, N, T, 2K)`, column `K - 1 + d` for distance
             `d`.
         is_causal: A boolean to indicate whether keys farther ahead than `K`
             get zeros. Defaults to `False`: they get the value of distance `K`.
 
     Returns:
-        Tensor `(B, N, T, T)`. Keys farther back than `K` have zeros.
+        Tensor `(B, N, T, T)`. Keys at distance `-K` and farther back have
+        zeros.
     """
     batch_size, num_heads, length, num_distances = sizes(by_distance)
     width = length + num_distances - 1
-    if is_causal:
-        padded = ops.pad(by_distance, ((0, 0), (0, 0), (0, 0), (0, length)))
-    else:
-        # Row `i` has `T - 1 - i` keys beyond `K`. Once the rows are cut again,
-        # row `i + 1` begins with the zeros after them.
-        positions = ops.arange(length, dtype="int32")
-        is_beyond = positions[None] < length - 1 - positions[:, None]
-        beyond = by_distance[..., -1:] * ops.cast(is_beyond, by_distance.dtype)
-        padded = ops.concatenate([by_distance, beyond], axis=-1)
+    padded = ops.pad(by_distance, ((0, 0), (0, 0), (0, 0), (0, length)))
     flat = ops.reshape(padded, (batch_size, num_heads, length * (width + 1)))
     by_key = ops.reshape(
         flat[:, :, : length * width], (batch_size, num_heads, length, width)
     )
-    first = num_distances // 2
-    return by_key[..., first : first + length]
+    first = num_distances // 2 - 1
+    by_key = by_key[..., first : first + length]
+    if is_causal:
+        return by_key
+    is_ahead = _is_ahead(length, num_distances // 2)
+    return ops.where(is_ahead, by_distance[..., -1:], by_key)
 
 
 def transposed_relative_shift(
@@ -244,16 +231,17 @@ def transposed_relative_shift(
 
     Args:
         by_key: tensor `(B, N, T, T)`.
-        num_distances: int, `2K + 1`.
+        num_distances: int, `2K`.
         is_causal: see `relative_shift`.
 
     Returns:
-        Tensor `(B, N, T, 2K + 1)`, without keys farther back than `K`.
+        Tensor `(B, N, T, 2K)`.
     """
     batch_size, num_heads, length, _ = sizes(by_key)
     width = length + num_distances - 1
-    margin = num_distances // 2
-    padded = ops.pad(by_key, ((0, 0), (0, 0), (0, 0), (margin, margin)))
+    farthest = num_distances // 2
+    sides = (farthest - 1, farthest)
+    padded = ops.pad(by_key, ((0, 0), (0, 0), (0, 0), sides))
     flat = ops.reshape(padded, (batch_size, num_heads, length * width))
     flat = ops.pad(flat, ((0, 0), (0, 0), (0, length)))
     by_distance = ops.reshape(flat, (batch_size, num_heads, length, width + 1))[
@@ -261,15 +249,16 @@ def transposed_relative_shift(
     ]
     if is_causal:
         return by_distance
-    # Keys beyond `K`, from column `2K + 1` on and right of the diagonal there,
-    # are all of distance `K`.
+    ahead = _where(_is_ahead(length, farthest), by_key)
+    ahead = ops.sum(ahead, axis=-1, keepdims=True)
+    sides = (num_distances - 1, 0)
+    return by_distance + ops.pad(ahead, ((0, 0), (0, 0), (0, 0), sides))
+
+
+def _is_ahead(length: int | Tensor, farthest: int) -> Tensor:
+    """Returns whether a key is farther ahead than `K`: bool `(T, T)`."""
     positions = ops.arange(length, dtype="int32")
-    is_beyond = positions[None, :-1] >= positions[:, None]
-    beyond = padded[..., num_distances:] * ops.cast(is_beyond, by_key.dtype)
-    beyond = ops.sum(beyond, axis=-1, keepdims=True)
-    return ops.concatenate(
-        [by_distance[..., :-1], by_distance[..., -1:] + beyond], axis=-1
-    )
+    return positions[None] - positions[:, None] > farthest
 
 
 def _attend_on_diagonals(
@@ -287,9 +276,6 @@ def _attend_on_diagonals(
     import tensorflow as tf
 
     tables = [table for table in (key_table, value_table) if table is not None]
-    if tables and tables[0].shape[-2] == 1:
-        # Repeat a single embedding three times: `K` must be positive.
-        tables = [tf.repeat(table, 3, axis=-2) for table in tables]
     of_keys: Any = _Plain()
     of_values: Any = of_keys
     if tables:
@@ -301,7 +287,6 @@ def _attend_on_diagonals(
     def attend(
         query: Tensor, key: Tensor, value: Tensor, *tables: Tensor
     ) -> tuple[Tensor, Callable]:
-        # The softmax ignores `q_i w^K_-K`, which all keys of a row have.
         keys = of_keys.operand(key, *tables[:1])
         values = of_values.operand(value, *tables[-1:], add_farthest=True)
         # Eq. 4: S_ij = q_i (k_j + w^K_c)
