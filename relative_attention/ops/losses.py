@@ -153,14 +153,15 @@ def log_normalizer(
         probabilities = ops.softmax(logits, axis=-1)
     # Softmax is one kernel; the textbook formula needs four passes. The
     # largest probability is `exp(largest logit - log_normalizer)`.
-    largest_probability = ops.max(probabilities, axis=-1, initial=0.0)
-    return largest_logit(logits) - ops.log(largest_probability)
+    return largest(logits) - ops.log(largest(probabilities))
 
 
-def largest_logit(logits: Tensor) -> Tensor:
-    """Returns the largest logit of each row: `(r, V)` -> `(r,)`."""
-    # Without `initial`, Keras refuses blocks without rows.
-    return ops.max(logits, axis=-1, initial=-1e30)
+def largest(numbers: Tensor) -> Tensor:
+    """Returns the largest number of each row: `(r, V)` -> `(r,)`."""
+    # Keras refuses blocks without rows. It would not with `initial`, but then
+    # it mixes devices on PyTorch with a GPU.
+    has_rows = numbers.shape[0] != 0
+    return ops.max(numbers, axis=-1) if has_rows else numbers[:, 0]
 
 
 def label_logit(logits: Tensor, labels: Tensor) -> Tensor:
@@ -196,7 +197,7 @@ def score_logits(logits: Tensor, labels: Tensor) -> TokenScores:
 
     def scores(logits: Tensor, labels: Tensor) -> Tensor:
         of_label = label_logit(logits, labels)
-        matches = ops.cast(of_label >= largest_logit(logits), "float32")
+        matches = ops.cast(of_label >= largest(logits), "float32")
         return ops.stack([log_normalizer(logits) - of_label, matches], axis=1)
 
     columns = map_row_blocks(
@@ -377,7 +378,7 @@ def _score_projected_rows(
         of_label = label_logit(logits, row_labels)
         normalizers.append(ops.sum(row_weights * row_normalizers))
         likelihoods.append(row_normalizers - of_label)
-        matches.append(ops.cast(of_label >= largest_logit(logits), "float32"))
+        matches.append(ops.cast(of_label >= largest(logits), "float32"))
         # The label's part of `q` is subtracted before rounding to half
         # precision. In a trained model `p` is near `q` there, and the
         # difference of two rounded sums would be noise.

@@ -415,3 +415,10 @@ def test_step_without_logits_needs_far_less_memory(run_python):
         for kind in ("projected", "logits")
     )
     assert projected < 0.6 * logits
+
+
+@pytest.mark.only_on("torch", reason="it has a device without numbers")
+def test_metrics_are_on_the_device_of_the_logits():
+    with keras.device("meta"):
+        accuracy = ra.TokenAccuracy()(ops.zeros((2, 3)), ops.zeros((2, 3, 5)))
+    assert str(accuracy.device) == "meta"
