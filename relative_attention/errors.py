@@ -17,6 +17,19 @@ class NotFiniteError(InputError):
     """Raised when a model's weights or logits are not finite."""
 
 
+def is_out_of_memory(error: Exception) -> bool:
+    """Returns whether an error means that there is not enough memory."""
+    # TensorFlow's and PyTorch's; JAX, CTranslate2 and PyTorch on CPUs have one
+    # type for all errors of a device.
+    types = ("ResourceExhaustedError", "OutOfMemoryError")
+    texts = ("RESOURCE_EXHAUSTED", "out of memory", "can't allocate memory")
+    return (
+        isinstance(error, MemoryError)
+        or type(error).__name__ in types
+        or any(text in str(error) for text in texts)
+    )
+
+
 def did_you_mean(name: object, known: Iterable[str], prefix: str = "") -> str:
     """Returns a question that suggests the known name nearest to `name`.
 

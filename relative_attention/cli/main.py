@@ -13,7 +13,9 @@ from relative_attention.cli import show
 from relative_attention.cli import train
 from relative_attention.cli import translate
 from relative_attention.cli.command import Command
+from relative_attention.cli.command import spelled
 from relative_attention.errors import InputError
+from relative_attention.errors import is_out_of_memory
 from relative_attention.quiet_tensorflow import load_tensorflow_quietly
 from relative_attention.version import __version__
 
@@ -74,6 +76,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         _drop_unwritten()
         return _fail(f"{error}. Nothing that was complete has been lost.")
+    except Exception as error:
+        if not is_out_of_memory(error):
+            raise
+        return _fail(f"There is not enough memory.{_way_to_need_less(options)}")
     except KeyboardInterrupt:
         print(f"\nInterrupted.{_way_to_resume(options)}", file=sys.stderr)
         return 130
@@ -127,6 +133,18 @@ def _fail(message: str) -> int:
     )
     print(f"relative-attention: {shown}", file=sys.stderr)
     return 1
+
+
+def _way_to_need_less(options: argparse.Namespace) -> str:
+    """Returns which options need less memory if lower; "" if none do."""
+    names = [
+        spelled(name)
+        for name in ("batch_tokens", "num_beams")
+        if hasattr(options, name)
+    ]
+    if options.command in ("train", "study"):
+        names = ["`training.batch_tokens`"]
+    return f" Lower {' or '.join(names)}." if names else ""
 
 
 def _way_to_resume(options: argparse.Namespace) -> str:

@@ -27,8 +27,6 @@ _WRITTEN = (
     "sample",
     *_DRAWING_OPTIONS,
 )
-# The names of out-of-memory errors of TensorFlow and JAX, and of PyTorch.
-_OUT_OF_MEMORY = ("MemoryError", "ResourceExhaustedError", "OutOfMemoryError")
 
 
 def add_translate(subparsers: command.Subparsers) -> None:
@@ -90,6 +88,9 @@ def add_translate(subparsers: command.Subparsers) -> None:
 
 def _translate(options: argparse.Namespace) -> None:
     """Runs the command."""
+    from relative_attention.data.lines import read_lines
+    from relative_attention.files import is_stream
+
     # The text itself may be written over: it is read before.
     streams.check_output(options.output, options.prefix)
     stream = None if options.output else streams.standard_output()
@@ -105,6 +106,10 @@ def _translate(options: argparse.Namespace) -> None:
             f"--engine {options.engine} only searches; leave it out to draw "
             "with --sample."
         )
+    for path in (options.input, options.prefix):
+        if path and not is_stream(path):
+            # `InputError` if it cannot be read.
+            next(read_lines(path), None)
     lines = _lines(options)
     translator = command.load_models(options)
     num_beams = None if options.sample else translator.num_beams
@@ -167,17 +172,8 @@ def _decode(
             report(num_done * len(lines) // len(sentences))
 
     arguments = {**arguments, "report": report_lines}
-    try:
-        found = iter(decode(sentences, num_results, **arguments))
-        return [[next(found) for _ in line] for line in lines]
-    except Exception as error:
-        if type(error).__name__ not in _OUT_OF_MEMORY:
-            raise
-        raise InputError(
-            "There is not enough memory for this batch. Lower "
-            f"--batch-tokens, now {translator.batch_tokens}, or "
-            f"--num-beams, now {translator.num_beams}."
-        ) from error
+    found = iter(decode(sentences, num_results, **arguments))
+    return [[next(found) for _ in line] for line in lines]
 
 
 def _written(

@@ -6,6 +6,7 @@ import keras
 import numpy as np
 
 from relative_attention.errors import InputError
+from relative_attention.errors import is_out_of_memory
 from relative_attention.runs.recipe import Recipe
 from relative_attention.runs.report import Report
 
@@ -71,13 +72,3 @@ def _step_fits(model: keras.Model, tokens: int, length: int) -> bool:
             return False
         raise
     return True
-
-
-def is_out_of_memory(error: Exception) -> bool:
-    """Returns whether an error means that a device ran out of memory."""
-    if keras.backend.backend() == "tensorflow":
-        import tensorflow as tf
-
-        return isinstance(error, tf.errors.ResourceExhaustedError)
-    # JAX has one type for all errors of a device.
-    return "RESOURCE_EXHAUSTED" in str(error)

@@ -20,12 +20,12 @@ import keras
 from relative_attention.data import FixedShapeBatches
 from relative_attention.decoding.translator import DecodingSection
 from relative_attention.errors import InputError
+from relative_attention.errors import is_out_of_memory
 from relative_attention.files import lock_run
 from relative_attention.models import Transformer
 from relative_attention.models.trainable import evaluation_data
 from relative_attention.models.trainable import train_data
 from relative_attention.runs.batch_tokens import choose_batch_tokens
-from relative_attention.runs.batch_tokens import is_out_of_memory
 from relative_attention.runs.cluster import Cluster
 from relative_attention.runs.cluster import choose_strategy
 from relative_attention.runs.cluster import is_lost_machine

@@ -227,7 +227,7 @@ def test_batch_too_large_for_the_memory_is_an_error(translate, monkeypatch):
         raise MemoryError
 
     monkeypatch.setattr(ra.Translator, "search", search)
-    message = "Lower --batch-tokens, now 8192, or --num-beams, now 3"
+    message = "not enough memory. Lower --batch-tokens or --num-beams."
     check_refused(translate(stdin=b"yes\n"), message)
 
 
