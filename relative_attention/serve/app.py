@@ -313,10 +313,7 @@ async def _unless_hung_up(
 
 
 def _view_page(translator: Translator, sentence: str, translation: str) -> str:
-    try:
-        return attention_view(translator, sentence, translation).to_html()
-    except InputError as error:
-        raise HTTPException(400, str(error)) from error
+    return attention_view(translator, sentence, translation).to_html()
 
 
 def _bleu(translations: list[str], references: list[str]) -> dict[str, Any]:

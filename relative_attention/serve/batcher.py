@@ -13,6 +13,8 @@ from typing import Any
 
 from starlette.exceptions import HTTPException
 
+from relative_attention.errors import InputError
+from relative_attention.errors import NotFiniteError
 from relative_attention.serve.metrics import Metrics
 
 _LOG = logging.getLogger("relative_attention.serve")
@@ -100,7 +102,8 @@ class Batcher:
 
         Raises:
             HTTPException: 429 if too many requests wait, 500 if the work
-                fails, or what the work raises.
+                fails.
+            InputError: if the work raises it.
         """
         if _count_requests(self._waiting) >= self._queue:
             num_batches = math.ceil(len(self._waiting) / self._max_batch)
@@ -192,10 +195,11 @@ def _run(batch: Sequence[_Item]) -> list[Any]:
     """
     try:
         return list(batch[0].work([item.text for item in batch]))
-    except HTTPException as error:
-        return [error] * len(batch)
-    except Exception:
+    except Exception as error:
         if len(batch) > 1:
             return [answer for item in batch for answer in _run([item])]
+        is_models = isinstance(error, NotFiniteError)
+        if isinstance(error, InputError) and not is_models:
+            return [error]
         _LOG.exception("The model failed.")
         return [HTTPException(500, "The model failed, see the server's log.")]

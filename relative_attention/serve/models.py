@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 from keras import ops
-from starlette.exceptions import HTTPException
 
 from relative_attention.decoding import Translation
 from relative_attention.decoding import Translator
@@ -215,7 +214,7 @@ def find_alternatives(
         than 6 if two tokens give the same text.
 
     Raises:
-        HTTPException: 400 if the prefix has more tokens than any translation.
+        InputError: if the prefix has more tokens than any translation.
     """
     vocabulary = translator.source_vocabulary
     limit = translator.max_source_length - 1
@@ -226,8 +225,7 @@ def find_alternatives(
         longest = min(longest, translator.max_length)
     # A search decodes the whole prefix while all others wait.
     if len(begun) > longest:
-        raise HTTPException(
-            400,
+        raise InputError(
             f"`prefix` must have at most {longest} tokens, as a translation. "
             f"Received: {len(begun)}.",
         )
