@@ -72,9 +72,9 @@ def record_of(study, row, seed, rate, **changes):
     }
 
 
-def write_references(folder, lines, language="de"):
-    """Replaces a side of the test text."""
-    text = "".join(f"{line}\n" for line in lines)
+def write_references(folder, language="de", end=""):
+    """Writes a side of the test text, with something after each line."""
+    text = "".join(f"{line}{end}\n" for line in REFERENCES)
     (folder / f"test.{language}").write_text(text)
 
 
@@ -95,8 +95,11 @@ class Bench:
         """Leaves what a run will give."""
         folder = (output or self.output) / "made"
         folder.mkdir(parents=True, exist_ok=True)
-        record = record_of(study or self.study, row, seed, rate, **changes)
+        record = self.record(row, seed, rate, study, **changes)
         (folder / f"{row}-{seed}.json").write_text(json.dumps(record))
+
+    def record(self, row, seed, rate=0.2, study=None, **changes):
+        return record_of(study or self.study, row, seed, rate, **changes)
 
     def run(self, study=None, output=None, **arguments):
         return ra.run_study(
@@ -113,6 +116,9 @@ class Bench:
             self.run(study, **arguments)
         assert "\n" not in str(raised.value)
         assert (self.order(), self.page()) == before
+
+    def change_references(self, end):
+        write_references(self.corpus, end=end)
 
     def order(self, output=None):
         file = (output or self.output) / "order"
@@ -154,5 +160,5 @@ def study_bench(recipe_file, tmp_path, corpus, monkeypatch, draw_study):
     path.write_text(yaml.safe_dump(mapping))
     texts = shutil.copytree(corpus, tmp_path / "texts")
     for language in ("en", "de"):
-        write_references(texts, REFERENCES, language)
+        write_references(texts, language)
     return Bench(ra.find_study(path), tmp_path / "out", texts)

@@ -15,9 +15,6 @@ import pytest
 import relative_attention as ra
 from relative_attention.studies import results_path
 from relative_attention.studies import runs
-from tests.study_bench import REFERENCES
-from tests.study_bench import record_of
-from tests.study_bench import write_references
 
 pytest_plugins = "tests.study_bench"
 
@@ -155,9 +152,9 @@ def test_what_does_not_fit_into_the_table_is_refused(study_bench, monkeypatch):
         patch.setattr(runs, "choose_precision", lambda _: chosen)
         message = "precision is mixed_bfloat16, .*`training.precision=float32`"
         bench.refused(message)
-    write_references(bench.corpus, [f"{line} !" for line in REFERENCES])
+    bench.change_references(" !")
     bench.refused("test text test.de is another. Give the `--data`")
-    write_references(bench.corpus, REFERENCES)
+    bench.change_references("")
     content = bench.results.read_text()
     version = re.search(r"version:[\d.]+", content)[0]
     bench.results.write_text(content.replace(version, "version:1.0"))
@@ -223,7 +220,7 @@ def test_equal_runs_of_another_study_are_taken(study_bench):
 def test_equal_runs_of_another_text_are_not_taken(study_bench):
     """Two corpora may have files of the same names."""
     study_bench.run()
-    write_references(study_bench.corpus, [f"{line} !" for line in REFERENCES])
+    study_bench.change_references(" !")
     output = study_bench.output.with_name("elsewhere")
     shutil.copytree(study_bench.output / "made", output / "made")
     other = study_bench.output / "other.json"
@@ -251,7 +248,7 @@ def test_what_another_process_adds_meanwhile_is_not_run(study_bench):
 
     def report(line):
         if line.startswith("plain-1: started"):
-            file.write(record_of(study_bench.study, "relative", 1, 0.3))
+            file.write(study_bench.record("relative", 1))
 
     table = study_bench.run(report=report)
     assert study_bench.order() == ["plain-1", "plain-2", "relative-2"]
@@ -261,9 +258,7 @@ def test_what_another_process_adds_meanwhile_is_not_run(study_bench):
 def test_two_processes_add_to_one_file(study_bench, monkeypatch):
     """None loses what the other adds while it makes the table."""
     file = runs.StudyResults(study_bench.study, study_bench.results)
-    first, second = (
-        record_of(study_bench.study, "plain", seed, 0.3) for seed in (1, 2)
-    )
+    first, second = (study_bench.record("plain", seed) for seed in (1, 2))
     other = threading.Thread(target=file.write, args=[second])
     make_table = runs.study_table
 
