@@ -3,6 +3,7 @@
 import argparse
 import os
 from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Any
 
 import relative_attention as ra
@@ -151,22 +152,25 @@ def _sort_export_words(options: argparse.Namespace) -> None:
 @command.input_errors()
 def _export(options: argparse.Namespace) -> None:
     """Runs the command."""
+    from relative_attention.data.lines import read_lines
+
     _check_format(options)
     check_is_free(options.output)
+    warmup: Sequence[str] = ()
+    if options.warmup:
+        warmup = list(read_lines(options.warmup))
     # `--dtype` is for the output.
     translator = command.load_models(options, names=command.DECODING_OPTIONS)
     command.check_nbest(options.nbest, translator.num_beams)
     output, dtype = options.output, options.dtype or "float32"
     if options.format == "saved_model":
-        from relative_attention.data.lines import read_lines
-
         ra.export_saved_model(
             translator,
             output,
             dtype=dtype,
             num_results=options.nbest,
             token_ids_only=options.token_ids_only,
-            warmup=list(read_lines(options.warmup)) if options.warmup else (),
+            warmup=warmup,
         )
     elif options.format == "ctranslate2":
         ra.export_ctranslate2(

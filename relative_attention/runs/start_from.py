@@ -19,6 +19,7 @@ from relative_attention.models.weights import weight_name
 from relative_attention.positions import POSITION_ENCODINGS
 from relative_attention.runs.recipe import Recipe
 from relative_attention.runs.report import Report
+from relative_attention.saving.model_directory import check_weights
 from relative_attention.saving.model_directory import find_weights
 from relative_attention.saving.model_directory import load_config
 from relative_attention.saving.model_directory import load_vocabularies
@@ -205,7 +206,7 @@ def find_initial_weights(
             f"No model to start from (`training.start_from`): {error}"
         ) from error
     config, _ = load_config(directory)
-    find_weights(directory)
+    check_weights(config, find_weights(directory))
     vocabularies = load_vocabularies(directory)
     keeps = recipe.vocabulary.from_start
     for vocabulary in vocabularies:

@@ -177,7 +177,7 @@ def _load_one(
                 f"the model {size}: they do not belong together."
             )
     weights = find_weights(directory)
-    _check_size(config, weights)
+    check_weights(config, weights)
     model: Any
     if engine is None:
         try:
@@ -248,7 +248,7 @@ def stopped_run_hint(directory: pathlib.Path) -> str:
     )
 
 
-def _check_size(config: TransformerConfig, path: pathlib.Path) -> None:
+def check_weights(config: TransformerConfig, path: pathlib.Path) -> None:
     """Refuses weights that cannot fit, before a model is built.
 
     The folder may come from anywhere: a config with a billion layers must not
