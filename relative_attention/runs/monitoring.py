@@ -3,7 +3,6 @@
 import importlib.util
 import itertools
 import pathlib
-from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,6 +17,7 @@ from relative_attention.plot import model_figure
 from relative_attention.plot import training_curve
 from relative_attention.plot.figure import figure_png
 from relative_attention.runs.prepare import PreparedData
+from relative_attention.runs.progress import Logs
 from relative_attention.runs.progress import RunProgress
 from relative_attention.runs.report import Report
 from relative_attention.training import averaged_weights
@@ -83,14 +83,12 @@ class ValidationBleu(keras.callbacks.Callback):
         self.data = data
         self.every = every
 
-    def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
+    def on_train_begin(self, logs: Logs | None = None) -> None:
         pairs = itertools.islice(self.data.validation, _MOST_SENTENCES)
         self._sources, self._references = (list(side) for side in zip(*pairs))
         self._translator = _greedy_translator(self.model, self.data)
 
-    def on_epoch_end(
-        self, epoch: int, logs: dict[str, Any] | None = None
-    ) -> None:
+    def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
         if (epoch + 1) % self.every == 0 and logs is not None:
             with averaged_weights(self.model):
                 hypotheses = _translate(self._translator, self._sources)
@@ -127,7 +125,7 @@ class PictureLog(keras.callbacks.Callback):
                 f"they need `matplotlib` ({install_hint('plot')})"
             )
 
-    def on_train_begin(self, logs: Mapping[str, Any] | None = None) -> None:
+    def on_train_begin(self, logs: Logs | None = None) -> None:
         with_text = (
             pair
             for pair in self.data.validation
@@ -138,9 +136,7 @@ class PictureLog(keras.callbacks.Callback):
             self.model, self.data, max_extra_length=20
         )
 
-    def on_epoch_end(
-        self, epoch: int, logs: Mapping[str, Any] | None = None
-    ) -> None:
+    def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
         with averaged_weights(self.model):
             if self._pairs:
                 self._write_samples()

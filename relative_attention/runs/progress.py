@@ -22,8 +22,8 @@ last bit.
 import math
 import pathlib
 import time
-from collections.abc import Mapping
 from typing import Any
+from typing import TypeAlias
 
 import keras
 
@@ -45,6 +45,9 @@ from relative_attention.training.checkpoint import load_checkpoint
 from relative_attention.training.checkpoint import save_checkpoint
 from relative_attention.training.logs import Record
 from relative_attention.training.logs import write_training_table
+
+# What Keras gives to a callback: numbers by name, perhaps on a device.
+Logs: TypeAlias = dict[str, Any]
 
 # The checksums of the texts, which must stay the same. Runs of earlier versions
 # have none.
@@ -221,15 +224,13 @@ class RunProgress(keras.callbacks.Callback):
 
     # === What `fit` calls ===
 
-    def on_train_begin(self, logs: Mapping[str, Any] | None = None) -> None:
+    def on_train_begin(self, logs: Logs | None = None) -> None:
         self._start = self._last_save = time.perf_counter()
 
-    def on_train_end(self, logs: Mapping[str, Any] | None = None) -> None:
+    def on_train_end(self, logs: Logs | None = None) -> None:
         self._seconds_before = self._seconds()
 
-    def on_epoch_begin(
-        self, epoch: int, logs: Mapping[str, Any] | None = None
-    ) -> None:
+    def on_epoch_begin(self, epoch: int, logs: Logs | None = None) -> None:
         # Not earlier, as Keras resets the metrics just before this.
         sums, self._resumed_sums = self._resumed_sums, None
         if sums is not None and not set_metric_sums(self.model, sums):
@@ -238,9 +239,7 @@ class RunProgress(keras.callbacks.Callback):
                 "of the rest of its epoch alone."
             )
 
-    def on_train_batch_end(
-        self, batch: int, logs: Mapping[str, Any] | None = None
-    ) -> None:
+    def on_train_batch_end(self, batch: int, logs: Logs | None = None) -> None:
         self.step += 1
         if self.step % self.steps_per_pass == 0:
             # Before a checkpoint of this update, as a run that resumes from it
@@ -256,18 +255,14 @@ class RunProgress(keras.callbacks.Callback):
         if self._is_save_due():
             self._save("step", logs)
 
-    def on_test_batch_end(
-        self, batch: int, logs: Mapping[str, Any] | None = None
-    ) -> None:
+    def on_test_batch_end(self, batch: int, logs: Logs | None = None) -> None:
         if self.signals.received is not None:
             self.model.stop_evaluating = True
 
-    def on_test_end(self, logs: Mapping[str, Any] | None = None) -> None:
+    def on_test_end(self, logs: Logs | None = None) -> None:
         self._stop_if_told()
 
-    def on_epoch_end(
-        self, epoch: int, logs: Mapping[str, Any] | None = None
-    ) -> None:
+    def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
         record = {
             "epoch": epoch + 1,
             "step": self.step,
@@ -357,7 +352,7 @@ class RunProgress(keras.callbacks.Callback):
             or (minutes and seconds >= 60 * minutes)
         )
 
-    def _stop_if_told(self, logs: Mapping[str, Any] | None = None) -> None:
+    def _stop_if_told(self, logs: Logs | None = None) -> None:
         """After a signal, saves a checkpoint and ends the process."""
         if self.signals.received is not None:
             self._save("stop", logs)
@@ -367,7 +362,7 @@ class RunProgress(keras.callbacks.Callback):
             )
             self.signals.leave()
 
-    def _save(self, kind: str, logs: Mapping[str, Any] | None = None) -> None:
+    def _save(self, kind: str, logs: Logs | None = None) -> None:
         """Saves a checkpoint, in the middle of an epoch with its logs."""
         self._last_save = time.perf_counter()
         if not self.cluster.is_chief:
@@ -437,5 +432,5 @@ class RunProgress(keras.callbacks.Callback):
                 path.unlink()
 
 
-def _numbers(logs: Mapping[str, Any] | None) -> Record:
+def _numbers(logs: Logs | None) -> Record:
     return {name: float(value) for name, value in (logs or {}).items()}
