@@ -59,7 +59,6 @@ def add_benchmark(subparsers: command.Subparsers) -> None:
 
 
 def _benchmark(options: argparse.Namespace) -> None:
-    """Runs the command."""
     from relative_attention.runs import report
     from relative_attention.runs.step_benchmark import step_benchmark
 

@@ -67,7 +67,6 @@ def add_average(subparsers: command.Subparsers) -> None:
 
 
 def _average(options: argparse.Namespace) -> None:
-    """Runs the command."""
     from relative_attention.saving import average
 
     first, *others = options.paths
@@ -151,7 +150,6 @@ def _sort_export_words(options: argparse.Namespace) -> None:
 
 @command.input_errors()
 def _export(options: argparse.Namespace) -> None:
-    """Runs the command."""
     from relative_attention.data.lines import read_lines
 
     _check_format(options)

@@ -40,7 +40,6 @@ def add_score(subparsers: command.Subparsers) -> None:
 
 
 def _score(options: argparse.Namespace) -> None:
-    """Runs the command."""
     streams.check_output(options.output, options.source, options.target)
     output = None if options.output else streams.standard_output()
     sources, targets = _read_pairs(options.source, options.target)
@@ -150,7 +149,6 @@ def add_evaluate(subparsers: command.Subparsers) -> None:
 
 
 def _evaluate(options: argparse.Namespace) -> None:
-    """Runs the command."""
     from relative_attention import evaluation
     from relative_attention.evaluation.significance import bootstrap_table
 

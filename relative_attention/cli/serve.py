@@ -82,7 +82,6 @@ def _positive(text: str) -> int:
 
 
 def _serve(options: argparse.Namespace) -> None:
-    """Runs the command."""
     missing = [p for p in _PACKAGES if importlib.util.find_spec(p) is None]
     if missing:
         raise InputError(

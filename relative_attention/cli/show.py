@@ -38,7 +38,6 @@ def add_list(subparsers: command.Subparsers) -> None:
 
 @command.input_errors()
 def _list(options: argparse.Namespace) -> None:
-    """Runs the command."""
     from relative_attention import zoo
 
     models = zoo.zoo_models()
@@ -113,7 +112,6 @@ def add_plot(subparsers: command.Subparsers) -> None:
 
 @command.input_errors()
 def _plot(options: argparse.Namespace) -> None:
-    """Runs the command."""
     if _is_page(options.output):
         _write_page(options)
         return

@@ -64,7 +64,6 @@ def add_demo(subparsers: command.Subparsers) -> None:
 
 
 def _demo(options: argparse.Namespace) -> None:
-    """Runs the command."""
     from relative_attention.runs.demo import run_demo
 
     run_demo(options.output, tuple(options.languages), options.overrides)
@@ -92,7 +91,6 @@ def add_data(subparsers: command.Subparsers) -> None:
 
 
 def _data(options: argparse.Namespace) -> None:
-    """Runs the command."""
     from relative_attention.corpora.recipe_text import DATA_VARIABLE
     from relative_attention.corpora.wmt14 import fetch_wmt14
     from relative_attention.runs.report import print_error
@@ -180,7 +178,6 @@ def _sort_train_words(options: argparse.Namespace) -> None:
 
 
 def _train(options: argparse.Namespace) -> None:
-    """Runs the command."""
     from relative_attention import runs
 
     if options.output and options.resume:
@@ -259,7 +256,6 @@ def _sort_study_words(options: argparse.Namespace) -> None:
 
 
 def _study(options: argparse.Namespace) -> None:
-    """Runs the command."""
     from relative_attention import studies
 
     study = studies.find_study(options.study).override(options.overrides)
@@ -356,7 +352,6 @@ def _sort_distill_words(options: argparse.Namespace) -> None:
 
 
 def _distill(options: argparse.Namespace) -> None:
-    """Runs the command."""
     recipe = ra.find_recipe(options.recipe).override(options.overrides)
     output = options.output or pathlib.Path("runs", f"{recipe.name}_distilled")
     results = command.call(ra.distill, options, recipe=recipe, output=output)

@@ -87,7 +87,6 @@ def add_translate(subparsers: command.Subparsers) -> None:
 
 
 def _translate(options: argparse.Namespace) -> None:
-    """Runs the command."""
     from relative_attention.data.lines import read_lines
     from relative_attention.files import is_stream
 
