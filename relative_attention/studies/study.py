@@ -356,15 +356,10 @@ def as_text(value: Any) -> str:
 
 
 def _all_values(recipe: Recipe) -> dict[str, Any]:
-    # With any vocabulary, whose size is left out below.
-    config = recipe.model_config(vocabulary_size=8000)
-    sections = {**recipe.to_mapping(), "model": dataclasses.asdict(config)}
-    return {
-        f"{section}.{name}": value
-        for section in (*SECTIONS, "model")
-        for name, value in sections[section].items()
-        if name not in FOLLOWS_FROM_DATA
-    }
+    # With any vocabulary, whose size is left out.
+    config = dataclasses.asdict(recipe.model_config(vocabulary_size=8000))
+    model = {k: v for k, v in config.items() if k not in FOLLOWS_FROM_DATA}
+    return values_by_key(dataclasses.replace(recipe, model=model))
 
 
 def _defaults() -> dict[str, Any]:
