@@ -81,11 +81,7 @@ class Recipe:
                 value of the wrong type.
         """
         path = pathlib.Path(path)
-        try:
-            text = path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise InputError(f"No recipe at {path}: {error}.") from error
-        mapping = check_mapping(read_yaml(text, str(path)), path)
+        mapping = read_yaml_file(path, "recipe")
         name = path.stem
         if name == "recipe":
             name = path.resolve().parent.name
@@ -406,10 +402,19 @@ def _read_assignment(assignment: str) -> tuple[str, str, Any]:
     if is_text and text not in nulls and text[0] not in "'\"":
         return section, key, text
     what = f"The value of `{name}`, {_short.repr(text)},"
-    return section, key, read_yaml(text, what)
+    return section, key, _read_yaml(text, what)
 
 
-def read_yaml(text: str, what: str) -> Any:
+def read_yaml_file(path: pathlib.Path, what: str) -> dict[str, Any]:
+    """Returns the keys and values of a file; `what` it is, for an error."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"No {what} at {path}: {error}.") from error
+    return check_mapping(_read_yaml(text, str(path)), path)
+
+
+def _read_yaml(text: str, what: str) -> Any:
     """Returns the content of a YAML text."""
     try:
         return yaml.load(text, _Loader)

@@ -19,7 +19,7 @@ from relative_attention.runs.corpus_defaults import CHOSEN_KEYS
 from relative_attention.runs.recipe import AUTO
 from relative_attention.runs.recipe import FOLLOWS_FROM_DATA
 from relative_attention.runs.recipe import SECTIONS
-from relative_attention.runs.recipe import read_yaml
+from relative_attention.runs.recipe import read_yaml_file
 from relative_attention.runs.recipe import values_by_key
 from relative_attention.settings import check_mapping
 from relative_attention.settings import field_value
@@ -121,12 +121,7 @@ class Study:
             InputError: if it is not a study.
         """
         path = pathlib.Path(path)
-        try:
-            text = path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise InputError(f"No study at {path}: {error}.") from error
-        mapping = check_mapping(read_yaml(text, str(path)), path)
-        return cls.from_mapping(path.stem, mapping)
+        return cls.from_mapping(path.stem, read_yaml_file(path, "study"))
 
     @classmethod
     def from_mapping(cls, name: str, mapping: dict[str, Any]) -> "Study":
