@@ -18,7 +18,7 @@ from typing import Any
 from relative_attention.data import ParallelCorpus
 from relative_attention.errors import InputError
 from relative_attention.errors import check_packages
-from relative_attention.files import atomic_file
+from relative_attention.files import write_lines
 
 LANGUAGES = ("en", "de", "fr")
 
@@ -148,10 +148,7 @@ def write_spoken_numbers(
         chosen = _choose(values, part, size, random.Random(f"{seed} {part}"))
         paths = [str(pathlib.Path(directory, f"{part}.{n}")) for n in languages]
         for path, language in zip(paths, languages):
-            with atomic_file(path, "w") as file:
-                for kind, number, value in chosen:
-                    sentence = _sentence(kind, number, value, language)
-                    file.write(f"{sentence}\n")
+            write_lines(path, (_sentence(*one, language) for one in chosen))
         corpora[part] = ParallelCorpus(*paths)
     return corpora
 
