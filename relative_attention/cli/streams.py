@@ -162,16 +162,11 @@ class Progress:
         from relative_attention.runs.translate_text import TranslationProgress
 
         self.num_before = num_before
-        self._progress = None
-        if total is not None:
-            self._progress = TranslationProgress(total, num_before)
+        self._progress = TranslationProgress(total, num_before)
         self._last = time.monotonic()
 
     def __call__(self, num_done: int) -> None:
-        num_done += self.num_before
-        line = f"{num_done:,} lines"
-        if self._progress is not None:
-            line = self._progress.line(num_done)
+        line = self._progress.line(self.num_before + num_done)
         if sys.stderr.isatty():
             print(f"\r{line}\x1b[K", end="", file=sys.stderr, flush=True)
         elif time.monotonic() - self._last >= _LOG_SECONDS:

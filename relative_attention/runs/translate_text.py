@@ -85,7 +85,7 @@ class TranslationProgress:
     """Describes the lines done, lines per second, and the time left.
 
     Args:
-        total: int. The number of lines.
+        total: int. The number of lines; `None` if unknown.
         num_before: int. The lines that an earlier process translated, which do
             not count for the speed.
         clock: function that returns seconds.
@@ -93,7 +93,7 @@ class TranslationProgress:
 
     def __init__(
         self,
-        total: int,
+        total: int | None,
         num_before: int,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -104,6 +104,8 @@ class TranslationProgress:
 
     def line(self, num_done: int) -> str:
         """Returns the line to show after a number of lines."""
+        if self.total is None:
+            return f"{num_done:,} lines"
         text = f"{num_done:,} of {self.total:,} lines"
         num_new = num_done - self._num_before
         if num_new <= 0:
