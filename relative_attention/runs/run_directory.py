@@ -97,7 +97,8 @@ def claim_run_directory(
             _clear(path, files.values())
         elif not has_trained(path):
             # Vocabularies and other files may be of another recipe.
-            if not (resume and _is_the_same_run(path, recipe)):
+            has_recipe = resume and (path / "recipe.yaml").is_file()
+            if not has_recipe or _differences(path, recipe):
                 _clear(path, files.values(), keep_texts=True)
         elif resume:
             _check_same_recipe(path, recipe)
@@ -154,10 +155,6 @@ def has_trained(directory: pathlib.Path) -> bool:
         (directory / name).exists()
         for name in ("training.csv", "results.json", "model.safetensors")
     ) or any(directory.glob("checkpoints/st[eo]p-*"))
-
-
-def _is_the_same_run(path: pathlib.Path, recipe: Recipe) -> bool:
-    return (path / "recipe.yaml").is_file() and not _differences(path, recipe)
 
 
 def _check_same_recipe(path: pathlib.Path, recipe: Recipe) -> None:
