@@ -172,9 +172,8 @@ class Recipe:
         mapping = self.to_mapping()
         if self._derived:
             mapping["derived"] = sorted(self._derived)
-        text = yaml.safe_dump(mapping, sort_keys=False, allow_unicode=True)
         with atomic_file(path, "w") as file:
-            file.write(text)
+            yaml.safe_dump(mapping, file, sort_keys=False, allow_unicode=True)
 
     def model_config(
         self, vocabulary_size: int, source_vocabulary_size: int | None = None
