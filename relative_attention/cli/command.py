@@ -206,11 +206,7 @@ def given(options: argparse.Namespace, names: Sequence[str]) -> dict[str, Any]:
 def load_models(
     options: argparse.Namespace,
     models: Sequence[str] | None = None,
-    names: Sequence[str] = (
-        *DECODING_OPTIONS,
-        *ENGINE_OPTIONS,
-        "batch_tokens",
-    ),
+    names: Sequence[str] = (*DECODING_OPTIONS, *ENGINE_OPTIONS, "batch_tokens"),
 ) -> "ra.Translator":
     """Loads the models of a command line, with its options.
 

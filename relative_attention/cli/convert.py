@@ -3,7 +3,6 @@
 import argparse
 import os
 from collections.abc import Callable
-from collections.abc import Sequence
 from typing import Any
 
 import relative_attention as ra
@@ -154,9 +153,7 @@ def _export(options: argparse.Namespace) -> None:
 
     _check_format(options)
     check_is_free(options.output)
-    warmup: Sequence[str] = ()
-    if options.warmup:
-        warmup = list(read_lines(options.warmup))
+    warmup = list(read_lines(options.warmup)) if options.warmup else ()
     # `--dtype` is for the output.
     translator = command.load_models(options, names=command.DECODING_OPTIONS)
     command.check_nbest(options.nbest, translator.num_beams)

@@ -153,7 +153,9 @@ def _evaluate(options: argparse.Namespace) -> None:
     from relative_attention.evaluation.significance import bootstrap_table
 
     _check(options)
-    sources, references = _read(options)
+    corpus = ra.ParallelCorpus(options.source, options.reference)
+    corpus.check()
+    sources, references = (list(side) for side in zip(*corpus))
     others = {path: _other(path, options) for path in options.compare}
     tokenize = options.tokenizer
     if options.language is not None:
@@ -200,7 +202,7 @@ def _check(options: argparse.Namespace) -> None:
     from relative_attention.evaluation.corpus import check_moses
     from relative_attention.evaluation.significance import check_bootstrap
 
-    files = [options.source, options.reference, *(options.compare or ())]
+    files = [options.source, options.reference, *options.compare]
     for path in (options.hypotheses, options.sentence_scores, options.plot):
         streams.check_output(path, *files)
         files.append(path)
@@ -223,13 +225,6 @@ def _check(options: argparse.Namespace) -> None:
                 f"`--compare {name}` is compared with itself. Give another "
                 "model, or a file of translations."
             )
-
-
-def _read(options: argparse.Namespace) -> list[list[str]]:
-    """Reads and checks sources and references."""
-    corpus = ra.ParallelCorpus(options.source, options.reference)
-    corpus.check()
-    return [list(side) for side in zip(*corpus)]
 
 
 def _other(

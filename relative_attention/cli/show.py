@@ -58,11 +58,10 @@ def _list(options: argparse.Namespace) -> None:
     if options.parameters is None:
         _print_table(("preset",), [(name,) for name in ra.presets()])
         return
-    counts = [
-        ra.Transformer.from_preset(name, options.parameters).count_params()
-        for name in ra.presets()
-    ]
-    rows = [(n, f"{count:,}") for n, count in zip(ra.presets(), counts)]
+    rows = []
+    for name in ra.presets():
+        model = ra.Transformer.from_preset(name, options.parameters)
+        rows.append((name, f"{model.count_params():,}"))
     _print_table(("preset", "parameters"), rows)
 
 
