@@ -221,7 +221,7 @@ def _add_opennmt_tf(systems: command.Subparsers) -> None:
     parser = command.add_command(
         systems,
         "opennmt-tf",
-        _convert_opennmt_tf,
+        _convert,
         "convert a checkpoint of OpenNMT-tf's Transformer",
         "relative-attention convert opennmt-tf run/ckpt-5000 "
         "--source-vocabulary en.vocab --target-vocabulary de.vocab "
@@ -270,19 +270,11 @@ def _add_opennmt_tf(systems: command.Subparsers) -> None:
     )
 
 
-def _convert_opennmt_tf(options: argparse.Namespace) -> None:
-    from relative_attention.convert import convert_opennmt_tf
-
-    if options.position_encoding == "none":
-        options.position_encoding = None
-    _convert(convert_opennmt_tf, options)
-
-
 def _add_tensor2tensor(systems: command.Subparsers) -> None:
     parser = command.add_command(
         systems,
         "tensor2tensor",
-        _convert_tensor2tensor,
+        _convert,
         "convert a checkpoint of tensor2tensor's Transformer",
         "relative-attention convert tensor2tensor model.ckpt-250000 "
         "--hparams hparams.json --vocabulary vocab.translate.32768.subwords "
@@ -313,18 +305,19 @@ def _add_tensor2tensor(systems: command.Subparsers) -> None:
     )
 
 
-def _convert_tensor2tensor(options: argparse.Namespace) -> None:
-    from relative_attention.convert import convert_tensor2tensor
+def _convert(options: argparse.Namespace) -> None:
+    from relative_attention import convert
 
-    _convert(convert_tensor2tensor, options)
-
-
-def _convert(convert: Callable[..., Any], options: argparse.Namespace) -> None:
     def report(line: str) -> None:
         # The names of all variables are in conversion.txt.
         if not line.startswith(" "):
             print(line)
 
+    function: Callable[..., Any] = convert.convert_tensor2tensor
+    if options.system == "opennmt-tf":
+        function = convert.convert_opennmt_tf
+        if options.position_encoding == "none":
+            options.position_encoding = None
     path = options.checkpoint
-    command.call(convert, options, checkpoint_path=path, report=report)
+    command.call(function, options, checkpoint_path=path, report=report)
     print(f"model: {options.output} (every variable: conversion.txt there)")
