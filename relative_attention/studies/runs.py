@@ -345,9 +345,7 @@ def run_study(
     report = report or print_error
     results_file = StudyResults(study, results_path(study, output, results))
     runs = study_runs(study, output, data_directory, rows, seeds)
-    left = _missing(
-        runs, _own_records(study, results_file), results_file, report
-    )
+    left = _missing(runs, _own_records(results_file), results_file, report)
     # Here, too, so that a file that cannot be written is an early error.
     results_file.write()
     failed = _train_all(left, num_jobs, results_file, report)
@@ -423,7 +421,7 @@ def study_list(
 ) -> str:
     """Lists the runs of a study: those done, their cost, and those left."""
     results_file = StudyResults(study, results_path(study, output, results))
-    records = _own_records(study, results_file)
+    records = _own_records(results_file)
     runs = study_runs(study, output, None, rows, seeds)
     cells, minutes = [], []
     for run in runs:
@@ -455,10 +453,10 @@ def _output(study: Study, output: pathlib.Path | str | None) -> str:
     return str(output or pathlib.Path("runs", study.name))
 
 
-def _own_records(study: Study, results_file: StudyResults) -> dict[str, Record]:
+def _own_records(results_file: StudyResults) -> dict[str, Record]:
     """Returns the records of a study; refuses one of another recipe."""
     records = results_file.read()
-    for run in study_runs(study):
+    for run in study_runs(results_file.study):
         if run.name in records:
             values = records[run.name]["values"]
             run.check_same(
