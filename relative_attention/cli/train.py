@@ -319,8 +319,7 @@ def add_distill(subparsers: command.Subparsers) -> None:
     parser.text("--output DIR", "default: runs/RECIPE_distilled")
     command.add_data_folder(parser)
     parser.integer(
-        "--num-beams N",
-        "beams of all teachers (default: the first teacher's)",
+        "--num-beams N", "beams of all teachers (default: the first teacher's)"
     )
     parser.integer(
         "--closest-of N",

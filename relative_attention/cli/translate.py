@@ -45,10 +45,7 @@ def add_translate(subparsers: command.Subparsers) -> None:
         "output file, there when complete; with --input, rerun the same "
         "command to resume (default: standard output, as it comes)",
     )
-    parser.flag(
-        "--overwrite",
-        "start --output again instead of resuming it",
-    )
+    parser.flag("--overwrite", "start --output again instead of resuming it")
     parser.text(
         "--shard I/N",
         "translate only the I-th of N parts of --input, from 1/N to N/N; "

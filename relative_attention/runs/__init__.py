@@ -6,10 +6,4 @@ from relative_attention.runs.recipe import find_recipe
 from relative_attention.runs.run import train
 from relative_attention.runs.run_directory import check_resume
 
-__all__ = [
-    "Recipe",
-    "check_resume",
-    "distill",
-    "find_recipe",
-    "train",
-]
+__all__ = ["Recipe", "check_resume", "distill", "find_recipe", "train"]
