@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import itertools
 import os
 import pathlib
 from collections.abc import Mapping
@@ -12,8 +13,10 @@ import numpy as np
 
 from relative_attention.data import ParallelCorpus
 from relative_attention.data.lines import find_text_file
+from relative_attention.data.lines import read_lines
 from relative_attention.errors import InputError
 from relative_attention.files import atomic_directory
+from relative_attention.files import write_lines
 
 DATA_VARIABLE = "RELATIVE_ATTENTION_DATA"
 _SIDES = ("source", "target")
@@ -153,19 +156,12 @@ def hold_out(
                 written.check()
             return corpora
     held_out = _is_held_out(corpus.check(), num_lines, seed)
-    with atomic_directory(directory) as folder, contextlib.ExitStack() as stack:
-        files = [
-            [
-                stack.enter_context(
-                    open(folder / f"{part}.{side}", "w", encoding="utf-8")
-                )
-                for side in _SIDES
-            ]
-            for part in parts
-        ]
-        for pair, is_held_out in zip(corpus, held_out):
-            for line, file in zip(pair, files[int(is_held_out)]):
-                file.write(f"{line}\n")
+    with atomic_directory(directory) as folder:
+        for part, is_own in zip(parts, (~held_out, held_out)):
+            for side in _SIDES:
+                lines = read_lines(getattr(corpus, side))
+                own = itertools.compress(lines, is_own)
+                write_lines(folder / f"{part}.{side}", own)
     return corpora
 
 
