@@ -19,6 +19,7 @@ import relative_attention
 from relative_attention.data import ParallelCorpus
 from relative_attention.decoding import Translator
 from relative_attention.errors import InputError
+from relative_attention.evaluation import corpus_bleu
 from relative_attention.files import read_json
 from relative_attention.files import write_json
 from relative_attention.runs.recipe import Recipe
@@ -216,8 +217,6 @@ def score_corpus(
     target_language: str | None = None,
 ) -> dict[str, Any]:
     """Returns BLEU, cased and not, with sacreBLEU's signatures."""
-    from relative_attention.evaluation import corpus_bleu
-
     sources, references = (list(side) for side in zip(*corpus))
     hypotheses = translator.translate(sources)
     scores: dict[str, Any] = {}
