@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import relative_attention as ra
+from relative_attention import files
 from relative_attention.cli import command
 from relative_attention.cli import streams
 from relative_attention.errors import InputError
@@ -85,7 +86,6 @@ def add_translate(subparsers: command.Subparsers) -> None:
 
 def _translate(options: argparse.Namespace) -> None:
     from relative_attention.data.lines import read_lines
-    from relative_attention.files import is_stream
 
     # The text itself may be written over: it is read before.
     streams.check_output(options.output, options.prefix)
@@ -103,7 +103,7 @@ def _translate(options: argparse.Namespace) -> None:
             "with --sample."
         )
     for path in (options.input, options.prefix):
-        if path and not is_stream(path):
+        if path and not files.is_stream(path):
             # `InputError` if it cannot be read.
             next(read_lines(path), None)
     lines = _lines(options)
@@ -209,11 +209,10 @@ def _lines(options: argparse.Namespace) -> range:
     Unknown for a stream, and for a file that is translated as it is read.
     """
     from relative_attention.data.lines import count_lines
-    from relative_attention.files import is_stream
     from relative_attention.runs.translate_text import shard_lines
 
     number, num_shards = 1, 1
-    is_file = options.input and not is_stream(options.input)
+    is_file = options.input and not files.is_stream(options.input)
     if options.shard is not None:
         words = re.fullmatch(r"(\d{1,9})/(\d{1,9})", options.shard, re.ASCII)
         number, num_shards = map(int, words.groups()) if words else (0, 0)
@@ -272,9 +271,9 @@ def _check_prefixes(options: argparse.Namespace, is_typed: bool) -> None:
             "--prefix has a line for each line of a text. Give the text with "
             "`--input F`, or through a pipe."
         )
-    files = (options.prefix, options.input)
-    if all(path and os.path.isfile(path) for path in files):
-        num_prefixes, num_lines = map(count_lines, files)
+    paths = (options.prefix, options.input)
+    if all(path and os.path.isfile(path) for path in paths):
+        num_prefixes, num_lines = map(count_lines, paths)
         if num_prefixes != num_lines:
             raise _unequal(options, num_prefixes, num_lines)
 
@@ -297,7 +296,6 @@ def _opened(
     options: argparse.Namespace, translator: "ra.Translator"
 ) -> Iterator[Any]:
     """Opens the output: standard output, a file, or a resumable file."""
-    from relative_attention import files
     from relative_attention.runs.translate_text import translation_origin
 
     if options.output is None:
