@@ -11,7 +11,7 @@ from relative_attention.cli import streams
 from relative_attention.errors import InputError
 from relative_attention.files import write_lines
 
-# The tokenizers of `corpus_scores`, which would load sacreBLEU for `--help`.
+# The metrics of `corpus_scores`, which would load sacreBLEU for `--help`.
 _METRICS = ("bleu", "chrf", "ter")
 
 
