@@ -399,19 +399,11 @@ def _mosaic(
 
     matplotlib draws one image quickly; a plot for each matrix takes seconds.
     """
-    height, width = rows[0][0].shape
-    image = np.full(
-        (
-            len(rows) * (height + gap) - gap,
-            len(rows[0]) * (width + gap) - gap,
-        ),
-        np.nan,
-    )
-    for row, matrices in enumerate(rows):
-        for column, matrix in enumerate(matrices):
-            top, left = row * (height + gap), column * (width + gap)
-            image[top : top + height, left : left + width] = matrix
-    return image
+    gaps = ((0, 0), (0, 0), (0, gap), (0, gap))
+    padded = np.pad(np.array(rows, float), gaps, constant_values=np.nan)
+    num_rows, _, height, width = padded.shape
+    image = padded.swapaxes(1, 2).reshape(num_rows * height, -1)
+    return image[:-gap, :-gap]
 
 
 def _centers(count: int, size: int, gap: int = 1) -> np.ndarray:

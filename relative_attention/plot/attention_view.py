@@ -371,14 +371,12 @@ def _position_shares(
     Returns:
         Array `(N,)`, in `[0, 1]`; `0` if logits do not differ at all.
     """
-    count = allowed.sum(axis=-1)
-    spreads = []
-    for term in (content, position):
-        mean = (term * allowed).sum(axis=-1) / count
-        squares = ((term - mean[..., None]) ** 2 * allowed).sum(axis=-1)
-        spreads.append((squares / count).sum(axis=-1))
-    total = spreads[0] + spreads[1]
-    return spreads[1] / np.where(total > 0, total, 1)
+    content, position = (
+        term.var(axis=-1, where=allowed).sum(axis=-1)
+        for term in (content, position)
+    )
+    total = content + position
+    return position / np.where(total > 0, total, 1)
 
 
 def _numbers(tensor: Tensor) -> np.ndarray:
