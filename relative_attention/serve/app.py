@@ -399,7 +399,6 @@ class _Guard:
 
 
 def _protecting_headers() -> dict[str, str]:
-
     policy = content_security_policy()
     for kind in ("script-src", "style-src", "img-src"):
         policy = policy.replace(kind, f"{kind} 'self'")

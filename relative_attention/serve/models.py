@@ -129,14 +129,9 @@ def _load_model(
 ) -> ServedModel:
     stamp = _stamp(folder)
     translator = load_translator(folder, **loading)
+    summary = recipe_summary(folder)
     model = ServedModel(
-        name,
-        folder,
-        version,
-        stamp,
-        loading,
-        translator,
-        *recipe_summary(folder),
+        name, folder, version, stamp, loading, translator, *summary
     )
     # The first translation builds graphs for seconds; clients should not wait.
     model.best(["."])
@@ -177,11 +172,7 @@ async def reload_models(
             tried[name] = stamp
             try:
                 new = await asyncio.to_thread(
-                    _load_model,
-                    name,
-                    old.folder,
-                    old.version + 1,
-                    old.loading,
+                    _load_model, name, old.folder, old.version + 1, old.loading
                 )
             except Exception as error:
                 _LOG.warning(

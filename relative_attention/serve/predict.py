@@ -29,6 +29,8 @@ _MISSING = ("", -1e7)
 # closed while the client still sends, the answer would be lost.
 _MOST_READ = 2**30
 HUNG_UP = 499
+# The beginning of a value, for a message.
+_shown = reprlib.repr
 
 
 class PredictRequest(NamedTuple):
@@ -179,20 +181,11 @@ def write_predict(
         found: the translations of each sentence, best first.
         num_beams: int. The number of translations per sentence, for `n_best`.
     """
-    texts, scores = [], []
+    rows: list[tuple[Any, ...]] = []
     for results in found:
         pairs = [(result.text, result.score) for result in results]
         pairs += [_MISSING] * (num_beams - len(pairs))
-        texts.append([text for text, _ in pairs])
-        scores.append([score for _, score in pairs])
-    answer: list[list[Any]] = [texts, scores]
-    if not asked.is_n_best:
-        answer = [[best for best, *_ in column] for column in answer]
-    if not asked.is_in_rows:
-        return {"outputs": dict(zip(_OUTPUTS, answer))}
-    return {"predictions": [dict(zip(_OUTPUTS, row)) for row in zip(*answer)]}
-
-
-def _shown(value: Any) -> str:
-    """Returns the beginning of a value, for a message."""
-    return reprlib.repr(value)
+        rows.append(tuple(zip(*pairs)) if asked.is_n_best else pairs[0])
+    if asked.is_in_rows:
+        return {"predictions": [dict(zip(_OUTPUTS, row)) for row in rows]}
+    return {"outputs": dict(zip(_OUTPUTS, zip(*rows)))}
