@@ -117,8 +117,7 @@ def _find_prefix(path: pathlib.Path) -> pathlib.Path:
     """Returns the prefix for a prefix, an index file or a folder."""
     if path.is_dir():
         return _latest(path)
-    if path.name.endswith(_INDEX):
-        path = path.with_name(path.name[: -len(_INDEX)])
+    path = path.with_name(path.name.removesuffix(_INDEX))
     if path.with_name(path.name + _INDEX).is_file():
         return path
     found = ", ".join(_prefixes(path.parent)) or "none"
@@ -153,9 +152,7 @@ def _latest(folder: pathlib.Path) -> pathlib.Path:
 
 def _prefixes(folder: pathlib.Path) -> list[str]:
     """Returns the names of all checkpoints of a folder, sorted."""
-    return sorted(
-        path.name[: -len(_INDEX)] for path in folder.glob(f"*{_INDEX}")
-    )
+    return sorted(path.stem for path in folder.glob(f"*{_INDEX}"))
 
 
 def build_model(fields: dict[str, Any], source: str) -> Transformer:

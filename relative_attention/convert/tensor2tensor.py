@@ -224,11 +224,7 @@ def load_tensor2tensor(
     first = model.config.normalize_first
     norm = "layer_prepostprocess" if first else "layer_postprocess"
     weights = body_weights(
-        model,
-        scope,
-        "layer_",
-        _block_names(norm),
-        (norm, _NORM_NAMES),
+        model, scope, "layer_", _block_names(norm), (norm, _NORM_NAMES)
     )
     for side, matrix in embeddings.items():
         layer = getattr(model, f"{side}_embedding")
@@ -406,13 +402,11 @@ def _find_embeddings(
             names[index] for index in sorted(names)
         )
     by_use = {matrix["use"]: matrix for matrix in matrices.values()}
-    source = by_use.get("shared") or by_use["input_emb"]
-    target = by_use.get("shared") or by_use["target_emb"]
-    output = by_use.get("softmax") or by_use["shared"]
-    return (
-        _SHARING[uses],
-        {"source": source, "target": target, "output": output},
-    )
+    return _SHARING[uses], {
+        "source": by_use.get("shared") or by_use["input_emb"],
+        "target": by_use.get("shared") or by_use["target_emb"],
+        "output": by_use.get("softmax") or by_use["shared"],
+    }
 
 
 def _check_target_space(
