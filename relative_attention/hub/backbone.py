@@ -382,11 +382,8 @@ def transformer_inputs(inputs: dict[str, Tensor]) -> dict[str, Tensor]:
         Dict of `"source_token_ids"` and `"target_token_ids"`.
     """
     ids = {}
-    for name, side in (
-        ("source_token_ids", "encoder"),
-        ("target_token_ids", "decoder"),
-    ):
+    for name, side in (("source", "encoder"), ("target", "decoder")):
         given = ops.convert_to_tensor(inputs[f"{side}_token_ids"])
         mask = ops.cast(inputs[f"{side}_padding_mask"], given.dtype)
-        ids[name] = ops.multiply(given, mask)
+        ids[f"{name}_token_ids"] = ops.multiply(given, mask)
     return ids

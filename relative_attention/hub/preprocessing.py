@@ -79,13 +79,11 @@ class TranslationTokenizer(
         Raises:
             InputError: as `from_vocabulary`.
         """
-        is_source = config_file == SOURCE_TOKENIZER_FILE
+        vocabulary = translator.vocabulary
+        if config_file == SOURCE_TOKENIZER_FILE:
+            vocabulary = translator.source_vocabulary
         return cls.from_vocabulary(
-            translator.source_vocabulary
-            if is_source
-            else translator.vocabulary,
-            config_file=config_file,
-            **kwargs,
+            vocabulary, config_file=config_file, **kwargs
         )
 
     @classmethod
@@ -489,11 +487,8 @@ def _padded(
         first, last = ([] if i is None else [i] for i in (before, after))
         if length is None:
             length = padded_length(max(map(len, rows), default=0) + 1)
-        padded = np.zeros((len(rows), length), "int32")
-        for number, row in enumerate(rows):
-            ids = [*first, *row[:end], *last]
-            padded[number, : len(ids)] = ids
-        return padded
+        rows = [[*first, *row[:end], *last] for row in rows]
+        return keras.utils.pad_sequences(rows, length, padding="post")
     import tensorflow as tf
 
     rows = rows[:, :end]
