@@ -74,11 +74,8 @@ def checked_positive(
 
 def checked_bool(name: str, value: Any) -> bool:
     """Returns `value` as a bool; strings and numbers are refused."""
-    # NumPy's bool is not a subclass of Python's, so its name is checked.
-    if not isinstance(value, bool) and type(value).__name__ not in (
-        "bool",
-        "bool_",
-    ):
+    # By name, as NumPy's bool is not a subclass of Python's.
+    if type(value).__name__ not in ("bool", "bool_"):
         raise _error(name, value, "True or False")
     return bool(value)
 

@@ -42,11 +42,9 @@ def load_tensorflow_quietly() -> None:
     gc.freeze()
 
 
-@contextlib.contextmanager
-def without_info_lines() -> Iterator[None]:
+def without_info_lines() -> contextlib.AbstractContextManager[None]:
     """Hides C++ logs of level INFO; SentencePiece has no option for it."""
-    with _stderr_where(lambda line: b" LOG(INFO) " not in line):
-        yield
+    return _stderr_where(lambda line: b" LOG(INFO) " not in line)
 
 
 @contextlib.contextmanager
