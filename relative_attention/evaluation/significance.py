@@ -193,13 +193,10 @@ def bootstrap_table(results: Mapping[str, Sequence[BootstrapResult]]) -> str:
     It has a row for each metric and system, and the signatures below. A star
     marks a p-value below 0.05.
     """
+    rows = [_table_row(one) for systems in results.values() for one in systems]
     lines = [
         tabulate.tabulate(
-            [
-                _table_row(result)
-                for systems in results.values()
-                for result in systems
-            ],
+            rows,
             headers=("metric", "system", "score", "mean ± 95 %", "p", ""),
             tablefmt="plain",
             colalign=("left", "left", "right", "right", "right", "left"),

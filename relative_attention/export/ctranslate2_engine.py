@@ -321,9 +321,8 @@ def _results(
     found: list[list[_Hypothesis]], length_penalty: float, num_results: int
 ) -> dict[str, np.ndarray]:
     """Ranks hypotheses as `beam_search` does, into its arrays."""
-    scores = np.full((len(found), num_results), IMPOSSIBLE, np.float32)
-    rows: list[list[int]] = []
-    for number, hypotheses in enumerate(found):
+    results: list[tuple[float, list[int]]] = []
+    for hypotheses in found:
         ended = [
             (one.score(length_penalty), one.token_ids)
             for one in hypotheses
@@ -333,12 +332,11 @@ def _results(
         ranked = sorted(ended, reverse=True) or [
             (one.log_prob, one.token_ids) for one in hypotheses
         ]
-        ranked = ranked[:num_results]
-        scores[number, : len(ranked)] = [score for score, _ in ranked]
-        rows += [token_ids for _, token_ids in ranked]
-        rows += [[]] * (num_results - len(ranked))
-    token_ids = padded_rows(rows)
+        ranked += [(IMPOSSIBLE, [])] * num_results
+        results += ranked[:num_results]
+    scores, rows = zip(*results)
+    shape = (len(found), num_results)
     return {
-        "token_ids": token_ids.reshape(len(found), num_results, -1),
-        "scores": scores,
+        "token_ids": padded_rows(rows).reshape(*shape, -1),
+        "scores": np.array(scores, np.float32).reshape(shape),
     }

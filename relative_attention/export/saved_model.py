@@ -272,12 +272,10 @@ class _Text:
         import tensorflow_text
 
         # Each is a `Vocabulary`, as the export has checked.
-        vocabularies: tuple[Any, Any] = (
-            translator.source_vocabulary,
-            translator.vocabulary,
-        )
+        source: Any = translator.source_vocabulary
+        target: Any = translator.vocabulary
         self.limit = translator.max_source_length - 1
-        self.end_id = translator.source_vocabulary.end_id
+        self.end_id = source.end_id
         with without_info_lines():
             # If loaded tokenizers have the same name, even in several
             # SavedModels, all of them are the first one loaded.
@@ -287,25 +285,23 @@ class _Text:
                     name="sentencepiece_"
                     + hashlib.sha256(vocabulary.model).hexdigest(),
                 )
-                for vocabulary in vocabularies
+                for vocabulary in (source, target)
             )
-        self._read_spec(vocabularies[1])
+        self._read_spec(target.model)
 
-    def _read_spec(self, vocabulary: Vocabulary) -> None:
+    def _read_spec(self, model: bytes) -> None:
         """Reads what SentencePiece strips from the beginning of a text."""
         from sentencepiece import sentencepiece_model_pb2
 
         proto = sentencepiece_model_pb2.ModelProto()  # type: ignore[attr-defined]
-        proto.ParseFromString(vocabulary.model)
+        proto.ParseFromString(model)
         spec = proto.normalizer_spec
         self.removes_all_blanks = spec.remove_extra_whitespaces
         self.begins_with_blank = [
             spec.add_dummy_prefix and piece.piece.startswith(_BLANK_OF_PIECES)
             for piece in proto.pieces
         ]
-        self.unknown_id = load_processor(
-            vocabulary.model, "vocabulary"
-        ).unk_id()
+        self.unknown_id = load_processor(model, "vocabulary").unk_id()
 
     def token_ids(self, sentences: Tensor) -> Tensor:
         """Splits strings `(B,)` into token ids, int32 `(B, S)`."""
@@ -361,9 +357,7 @@ class _Text:
         marker_text = self.target.detokenize(marker)
         texts = self.target.detokenize(tf.concat([marker, rows], axis=1))
         texts = tf.strings.substr(
-            texts,
-            tf.strings.length(marker_text),
-            tf.strings.length(texts),
+            texts, tf.strings.length(marker_text), tf.strings.length(texts)
         )
         # Rows without a token begin with padding, which is not a blank.
         first = rows[:, :1].to_tensor(shape=(None, 1))[:, 0]
