@@ -371,11 +371,8 @@ def _head_matrices(attention: Any, head_dim: int) -> list[_Linear]:
     padded with zeros, which change no product.
     """
     pairs: list[_Linear] = []
-    for dense in (
-        attention.query_dense,
-        attention.key_dense,
-        attention.value_dense,
-    ):
+    for name in ("query", "key", "value"):
+        dense = getattr(attention, f"{name}_dense")
         kernel = _pad_last(_array(dense.kernel), head_dim)  # (D, N, H)
         bias = None
         if dense.bias is not None:

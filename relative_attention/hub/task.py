@@ -351,13 +351,10 @@ class TranslationLM(FromPreset, TrainableModel, keras_hub.models.Seq2SeqLM):
         # before the first step.
         if not self.optimizer.built:
             self.optimizer.build(self.trainable_variables)
-        sampler = self.sampler
-        return {
-            **config,
-            "sampler": _BEAM_SEARCH
-            if sampler is None
-            else keras_hub.samplers.serialize(sampler),
-        }
+        sampler = _BEAM_SEARCH
+        if self.sampler is not None:
+            sampler = keras_hub.samplers.serialize(self.sampler)
+        return {**config, "sampler": sampler}
 
     def fit(
         self,
@@ -391,20 +388,17 @@ class TranslationLM(FromPreset, TrainableModel, keras_hub.models.Seq2SeqLM):
         """
         self._check_targets(x, y)
         end = 1.0
+        validation = None
         if validation_data is not None:
             parts = keras.utils.unpack_x_y_sample_weight(validation_data)
-            validation_data = _batches(batch_size, *parts)
+            validation = _batches(batch_size, *parts)
         elif validation_split:
             # As in Keras, the last ones are for validation.
             end = 1 - validation_split
-            validation_data = _batches(
-                batch_size, x, y, sample_weight, start=end
-            )
-        if validation_data is not None:
-            validation_data.pop("batch_size", None)
-            validation_data = keras.utils.pack_x_y_sample_weight(
-                **validation_data
-            )
+            validation = _batches(batch_size, x, y, sample_weight, start=end)
+        if validation is not None:
+            validation.pop("batch_size", None)
+            validation_data = keras.utils.pack_x_y_sample_weight(**validation)
         # KerasHub makes data sets, which are not shuffled.
         kwargs.setdefault("shuffle", False)
         data = _batches(batch_size, x, y, sample_weight, end=end)

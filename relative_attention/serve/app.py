@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import dataclasses
+import functools
 import hmac
 import logging
 import pathlib
@@ -108,20 +109,15 @@ def make_app(
     page = StaticFiles(
         packages=[("relative_attention.serve", "page")], html=True
     )
+    post = functools.partial(Route, methods=["POST"])
     return Starlette(
         routes=[
             Route("/v1/models/{name}", handlers.status),
-            Route(
-                "/v1/models/{name}:predict", handlers.predict, methods=["POST"]
-            ),
+            post("/v1/models/{name}:predict", handlers.predict),
             Route("/api/models", handlers.models),
-            Route(
-                "/api/models/{name}/alternatives",
-                handlers.alternatives,
-                methods=["POST"],
-            ),
-            Route("/api/models/{name}/view", handlers.view, methods=["POST"]),
-            Route("/api/bleu", handlers.bleu, methods=["POST"]),
+            post("/api/models/{name}/alternatives", handlers.alternatives),
+            post("/api/models/{name}/view", handlers.view),
+            post("/api/bleu", handlers.bleu),
             Route("/healthz", handlers.healthz),
             Route("/metrics", handlers.metrics),
             Mount("/", page),
