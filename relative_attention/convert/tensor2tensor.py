@@ -350,10 +350,7 @@ def _head_dim(hparams: Mapping[str, Any], name: str) -> int:
 
 def _normalize_first(hparams: Mapping[str, Any]) -> bool:
     """Returns whether layer normalization comes before a sublayer."""
-    sequences = tuple(
-        hparams.get(name, default)
-        for name, default in zip(_PROCESSING, _PRE_NORM)
-    )
+    sequences = tuple(map(hparams.get, _PROCESSING, _PRE_NORM))
     if sequences not in [_PRE_NORM, _POST_NORM]:
         raise InputError(
             f"hparams {_PROCESSING[0]!r} and {_PROCESSING[1]!r} are supported "

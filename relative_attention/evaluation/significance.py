@@ -292,13 +292,9 @@ class BleuStatistics:
 
 def _bleu_of_counts(total: np.ndarray) -> float:
     """Returns BLEU of the summed counts of some sentences, `(10,)`."""
-    values = [int(value) for value in total]
+    length, reference_length, *ngrams = total.tolist()
     return sacrebleu.metrics.BLEU.compute_bleu(
-        correct=values[2:6],
-        total=values[6:],
-        sys_len=values[0],
-        ref_len=values[1],
-        smooth_method="exp",
+        ngrams[:4], ngrams[4:], length, reference_length, smooth_method="exp"
     ).score
 
 

@@ -233,13 +233,11 @@ def _stored_weights(
     ]
 
     def in_use() -> AbstractContextManager:
-        values = [
-            tf.cast(tf.convert_to_tensor(variable), weight.dtype)
+        mapping = [
+            (weight, tf.cast(tf.convert_to_tensor(variable), weight.dtype))
             for variable, weight in zip(stored, model.weights)
         ]
-        return keras.StatelessScope(
-            state_mapping=list(zip(model.weights, values))
-        )
+        return keras.StatelessScope(state_mapping=mapping)
 
     return stored, in_use
 

@@ -401,7 +401,7 @@ def _mosaic(
     """
     gaps = ((0, 0), (0, 0), (0, gap), (0, gap))
     padded = np.pad(np.array(rows, float), gaps, constant_values=np.nan)
-    num_rows, _, height, width = padded.shape
+    num_rows, _, height, _ = padded.shape
     image = padded.swapaxes(1, 2).reshape(num_rows * height, -1)
     return image[:-gap, :-gap]
 
