@@ -58,16 +58,8 @@ class AttentionView:
 
     def __init__(self, data: dict[str, Any]) -> None:
         self.data = data
-
-    @property
-    def sentence(self) -> str:
-        """The sentence that is translated."""
-        return self.data["sentence"]
-
-    @property
-    def translation(self) -> str:
-        """Its translation."""
-        return self.data["translation"]
+        self.sentence: str = data["sentence"]
+        self.translation: str = data["translation"]
 
     def to_html(self) -> str:
         """Returns the page: one file that loads nothing else.
