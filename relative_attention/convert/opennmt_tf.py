@@ -217,17 +217,13 @@ class _ObjectCheckpoint(TensorFlowCheckpoint):
         self._nodes = graph.nodes
 
     def names(self, path: str) -> tuple[str, ...]:
-        key = self.key(path)
-        return () if key is None else (key,)
-
-    def key(self, path: str) -> str | None:
-        """Returns the name a variable is stored under, or `None` without it."""
+        """Returns the name a variable is stored under, or `()` without it."""
         node = self._node(path)
         # A variable has one attribute, its value. Other objects have none.
         keys = [a.checkpoint_key for a in node.attributes] if node else []
         # Without the graph, there is only the path.
         key = keys[0] if keys else path + _VALUE
-        return key if key in self.shapes else None
+        return (key,) if key in self.shapes else ()
 
     def has_object(self, path: str) -> bool:
         """Returns whether there is an object, with variables or without."""
@@ -277,7 +273,7 @@ def _config_fields(
     source_size, hidden_dim = checkpoint.matrix_shape(SOURCE_EMBEDDING)
     target_size, sharing = _target_and_sharing(checkpoint)
     table = None
-    if checkpoint.key(_TABLE) is not None:
+    if checkpoint.names(_TABLE):
         table = checkpoint.matrix_shape(_TABLE)
     position_encoding = _position_encoding(checkpoint, position_encoding)
     fields: dict[str, Any] = {
@@ -294,15 +290,15 @@ def _config_fields(
         )[1],
         "num_heads": _num_heads(hidden_dim, table, num_heads),
         "position_encoding": position_encoding,
-        "normalize_first": (
-            checkpoint.key("model/encoder/layer_norm/gamma") is not None
+        "normalize_first": bool(
+            checkpoint.names("model/encoder/layer_norm/gamma")
         ),
         # Keras' default, which OpenNMT-tf does not change.
         "layer_norm_epsilon": 1e-3,
-        "attention_bias": (
-            checkpoint.key(f"{_ATTENTION}/linear_queries/bias") is not None
+        "attention_bias": bool(
+            checkpoint.names(f"{_ATTENTION}/linear_queries/bias")
         ),
-        "output_bias": checkpoint.key(_OUTPUT_BIAS) is not None,
+        "output_bias": bool(checkpoint.names(_OUTPUT_BIAS)),
         "start_token_id": 2,
         "dropout": 0.1,
         "attention_dropout": 0.1,
@@ -335,7 +331,7 @@ def _check_kind(checkpoint: _ObjectCheckpoint) -> None:
         )
     for side in ("encoder", "decoder"):
         path = f"model/{side}/layers/0/self_attention/layer"
-        if checkpoint.key(f"{path}/linear_queries/kernel") is None:
+        if not checkpoint.names(f"{path}/linear_queries/kernel"):
             raise InputError(
                 f"{checkpoint.prefix} is no Transformer for translation: it "
                 f"lacks {path}/linear_queries/kernel. OpenNMT-tf's RNNs, "
@@ -349,7 +345,7 @@ def _target_and_sharing(checkpoint: _ObjectCheckpoint) -> tuple[int, str]:
     Source embedding, target embedding and output kernel are shared if they are
     stored under the same name.
     """
-    source = checkpoint.key(SOURCE_EMBEDDING)
+    source = checkpoint.names(SOURCE_EMBEDDING)
     target = _own_or_shared(checkpoint, _TARGET_EMBEDDING, source)
     output = _own_or_shared(checkpoint, _OUTPUT_KERNEL, target)
     if target == output:
@@ -362,23 +358,23 @@ def _target_and_sharing(checkpoint: _ObjectCheckpoint) -> tuple[int, str]:
 
 
 def _own_or_shared(
-    checkpoint: _ObjectCheckpoint, path: str, other: str | None
-) -> str | None:
+    checkpoint: _ObjectCheckpoint, path: str, other: tuple[str, ...]
+) -> tuple[str, ...]:
     """Returns the name of a variable, or of the one it is shared with.
 
     Without the graph of objects, a variable that is not stored is shared.
     """
     if checkpoint.has_object(path):
-        return checkpoint.key(path)
-    return checkpoint.key(path) or other
+        return checkpoint.names(path)
+    return checkpoint.names(path) or other
 
 
 def _position_encoding(
     checkpoint: _ObjectCheckpoint, given: str | None
 ) -> str | None:
     """Returns the positions, as given or read from the checkpoint."""
-    is_relative = checkpoint.key(_TABLE) is not None
-    is_learned = checkpoint.key(_position_table("encoder")) is not None
+    is_relative = checkpoint.names(_TABLE)
+    is_learned = checkpoint.names(_position_table("encoder"))
     if is_relative and is_learned:
         raise InputError(
             f"{checkpoint.prefix} has relation tables and learned absolute "
