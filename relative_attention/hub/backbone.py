@@ -13,7 +13,7 @@ from keras import ops
 from relative_attention.decoding import Translator
 from relative_attention.errors import InputError
 from relative_attention.hub.presets import FromPreset
-from relative_attention.hub.presets import reason
+from relative_attention.hub.presets import readable_errors
 from relative_attention.models import Transformer
 from relative_attention.models import TransformerConfig
 from relative_attention.models.weights import stored_weights
@@ -269,14 +269,8 @@ class TranslationBackbone(FromPreset, keras_hub.models.Backbone):
             return
         if not pathlib.Path(filepath).is_file():
             raise InputError(f"No adapters at {filepath}.")
-        try:
+        with readable_errors(f"{filepath} holds no adapters of this backbone"):
             super().load_lora_weights(filepath)
-        # For other files, HDF5's reader raises many kinds of errors.
-        except Exception as error:
-            raise InputError(
-                f"{filepath} holds no adapters of this backbone: "
-                f"{reason(error)}"
-            ) from error
 
     def _note_adapters(self) -> None:
         """Tells KerasHub's methods which layers have adapters."""

@@ -4,11 +4,13 @@ KerasHub's presets are folders written by `save_to_preset`, and hub handles.
 Here names of the zoo and folders of trained models are presets, too.
 """
 
+import contextlib
 import json
 import pathlib
 import re
 import shutil
 from collections.abc import Callable
+from collections.abc import Iterator
 from collections.abc import Sequence
 from typing import Any
 from typing import Self
@@ -78,15 +80,8 @@ class FromPreset:
                 "such as hf://user/name, or a model of the zoo: "
                 f"{', '.join(zoo_models())}."
             )
-        try:
+        with readable_errors(f"{preset} could not be loaded"):
             return super().from_preset(preset, *args, **kwargs)  # type: ignore[misc]
-        except InputError:
-            raise
-        # Damaged files and hubs raise errors of many libraries.
-        except Exception as error:
-            raise InputError(
-                f"{preset} could not be loaded: {reason(error)}"
-            ) from error
 
 
 def model_folder(preset: str) -> pathlib.Path | None:
@@ -97,15 +92,24 @@ def model_folder(preset: str) -> pathlib.Path | None:
     return find_model(preset) if str(preset) in zoo_models() else None
 
 
-def reason(error: BaseException) -> str:
-    """Returns the first line of the original error.
+@contextlib.contextmanager
+def readable_errors(problem: str) -> Iterator[None]:
+    """Raises an `InputError` for the errors of damaged files and of hubs.
 
-    Keras raises one more error for every class around it.
+    They are of many libraries. The reason is the first line of the original
+    error, as Keras raises one more for every class around it.
     """
-    while (cause := error.__cause__ or error.__context__) is not None:
-        error = cause
-    lines = str(error).strip().splitlines()
-    return lines[0] if lines else type(error).__name__
+    try:
+        yield
+    except InputError:
+        raise
+    except Exception as error:
+        original: BaseException = error
+        while (cause := original.__cause__ or original.__context__) is not None:
+            original = cause
+        lines = str(original).strip().splitlines()
+        reason = lines[0] if lines else type(original).__name__
+        raise InputError(f"{problem}: {reason}") from error
 
 
 def check_class(name: str, value: Any, cls: type) -> None:
@@ -171,7 +175,7 @@ def upload(handle: str, folder: pathlib.Path) -> None:
     Raises:
         InputError: if the hub refuses it.
     """
-    try:
+    with readable_errors(f"{handle} could not be uploaded"):
         if not handle.startswith("hf://"):
             keras_hub.upload_preset(handle, str(folder))
             return
@@ -189,11 +193,6 @@ def upload(handle: str, folder: pathlib.Path) -> None:
             commit_message="Upload a preset of KerasHub",
             ignore_patterns=[_CARD] if has_card else None,
         )
-    # Each hub, and each version of it, raises errors of another library.
-    except Exception as error:
-        raise InputError(
-            f"{handle} could not be uploaded: {reason(error)}"
-        ) from error
 
 
 def _is_unchanged(task: Any, origin: pathlib.Path) -> bool:

@@ -95,9 +95,6 @@ class TranslationLM(FromPreset, TrainableModel, keras_hub.models.Seq2SeqLM):
     # The compiled function of a sampler, if any.
     generate_function: Any
     preprocessor: Any
-    num_beams: int
-    max_extra_length: int
-    max_source_length: int
 
     def __init__(
         self,
@@ -131,12 +128,13 @@ class TranslationLM(FromPreset, TrainableModel, keras_hub.models.Seq2SeqLM):
         finally:
             TrainableModel.__bases__ = bases
         self.length_penalty = check_length_penalty(length_penalty)
-        for name, value, least in (
-            ("num_beams", num_beams, 1),
-            ("max_extra_length", max_extra_length, 0),
-            ("max_source_length", max_source_length, 2),
-        ):
-            setattr(self, name, checked_at_least(name, value, least))
+        self.num_beams = checked_at_least("num_beams", num_beams, 1)
+        self.max_extra_length = checked_at_least(
+            "max_extra_length", max_extra_length, 0
+        )
+        self.max_source_length = checked_at_least(
+            "max_source_length", max_source_length, 2
+        )
         # The folder of the trained model that this task is from, if any.
         self.origin: pathlib.Path | None = None
         if compile:
