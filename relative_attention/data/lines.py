@@ -37,20 +37,10 @@ def read_lines(path: pathlib.Path | str) -> Iterator[str]:
         InputError: if the file is missing, is not UTF-8 (naming the line), or
             is cut short or damaged.
     """
-    with _opened(path) as file:
-        yield from decode_lines(file, path)
-
-
-@contextlib.contextmanager
-def _opened(path: pathlib.Path | str) -> Iterator[BinaryIO]:
-    """Opens a file to read its bytes, decompressed.
-
-    All errors of opening and reading it become an `InputError`.
-    """
     opening: Any = gzip.open if str(path).endswith(".gz") else open
     try:
         with opening(path, "rb") as file:
-            yield file
+            yield from decode_lines(file, path)
     except FileNotFoundError as error:
         raise InputError(f"No such file: {path}.") from error
     except IsADirectoryError as error:
