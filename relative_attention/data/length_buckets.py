@@ -3,7 +3,6 @@
 import dataclasses
 import math
 from collections.abc import Iterator
-from collections.abc import Sequence
 
 import numpy as np
 
@@ -128,7 +127,11 @@ def length_buckets(
         for boundary in _boundaries(first, step, max_length)
     ]
     max_length *= multiplier
-    window, sizes = _batch_sizes(batch_tokens, [*boundaries, max_length])
+    # As many rows as fit, from the end of each bucket, before they are rounded
+    # down.
+    most = [max(1, batch_tokens // end) for end in (*boundaries, max_length)]
+    window = _highly_composite_number(min(3 * max(most), _LARGEST_WINDOW))
+    sizes = [_largest_divisor(window, size) for size in most]
     return LengthBuckets(
         boundaries=tuple(boundaries),
         batch_sizes=tuple(size * shards for size in sizes),
@@ -149,24 +152,6 @@ def _boundaries(first: int, step: float, max_length: int) -> Iterator[int]:
     while boundary < max_length:
         yield boundary
         boundary = max(boundary + 1, int(boundary * step))
-
-
-def _batch_sizes(
-    batch_tokens: int, ends: Sequence[int]
-) -> tuple[int, list[int]]:
-    """Returns the window that all buckets share, and their batch sizes.
-
-    Args:
-        batch_tokens: int. Number of tokens of a batch, with padding.
-        ends: the length from which the rows of each bucket are computed.
-
-    Returns:
-        Pair of an int, and a list of int that divide it.
-    """
-    # As many rows as fit, before they are rounded down.
-    most = [max(1, batch_tokens // end) for end in ends]
-    window = _highly_composite_number(min(3 * max(most), _LARGEST_WINDOW))
-    return window, [_largest_divisor(window, size) for size in most]
 
 
 def _highly_composite_number(limit: int) -> int:
