@@ -128,7 +128,21 @@ class TokenBatches:
 
     def _cut(self) -> np.ndarray:
         """Returns the positions at which batches start, and the end."""
-        return _batch_bounds(self._order, self.batch_tokens)
+        order = self._order
+        is_last = np.append(np.diff(order.longest) != 0, True)
+        lengths = order.longest[is_last]
+        # The end of the pairs of each length, and how many of them make a
+        # batch.
+        ends = order.starts[1:][is_last]
+        rows = np.maximum(self.batch_tokens // lengths, 1)
+        bounds = [0]
+        while (start := bounds[-1]) < ends[-1]:
+            # A longer pair makes the whole batch longer, so fewer rows fit. The
+            # batch ends at the length with which it has the most rows.
+            first = np.searchsorted(ends, start, "right")
+            stops = np.minimum(ends[first:], start + rows[first:])
+            bounds.append(int(stops.max()))
+        return np.array(bounds)
 
     def indices(self, epoch: int | None = None) -> Iterator[np.ndarray]:
         """Yields the pairs of each batch of an epoch, as arrays of indices.
@@ -290,23 +304,6 @@ def _bucket_starts(order: LengthOrder, offset: int) -> np.ndarray:
     is_first = np.ones(len(rounded), bool)
     is_first[1:] = (np.diff(rounded) != 0) | (np.diff(order.longest) != 0)
     return np.append(order.starts[:-1][is_first], order.starts[-1])
-
-
-def _batch_bounds(order: LengthOrder, batch_tokens: int) -> np.ndarray:
-    """Returns the positions at which batches start, and the end."""
-    is_last = np.append(np.diff(order.longest) != 0, True)
-    lengths = order.longest[is_last]
-    # The end of the pairs of each length, and how many of them make a batch.
-    ends = order.starts[1:][is_last]
-    rows = np.maximum(batch_tokens // lengths, 1)
-    bounds = [0]
-    while (start := bounds[-1]) < ends[-1]:
-        # A longer pair makes the whole batch longer, so fewer rows fit. The
-        # batch ends at the length with which it has the most rows.
-        first = np.searchsorted(ends, start, "right")
-        stops = np.minimum(ends[first:], start + rows[first:])
-        bounds.append(int(stops.max()))
-    return np.array(bounds)
 
 
 def _dataset(
