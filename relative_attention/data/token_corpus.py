@@ -83,12 +83,7 @@ class TokenCorpus:
     def checksum(self) -> int:
         """The checksum of the ids of all pairs, in their order."""
         return array_checksum(
-            (
-                self.source_ids,
-                self.source_offsets,
-                self.target_ids,
-                self.target_offsets,
-            )
+            getattr(self, name) for name in ARRAYS if name != "line_numbers"
         )
 
     def with_line_numbers(self, numbers: np.ndarray) -> "TokenCorpus":
