@@ -133,21 +133,9 @@ def replica_seeds(
         yield generator
         return
     # Drawn outside the scope, which forgets assignments.
-    seed = replica_seed(generator.next(), number)
+    seed = generator.next()
+    # Replica 0 keeps the seed that all replicas share.
+    offset = ops.cast(number, seed.dtype) * _STRIDE
+    seed = seed + ops.stack([offset, ops.zeros_like(offset)])
     with keras.StatelessScope(state_mapping=[(generator.state, seed)]):
         yield generator
-
-
-def replica_seed(seed: Tensor, number: int | Tensor) -> Tensor:
-    """Computes a replica's seed from the one that all replicas share.
-
-    Args:
-        seed: uint32 or int32 tensor `(2,)`.
-        number: int scalar, the number of this replica, from 0. Replica 0
-            keeps the shared seed.
-
-    Returns:
-        Tensor `(2,)` of the same dtype.
-    """
-    offset = ops.cast(number, seed.dtype) * _STRIDE
-    return seed + ops.stack([offset, ops.zeros_like(offset)])
