@@ -12,8 +12,32 @@ from relative_attention.tensor_type import Tensor
 from relative_attention.training.losses import check_labels
 
 
+class TokenMean(keras.metrics.Mean):
+    """The mean of a field of `TokenScores` over tokens whose label is not 0."""
+
+    # Whether a step may leave out the logits; see `TokenScores`.
+    takes_token_scores = True
+    _field: str
+
+    def update_state(
+        self,
+        y_true: Tensor,
+        y_pred: Tensor | TokenScores,
+        sample_weight: Tensor | None = None,
+    ) -> None:
+        if not isinstance(y_pred, TokenScores):
+            check_labels(y_true, y_pred, sample_weight)
+            y_pred = score_logits(y_pred, y_true)
+        # As rows of one token: Keras would first take the mean of each row of a
+        # matrix, and long batches would count less.
+        super().update_state(
+            ops.reshape(getattr(y_pred, self._field), (-1,)),
+            ops.reshape(token_weights(y_true, sample_weight), (-1,)),
+        )
+
+
 @keras.saving.register_keras_serializable(package="relative_attention")
-class Perplexity(keras.metrics.Mean):
+class Perplexity(TokenMean):
     """Computes the exponential of the mean negative log-likelihood.
 
     It has no label smoothing, and covers all tokens since the last reset whose
@@ -34,23 +58,10 @@ class Perplexity(keras.metrics.Mean):
             `MaskedCrossEntropy(check_labels=True)` checks ids.
     """
 
-    # Whether a step may leave out the logits; see `TokenScores`.
-    takes_token_scores = True
+    _field = "negative_log_likelihoods"
 
     def __init__(self, name: str = "perplexity", dtype: Any = None) -> None:
         super().__init__(name=name, dtype=dtype)
-
-    def update_state(
-        self,
-        y_true: Tensor,
-        y_pred: Tensor | TokenScores,
-        sample_weight: Tensor | None = None,
-    ) -> None:
-        scores, weights = _scores_and_weights(y_true, y_pred, sample_weight)
-        super().update_state(
-            ops.reshape(scores.negative_log_likelihoods, (-1,)),
-            sample_weight=weights,
-        )
 
     def result(self) -> Tensor:
         """Returns the perplexity of the tokens since the last reset."""
@@ -58,7 +69,7 @@ class Perplexity(keras.metrics.Mean):
 
 
 @keras.saving.register_keras_serializable(package="relative_attention")
-class TokenAccuracy(keras.metrics.Mean):
+class TokenAccuracy(TokenMean):
     """Computes the share of real tokens whose label has the highest logit.
 
     A tie counts as right.
@@ -78,34 +89,7 @@ class TokenAccuracy(keras.metrics.Mean):
             `MaskedCrossEntropy(check_labels=True)` checks ids.
     """
 
-    # Whether a step may leave out the logits; see `TokenScores`.
-    takes_token_scores = True
+    _field = "matches"
 
     def __init__(self, name: str = "accuracy", dtype: Any = None) -> None:
         super().__init__(name=name, dtype=dtype)
-
-    def update_state(
-        self,
-        y_true: Tensor,
-        y_pred: Tensor | TokenScores,
-        sample_weight: Tensor | None = None,
-    ) -> None:
-        scores, weights = _scores_and_weights(y_true, y_pred, sample_weight)
-        super().update_state(
-            ops.reshape(scores.matches, (-1,)), sample_weight=weights
-        )
-
-
-def _scores_and_weights(
-    y_true: Tensor,
-    y_pred: Tensor | TokenScores,
-    sample_weight: Tensor | None,
-) -> tuple[TokenScores, Tensor]:
-    """Returns the scores of tokens, and their weights as rows of one token."""
-    if not isinstance(y_pred, TokenScores):
-        check_labels(y_true, y_pred, sample_weight)
-        y_pred = score_logits(y_pred, y_true)
-    # Keras would first take the mean of each row of a matrix, and long batches
-    # would count less.
-    weights = ops.reshape(token_weights(y_true, sample_weight), (-1,))
-    return y_pred, weights
