@@ -171,13 +171,8 @@ def _sums_over_replicas(
     loss: Tensor, gradients: Gradients
 ) -> tuple[Tensor, Gradients]:
     """Sums loss and gradients over all replicas. Each gets the sums."""
-    import tensorflow as tf
-
-    context = tf.distribute.get_replica_context()
-    if context.num_replicas_in_sync == 1:
-        return loss, gradients
     present = [gradient for gradient in gradients if gradient is not None]
-    loss, *present = context.all_reduce("SUM", [loss, *present])
+    loss, *present = sum_over_replicas([loss, *present])
     summed = iter(present)
     return loss, [None if g is None else next(summed) for g in gradients]
 

@@ -177,10 +177,10 @@ def run_after(tensor: Tensor, first: Tensor | None) -> Tensor:
 
 
 def sum_over_replicas(value: Tensor) -> Tensor:
-    """Sums a tensor over the replicas of `tf.distribute`.
+    """Sums a tensor, or each of a list, over replicas of `tf.distribute`.
 
     Returns:
-        Tensor of the same shape, equal on all replicas. With one replica, and
+        The same with the sums, equal on all replicas. With one replica, and
         outside a replica, `value` itself.
     """
     context = _replica_context()
