@@ -148,7 +148,7 @@ class FeedForward(keras.layers.Layer):
 
     def build(self, inputs_shape: Shape) -> None:
         self.input_spec = width_spec(inputs_shape, min_ndim=2)
-        hidden_dim = known_width(inputs_shape)
+        hidden_dim = self.input_spec.axes[-1]
         self.intermediate_dense.build((None, hidden_dim))
         self.output_dense = keras.layers.Dense(
             hidden_dim, dtype=self.dtype_policy, name="output"
@@ -217,18 +217,13 @@ def width_spec(inputs_shape: Shape, **spec: int) -> keras.layers.InputSpec:
     Raises:
         ValueError: if the last size is not known.
     """
-    return keras.layers.InputSpec(axes={-1: known_width(inputs_shape)}, **spec)
-
-
-def known_width(inputs_shape: Shape) -> int:
-    """Returns the last size of a shape; raises `ValueError` for `None`."""
     width = inputs_shape[-1]
     if width is None:
         raise ValueError(
             "The last axis of `inputs` must have a known size. Received "
             f"shape: {tuple(inputs_shape)}."
         )
-    return width
+    return keras.layers.InputSpec(axes={-1: width}, **spec)
 
 
 def check_quantization_mode(mode: str | None) -> None:

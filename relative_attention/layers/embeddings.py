@@ -10,7 +10,6 @@ from keras import ops
 from relative_attention.argument_checks import checked_int
 from relative_attention.argument_checks import checked_positive
 from relative_attention.layers.dense import check_quantization_mode
-from relative_attention.layers.dense import known_width
 from relative_attention.layers.dense import width_spec
 from relative_attention.ops.backend import known_values
 from relative_attention.ops.backend import sizes
@@ -228,7 +227,7 @@ class TargetSpaceEmbedding(keras.layers.Layer):
 
     def build(self, inputs_shape: Shape) -> None:
         self.input_spec = width_spec(inputs_shape, ndim=3)
-        hidden_dim = known_width(inputs_shape)
+        hidden_dim = self.input_spec.axes[-1]
         limit = math.sqrt(6 / (_NUM_SPACES + hidden_dim))
         self.embedding = self.add_weight(
             name="embedding",
@@ -352,7 +351,7 @@ class LearnedPositions(keras.layers.Layer):
 
     def build(self, inputs_shape: Shape) -> None:
         self.input_spec = width_spec(inputs_shape, ndim=3)
-        hidden_dim = known_width(inputs_shape)
+        hidden_dim = self.input_spec.axes[-1]
         self.embeddings = self.add_weight(
             name="embeddings",
             shape=(self.max_length, hidden_dim),
