@@ -41,8 +41,27 @@ def draw_as_matrix(
     return draw
 
 
+class Int8Layer(keras.layers.Layer):
+    """A subclass of one of Keras' layers that quantizes to int8 alone."""
+
+    def quantize(
+        self,
+        mode: str | None = None,
+        type_check: bool = True,
+        config: Any = None,
+    ) -> None:
+        check_keras_quantizes()
+        if mode != "int8":
+            # `keras.Model.quantize` turns this error into a warning.
+            raise NotImplementedError(
+                f'`mode` must be "int8". Received: mode={mode!r}.'
+            )
+        # Keras refuses subclasses of its layer, unless told not to.
+        super().quantize(mode, type_check=False, config=config)
+
+
 @keras.saving.register_keras_serializable(package="relative_attention")
-class HeadProjection(keras.layers.EinsumDense):
+class HeadProjection(Int8Layer, keras.layers.EinsumDense):
     """`keras.layers.EinsumDense`, computed as one matrix product.
 
     It has the same kernel and gives the same numbers. On TensorFlow the
@@ -84,16 +103,6 @@ class HeadProjection(keras.layers.EinsumDense):
             outputs, batch_shape + kernel_shape[num_contracted:]
         )
         return outputs if self.bias is None else outputs + self.bias
-
-    def quantize(
-        self,
-        mode: str | None = None,
-        type_check: bool = True,
-        config: Any = None,
-    ) -> None:
-        check_quantization_mode(mode)
-        # Keras refuses subclasses of its layer, unless told not to.
-        super().quantize(mode, type_check=False, config=config)
 
 
 @keras.saving.register_keras_serializable(package="relative_attention")
@@ -224,15 +233,6 @@ def width_spec(inputs_shape: Shape, **spec: int) -> keras.layers.InputSpec:
             f"shape: {tuple(inputs_shape)}."
         )
     return keras.layers.InputSpec(axes={-1: width}, **spec)
-
-
-def check_quantization_mode(mode: str | None) -> None:
-    """Raises an error, which `keras.Model.quantize` turns into a warning."""
-    check_keras_quantizes()
-    if mode != "int8":
-        raise NotImplementedError(
-            f'`mode` must be "int8". Received: mode={mode!r}.'
-        )
 
 
 def check_keras_quantizes() -> None:

@@ -9,7 +9,7 @@ from keras import ops
 
 from relative_attention.argument_checks import checked_int
 from relative_attention.argument_checks import checked_positive
-from relative_attention.layers.dense import check_quantization_mode
+from relative_attention.layers.dense import Int8Layer
 from relative_attention.layers.dense import width_spec
 from relative_attention.ops.backend import known_values
 from relative_attention.ops.backend import sizes
@@ -24,7 +24,7 @@ _NUM_SPACES = 32
 
 
 @keras.saving.register_keras_serializable(package="relative_attention")
-class TokenEmbedding(keras.layers.Embedding):
+class TokenEmbedding(Int8Layer, keras.layers.Embedding):
     """Rows of a matrix by token id, scaled by `sqrt(D)`; id 0 is zero.
 
     As in tensor2tensor, initial values are normal with standard deviation
@@ -110,16 +110,6 @@ class TokenEmbedding(keras.layers.Embedding):
             quantized or adapted one.
         """
         return self._rows(lambda weight: weight)
-
-    def quantize(
-        self,
-        mode: str | None = None,
-        type_check: bool = True,
-        config: Any = None,
-    ) -> None:
-        check_quantization_mode(mode)
-        # Keras refuses subclasses of its layer, unless told not to.
-        super().quantize(mode, type_check=False, config=config)
 
     def transposed_matrix(self) -> Tensor:
         """Returns a copy of `matrix` for the products of a decoding step.
