@@ -172,7 +172,7 @@ def label_logit(logits: Tensor, labels: Tensor) -> Tensor:
     return ops.take(flat, rows * logits.shape[-1] + labels)
 
 
-def _add_at_labels(values: Tensor, labels: Tensor, addends: Tensor) -> Tensor:
+def _add_at_labels(values: Tensor, labels: Tensor, addend: float) -> Tensor:
     """Adds a number at each row's label: `(r, V)`, `(r,)` -> `(r, V)`."""
     # Read, add and write back, because Keras adds in place only since 3.14. No
     # two rows write to the same place.
@@ -180,7 +180,7 @@ def _add_at_labels(values: Tensor, labels: Tensor, addends: Tensor) -> Tensor:
     return ops.scatter_update(
         values,
         ops.stack([rows, labels], axis=1),
-        label_logit(values, labels) + addends,
+        label_logit(values, labels) + addend,
     )
 
 
@@ -382,11 +382,7 @@ def _score_projected_rows(
         # The label's part of `q` is subtracted before rounding to half
         # precision. In a trained model `p` is near `q` there, and the
         # difference of two rounded sums would be noise.
-        slopes = _add_at_labels(
-            probabilities,
-            row_labels,
-            -peak * ops.ones_like(row_labels, dtype="float32"),
-        )
+        slopes = _add_at_labels(probabilities, row_labels, -peak)
         rounded = ops.cast(slopes, rows.dtype)
         d_hidden.append(ops.cast(ops.matmul(rounded, matrix), "float32"))
         weighted = rows * ops.cast(row_weights, rows.dtype)[:, None]
