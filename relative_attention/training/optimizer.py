@@ -99,36 +99,25 @@ class AveragingAdam(keras.optimizers.Adam):
         if keras.backend.backend() != "tensorflow" or self.amsgrad:
             super().update_step(gradient, variable, learning_rate)
             return
+        # Updates a `tf.Variable` of one replica, and its moments, in one pass:
+        #
+        #     m += (g - m) (1 - beta_1)
+        #     v += (g^2 - v) (1 - beta_2)
+        #     w -= a m / (sqrt(v) + epsilon)
+        #     a  = learning_rate sqrt(1 - beta_2^t) / (1 - beta_1^t)
+        #
+        # Keras computes this with some twenty operations per weight, each a
+        # pass over memory: a tenth of the step of a small model on a CPU, and a
+        # quarter of the nodes of its graph. The numbers are those of Keras,
+        # except for the rounding of `1 - beta`.
+        import tensorflow as tf
+
         if self._beta_powers is None:
             step = ops.cast(self.iterations + 1, "float32")
             self._beta_powers = [
                 ops.power(ops.convert_to_tensor(beta, "float32"), step)
                 for beta in (self.beta_1, self.beta_2)
             ]
-        self._apply_in_one_pass(
-            variable, gradient, learning_rate, self._beta_powers
-        )
-
-    def _apply_in_one_pass(
-        self,
-        variable: Any,
-        gradient: Tensor,
-        learning_rate: Tensor,
-        beta_powers: list[Tensor],
-    ) -> None:
-        """Updates a `tf.Variable` of one replica, and its moments.
-
-            m += (g - m) (1 - beta_1)
-            v += (g^2 - v) (1 - beta_2)
-            w -= a m / (sqrt(v) + epsilon)
-            a  = learning_rate sqrt(1 - beta_2^t) / (1 - beta_1^t)
-
-        Keras computes this with some twenty operations per weight, each a pass
-        over memory: a tenth of the step of a small model on a CPU, and a
-        quarter of the nodes of its graph. The numbers are those of Keras,
-        except for the rounding of `1 - beta`.
-        """
-        import tensorflow as tf
 
         def scalar(value: Tensor | float) -> Tensor:
             return tf.cast(value, variable.dtype)
@@ -138,8 +127,8 @@ class AveragingAdam(keras.optimizers.Adam):
             var=variable.handle,
             m=self._momentums[index].value.handle,
             v=self._velocities[index].value.handle,
-            beta1_power=scalar(beta_powers[0]),
-            beta2_power=scalar(beta_powers[1]),
+            beta1_power=scalar(self._beta_powers[0]),
+            beta2_power=scalar(self._beta_powers[1]),
             lr=scalar(learning_rate),
             beta1=scalar(self.beta_1),
             beta2=scalar(self.beta_2),
