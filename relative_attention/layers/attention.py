@@ -75,25 +75,21 @@ class AttentionTerms(NamedTuple):
         return self.value_context + self.position_context
 
 
-def traced_output_spec(
-    layer: keras.layers.Layer, *args: Any, **kwargs: Any
-) -> Any:
-    """Returns symbolic outputs of a layer, by tracing its call.
+class TracedLayer(keras.layers.Layer):
+    """A layer whose call is traced to know its symbolic outputs.
 
     `compute_output_shape` does not know whether scores are returned.
-
-    Args:
-        layer: the layer.
-        *args, **kwargs: the arguments of the call.
     """
-    try:
-        return keras.Operation.compute_output_spec(layer, *args, **kwargs)
-    except ValueError as error:
-        # Keras wraps the call, and would ask users to write our methods.
-        raise (error.__context__ or error) from None
+
+    def compute_output_spec(self, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return keras.Operation.compute_output_spec(self, *args, **kwargs)
+        except ValueError as error:
+            # Keras wraps the call, and would ask users to write our methods.
+            raise (error.__context__ or error) from None
 
 
-class MultiHeadLayer(keras.layers.Layer):
+class MultiHeadLayer(TracedLayer):
     """Projections to heads and back, and attention in between.
 
     Sublayers and weights have the names and shapes of
@@ -150,9 +146,6 @@ class MultiHeadLayer(keras.layers.Layer):
 
     def compute_output_shape(self, inputs_shape: Shape, **_: Shape) -> Shape:
         return (*inputs_shape[:-1], self.output_dim or inputs_shape[-1])
-
-    def compute_output_spec(self, *args: Any, **kwargs: Any) -> Any:
-        return traced_output_spec(self, *args, **kwargs)
 
     def get_config(self) -> dict[str, Any]:
         serialize = keras.saving.serialize_keras_object

@@ -10,7 +10,7 @@ from keras import ops
 from relative_attention.argument_checks import checked_bool
 from relative_attention.argument_checks import checked_positive
 from relative_attention.argument_checks import checked_rate
-from relative_attention.layers.attention import traced_output_spec
+from relative_attention.layers.attention import TracedLayer
 from relative_attention.layers.attention_parts import AttentionParts
 from relative_attention.layers.attention_parts import cross_attention_parts
 from relative_attention.layers.attention_parts import self_attention_parts
@@ -48,7 +48,7 @@ class LayerNormalization(keras.layers.LayerNormalization):
         return ops.cast(outputs, self.compute_dtype)
 
 
-class TransformerBlock(keras.layers.Layer):
+class TransformerBlock(TracedLayer):
     """A stack of sublayers, each in a residual connection.
 
     Args:
@@ -95,9 +95,6 @@ class TransformerBlock(keras.layers.Layer):
 
     def compute_output_shape(self, inputs_shape: Shape, **_: Shape) -> Shape:
         return inputs_shape
-
-    def compute_output_spec(self, *args: Any, **kwargs: Any) -> Any:
-        return traced_output_spec(self, *args, **kwargs)
 
     def get_config(self) -> dict[str, Any]:
         serialize = keras.saving.serialize_keras_object
