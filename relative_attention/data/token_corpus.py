@@ -20,7 +20,6 @@ from relative_attention.data.lines import ParallelCorpus
 from relative_attention.data.vocabulary_kinds import AnyVocabulary
 from relative_attention.errors import InputError
 from relative_attention.files import atomic_directory
-from relative_attention.files import read_json
 from relative_attention.files import read_json_object
 
 # Version of the files. Files of another version are rebuilt.
@@ -141,10 +140,10 @@ class TokenCorpus:
         origin = _origin(
             corpus, source_vocabulary, target_vocabulary, max_length
         )
-        if _read_json(directory / "origin.json") == origin:
-            # A full disk or a copy may have cut or changed a file: then all
-            # are rebuilt.
-            with contextlib.suppress(*_DAMAGED):
+        # A full disk or a copy may have cut or changed a file: then all are
+        # rebuilt.
+        with contextlib.suppress(*_DAMAGED):
+            if read_json_object(directory / "origin.json") == origin:
                 return cls._load(directory)
         _check_replaceable(directory)
         corpus.check()
@@ -171,10 +170,11 @@ class TokenCorpus:
                 modification times are compared.
             directory: path of the folder.
         """
-        origin = _read_json(pathlib.Path(directory) / "origin.json")
-        return isinstance(origin, dict) and origin.get("files") == _files(
-            corpus
-        )
+        try:
+            origin = read_json_object(pathlib.Path(directory) / "origin.json")
+        except (OSError, ValueError):
+            return False
+        return origin.get("files") == _files(corpus)
 
     @classmethod
     def _load(cls, directory: pathlib.Path) -> "TokenCorpus":
@@ -238,11 +238,3 @@ def _files(corpus: ParallelCorpus) -> list[list]:
             stat = os.stat(path)
             files.append([path, stat.st_size, stat.st_mtime_ns])
     return files
-
-
-def _read_json(path: pathlib.Path) -> Any:
-    """Returns the content of a JSON file, or `None` if it cannot be read."""
-    try:
-        return read_json(path)
-    except (OSError, ValueError):
-        return None
