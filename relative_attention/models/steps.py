@@ -104,13 +104,17 @@ def tensorflow_step(model: "TrainableModel", data: Any) -> dict[str, Tensor]:
         own_tokens = ops.sum(token_weights(*batch[1:]))
         # Here, as replicas cannot synchronize inside the loop over parts.
         num_tokens = sum_over_replicas(own_tokens)
-        loss, gradients = _tensorflow_gradients(model, batch, num_tokens)
-        loss, gradients = _sums_over_replicas(loss, gradients)
+        loss, found = _tensorflow_gradients(model, batch, num_tokens)
+        # Variables that the loss does not depend on have no gradient.
+        variables, gradients = [], []
+        for variable, gradient in zip(model.trainable_variables, found):
+            if gradient is not None:
+                variables.append(variable)
+                gradients.append(gradient)
+        loss, *gradients = sum_over_replicas([loss, *gradients])
         norm = gradient_norm(optimizer, gradients)
         is_usable = model.count_step(loss, own_tokens, norm)
-        update_all_replicas(
-            optimizer, model.trainable_variables, gradients, is_usable
-        )
+        update_all_replicas(optimizer, variables, gradients, is_usable)
     return model.get_metrics_result()
 
 
@@ -167,16 +171,6 @@ def _tensorflow_gradients(
     return loss, sums
 
 
-def _sums_over_replicas(
-    loss: Tensor, gradients: Gradients
-) -> tuple[Tensor, Gradients]:
-    """Sums loss and gradients over all replicas. Each gets the sums."""
-    present = [gradient for gradient in gradients if gradient is not None]
-    loss, *present = sum_over_replicas([loss, *present])
-    summed = iter(present)
-    return loss, [None if g is None else next(summed) for g in gradients]
-
-
 def gradient_norm(
     optimizer: keras.optimizers.Optimizer, gradients: Gradients
 ) -> Tensor:
@@ -188,14 +182,14 @@ def gradient_norm(
     """
     import tensorflow as tf
 
-    norm = tf.linalg.global_norm([g for g in gradients if g is not None])
+    norm = tf.linalg.global_norm(gradients)
     return tf.cast(norm, "float32") / optimizer.scale_loss(tf.constant(1.0))
 
 
 def update_all_replicas(
     optimizer: keras.optimizers.Optimizer,
     variables: list[keras.Variable],
-    gradients: Gradients,
+    gradients: list[Tensor],
     is_usable: Tensor,
 ) -> None:
     """Updates variables on all replicas, or on none.
@@ -203,43 +197,39 @@ def update_all_replicas(
     Args:
         optimizer: the optimizer, built.
         variables: list of variables.
-        gradients: list of sums over replicas, one per variable; `None` for
-            variables that do not change.
+        gradients: list of sums over replicas, one per variable.
         is_usable: bool scalar, the same on all replicas.
     """
     import tensorflow as tf
 
-    pairs = [(g, v) for g, v in zip(gradients, variables) if g is not None]
-    present = [gradient for gradient, _ in pairs]
-    variables = [variable for _, variable in pairs]
     context = tf.distribute.get_replica_context()
     num_replicas = context.num_replicas_in_sync
     if num_replicas > 1:
         # The optimizer sums once more. Clipping smaller values does nothing.
-        clipped = clip_gradients(optimizer, present)
-        present = [gradient / num_replicas for gradient in clipped]
+        clipped = clip_gradients(optimizer, gradients)
+        gradients = [gradient / num_replicas for gradient in clipped]
 
-    def apply(present: list[Tensor]) -> None:
-        optimizer.apply(present, variables)
+    def apply(gradients: list[Tensor]) -> None:
+        optimizer.apply(gradients, variables)
 
     def apply_or_not(
-        strategy: "tf.distribute.Strategy", present: Tensor, is_usable: Tensor
+        strategy: "tf.distribute.Strategy", gradients: Tensor, is_usable: Tensor
     ) -> None:
         # All replicas must take the same branch, as they synchronize in it.
         is_usable = strategy.experimental_local_results(is_usable)[0]
         tf.cond(
             is_usable,
             lambda: strategy.extended.call_for_each_replica(
-                apply, args=(present,)
+                apply, args=(gradients,)
             ),
             lambda: None,
         )
 
     # Under a strategy replicas synchronize in the optimizer, even a single one.
     if tf.distribute.has_strategy():
-        context.merge_call(apply_or_not, args=(present, is_usable))
+        context.merge_call(apply_or_not, args=(gradients, is_usable))
     else:
-        tf.cond(is_usable, lambda: apply(present), lambda: None)
+        tf.cond(is_usable, lambda: apply(gradients), lambda: None)
 
 
 def clip_gradients(
