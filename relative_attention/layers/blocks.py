@@ -156,7 +156,7 @@ class TransformerBlock(TracedLayer):
                 returns outputs, or a pair of outputs and something else.
 
         Returns:
-            Tuple of outputs and of what else `attend` returned.
+            Outputs, or a tuple of them and of what else `attend` returned.
         """
         extras = []
         sublayers: dict[str, Callable[[Tensor], Any]] = {
@@ -175,7 +175,7 @@ class TransformerBlock(TracedLayer):
             inputs = inputs + self.dropout_layer(outputs, training=training)
             if not self.normalize_first:
                 inputs = layer_norm(inputs)
-        return inputs, *extras
+        return (inputs, *extras) if extras else inputs
 
 
 @keras.saving.register_keras_serializable(package="relative_attention")
@@ -225,7 +225,7 @@ class TransformerEncoderBlock(TransformerBlock):
         return_attention_scores: bool = False,
         training: bool | None = None,
     ) -> Tensor | tuple[Tensor, Tensor]:
-        outputs, *scores = self._sublayers(
+        return self._sublayers(
             inputs,
             training,
             self_attention=lambda x: self.self_attention(
@@ -235,7 +235,6 @@ class TransformerEncoderBlock(TransformerBlock):
                 training=training,
             ),
         )
-        return (outputs, *scores) if scores else outputs
 
     def attention_parts(
         self, inputs: Tensor, attention_mask: Tensor | None = None
@@ -332,7 +331,7 @@ class TransformerDecoderBlock(TransformerBlock):
             "return_attention_scores": return_attention_scores,
             "training": training,
         }
-        outputs, *scores = self._sublayers(
+        return self._sublayers(
             inputs,
             training,
             self_attention=lambda x: self.self_attention(
@@ -342,7 +341,6 @@ class TransformerDecoderBlock(TransformerBlock):
                 x, encoder_outputs, padding_mask=source_padding_mask, **options
             ),
         )
-        return (outputs, *scores) if scores else outputs
 
     def attention_parts(
         self,
