@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 from typing import Protocol
 
+import keras
 import numpy as np
 from keras import ops
 
@@ -408,10 +409,7 @@ def longest_first_batches(
 
 def padded_rows(rows: Sequence[Sequence[int]]) -> np.ndarray:
     """Makes an int32 array `(B, S)` of rows of ids, padded with id 0."""
-    padded = np.zeros((len(rows), max(map(len, rows))), np.int32)
-    for number, row in enumerate(rows):
-        padded[number, : len(row)] = row
-    return padded
+    return keras.utils.pad_sequences(rows, padding="post")
 
 
 # === Translations from the results of a search ===

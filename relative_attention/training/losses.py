@@ -42,8 +42,8 @@ class MaskedCrossEntropy(keras.losses.Loss):
         check_labels: bool. Whether to check the range of ids in compiled steps
             and on accelerators, too. A step of TensorFlow then ends with an
             error; a step compiled by XLA, as on one GPU or on JAX, has a loss
-            of `nan`. Otherwise such ids may be read as ids of another row.
-            Defaults to `False`.
+            of `nan`, and a `Transformer` leaves out its update. Otherwise such
+            ids may be read as ids of another row. Defaults to `False`.
         name: string. Defaults to `"masked_cross_entropy"`.
 
     Call arguments:
