@@ -139,7 +139,7 @@ def _way_to_need_less(options: argparse.Namespace) -> str:
     """Returns which options need less memory if lower; "" if none do."""
     names = [
         spelled(name)
-        for name in ("batch_tokens", "num_beams")
+        for name in ("batch_tokens", "num_beams", "resamples")
         if hasattr(options, name)
     ]
     if options.command in ("train", "study"):
