@@ -79,7 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         if not is_out_of_memory(error):
             raise
-        return _fail(f"There is not enough memory.{_way_to_need_less(options)}")
+        return _fail(f"There is not enough memory.{_what_to_lower(options)}")
     except KeyboardInterrupt:
         print(f"\nInterrupted.{_way_to_resume(options)}", file=sys.stderr)
         return 130
@@ -135,8 +135,8 @@ def _fail(message: str) -> int:
     return 1
 
 
-def _way_to_need_less(options: argparse.Namespace) -> str:
-    """Returns which options need less memory if lower; "" if none do."""
+def _what_to_lower(options: argparse.Namespace) -> str:
+    """Returns which options to lower to save memory; "" if there are none."""
     names = [
         spelled(name)
         for name in ("batch_tokens", "num_beams", "resamples")

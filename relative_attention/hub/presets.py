@@ -94,10 +94,10 @@ def model_folder(preset: str) -> pathlib.Path | None:
 
 @contextlib.contextmanager
 def readable_errors(problem: str) -> Iterator[None]:
-    """Raises an `InputError` for the errors of damaged files and of hubs.
+    """Turns errors of damaged files and of hubs into an `InputError`.
 
-    They are of many libraries. The reason is the first line of the original
-    error, as Keras raises one more for every class around it.
+    Such errors come from many libraries. The message has the first line of the
+    original one, as Keras raises one more for every class around it.
     """
     try:
         yield

@@ -76,7 +76,7 @@ class AttentionTerms(NamedTuple):
 
 
 class TracedLayer(keras.layers.Layer):
-    """A layer whose call is traced to know its symbolic outputs.
+    """A layer that finds its symbolic outputs by tracing its call.
 
     `compute_output_shape` does not know whether scores are returned.
     """

@@ -42,7 +42,7 @@ def draw_as_matrix(
 
 
 class Int8Layer(keras.layers.Layer):
-    """A subclass of one of Keras' layers that quantizes to int8 alone."""
+    """A mixin for subclasses of Keras' layers, to quantize them to int8."""
 
     def quantize(
         self,

@@ -174,7 +174,7 @@ def _farthest_and_rows(
 ) -> tuple[Tensor, Tensor]:
     """Returns `w_-K`, and `r` of the distances from `-K + 1` to `K`.
 
-    Of a sequence of known length, without the distances that it lacks.
+    If the length is known, distances that no pair has are left out.
     """
     if isinstance(length, int):
         missing = table.shape[-2] // 2 - max(length - 1, 1)
@@ -188,12 +188,13 @@ def relative_shift(by_distance: Tensor, is_causal: bool = False) -> Tensor:
     """Moves the value of each distance to the key at that distance.
 
     For three queries and `K = 1`, two columns become four (`a` is distance 0,
-    `b` is 1; the digit is the query). The last is cut off:
+    `b` is 1; the digit is the query). Then the last is cut off, and keys
+    farther ahead get `b`:
 
-        distance  0  1          key  0  1  2  3
-        query 0  a0 b0              a0 b0  .  .         a0 b0 b0
-        query 1  a1 b1      ->       . a1 b1  .    ->    . a1 b1
-        query 2  a2 b2               .  . a2 b2          .  . a2
+        distance  0  1          key  0  1  2  3      key  0  1  2
+        query 0  a0 b0              a0 b0  .  .          a0 b0 b0
+        query 1  a1 b1      ->       . a1 b1  .    ->     . a1 b1
+        query 2  a2 b2               .  . a2 b2           .  . a2
 
     Nothing is gathered. Rows are padded to one column more than they will have,
     flattened and cut again, so that each row begins one column later than the

@@ -198,8 +198,8 @@ def _run(batch: Sequence[_Item]) -> list[Any]:
     except Exception as error:
         if len(batch) > 1:
             return [answer for item in batch for answer in _run([item])]
-        is_models = isinstance(error, NotFiniteError)
-        if isinstance(error, InputError) and not is_models:
+        is_models_fault = isinstance(error, NotFiniteError)
+        if isinstance(error, InputError) and not is_models_fault:
             return [error]
         _LOG.exception("The model failed.")
         return [HTTPException(500, "The model failed, see the server's log.")]

@@ -108,8 +108,8 @@ class AveragingAdam(keras.optimizers.Adam):
         #
         # Keras computes this with some twenty operations per weight, each a
         # pass over memory: a tenth of the step of a small model on a CPU, and a
-        # quarter of the nodes of its graph. The numbers are those of Keras,
-        # except for the rounding of `1 - beta`.
+        # quarter of the nodes of its graph. Only the rounding of `1 - beta`
+        # differs from Keras.
         import tensorflow as tf
 
         if self._beta_powers is None:
