@@ -11,10 +11,6 @@ from tests.hub.tiny_tasks import SOURCES
 from tests.hub.tiny_tasks import TARGETS
 from tests.hub.tiny_tasks import make_translator
 
-WEIGHTS_ONLY = keras.quantizers.Int8QuantizationConfig(
-    activation_quantizer=None
-)
-
 
 def make_task():
     # Biases: frozen, as a file of adapters does not hold them.
@@ -90,7 +86,8 @@ def test_int8_reaches_every_matrix_and_travels(tmp_path):
     assert task.make_generate_function() is generate
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
-        task.quantize(config=WEIGHTS_ONLY)
+        config = keras.quantizers.Int8QuantizationConfig
+        task.quantize(config=config(activation_quantizer=None))
     # What was compiled of floats is not called again.
     assert task.make_generate_function() is not generate
     task.compile()
