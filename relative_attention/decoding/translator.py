@@ -20,7 +20,7 @@ from relative_attention.decoding.constraints import check_length_penalty
 from relative_attention.decoding.constraints import check_num_beams
 from relative_attention.decoding.model_steps import StepModel
 from relative_attention.decoding.sampling import sample
-from relative_attention.settings import key
+from relative_attention.schema import key
 from relative_attention.tensor_type import Tensor
 
 # Called after each batch with the number of sentences translated so far.

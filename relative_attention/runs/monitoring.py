@@ -16,15 +16,15 @@ from relative_attention.evaluation import corpus_bleu
 from relative_attention.plot import model_figure
 from relative_attention.plot import training_curve
 from relative_attention.plot.figure import figure_png
+from relative_attention.runs.callbacks import ProgressLine
+from relative_attention.runs.logs import ChartLog
+from relative_attention.runs.logs import EventLog
+from relative_attention.runs.logs import Record
 from relative_attention.runs.prepare import PreparedData
 from relative_attention.runs.progress import Logs
 from relative_attention.runs.progress import RunProgress
 from relative_attention.runs.report import Report
 from relative_attention.training import averaged_weights
-from relative_attention.training.callbacks import ProgressLine
-from relative_attention.training.logs import ChartLog
-from relative_attention.training.logs import EventLog
-from relative_attention.training.logs import Record
 
 # More sentences would add little, and are translated many times.
 _MOST_SENTENCES = 1000

@@ -4,7 +4,7 @@
 
     checkpoints/step-00001000     after a validation, or when one is due:
                                   everything for resuming
-                                  (`training/checkpoint.py`)
+                                  (`checkpoint.py`)
     checkpoints/stop-00001234     after a signal; deleted with the next one
     epochs/step-00000580...       weights at the end of an epoch of the corpus,
                                   if the finished model is their mean
@@ -29,22 +29,22 @@ import keras
 
 from relative_attention.errors import InputError
 from relative_attention.files import write_json
-from relative_attention.models.trainable import metric_sums
-from relative_attention.models.trainable import set_metric_sums
 from relative_attention.models.weights import save_weights
+from relative_attention.recipes.sections import TrainingSection
+from relative_attention.runs.callbacks import StopSignals
+from relative_attention.runs.checkpoint import RunCheckpoints
+from relative_attention.runs.checkpoint import load_checkpoint
+from relative_attention.runs.checkpoint import save_checkpoint
 from relative_attention.runs.cluster import Cluster
-from relative_attention.runs.recipe_sections import TrainingSection
+from relative_attention.runs.logs import Record
+from relative_attention.runs.logs import write_training_table
 from relative_attention.runs.report import Report
 from relative_attention.runs.report import print_error
 from relative_attention.runs.run_directory import RECORD
 from relative_attention.runs.run_directory import delete_torn_files
 from relative_attention.training import averaged_weights
-from relative_attention.training.callbacks import StopSignals
-from relative_attention.training.checkpoint import RunCheckpoints
-from relative_attention.training.checkpoint import load_checkpoint
-from relative_attention.training.checkpoint import save_checkpoint
-from relative_attention.training.logs import Record
-from relative_attention.training.logs import write_training_table
+from relative_attention.training.trainable import metric_sums
+from relative_attention.training.trainable import set_metric_sums
 
 # What Keras gives to a callback: numbers by name, perhaps on a device.
 Logs: TypeAlias = dict[str, Any]

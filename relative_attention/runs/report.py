@@ -22,9 +22,9 @@ from relative_attention.errors import InputError
 from relative_attention.evaluation import corpus_bleu
 from relative_attention.files import read_json
 from relative_attention.files import write_json
-from relative_attention.runs.recipe import Recipe
+from relative_attention.recipes.recipe import Recipe
+from relative_attention.runs.logs import CURVE_COLUMNS
 from relative_attention.saving.model_directory import load_results
-from relative_attention.training.logs import CURVE_COLUMNS
 from relative_attention.zoo import find_curve
 
 # Called with each line for the log.

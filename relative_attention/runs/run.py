@@ -23,26 +23,30 @@ from relative_attention.errors import InputError
 from relative_attention.errors import is_out_of_memory
 from relative_attention.files import lock_run
 from relative_attention.models import Transformer
-from relative_attention.models.trainable import evaluation_data
-from relative_attention.models.trainable import train_data
+from relative_attention.recipes.recipe import Recipe
+from relative_attention.recipes.sections import TrainingSection
 from relative_attention.runs.batch_tokens import choose_batch_tokens
+from relative_attention.runs.callbacks import FiniteGuard
+from relative_attention.runs.callbacks import StopSignals
+from relative_attention.runs.checkpoint import average_checkpoints
+from relative_attention.runs.checkpoint import checkpoint_bytes
 from relative_attention.runs.cluster import Cluster
 from relative_attention.runs.cluster import choose_strategy
 from relative_attention.runs.cluster import is_lost_machine
 from relative_attention.runs.cluster import trains_on_tensorflow
 from relative_attention.runs.corpus_defaults import follow_corpus
 from relative_attention.runs.distilled_text import distilled_from
+from relative_attention.runs.logs import Record
 from relative_attention.runs.monitoring import ValidationBleu
 from relative_attention.runs.monitoring import draw_curves
 from relative_attention.runs.monitoring import monitoring_callbacks
+from relative_attention.runs.precision import choose_precision
 from relative_attention.runs.prepare import PreparedData
 from relative_attention.runs.prepare import find_inputs
 from relative_attention.runs.prepare import prepare_data
 from relative_attention.runs.progress import TRAIN_IDS
 from relative_attention.runs.progress import VALIDATION_IDS
 from relative_attention.runs.progress import RunProgress
-from relative_attention.runs.recipe import Recipe
-from relative_attention.runs.recipe_sections import TrainingSection
 from relative_attention.runs.report import Report
 from relative_attention.runs.report import print_error
 from relative_attention.runs.report import provenance
@@ -59,13 +63,9 @@ from relative_attention.training import MaskedCrossEntropy
 from relative_attention.training import Perplexity
 from relative_attention.training import TokenAccuracy
 from relative_attention.training import TransformerSchedule
-from relative_attention.training import average_checkpoints
-from relative_attention.training.callbacks import FiniteGuard
-from relative_attention.training.callbacks import StopSignals
-from relative_attention.training.checkpoint import checkpoint_bytes
-from relative_attention.training.logs import Record
 from relative_attention.training.optimizer import AveragedValidation
-from relative_attention.training.precision import choose_precision
+from relative_attention.training.trainable import evaluation_data
+from relative_attention.training.trainable import train_data
 
 # Source rows that are not longer than `decoding.trained_source_length`.
 _SHARE_OF_ROWS = 0.999
