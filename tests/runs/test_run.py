@@ -315,7 +315,7 @@ def test_optimizer_is_that_of_the_recipe(recipe):
         ["training.gradient_clip=0.5", "training.adam_epsilon=1e-2"]
     )
     model = ra.Transformer(recipe.model_config(vocabulary_size=5))
-    compile_model(model, recipe.training)
+    compile_model(model, recipe.training, total_steps=1)
     optimizer = model.optimizer
     assert (optimizer.global_clipnorm, optimizer.epsilon) == (0.5, 1e-2)
     assert (optimizer.beta_1, optimizer.beta_2) == (0.9, 0.98)
