@@ -1,4 +1,8 @@
-"""Callbacks of `fit`, and signals that stop a run cleanly."""
+"""Callbacks of `fit`, and signals that stop a run cleanly.
+
+An epoch of `fit` is a round here: the updates between two validations, and the
+second of them.
+"""
 
 import datetime
 import math
@@ -26,12 +30,12 @@ class ProgressLine(keras.callbacks.Callback):
     """Shows the time left, steps, loss, perplexity, accuracy and tokens/s.
 
     On a terminal the line is rewritten during training; elsewhere a line is
-    written every minute. At the end of an epoch the line also has the results
+    written every minute. At the end of a round the line also has the results
     of its validation. The speed comes from the metric `tokens` of
     `Transformer`. For later callbacks, `tokens_per_second` and the
-    `learning_rate` of the next update are added to the logs of the epoch.
+    `learning_rate` of the next update are added to the logs of the round.
 
-    The speed excludes the first step of an epoch, which compiles. The time
+    The speed excludes the first step of a round, which compiles. The time
     left includes the remaining validations, each as long as the last one, and
     is at most what `seconds_left` returns.
 
@@ -40,7 +44,7 @@ class ProgressLine(keras.callbacks.Callback):
         num_steps: function without arguments that returns the number of
             steps done.
         file: where to write. Defaults to standard error.
-        first_tokens: float. Tokens that a resumed epoch counted before it was
+        first_tokens: float. Tokens that a resumed round counted before it was
             stopped, for its speed. Defaults to `0.0`.
         seconds_left: function without arguments that returns the seconds left
             of a time limit, or `None` for no limit. Defaults to no limit.
@@ -62,15 +66,15 @@ class ProgressLine(keras.callbacks.Callback):
         self._first_tokens = first_tokens
         self._rewrites = self.file.isatty()
         self._seconds_between = 0.5 if self._rewrites else 60.0
-        # Of the last epoch; before it, no validation was timed.
-        self._epoch_steps = 1
+        # Of the last round; before it, no validation was timed.
+        self._round_steps = 1
         self._training_end: float | None = None
         self._validation_seconds = 0.0
 
     def on_epoch_begin(
         self, epoch: int, logs: dict[str, Any] | None = None
     ) -> None:
-        """Starts the clock of the epoch."""
+        """Starts the clock of the round."""
         now = self._last_shown = time.perf_counter()
         if self._training_end is not None:
             self._validation_seconds = now - self._training_end
@@ -84,7 +88,7 @@ class ProgressLine(keras.callbacks.Callback):
     def on_train_batch_end(
         self, batch: int, logs: dict[str, Any] | None = None
     ) -> None:
-        """Rewrites the line on a terminal; ends the training of the epoch."""
+        """Rewrites the line on a terminal; ends the training of the round."""
         self._step, self._logs = batch + 1, {} if logs is None else logs
         if len(self._marks) == 1:
             self._measure()
@@ -97,13 +101,13 @@ class ProgressLine(keras.callbacks.Callback):
             self._logs["tokens_per_second"] = self._speeds()[1]
 
     def on_test_begin(self, logs: dict[str, Any] | None = None) -> None:
-        """Stops the clock of the epoch."""
+        """Stops the clock of the round."""
         self._end_of_training()
 
     def on_epoch_end(
         self, epoch: int, logs: dict[str, Any] | None = None
     ) -> None:
-        """Writes the line of the epoch."""
+        """Writes the line of the round."""
         logs = {} if logs is None else logs
         self._end_of_training()
         if self._step:
@@ -112,12 +116,12 @@ class ProgressLine(keras.callbacks.Callback):
         self._write(self._line(logs) + _validation(logs), end="\n")
 
     def _end_of_training(self) -> None:
-        """Stops the clock of the epoch before validation."""
+        """Stops the clock of the round before validation."""
         if self._step and self._training_end is None:
             if self._step > self._marks[-1][0]:
                 self._measure()
             self._training_end = self._marks[-1][2]
-            self._epoch_steps = self._step
+            self._round_steps = self._step
 
     def _measure(self) -> float:
         """Notes steps, tokens and time; returns the time."""
@@ -136,7 +140,7 @@ class ProgressLine(keras.callbacks.Callback):
 
     def _seconds_left(self, step: int) -> float:
         left = max(self.total_steps - step, 0)
-        num_validations = math.ceil(left / self._epoch_steps)
+        num_validations = math.ceil(left / self._round_steps)
         seconds = num_validations * self._validation_seconds
         seconds += left / self._speeds()[0]
         limit = self.seconds_left()
@@ -215,7 +219,7 @@ class FiniteGuard(keras.callbacks.Callback):
         describe_batch: function of a step, from 0, that returns the line
             numbers of its batch.
         file: where to write. Defaults to standard error.
-        first_skipped: float. Updates that a resumed epoch skipped before it
+        first_skipped: float. Updates that a resumed round skipped before it
             was stopped. Defaults to `0.0`.
     """
 
@@ -259,7 +263,7 @@ class FiniteGuard(keras.callbacks.Callback):
     def on_epoch_end(
         self, epoch: int, logs: dict[str, Any] | None = None
     ) -> None:
-        """Reads the last logs of the epoch."""
+        """Reads the last logs of the round."""
         self._read_logs()
 
     def _read_logs(self) -> None:

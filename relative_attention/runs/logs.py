@@ -20,7 +20,7 @@ import numpy as np
 from relative_attention.files import atomic_file
 from relative_attention.plot import relation_tables
 
-# Numbers by name, logged by one epoch or one validation.
+# Numbers by name, logged by one round or one validation.
 Record = dict[str, float]
 
 
@@ -124,12 +124,12 @@ def _plain(text: str) -> str:
     return "".join(f"\\{c}" if c in "\\`*_[]<>|#~" else c for c in text)
 
 
-# Sums over an epoch, which depend on its length.
+# Sums over a round, which depend on its length.
 _NO_CHART = ("tokens", "val_tokens")
 
 
 class ChartLog(keras.callbacks.Callback):
-    """Writes the logs of each epoch, and histograms of relation embeddings.
+    """Writes the logs of each round, and histograms of relation embeddings.
 
     Charts are by update, so a resumed run continues them. Training and
     validation are two series of a chart: `val_loss` is the `loss` of the
@@ -191,7 +191,7 @@ CURVE_COLUMNS = (
 # Always present and in this order, for scripts that read the table. Other names
 # in a history follow.
 _COLUMNS = (
-    "epoch",
+    "round",
     "step",
     "seconds",
     *CURVE_COLUMNS,

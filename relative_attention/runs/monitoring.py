@@ -68,14 +68,14 @@ def draw_curves(
 
 
 class ValidationBleu(keras.callbacks.Callback):
-    """Adds `val_bleu` to the logs of every n-th epoch.
+    """Adds `val_bleu` to the logs of every n-th round.
 
     The first 1,000 lines of the validation text are translated greedily, which
     is fast; the finished model is scored with the recipe's beam search.
 
     Args:
         data: A `PreparedData`.
-        every: An integer, the epochs between two computations.
+        every: An integer, the rounds between two computations.
     """
 
     def __init__(self, data: PreparedData, every: int) -> None:
@@ -96,12 +96,12 @@ class ValidationBleu(keras.callbacks.Callback):
 
 
 class PictureLog(keras.callbacks.Callback):
-    """Shows sample translations, attention and relation embeddings each epoch.
+    """Shows sample translations, attention and relation embeddings each round.
 
     A table in TensorBoard shows source, reference and the model's own
     translation of the first validation sentences. A picture, `model_figure`,
     shows the attention of the shortest of them with its reference, so that
-    those of several epochs can be compared. If a picture fails, that is
+    those of several rounds can be compared. If a picture fails, that is
     reported, no more are drawn, and training continues.
 
     Args:

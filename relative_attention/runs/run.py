@@ -355,18 +355,19 @@ class TrainingRun:
         if progress.unvalidated is not None:
             self._validate(progress.unvalidated, callbacks)
         while progress.step < self.total_steps and not progress.is_over():
-            # An epoch of `fit` ends with a validation. The first is shorter if
-            # the run was stopped between two, and the last may be shorter, too.
-            due, done = progress.steps_per_epoch, progress.step
+            # An epoch of `fit` is a round, which ends with a validation. The
+            # first is shorter if the run was stopped between two, and the last
+            # may be shorter, too.
+            due, done = progress.steps_per_round, progress.step
             left = self.total_steps - done
             steps = min(due - done % due, left)
-            num_epochs = left // due if steps == due else 1
-            first_epoch = len(progress.records)
+            num_rounds = left // due if steps == due else 1
+            first_round = len(progress.records)
             self.model.fit(
                 train_data(self.train_batches, done),
                 steps_per_epoch=steps,
-                initial_epoch=first_epoch,
-                epochs=first_epoch + num_epochs,
+                initial_epoch=first_round,
+                epochs=first_round + num_rounds,
                 validation_data=evaluation_data(self.validation_batches),
                 callbacks=callbacks,
                 # The data set shuffles itself.
@@ -377,11 +378,11 @@ class TrainingRun:
     def _validate(
         self, logs: Record, callbacks: list[keras.callbacks.Callback]
     ) -> None:
-        """Ends an epoch as `fit` does, if its training was already done."""
-        epoch = len(self.progress.records)
+        """Ends a round as `fit` does, if its training was already done."""
+        number = len(self.progress.records)
         together = keras.callbacks.CallbackList(callbacks, model=self.model)
         together.on_train_begin()
-        together.on_epoch_begin(epoch)
+        together.on_epoch_begin(number)
         scores = self.model.evaluate(
             evaluation_data(self.validation_batches),
             callbacks=together,
@@ -389,7 +390,7 @@ class TrainingRun:
             return_dict=True,
         )
         validated = {f"val_{name}": value for name, value in scores.items()}
-        together.on_epoch_end(epoch, {**logs, **validated})
+        together.on_epoch_end(number, {**logs, **validated})
         together.on_train_end()
 
     def _callbacks(self) -> list[keras.callbacks.Callback]:

@@ -148,7 +148,7 @@ class StudyRun:
         statistics = BleuStatistics.of_texts(hypotheses, references)
         lowercased = corpus_bleu(hypotheses, references, lowercase=True)
         curve, scores = results.pop("curve", []), results.pop("scores", {})
-        losses = [epoch["val_loss"] for epoch in curve if "val_loss" in epoch]
+        losses = [point["val_loss"] for point in curve if "val_loss" in point]
         record = {
             "row": self.row,
             "seed": self.seed,

@@ -139,8 +139,8 @@ def test_tables_that_a_model_lacks_are_left_out():
 # === The table ===
 
 HISTORY = [
-    {"epoch": 1, "step": 10, "seconds": 1.5, "loss": 1 / 3, "val_loss": 0.1},
-    {"epoch": 2, "step": 20, "seconds": 2.5, "loss": math.inf, "val_bleu": 7.0},
+    {"round": 1, "step": 10, "seconds": 1.5, "loss": 1 / 3, "val_loss": 0.1},
+    {"round": 2, "step": 20, "seconds": 2.5, "loss": math.inf, "val_bleu": 7.0},
 ]
 
 
@@ -152,7 +152,7 @@ def test_table_has_the_history_and_the_same_columns_from_the_start(tmp_path):
         return path.read_text().split("\n")[0].split(",")
 
     columns = columns_of([])
-    assert columns[:4] == ["epoch", "step", "seconds", "loss"]
+    assert columns[:4] == ["round", "step", "seconds", "loss"]
     assert {"val_bleu", "learning_rate", "gradient_norm"} <= set(columns)
     assert columns_of(HISTORY) == columns
     with open(path, newline="") as file:
