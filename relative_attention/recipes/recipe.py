@@ -11,6 +11,7 @@ import re
 import reprlib
 import types
 from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import Any
 
 import yaml
@@ -130,11 +131,37 @@ class Recipe:
         _check_together(recipe)
         return recipe
 
-    def override(self, assignments: Iterable[str]) -> "Recipe":
+    def replace(self, values: Mapping[str, Any]) -> "Recipe":
         """Returns a copy with some values replaced.
 
         If `model.preset` changes, values that came from the old preset come
         from the new one.
+
+        Args:
+            values: A dict of `section.key` to value.
+
+        Raises:
+            InputError: as `from_mapping`.
+
+        Example:
+        >>> recipe = find_recipe("small_relative")
+        >>> recipe = recipe.replace({"training.steps": 1000})
+        """
+        mapping = self.to_mapping()
+        derived = set(self._derived)
+        for name, value in values.items():
+            section, key = _section_and_key(name)
+            mapping[section][key] = value
+            derived.discard(name)
+        preset = mapping["model"].get("preset")
+        if preset != self.model.get("preset"):
+            for key in _preset_training(preset):
+                if f"training.{key}" in derived:
+                    del mapping["training"][key]
+        return Recipe.from_mapping({**mapping, "derived": [*derived]})
+
+    def override(self, assignments: Iterable[str]) -> "Recipe":
+        """Returns a copy with values of the command line; see `replace`.
 
         Args:
             assignments: A list of strings `section.key=value`, with the value
@@ -143,18 +170,7 @@ class Recipe:
         Raises:
             InputError: as `from_mapping`, or if a string is not an assignment.
         """
-        mapping = self.to_mapping()
-        derived = set(self._derived)
-        for assignment in assignments:
-            section, key, value = _read_assignment(assignment)
-            mapping[section][key] = value
-            derived.discard(f"{section}.{key}")
-        preset = mapping["model"].get("preset")
-        if preset != self.model.get("preset"):
-            for key in _preset_training(preset):
-                if f"training.{key}" in derived:
-                    del mapping["training"][key]
-        return Recipe.from_mapping({**mapping, "derived": [*derived]})
+        return self.replace(read_assignments(assignments))
 
     def to_mapping(self) -> dict[str, Any]:
         """Returns nested dicts, which `from_mapping` reads."""
@@ -383,21 +399,33 @@ _short = reprlib.Repr()
 _short.maxstring = _short.maxother = 200
 
 
-def _read_assignment(assignment: str) -> tuple[str, str, Any]:
-    """Returns section, key and value of a string `section.key=value`.
+def read_assignments(assignments: Iterable[str]) -> dict[str, Any]:
+    """Returns the values of strings `section.key=value`, by `section.key`.
 
-    The value is YAML. Values of keys that can only be strings, such as names of
+    A value is YAML. Values of keys that can only be strings, such as names of
     files, are used literally, unless they are in quotes or null.
     """
-    name, equals, text = assignment.partition("=")
-    section, dot, key = name.partition(".")
-    if not (equals and dot and key):
-        raise InputError(
-            "An override must be `section.key=value`, for example "
-            f"`training.steps=1000`. Received: {assignment!r}."
-        )
+    values = {}
+    for assignment in assignments:
+        name, equals, text = assignment.partition("=")
+        if not equals or not name.partition(".")[2]:
+            raise InputError(
+                "An override must be `section.key=value`, for example "
+                f"`training.steps=1000`. Received: {assignment!r}."
+            )
+        values[name] = _read_value(name, text)
+    return values
+
+
+def _section_and_key(name: str) -> tuple[str, str]:
+    section, _, key = name.partition(".")
     if section not in _ALL_SECTIONS:
         raise InputError(unknown("section", section, _ALL_SECTIONS))
+    return section, key
+
+
+def _read_value(name: str, text: str) -> Any:
+    section, key = _section_and_key(name)
     is_text = False
     if name not in GONE:
         cls = _model_class(key) if section == "model" else SECTIONS[section]
@@ -405,9 +433,8 @@ def _read_assignment(assignment: str) -> tuple[str, str, Any]:
         is_text = set(allowed) <= {str, types.NoneType}
     nulls = ("", "~", "null", "Null", "NULL")
     if is_text and text not in nulls and text[0] not in "'\"":
-        return section, key, text
-    what = f"The value of `{name}`, {_short.repr(text)},"
-    return section, key, _read_yaml(text, what)
+        return text
+    return _read_yaml(text, f"The value of `{name}`, {_short.repr(text)},")
 
 
 def read_yaml_file(path: pathlib.Path, what: str) -> dict[str, Any]:

@@ -291,21 +291,21 @@ def _student_recipe(
                 f"{str(recipe.data.tokenized).lower()}."
             )
     source, target = vocabularies[0]
-    values = {
+    values: dict[str, Any] = {
         "data.source": SOURCE,
         "data.target": TARGET,
-        "vocabulary.joint": str(source is target).lower(),
+        "vocabulary.joint": source is target,
         "vocabulary.size": len(target),
-        "vocabulary.model": "null",
-        "vocabulary.source_model": "null",
-        "vocabulary.target_model": "null",
+        "vocabulary.model": None,
+        "vocabulary.source_model": None,
+        "vocabulary.target_model": None,
     }
     if recipe.data.validation_source is None:
         values["data.validation_source"] = VALIDATION_SOURCE
         values["data.validation_target"] = VALIDATION_TARGET
     if recipe.training.start_from is not None:
         # Keeps the rows of pieces in both; all rows if all are in both.
-        values["vocabulary.from_start"] = "false"
-    student = recipe.override(f"{key}={value}" for key, value in values.items())
+        values["vocabulary.from_start"] = False
+    student = recipe.replace(values)
     student.model_config(len(target), None if source is target else len(source))
     return student
