@@ -13,7 +13,7 @@ from typing import Any
 
 import tabulate
 
-from relative_attention.evaluation.significance import BleuStatistics
+from relative_attention.evaluation.significance import SentenceStatistics
 from relative_attention.evaluation.significance import bootstrap_of_means
 from relative_attention.studies.study import Study
 from relative_attention.studies.study import StudyRow
@@ -100,7 +100,7 @@ def _difference(
     """Returns the bootstrap against the row's `compare_with`."""
     own, other = (
         {
-            seed: BleuStatistics.from_json(record["test"])
+            seed: SentenceStatistics.from_json(record["test"])
             for one in study.rows
             if one.name == name
             for seed, record in _records_of(one, records).items()
