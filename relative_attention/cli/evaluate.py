@@ -168,7 +168,7 @@ def add_evaluate(subparsers: command.Subparsers) -> None:
 
 def _evaluate(options: argparse.Namespace) -> None:
     from relative_attention import evaluation
-    from relative_attention.evaluation.corpus import fitting_tokenizer
+    from relative_attention.evaluation.scores import fitting_tokenizer
     from relative_attention.evaluation.significance import bootstrap_table
 
     systems = _systems(options)
@@ -261,8 +261,8 @@ def _check(
     options: argparse.Namespace, systems: Mapping[str, Sequence[str]]
 ) -> None:
     """Refuses options that are wrong, before any work."""
-    from relative_attention.evaluation.corpus import check_moses
-    from relative_attention.evaluation.corpus import check_tokenizer
+    from relative_attention.evaluation.scores import check_moses
+    from relative_attention.evaluation.scores import check_tokenizer
     from relative_attention.evaluation.significance import check_bootstrap
 
     files = [options.source, *options.reference, *systems]

@@ -195,7 +195,7 @@ def _written(
         text = " ".join(one.text for one in translations)
         columns = (*columns, text)
         if options.alignments:
-            pairs = [pair for one in translations for pair in one.alignment]
+            pairs = [pair for one in translations for pair in one.alignment or ()]
             columns = (*columns, " ".join(f"{i}-{j}" for i, j in pairs))
         return "\t".join(columns) + "\n"
 

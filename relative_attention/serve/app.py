@@ -41,7 +41,7 @@ from relative_attention.decoding import Translator
 from relative_attention.errors import InputError
 from relative_attention.evaluation import corpus_bleu
 from relative_attention.evaluation import sentence_scores
-from relative_attention.evaluation.corpus import fitting_tokenizer
+from relative_attention.evaluation.scores import fitting_tokenizer
 from relative_attention.plot import attention_view
 from relative_attention.plot import content_security_policy
 from relative_attention.serve.batcher import Batcher

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
+from typing import cast
 
 import tabulate
 
@@ -114,7 +115,7 @@ def _difference(
         "mean": round(found.difference, 4),
         "low": round(found.low, 4),
         "high": round(found.high, 4),
-        "p_value": round(found.p_value, 4),
+        "p_value": round(cast(float, found.p_value), 4),
         "num_seeds": found.num_seeds,
     }
 
