@@ -191,11 +191,11 @@ def _written(
 ) -> str:
     """Returns the output for a line, from the results of its sentences."""
 
-    def row(translations: "list[ra.Translation]", *columns: str) -> str:
-        text = " ".join(one.text for one in translations)
-        columns = (*columns, text)
+    def row(parts: "list[ra.Translation]", *columns: str) -> str:
+        columns = (*columns, " ".join(one.text for one in parts))
         if options.alignments:
-            pairs = [pair for one in translations for pair in one.alignment or ()]
+            # Such a line is not split into sentences.
+            pairs = parts[0].alignment or ()
             columns = (*columns, " ".join(f"{i}-{j}" for i, j in pairs))
         return "\t".join(columns) + "\n"
 
