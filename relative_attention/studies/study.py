@@ -19,12 +19,12 @@ from relative_attention.recipes.recipe import AUTO
 from relative_attention.recipes.recipe import FOLLOWS_FROM_DATA
 from relative_attention.recipes.recipe import SECTIONS
 from relative_attention.recipes.recipe import read_assignments
-from relative_attention.recipes.recipe import read_yaml_file
 from relative_attention.recipes.recipe import values_by_key
 from relative_attention.runs.corpus_defaults import CHOSEN_KEYS
 from relative_attention.schema import check_mapping
 from relative_attention.schema import field_value
 from relative_attention.schema import unknown
+from relative_attention.strict_yaml import read_yaml_file
 from relative_attention.zoo import studies_directory
 from relative_attention.zoo import zoo_studies
 

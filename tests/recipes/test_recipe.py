@@ -103,8 +103,11 @@ REST = "model: {preset: transformer_tiny}\ntraining: {steps: 1}"
         ("data: {source: 2024}", "`data.source` must be str.* in quotes"),
         ("model: {preset: a}\nmodel: {preset: b}", "'model' is there twice"),
         (f"name: ../../elsewhere\n{REST}", "must be the name of a folder"),
-        # Each line would be twice as long as the one before.
-        ("a: &a {x: 1}\nb: {<<: [*a, *a]}", "`<<` takes one mapping"),
+        # A few lines of these would fill the memory.
+        ("a: &a {x: 1}\nb: *a", r"alias \*a must be written out \(line 2, "),
+        ("a: {<<: {x: 1}}", "`<<` must be written out"),
+        ("a: &a [*a]", r"alias \*a must be written out"),
+        (f"derived: [[x]]\n{REST}", "`derived` must be a list of keys"),
     ],
     ids=lambda value: value[:30],
 )
