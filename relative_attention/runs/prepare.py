@@ -18,6 +18,9 @@ from relative_attention.corpora.recipe_text import find_file
 from relative_attention.corpora.recipe_text import hold_out
 from relative_attention.corpora.recipe_text import line_numbers
 from relative_attention.corpora.recipe_text import named_files
+from relative_attention.corpora.variants import describe_counts
+from relative_attention.corpora.variants import variants_of
+from relative_attention.corpora.variants import write_variants
 from relative_attention.data import FixedShapeBatches
 from relative_attention.data import ParallelCorpus
 from relative_attention.data import TokenBatches
@@ -235,6 +238,12 @@ def prepare_data(
         recipe, texts["train"], directory, report, inputs.vocabularies
     )
     check_joining(recipe, vocabularies)
+    if files.variants:
+        # Lines are then those of the text with variants.
+        numbers.pop("train", None)
+        texts["train"] = _with_variants(
+            texts["train"], recipe, directory / "cache" / "variants", report
+        )
     corpora = {}
     for name in ("train", "validation"):
         corpus = TokenCorpus.prepare(
@@ -271,6 +280,22 @@ def prepare_data(
             "max_length": files.max_length,
         },
     )
+
+
+def _with_variants(
+    corpus: ParallelCorpus,
+    recipe: Recipe,
+    directory: pathlib.Path,
+    report: Report,
+) -> ParallelCorpus:
+    """Returns a corpus with variants, which are written unless they are."""
+    written = variants_of(corpus, directory)
+    if not directory.is_dir():
+        counts = write_variants(
+            corpus, directory, recipe.data.variants, recipe.training.seed
+        )
+        report(f"variants of lines: {describe_counts(counts)}")
+    return written
 
 
 def _vocabularies(

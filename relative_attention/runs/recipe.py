@@ -314,6 +314,12 @@ def _check_together(recipe: Recipe) -> None:
             f"Received: {data.target_language!r}. Add "
             "data.target_language=null."
         )
+    if data.tokenized and data.variants:
+        raise InputError(
+            "`data.variants` are of text as people write it, not of "
+            "pre-tokenized texts (`data.tokenized`). "
+            f"Received: {data.variants}. Add data.variants=0."
+        )
     if training.steps is None and training.epochs is None:
         raise InputError(
             "`training.steps` or `training.epochs` must say how long to "

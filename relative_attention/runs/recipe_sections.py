@@ -61,6 +61,11 @@ class DataSection:
     max_length: int = key(256, at_least=2)
     """Longest source or target in training and in the validation loss, in
     tokens, with the end of sentence. Longer pairs are left out."""
+    variants: float = key(0.0, at_least=0, at_most=4)
+    """Adds variants of training lines, this many per line: with names, numbers,
+    links and other things to copy, in lowercase, without the final mark, in
+    quotation marks. A model trained without them changes what it should copy.
+    0.3 to 0.5 is enough. See `relative-attention data variants`."""
     join: int | None = key(None, at_least=1)
     """Joins up to this many training lines into one, on both sides, with a
     blank between them. Which lines are joined changes in every epoch. A model
@@ -149,8 +154,17 @@ class TrainingSection:
     """Tokens per update, counted the same way. Each device processes its share
     in parts of at most `batch_tokens` (gradient accumulation). `null`:
     `batch_tokens` times the number of devices."""
+    schedule: str = key(
+        "inverse_sqrt", choices=("inverse_sqrt", "constant", "cosine")
+    )
+    """What follows the warm-up of the learning rate: the Transformer's
+    `inverse_sqrt` of the step, a `constant` rate, for fine-tuning, or a
+    `cosine` that ends at 0 with the last update, best where that is known."""
+    learning_rate: float | None = key(None, is_positive=True)
+    """The highest learning rate, at the end of the warm-up; `null`: that of the
+    Transformer schedule."""
     learning_rate_scale: float = key(1.0, is_positive=True)
-    """Factor on the Transformer schedule."""
+    """Factor on the Transformer schedule, if `learning_rate` is null."""
     warmup_steps: int | str = key(4000, at_least=1, choices=(AUTO,))
     """Updates until the learning rate is highest. `auto`: 2,000, but at most a
     third of `steps`, and with `epochs` one per 1,200 training pairs (pairs

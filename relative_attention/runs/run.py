@@ -11,6 +11,7 @@ train                    what `relative-attention train RECIPE` calls
 """
 
 import dataclasses
+import math
 import pathlib
 import shutil
 from typing import Any
@@ -178,16 +179,16 @@ class TrainingRun:
             # Otherwise XLA would compile a step for each of many shapes.
             fixed_shapes=not trains_on_tensorflow(),
         )
-        # After trial steps, whose random draws must not change the weights.
-        keras.utils.set_random_seed(training.seed)
-        self.model = self._make_model(num_parts)
-        self._check_disk_space()
-        if self.cluster.is_chief:
-            save_config(self.config, self._decoding(), self.output)
         steps_per_pass = len(self.train_batches)
         self.total_steps = training_length(
             training, steps_per_pass, self.report
         )
+        # After trial steps, whose random draws must not change the weights.
+        keras.utils.set_random_seed(training.seed)
+        self.model = self._make_model(num_parts, self.total_steps)
+        self._check_disk_space()
+        if self.cluster.is_chief:
+            save_config(self.config, self._decoding(), self.output)
         self.report(
             f"model: {self.model.count_params():,} parameters; "
             f"{steps_per_pass:,} updates per epoch, of "
@@ -310,11 +311,18 @@ class TrainingRun:
             length = self.train_batches.source_length(_SHARE_OF_ROWS)
         return dataclasses.replace(decoding, trained_source_length=length)
 
-    def _make_model(self, accumulation_steps: int = 1) -> Transformer:
+    def _make_model(
+        self, accumulation_steps: int = 1, total_steps: int = 1
+    ) -> Transformer:
         """Returns the compiled model with initial weights, on all devices."""
         with self.cluster.scope():
             model = Transformer(self.config, dtype=self.precision)
-            compile_model(model, self.recipe.training, accumulation_steps)
+            compile_model(
+                model,
+                self.recipe.training,
+                total_steps,
+                accumulation_steps,
+            )
         return model
 
     def _check_disk_space(self) -> None:
@@ -420,21 +428,44 @@ def training_length(
     return min(steps, section.steps or steps)
 
 
+def learning_rate_of(
+    training: TrainingSection, hidden_dim: int, total_steps: int
+) -> keras.optimizers.schedules.LearningRateSchedule:
+    """Returns the learning rate of a recipe, by the update."""
+    warmup_steps = int(training.warmup_steps)
+    root = math.sqrt(hidden_dim * warmup_steps)
+    scale = training.learning_rate_scale
+    if training.learning_rate is not None:
+        scale = training.learning_rate * root
+    if training.schedule == "inverse_sqrt":
+        return TransformerSchedule(
+            hidden_dim,
+            warmup_steps=warmup_steps,
+            scale=scale,
+            zero_first_step=training.zero_first_step,
+        )
+    highest = scale / root
+    return keras.optimizers.schedules.CosineDecay(
+        0.0 if training.zero_first_step else highest / warmup_steps,
+        decay_steps=max(total_steps - warmup_steps, 1),
+        # A cosine that ends where it begins is constant.
+        alpha=1.0 if training.schedule == "constant" else 0.0,
+        warmup_target=highest,
+        warmup_steps=warmup_steps,
+    )
+
+
 def compile_model(
     model: Transformer,
     training: TrainingSection,
+    total_steps: int,
     accumulation_steps: int = 1,
 ) -> None:
     """Gives a model the optimizer, the loss and the metrics of a recipe."""
     model.compile(
         # Beta 1: Shaw et al. (2018), section 4.1; tensor2tensor has the same.
         optimizer=AveragingAdam(
-            TransformerSchedule(
-                model.config.hidden_dim,
-                warmup_steps=int(training.warmup_steps),
-                scale=training.learning_rate_scale,
-                zero_first_step=training.zero_first_step,
-            ),
+            learning_rate_of(training, model.config.hidden_dim, total_steps),
             ema_momentum=training.ema_momentum,
             beta_1=0.9,
             beta_2=training.adam_beta_2,

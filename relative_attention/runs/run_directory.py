@@ -211,8 +211,9 @@ def _clear(
         if path.name == RUN_LOCK or keep_texts and path.name == "distilled":
             continue
         if keep_texts and path.name == "cache":
-            # Unlike the ids there, held-out lines do not record their inputs.
-            shutil.rmtree(path / "held_out", ignore_errors=True)
+            # Unlike the ids there, these do not record their inputs.
+            for name in ("held_out", "variants"):
+                shutil.rmtree(path / name, ignore_errors=True)
         elif path.is_dir():
             shutil.rmtree(path)
         else:
