@@ -64,7 +64,7 @@ def add_demo(subparsers: command.Subparsers) -> None:
 
 
 def _demo(options: argparse.Namespace) -> None:
-    from relative_attention.runs.demo import run_demo
+    from relative_attention.cli.demo import run_demo
 
     run_demo(options.output, tuple(options.languages), options.overrides)
 
@@ -105,6 +105,7 @@ def _add_wmt14(kinds: command.Subparsers, corpus: str) -> None:
 def _wmt14(options: argparse.Namespace) -> None:
     from relative_attention.corpora.wmt14 import fetch_wmt14
     from relative_attention.runs.report import print_error
+    from relative_attention.runs.texts import DATA_VARIABLE
 
     output = options.output or pathlib.Path(_data_folder(), options.corpus)
     print(f"corpus: {fetch_wmt14(options.corpus, output, print_error)}")
