@@ -52,8 +52,8 @@ from benchmarks.harness.progress import show_progress
 from benchmarks.harness.results import Result
 from benchmarks.harness.results import Row
 from benchmarks.harness.tables import markdown_table
-from relative_attention.corpora.recipe_text import find_corpus
 from relative_attention.quiet_tensorflow import load_tensorflow_quietly
+from relative_attention.runs.texts import find_corpus
 from relative_attention.zoo import find_model
 
 _LISTS = pathlib.Path(__file__).with_suffix(".yaml")

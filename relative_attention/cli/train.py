@@ -105,14 +105,13 @@ def _add_wmt14(kinds: command.Subparsers, corpus: str) -> None:
 def _wmt14(options: argparse.Namespace) -> None:
     from relative_attention.corpora.wmt14 import fetch_wmt14
     from relative_attention.runs.report import print_error
-    from relative_attention.runs.texts import DATA_VARIABLE
 
     output = options.output or pathlib.Path(_data_folder(), options.corpus)
     print(f"corpus: {fetch_wmt14(options.corpus, output, print_error)}")
 
 
 def _data_folder() -> str:
-    from relative_attention.corpora.recipe_text import DATA_VARIABLE
+    from relative_attention.runs.texts import DATA_VARIABLE
 
     return os.environ.get(DATA_VARIABLE) or "data"
 
