@@ -122,8 +122,8 @@ def test_interrupt_exits_with_130_and_says_how_to_go_on(
     def interrupt(*arguments, **keywords):
         raise KeyboardInterrupt
 
-    for name in ("train", "distill", "demo.run_demo"):
-        monkeypatch.setattr(f"relative_attention.runs.{name}", interrupt)
+    for name in ("runs.train", "runs.distill", "cli.demo.run_demo"):
+        monkeypatch.setattr(f"relative_attention.{name}", interrupt)
     status, out, err = run(*words.format(recipe=recipe_file).split())
     assert (status, out) == (130, "")
     assert hint in err
