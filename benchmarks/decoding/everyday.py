@@ -16,15 +16,15 @@ validation text, to choose a model; the default is the test text. The table has:
   lines stand in them: they are taken off all translations and references.
 - Four lines joined: cased BLEU of the whole text, four lines joined by a blank,
   over that of translations of single lines, joined.
-- The same: translations that do not change, of the first 100 lines that the
-  change is one of (few English lines have accents to decompose).
-- Copied: sentences in whose translation a thing stands as it was typed, of 100
-  of a kind. Things come from `everyday.yaml`, numbers are drawn. They take the
-  place of a name that stands once on both sides of the text (Tom, Mary, John,
-  Boston); numbers that of a number, in digits or words, with a noun after it.
-  There are fewer lines than sentences, so a line may get two numbers or more.
-  Every second emoji stands at the end of a line. In German and French, every
-  second decimal has a comma.
+- The same: translations that stay the same when their line is changed, of 100
+  lines that the change alters (few English lines have accents to decompose).
+- Copied: sentences whose translation has a thing as it was typed, of 100 of a
+  kind. Things come from `everyday.yaml`, half of them for each text; numbers
+  are drawn. A thing replaces a name that stands once on both sides (Tom, Mary,
+  John, Boston), or a number, in digits or words, with a noun after it: few
+  lines have one, so they get several numbers, one at a time. Every second emoji
+  stands at the end of a line. In German and French, every second decimal has a
+  comma.
 - Runaway: odd inputs of `everyday.yaml` whose translation is longer than three
   times the input, and than 20 characters.
 
