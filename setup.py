@@ -116,6 +116,7 @@ setuptools.setup(
     packages=setuptools.find_packages(include=["relative_attention*"]),
     package_data={
         "relative_attention": ["py.typed", "*.pyi"],
+        "relative_attention.corpora": ["tatoeba_pairs/*"],
         "relative_attention.plot": ["page/*"],
         "relative_attention.serve": ["page/*"],
     },
