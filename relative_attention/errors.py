@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 
 class InputError(ValueError):
-    """Raised for wrong input of a user: a file, a recipe, a directory.
+    """Raised when a user's file, recipe, folder or command is wrong.
 
     The message says what is wrong, what is allowed and the way out. Commands
     print only the message, without a traceback.
