@@ -5,15 +5,16 @@ that exists and has the right content (a recipe, a trained model, a run's curve)
 takes precedence over the zoo. Nothing here needs Keras, so lists are quick.
 """
 
+import importlib
 import json
 import pathlib
 import re
+import types
 from collections.abc import Mapping
 from typing import Any
 
-import yaml
-
 from relative_attention.errors import InputError
+from relative_attention.errors import check_packages
 from relative_attention.errors import did_you_mean
 
 _PACKAGE = pathlib.Path(__file__).parent
@@ -58,6 +59,7 @@ def recipe_summary(directory: pathlib.Path) -> tuple[str, list[str]]:
     Languages are codes, source first, from files such as `train.en` and
     `train.de.gz`. Both are empty if the recipe does not have them.
     """
+    yaml = _yaml()
     try:
         text = (directory / "recipe.yaml").read_text("utf-8")
         recipe = yaml.safe_load(text)
@@ -113,7 +115,13 @@ def study_description(name: str) -> str:
 
 
 def _description(path: pathlib.Path) -> str:
-    return yaml.safe_load(path.read_text("utf-8"))["description"]
+    return _yaml().safe_load(path.read_text("utf-8"))["description"]
+
+
+def _yaml() -> types.ModuleType:
+    # Imported when it is used: a model is made without it.
+    check_packages("Recipes need the package PyYAML", None, "yaml")
+    return importlib.import_module("yaml")
 
 
 def find_model(name: pathlib.Path | str) -> pathlib.Path:
