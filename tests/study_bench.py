@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 import relative_attention as ra
-from relative_attention.evaluation.significance import BleuStatistics
+from relative_attention.evaluation.significance import SentenceStatistics
 from relative_attention.studies import runs
 from relative_attention.studies.study import deciding_values
 
@@ -47,7 +47,7 @@ def record_of(study, row, seed, rate, **changes):
         " ".join(w if rng.random() > rate else "?" for w in line.split())
         for line in REFERENCES
     ]
-    statistics = BleuStatistics.of_texts(hypotheses, REFERENCES)
+    statistics = SentenceStatistics.of_texts(hypotheses, REFERENCES)
     (found,) = (one for one in study.rows if one.name == row)
     return {
         "row": row,
@@ -63,7 +63,7 @@ def record_of(study, row, seed, rate, **changes):
         "keras": "3",
         "tensorflow": "2",
         "test": {
-            "bleu": round(statistics.bleu(), 4),
+            "bleu": round(statistics.score(), 4),
             "bleu_lowercased": 5.0,
             **statistics.to_json(),
         },

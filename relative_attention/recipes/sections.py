@@ -55,7 +55,9 @@ class DataSection:
     way, and outputs tokens."""
     target_language: str | None = key(None, may_change=True)
     """Language code of `target`, such as `de`. If given, lowercased BLEU with
-    Moses' tokenizer is reported as well."""
+    Moses' tokenizer is reported as well. BLEU of `zh` has sacreBLEU's tokenizer
+    `zh`, that of other languages without blanks (`ja`, `th`) `char`. Without
+    the key, characters tell."""
     held_out: int = key(1000, at_least=1)
     """Lines to hold out if there is no validation text; at most a tenth of all
     lines."""

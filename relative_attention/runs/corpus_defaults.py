@@ -56,12 +56,12 @@ def follow_corpus(
         return recipe
     if run is not None:
         values = values_by_key(Recipe.load(run / "recipe.yaml"))
-        return recipe.override(f"{key}={values.get(key)}" for key in keys)
-    num_pairs = count_lines(cast(str, inputs.files.source))
-    values = _choose(recipe, num_pairs)
-    assignments = [f"{key}={values[key]}" for key in keys]
-    report(f"for {num_pairs:,} pairs: {' '.join(assignments)}")
-    return recipe.override(assignments)
+    else:
+        num_pairs = count_lines(cast(str, inputs.files.source))
+        values = _choose(recipe, num_pairs)
+        chosen = " ".join(f"{key}={values[key]}" for key in keys)
+        report(f"for {num_pairs:,} pairs: {chosen}")
+    return recipe.replace({key: values.get(key) for key in keys})
 
 
 def _choose(recipe: Recipe, num_pairs: int) -> dict[str, int | float]:

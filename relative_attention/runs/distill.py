@@ -2,6 +2,7 @@
 
 import dataclasses
 import gc
+import itertools
 import os
 import pathlib
 from collections.abc import Sequence
@@ -13,6 +14,7 @@ from relative_attention.data import TokenVocabulary
 from relative_attention.data.vocabulary_kinds import AnyVocabulary
 from relative_attention.decoding import Translator
 from relative_attention.errors import InputError
+from relative_attention.evaluation.scores import fitting_tokenizer
 from relative_attention.files import file_sha256
 from relative_attention.files import lock_run
 from relative_attention.recipes.recipe import Recipe
@@ -73,9 +75,9 @@ def distill(
 
     With `closest_of` the student does not learn the most probable translation
     but the one closest to the target of the corpus by sentence BLEU
-    (sequence-level interpolation). BLEU uses sacreBLEU's tokenizer `13a`,
-    except for pre-tokenized text. If all candidates have the same score, which
-    is possible in scripts without blanks, the most probable one is used.
+    (sequence-level interpolation). BLEU uses sacreBLEU's tokenizer `13a`, for
+    text without blanks `zh` or `char`, and none for pre-tokenized text. If all
+    candidates have the same score, the most probable one is used.
     Translations of the other direction are always the most probable ones.
 
     A teacher may read the text in a third language, line by line:
@@ -205,7 +207,10 @@ def distill(
         save_origin(origin, output)
         if find_vocabularies(student, output) is None:
             save_vocabularies(*vocabularies[0], output)
-        tokenize = "none" if recipe.data.tokenized else "13a"
+        tokenize = "none"
+        if not recipe.data.tokenized:
+            some = [t for _, t in itertools.islice(corpus, 1000)]
+            tokenize = fitting_tokenizer(some, recipe.data.target_language)
         write_distilled_pairs(
             corpus, others, loaded, output, origin, tokenize, report
         )
@@ -291,21 +296,21 @@ def _student_recipe(
                 f"{str(recipe.data.tokenized).lower()}."
             )
     source, target = vocabularies[0]
-    values = {
+    values: dict[str, Any] = {
         "data.source": SOURCE,
         "data.target": TARGET,
-        "vocabulary.joint": str(source is target).lower(),
+        "vocabulary.joint": source is target,
         "vocabulary.size": len(target),
-        "vocabulary.model": "null",
-        "vocabulary.source_model": "null",
-        "vocabulary.target_model": "null",
+        "vocabulary.model": None,
+        "vocabulary.source_model": None,
+        "vocabulary.target_model": None,
     }
     if recipe.data.validation_source is None:
         values["data.validation_source"] = VALIDATION_SOURCE
         values["data.validation_target"] = VALIDATION_TARGET
     if recipe.training.start_from is not None:
         # Keeps the rows of pieces in both; all rows if all are in both.
-        values["vocabulary.from_start"] = "false"
-    student = recipe.override(f"{key}={value}" for key, value in values.items())
+        values["vocabulary.from_start"] = False
+    student = recipe.replace(values)
     student.model_config(len(target), None if source is target else len(source))
     return student

@@ -25,7 +25,7 @@ from relative_attention.data import Vocabulary
 from relative_attention.data.lines import read_lines
 from relative_attention.data.vocabulary_kinds import AnyVocabulary
 from relative_attention.errors import InputError
-from relative_attention.evaluation.scores import check_moses
+from relative_attention.evaluation.scores import moses_tokenizer
 from relative_attention.recipes.recipe import Recipe
 from relative_attention.recipes.sections import DataSection
 from relative_attention.runs.report import Report
@@ -82,8 +82,7 @@ def find_inputs(
     A resumed run finds its files where they were when it was started. With
     `overwrite` all texts are read again.
     """
-    if recipe.data.target_language is not None:
-        check_moses(recipe.data.target_language)
+    moses_tokenizer(recipe.data.target_language)
     known = recorded_files(output) if resume else {}
     files = find_corpus(recipe.data, data_directory, known)
     texts = _texts(files)

@@ -20,9 +20,12 @@ from relative_attention.data import ParallelCorpus
 from relative_attention.decoding import Translator
 from relative_attention.errors import InputError
 from relative_attention.evaluation import corpus_bleu
+from relative_attention.evaluation.scores import fitting_tokenizer
+from relative_attention.evaluation.scores import moses_tokenizer
 from relative_attention.files import read_json
 from relative_attention.files import write_json
 from relative_attention.recipes.recipe import Recipe
+from relative_attention.recipes.sections import DataSection
 from relative_attention.runs.logs import CURVE_COLUMNS
 from relative_attention.saving.model_directory import load_results
 from relative_attention.zoo import find_curve
@@ -185,7 +188,7 @@ def write_results(
         "minutes": round(last["seconds"] / 60, 1),
         "tokens_per_second": round(sum(speeds) / max(len(speeds), 1)),
         "scores": {
-            name: score_corpus(translator, corpus, recipe.data.target_language)
+            name: score_corpus(translator, corpus, recipe.data)
             for name, corpus in corpora.items()
             if corpus is not None
         },
@@ -214,22 +217,30 @@ def _rounded(value: float) -> float:
 def score_corpus(
     translator: Translator,
     corpus: ParallelCorpus,
-    target_language: str | None = None,
+    section: DataSection = DataSection(),  # noqa: B008 (it has no state)
 ) -> dict[str, Any]:
     """Returns BLEU, cased and not, with sacreBLEU's signatures."""
     sources, references = (list(side) for side in zip(*corpus))
     hypotheses = translator.translate(sources)
     scores: dict[str, Any] = {}
-    kinds = [("bleu", False, "13a"), ("bleu_lowercased", True, "13a")]
-    if target_language is not None:
-        kinds.append(
-            ("bleu_moses_lowercased", True, f"moses-{target_language}")
-        )
+    tokenize = bleu_tokenizer(section, references)
+    kinds = [("bleu", False, tokenize), ("bleu_lowercased", True, tokenize)]
+    moses = moses_tokenizer(section.target_language)
+    if moses is not None:
+        kinds.append(("bleu_moses_lowercased", True, moses))
     for name, lowercase, tokenize in kinds:
         bleu = corpus_bleu(hypotheses, references, lowercase, tokenize)
         scores[name] = round(bleu.score, 2)
         scores[f"{name}_signature"] = bleu.signature
     return scores
+
+
+def bleu_tokenizer(section: DataSection, references: Sequence[str]) -> str:
+    """Returns sacreBLEU's tokenizer for the target text of a recipe."""
+    if section.tokenized:
+        # It has blanks, whatever its language.
+        return "13a"
+    return fitting_tokenizer(references, section.target_language)
 
 
 def load_curve(directory: pathlib.Path | str) -> list[dict[str, float]]:

@@ -406,10 +406,24 @@ class TrainingRun:
             ),
         ]
         if training.bleu_every:
-            callbacks.append(ValidationBleu(self.data, training.bleu_every))
+            callbacks.append(self._validation_bleu())
         if self.cluster.is_chief:
             callbacks += monitoring_callbacks(self.data, progress)
         return [*callbacks, progress]
+
+    def _validation_bleu(self) -> ValidationBleu:
+        """Returns the callback of BLEU, which may choose the best weights."""
+        training, data = self.recipe.training, self.recipe.data
+        callback = ValidationBleu(self.data, training.bleu_every, data)
+        if callback.tokenize != "13a":
+            self.report(f"BLEU: of the tokens of {callback.tokenize}")
+        if training.best_by == "bleu" and not callback.can_rise:
+            raise InputError(
+                "`training.best_by: bleu` needs validation targets of four "
+                "tokens or more: BLEU of these is 0 even for a perfect "
+                "translation. Add `training.best_by=loss`."
+            )
+        return callback
 
 
 def training_length(

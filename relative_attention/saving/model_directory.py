@@ -75,8 +75,8 @@ def load_translator(
      - With a length penalty, a search ends when one hypothesis more has ended
        than it has beams, where `beam_search` goes on while a beam may still
        score higher. Greedy search finds the same.
-     - With `min_length`, the probability of an end that is ruled out is
-       divided among the other tokens.
+     - With `min_length`, beams are compared as if an end that is too early
+       had no probability. The scores of what is found are the same.
      - The model only searches: `sample`, `score_translations`, attention and
        exports are refused. So are several models, and what
        `export_ctranslate2` cannot express.

@@ -31,7 +31,7 @@ import tabulate
 from relative_attention.data import ParallelCorpus
 from relative_attention.errors import InputError
 from relative_attention.evaluation import corpus_bleu
-from relative_attention.evaluation.significance import BleuStatistics
+from relative_attention.evaluation.significance import SentenceStatistics
 from relative_attention.files import atomic_file
 from relative_attention.files import locked_directory
 from relative_attention.files import read_json_object
@@ -44,6 +44,7 @@ from relative_attention.runs import train
 from relative_attention.runs.callbacks import StopSignals
 from relative_attention.runs.precision import choose_precision
 from relative_attention.runs.report import Report
+from relative_attention.runs.report import bleu_tokenizer
 from relative_attention.runs.report import print_error
 from relative_attention.runs.run_directory import recorded_files
 from relative_attention.runs.texts import find_corpus
@@ -145,8 +146,11 @@ class StudyRun:
         sources, references = (list(side) for side in zip(*self.test_corpus()))
         hypotheses = load_translator(directory).translate(sources)
         write_lines(self.path(".hypotheses"), hypotheses)
-        statistics = BleuStatistics.of_texts(hypotheses, references)
-        lowercased = corpus_bleu(hypotheses, references, lowercase=True)
+        tokenize = bleu_tokenizer(self.recipe.data, references)
+        statistics = SentenceStatistics.of_texts(
+            hypotheses, references, tokenize
+        )
+        lowercased = corpus_bleu(hypotheses, references, True, tokenize)
         curve, scores = results.pop("curve", []), results.pop("scores", {})
         losses = [point["val_loss"] for point in curve if "val_loss" in point]
         record = {
@@ -155,7 +159,7 @@ class StudyRun:
             "values": deciding_values(self.recipe),
             **results,
             "test": {
-                "bleu": round(statistics.bleu(), 4),
+                "bleu": round(statistics.score(), 4),
                 "bleu_lowercased": round(lowercased.score, 2),
                 **statistics.to_json(),
             },
@@ -481,13 +485,15 @@ def _missing(
         if run.name in records:
             continue
         references = [target for _, target in run.test_corpus()]
+        tokenize = bleu_tokenizer(run.recipe.data, references)
+        test = SentenceStatistics.of_texts(references, references, tokenize)
         # Not a result: of the test it has the signature and the text.
         expected = {
             "row": run.row,
             "seed": run.seed,
             "values": deciding_values(run.recipe),
             "precision": choose_precision(run.recipe.training.precision)[0],
-            "test": BleuStatistics.of_texts(references, references).to_json(),
+            "test": test.to_json(),
         }
         record = run.read_record() or results_file.find_equal(expected)
         if record is None:
@@ -623,7 +629,7 @@ def _check_record(record: Any) -> None:
             value = value.get(part) if isinstance(value, dict) else None
         if not isinstance(value, kinds):
             raise ValueError(f"`{name}` is {value!r}")
-    BleuStatistics.from_json(record["test"])
+    SentenceStatistics.from_json(record["test"])
 
 
 def _misfit(record: Record, other: Record) -> str | None:
@@ -638,7 +644,9 @@ def _misfit(record: Record, other: Record) -> str | None:
     if record["test"]["signature"] != signature:
         return f"its BLEU is not {signature}. Install that sacreBLEU"
     texts = [one["values"].get("data.test_target") for one in (record, other)]
-    own, others = (BleuStatistics.from_json(r["test"]) for r in (record, other))
+    own, others = (
+        SentenceStatistics.from_json(r["test"]) for r in (record, other)
+    )
     if texts[0] == texts[1] and not own.has_text_of(others):
         return (
             f"its test text {texts[0]} is another. Give the `--data` that the "
