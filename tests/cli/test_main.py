@@ -50,9 +50,14 @@ def help_of(command, capsys):
 
 def test_example_of_each_command_is_a_command_that_there_is(capsys):
     commands = re.findall(r"^    (\w+)\b", help_of("", capsys), re.M)
-    commands.remove("convert")
-    commands += ["convert tensor2tensor", "convert opennmt-tf"]
-    assert len(commands) == 16
+    kinds = {
+        "convert": ("tensor2tensor", "opennmt-tf"),
+        "data": ("wmt14_en_de", "wmt14_en_fr", "tatoeba", "variants"),
+    }
+    for command, names in kinds.items():
+        commands.remove(command)
+        commands += [f"{command} {name}" for name in names]
+    assert len(commands) == 19
     for command in commands:
         example = help_of(command, capsys).split("example:")[1]
         lines = re.findall(r"relative-attention (.*)", example)
