@@ -10,6 +10,7 @@ import pathlib
 import reprlib
 import types
 from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import Any
 
 import yaml
@@ -68,6 +69,8 @@ class Recipe:
     # preset, as the recipe omits them. Not a field: a recipe made directly has
     # all values given.
     _derived = frozenset[str]()
+    # The keys that `override` was given, which nothing may change.
+    _given = frozenset[str]()
 
     @classmethod
     def load(cls, path: pathlib.Path | str) -> "Recipe":
@@ -149,18 +152,38 @@ class Recipe:
         Raises:
             InputError: as `from_mapping`, or if a string is not an assignment.
         """
+        values = dict(map(_read_assignment, assignments))
+        recipe = self.replace(values)
+        object.__setattr__(recipe, "_given", self._given | values.keys())
+        return recipe
+
+    def replace(self, values: Mapping[str, Any]) -> "Recipe":
+        """Returns a copy with some values replaced, as by `override`.
+
+        Args:
+            values: A dict of `section.key` to value.
+
+        Raises:
+            InputError: as `from_mapping`.
+        """
         mapping = self.to_mapping()
         derived = set(self._derived)
-        for assignment in assignments:
-            section, key, value = _read_assignment(assignment)
+        for name, value in values.items():
+            section, _, key = name.partition(".")
             mapping[section][key] = value
-            derived.discard(f"{section}.{key}")
+            derived.discard(name)
         preset = mapping["model"].get("preset")
         if preset != self.model.get("preset"):
             for key in _preset_training(preset):
                 if f"training.{key}" in derived:
                     del mapping["training"][key]
-        return Recipe.from_mapping({**mapping, "derived": [*derived]})
+        recipe = Recipe.from_mapping({**mapping, "derived": [*derived]})
+        object.__setattr__(recipe, "_given", self._given)
+        return recipe
+
+    def is_given(self, key: str) -> bool:
+        """Returns whether `override` set `section.key`."""
+        return key in self._given
 
     def to_mapping(self) -> dict[str, Any]:
         """Returns nested dicts, which `from_mapping` reads."""
@@ -374,6 +397,13 @@ def _check_vocabulary(recipe: Recipe) -> None:
             "`vocabulary.source_model` and `vocabulary.target_model`, or "
             "neither, and no `vocabulary.model`."
         )
+    shared = recipe.model.get("share_embeddings")
+    if not section.joint and shared in ("all", "source_target"):
+        raise InputError(
+            f"`model.share_embeddings: {shared}` needs one vocabulary for both "
+            "sides, and `vocabulary.joint` is false: equal ids would be "
+            "different words. Choose target or none."
+        )
     is_given = section.model is not None or None not in sides
     if is_given and recipe.training.start_from and section.from_start:
         raise InputError(
@@ -389,8 +419,8 @@ _short = reprlib.Repr()
 _short.maxstring = _short.maxother = 200
 
 
-def _read_assignment(assignment: str) -> tuple[str, str, Any]:
-    """Returns section, key and value of a string `section.key=value`.
+def _read_assignment(assignment: str) -> tuple[str, Any]:
+    """Returns `section.key` and value of a string `section.key=value`.
 
     The value is YAML. Values of keys that can only be strings, such as names of
     files, are used literally, unless they are in quotes or null.
@@ -411,6 +441,6 @@ def _read_assignment(assignment: str) -> tuple[str, str, Any]:
         is_text = set(allowed) <= {str, types.NoneType}
     nulls = ("", "~", "null", "Null", "NULL")
     if is_text and text not in nulls and text[0] not in "'\"":
-        return section, key, text
+        return name, text
     what = f"The value of `{name}`, {_short.repr(text)},"
-    return section, key, read_yaml(text, what)
+    return name, read_yaml(text, what)
