@@ -38,7 +38,7 @@ class DecodingSection:
 
     num_beams: int = key(4, at_least=1, at_most=1000, may_change=True)
     """Number of beams per sentence."""
-    length_penalty: float = key(0.6, at_least=0, may_change=True)
+    length_penalty: float = key(0.6, at_least=0, at_most=10, may_change=True)
     """GNMT's exponent alpha."""
     max_extra_length: int = key(
         50, at_least=0, at_most=100_000, may_change=True
