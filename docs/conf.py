@@ -1,9 +1,9 @@
-"""How Sphinx makes the site of Markdown, notebooks and docstrings.
+"""How Sphinx makes the site of Markdown and notebooks.
 
 `make docs` runs it with the repository as its source folder, so that a link
 from one Markdown file to another, or to a file of code, is the same on the site
 as where the repository is browsed. Every warning is an error, such as a link to
-nothing or a public name without an entry.
+nothing.
 """
 
 import pathlib
@@ -12,9 +12,11 @@ import sys
 from relative_attention.quiet_tensorflow import load_tensorflow_quietly
 from relative_attention.version import __version__
 
-# Sphinx looks for extensions where Python looks for modules.
-sys.path.insert(0, str(pathlib.Path(__file__).parent / "_ext"))
-# Reading docstrings imports it; here it is imported without its banner.
+# Sphinx looks for extensions where Python looks for modules. One of them reads
+# which page of `docs/api` has which name.
+_DOCS = pathlib.Path(__file__).parent
+sys.path[:0] = [str(_DOCS / "_ext"), str(_DOCS)]
+# To look at public names imports it; here it is imported without its banner.
 load_tensorflow_quietly()
 
 project = "relative-attention"
@@ -45,25 +47,14 @@ exclude_patterns = [
 ]
 extensions = [
     "myst_nb",
-    "sphinx.ext.autodoc",
-    "sphinx.ext.napoleon",
     "sphinx_copybutton",
     # Of docs/_ext:
     "math_font",
     "mathml",
     "name_links",
-    "own_members",
-    "public_names",
-    "read_docstrings",
     "repository_links",
 ]
 nitpicky = True
-# Names of Python, NumPy, Keras and matplotlib have no entries here, and neither
-# have classes that are not public.
-nitpick_ignore_regex = [
-    ("py:.*", r"(?!relative_attention).*"),
-    ("py:class", r"relative_attention(\.[a-z_0-9]+){2,}\.[A-Z]\w*"),
-]
 
 # -- Markdown and notebooks --------------------------------------------------
 
@@ -74,28 +65,6 @@ myst_heading_anchors = 4
 nb_execution_mode = "off"
 nb_render_image_options = {"alt": "what the cell draws"}
 copybutton_exclude = ".linenos, .gp, .go"
-
-# -- Docstrings --------------------------------------------------------------
-
-default_role = "literal"
-add_module_names = False
-toc_object_entries_show_parents = "hide"
-python_maximum_signature_line_length = 60
-autodoc_default_options = {
-    "members": True,
-    # But for those that `own_members` skips.
-    "inherited-members": True,
-    "member-order": "bysource",
-}
-autodoc_inherit_docstrings = False
-autodoc_preserve_defaults = True
-autodoc_typehints_format = "short"
-napoleon_numpy_docstring = False
-napoleon_custom_sections = [
-    ("Attributes", "params_style"),
-    ("Call arguments", "params_style"),
-    ("Reference", "References"),
-]
 
 # -- What is shown -----------------------------------------------------------
 

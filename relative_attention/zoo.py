@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from relative_attention.errors import InputError
+from relative_attention.errors import check_packages
 from relative_attention.errors import did_you_mean
 from relative_attention.schema import check_mapping
-from relative_attention.strict_yaml import read_yaml_file
 
 _PACKAGE = pathlib.Path(__file__).parent
 
@@ -59,7 +59,7 @@ def recipe_summary(directory: pathlib.Path) -> tuple[str, list[str]]:
     `train.de.gz`. Both are empty if the recipe does not have them.
     """
     try:
-        recipe = read_yaml_file(directory / "recipe.yaml", "recipe")
+        recipe = _read_yaml(directory / "recipe.yaml")
         data = check_mapping(recipe.get("data"), "data")
     # The folder may be from anywhere.
     except InputError:
@@ -109,7 +109,15 @@ def study_description(name: str) -> str:
 
 
 def _description(path: pathlib.Path) -> str:
-    return read_yaml_file(path, "recipe")["description"]
+    return _read_yaml(path)["description"]
+
+
+def _read_yaml(path: pathlib.Path) -> dict[str, Any]:
+    # Imported when it is used: a model is made without it.
+    check_packages("Recipes need the package PyYAML", None, "yaml")
+    from relative_attention.strict_yaml import read_yaml_file
+
+    return read_yaml_file(path, "recipe")
 
 
 def find_model(name: pathlib.Path | str) -> pathlib.Path:

@@ -16,6 +16,7 @@ from relative_attention.cli.command import Command
 from relative_attention.cli.command import spelled
 from relative_attention.errors import InputError
 from relative_attention.errors import is_out_of_memory
+from relative_attention.errors import missing_package
 from relative_attention.quiet_tensorflow import load_tensorflow_quietly
 from relative_attention.version import __version__
 
@@ -66,9 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("relative_attention"):
             raise
-        return _fail(
-            f"This needs the package {error.name}, which is not installed."
-        )
+        return _fail(str(missing_package("This command", error)))
     except BrokenPipeError:
         # The reader has closed the pipe.
         _drop_unwritten()

@@ -82,6 +82,7 @@ def add_data(subparsers: command.Subparsers) -> None:
     kinds = parser.add_subparsers(dest="corpus", required=True, metavar="WHAT")
     for corpus in _CORPORA:
         _add_wmt14(kinds, corpus)
+    _add_tatoeba(kinds)
     _add_variants(kinds)
 
 
@@ -104,11 +105,43 @@ def _add_wmt14(kinds: command.Subparsers, corpus: str) -> None:
 def _wmt14(options: argparse.Namespace) -> None:
     from relative_attention.corpora.wmt14 import fetch_wmt14
     from relative_attention.runs.report import print_error
+
+    output = options.output or pathlib.Path(_data_folder(), options.corpus)
+    print(f"corpus: {fetch_wmt14(options.corpus, output, print_error)}")
+
+
+def _data_folder() -> str:
     from relative_attention.runs.texts import DATA_VARIABLE
 
-    root = os.environ.get(DATA_VARIABLE) or "data"
-    output = options.output or pathlib.Path(root, options.corpus)
-    print(f"corpus: {fetch_wmt14(options.corpus, output, print_error)}")
+    return os.environ.get(DATA_VARIABLE) or "data"
+
+
+def _add_tatoeba(kinds: command.Subparsers) -> None:
+    parser = command.add_command(
+        kinds,
+        "tatoeba",
+        _tatoeba,
+        "split an archive of everyday sentences, from "
+        "www.manythings.org/anki, as for the models of the zoo",
+        "relative-attention data tatoeba deu-eng.zip",
+    )
+    parser.add_argument(
+        "archive", metavar="ARCHIVE", help="deu-eng.zip or fra-eng.zip"
+    )
+    parser.text(
+        "--output DIR",
+        "the folder of all corpora, in which tatoeba/en-de or tatoeba/en-fr "
+        "gets train, val and test (default: $RELATIVE_ATTENTION_DATA, or else "
+        "data)",
+    )
+
+
+def _tatoeba(options: argparse.Namespace) -> None:
+    from relative_attention.corpora.tatoeba import split_tatoeba
+    from relative_attention.runs.report import print_error
+
+    output = options.output or _data_folder()
+    print(f"corpus: {split_tatoeba(options.archive, output, print_error)}")
 
 
 def _add_variants(kinds: command.Subparsers) -> None:

@@ -107,7 +107,7 @@ class TokenBatches:
         return len(self._bounds) - 1
 
     def source_length(self, share: float) -> int:
-        """Returns the length that a share of the source rows has at most.
+        """Returns the length that at most a share of source rows exceeds.
 
         Args:
             share: float in `[0, 1]`.

@@ -90,8 +90,8 @@ def paired_bootstrap(
     the difference of the scores could be chance. The numbers are those of
     `sacrebleu --paired-bs`.
 
-    # Differs from sacreBLEU: a system with exactly the score of the first has
-    the p-value 1; sacreBLEU gives the lowest, 1 / (num_resamples + 1).
+    Unlike in sacreBLEU, a system with exactly the score of the first has the
+    p-value 1; sacreBLEU gives the lowest, 1 / (num_resamples + 1).
 
     Args:
         systems: dict of name to list of strings, detokenized. Each is compared
@@ -312,9 +312,9 @@ def bootstrap_of_means(
     interval estimates how the difference would vary with the test text. See the
     standard deviation over seeds for how it varies with the seed.
 
-    # Differs from sacreBLEU: differences keep their sign. sacreBLEU takes
-    absolute values before it subtracts their mean, which matters if the sign
-    is uncertain.
+    Unlike in sacreBLEU, differences keep their sign. sacreBLEU takes absolute
+    values before it subtracts their mean, which matters if the sign is
+    uncertain.
 
     Args:
         system: dict of seed to `SentenceStatistics`.

@@ -69,7 +69,7 @@ class Recipe:
     # preset, as the recipe omits them. Not a field: a recipe made directly has
     # all values given.
     _derived = frozenset[str]()
-    # The keys that `override` was given, which nothing may change.
+    # The keys that were replaced, which a model to start from may not change.
     _given = frozenset[str]()
 
     @classmethod
@@ -139,37 +139,26 @@ class Recipe:
         _check_together(recipe)
         return recipe
 
-    def override(self, assignments: Iterable[str]) -> "Recipe":
+    def replace(self, values: Mapping[str, Any]) -> "Recipe":
         """Returns a copy with some values replaced.
 
         If `model.preset` changes, values that came from the old preset come
         from the new one.
 
         Args:
-            assignments: A list of strings `section.key=value`, with the value
-                in YAML; names of files are used literally.
-
-        Raises:
-            InputError: as `from_mapping`, or if a string is not an assignment.
-        """
-        values = dict(map(_read_assignment, assignments))
-        recipe = self.replace(values)
-        object.__setattr__(recipe, "_given", self._given | values.keys())
-        return recipe
-
-    def replace(self, values: Mapping[str, Any]) -> "Recipe":
-        """Returns a copy with some values replaced, as by `override`.
-
-        Args:
             values: A dict of `section.key` to value.
 
         Raises:
             InputError: as `from_mapping`.
+
+        Example:
+        >>> recipe = find_recipe("small_relative")
+        >>> recipe = recipe.replace({"training.steps": 1000})
         """
         mapping = self.to_mapping()
         derived = set(self._derived)
         for name, value in values.items():
-            section, _, key = name.partition(".")
+            section, key = _section_and_key(name)
             mapping[section][key] = value
             derived.discard(name)
         preset = mapping["model"].get("preset")
@@ -178,12 +167,24 @@ class Recipe:
                 if f"training.{key}" in derived:
                     del mapping["training"][key]
         recipe = Recipe.from_mapping({**mapping, "derived": [*derived]})
-        object.__setattr__(recipe, "_given", self._given)
+        object.__setattr__(recipe, "_given", self._given | values.keys())
         return recipe
 
     def is_given(self, key: str) -> bool:
-        """Returns whether `override` set `section.key`."""
+        """Returns whether `replace` or `override` set `section.key`."""
         return key in self._given
+
+    def override(self, assignments: Iterable[str]) -> "Recipe":
+        """Returns a copy with values of the command line; see `replace`.
+
+        Args:
+            assignments: A list of strings `section.key=value`, with the value
+                in YAML; names of files are used literally.
+
+        Raises:
+            InputError: as `from_mapping`, or if a string is not an assignment.
+        """
+        return self.replace(read_assignments(assignments))
 
     def to_mapping(self) -> dict[str, Any]:
         """Returns nested dicts, which `from_mapping` reads."""
@@ -419,21 +420,33 @@ _short = reprlib.Repr()
 _short.maxstring = _short.maxother = 200
 
 
-def _read_assignment(assignment: str) -> tuple[str, Any]:
-    """Returns `section.key` and value of a string `section.key=value`.
+def read_assignments(assignments: Iterable[str]) -> dict[str, Any]:
+    """Returns the values of strings `section.key=value`, by `section.key`.
 
-    The value is YAML. Values of keys that can only be strings, such as names of
+    A value is YAML. Values of keys that can only be strings, such as names of
     files, are used literally, unless they are in quotes or null.
     """
-    name, equals, text = assignment.partition("=")
-    section, dot, key = name.partition(".")
-    if not (equals and dot and key):
-        raise InputError(
-            "An override must be `section.key=value`, for example "
-            f"`training.steps=1000`. Received: {assignment!r}."
-        )
+    values = {}
+    for assignment in assignments:
+        name, equals, text = assignment.partition("=")
+        if not equals or not name.partition(".")[2]:
+            raise InputError(
+                "An override must be `section.key=value`, for example "
+                f"`training.steps=1000`. Received: {assignment!r}."
+            )
+        values[name] = _read_value(name, text)
+    return values
+
+
+def _section_and_key(name: str) -> tuple[str, str]:
+    section, _, key = name.partition(".")
     if section not in _ALL_SECTIONS:
         raise InputError(unknown("section", section, _ALL_SECTIONS))
+    return section, key
+
+
+def _read_value(name: str, text: str) -> Any:
+    section, key = _section_and_key(name)
     is_text = False
     if name not in GONE:
         cls = _model_class(key) if section == "model" else SECTIONS[section]
@@ -441,6 +454,5 @@ def _read_assignment(assignment: str) -> tuple[str, Any]:
         is_text = set(allowed) <= {str, types.NoneType}
     nulls = ("", "~", "null", "Null", "NULL")
     if is_text and text not in nulls and text[0] not in "'\"":
-        return name, text
-    what = f"The value of `{name}`, {_short.repr(text)},"
-    return name, read_yaml(text, what)
+        return text
+    return read_yaml(text, f"The value of `{name}`, {_short.repr(text)},")

@@ -55,13 +55,12 @@ def follow_corpus(
         return recipe
     if run is not None:
         values = values_by_key(Recipe.load(run / "recipe.yaml"))
-        return recipe.replace({key: values.get(key) for key in keys})
-    num_pairs = count_lines(cast(str, inputs.files.source))
-    values = choose_values(recipe, num_pairs)
-    values = {key: values[key] for key in keys}
-    chosen = " ".join(f"{key}={value}" for key, value in values.items())
-    report(f"for {num_pairs:,} pairs: {chosen}")
-    return recipe.replace(values)
+    else:
+        num_pairs = count_lines(cast(str, inputs.files.source))
+        values = choose_values(recipe, num_pairs)
+        chosen = " ".join(f"{key}={values[key]}" for key in keys)
+        report(f"for {num_pairs:,} pairs: {chosen}")
+    return recipe.replace({key: values.get(key) for key in keys})
 
 
 def choose_values(recipe: Recipe, num_pairs: int) -> dict[str, int | float]:

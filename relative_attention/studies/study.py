@@ -19,6 +19,7 @@ from relative_attention.recipes import find_recipe
 from relative_attention.recipes.recipe import AUTO
 from relative_attention.recipes.recipe import FOLLOWS_FROM_DATA
 from relative_attention.recipes.recipe import SECTIONS
+from relative_attention.recipes.recipe import read_assignments
 from relative_attention.recipes.recipe import values_by_key
 from relative_attention.schema import check_mapping
 from relative_attention.schema import field_value
@@ -180,12 +181,13 @@ class Study:
         Raises:
             InputError: if there is no such recipe, or an override is wrong.
         """
-        values = {**self.overrides, **row.overrides}
-        overrides = [
-            f"{name}={as_text(value)}" for name, value in values.items()
-        ]
-        return find_recipe(row.recipe).override(
-            [*overrides, *self.assignments, f"{_SEED}={seed}"]
+        return find_recipe(row.recipe).replace(
+            {
+                **self.overrides,
+                **row.overrides,
+                **read_assignments(self.assignments),
+                _SEED: seed,
+            }
         )
 
     def _check(self) -> None:

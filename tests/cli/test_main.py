@@ -50,9 +50,14 @@ def help_of(command, capsys):
 
 def test_example_of_each_command_is_a_command_that_there_is(capsys):
     commands = re.findall(r"^    (\w+)\b", help_of("", capsys), re.M)
-    commands.remove("convert")
-    commands += ["convert tensor2tensor", "convert opennmt-tf"]
-    assert len(commands) == 16
+    kinds = {
+        "convert": ("tensor2tensor", "opennmt-tf"),
+        "data": ("wmt14_en_de", "wmt14_en_fr", "tatoeba", "variants"),
+    }
+    for command, names in kinds.items():
+        commands.remove(command)
+        commands += [f"{command} {name}" for name in names]
+    assert len(commands) == 19
     for command in commands:
         example = help_of(command, capsys).split("example:")[1]
         lines = re.findall(r"relative-attention (.*)", example)
@@ -131,8 +136,8 @@ def test_interrupt_exits_with_130_and_says_how_to_go_on(
     def interrupt(*arguments, **keywords):
         raise KeyboardInterrupt
 
-    for name in ("train", "distill", "demo.run_demo"):
-        monkeypatch.setattr(f"relative_attention.runs.{name}", interrupt)
+    for name in ("runs.train", "runs.distill", "cli.demo.run_demo"):
+        monkeypatch.setattr(f"relative_attention.{name}", interrupt)
     status, out, err = run(*words.format(recipe=recipe_file).split())
     assert (status, out) == (130, "")
     assert hint in err

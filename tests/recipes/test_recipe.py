@@ -25,6 +25,14 @@ def test_override_replaces_one_value_and_all_are_saved(recipe, tmp_path):
             "training.learning_rate_scale=1e-3",
         ]
     )
+    assert changed == recipe.replace(
+        {
+            "training.steps": 7,
+            "model.dropout": 0.2,
+            "data.source": None,
+            "training.learning_rate_scale": 1e-3,
+        }
+    )
     assert changed.training.steps == 7
     assert changed.model["dropout"] == 0.2
     assert changed.data.source is None
@@ -240,9 +248,10 @@ def test_name_of_a_file_is_taken_as_it_stands(tmp_path):
     names = ["2024", "my #1.en", "*.en", "[draft].en", "a: b", "1e5"]
     expected = {"'a b'": "a b", '"null"': "null", "null": None}
     for text, value in {**dict(zip(names, names)), **expected}.items():
-        recipe = ra.Recipe.from_mapping(MINIMAL)
-        recipe = recipe.override([f"data.source={text}"])
+        minimal = ra.Recipe.from_mapping(MINIMAL)
+        recipe = minimal.override([f"data.source={text}"])
         assert recipe.data.source == value
+        assert recipe == minimal.replace({"data.source": value})
         recipe.save(tmp_path / "recipe.yaml")
         assert ra.Recipe.load(tmp_path / "recipe.yaml") == recipe
 

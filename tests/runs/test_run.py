@@ -228,7 +228,7 @@ def test_run_of_an_earlier_version_is_resumed_with_a_warning(quickly, stop):
     quickly(output, EPOCH, resume=True, report=lines.append)
     (line,) = [line for line in lines if "earlier version" in line]
     assert "no checksum of the texts" in line
-    assert "no sums of the epoch" in line
+    assert "no sums of the round" in line
     # From now on they are there.
     lines.clear()
     overrides = (EPOCH, "training.steps=5")
