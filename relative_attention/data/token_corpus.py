@@ -1,7 +1,7 @@
 """A parallel corpus as token ids, which are kept on disk.
 
 A folder holds an array per file, as its bytes alone; `counts.json` has their
-checksum, and `origin.json` what they were made of.
+types and their checksum, and `origin.json` what they were made of.
 """
 
 import contextlib
@@ -157,7 +157,6 @@ class TokenCorpus:
                 or `directory` holds something else.
         """
         directory = pathlib.Path(directory)
-        types = _types(source_vocabulary, target_vocabulary)
         origin = _origin(
             corpus, source_vocabulary, target_vocabulary, max_length
         )
@@ -165,7 +164,7 @@ class TokenCorpus:
         # rebuilt.
         with contextlib.suppress(*_DAMAGED):
             if read_json_object(directory / "origin.json") == origin:
-                return cls._load(directory, types)
+                return cls.load(directory)
         _check_replaceable(directory)
         corpus.check()
         with atomic_directory(directory) as folder:
@@ -173,11 +172,10 @@ class TokenCorpus:
                 corpus,
                 (source_vocabulary, target_vocabulary),
                 max_length,
-                types,
                 folder,
             )
             (folder / "origin.json").write_text(json.dumps(origin))
-        return cls._load(directory, types)
+        return cls.load(directory)
 
     @staticmethod
     def is_made_of(
@@ -199,13 +197,16 @@ class TokenCorpus:
         return origin.get("files") == _files(corpus)
 
     @classmethod
-    def _load(
-        cls, directory: pathlib.Path, types: Mapping[str, str]
-    ) -> "TokenCorpus":
-        """Reads the arrays of a folder; raises one of `_DAMAGED` on failure."""
+    def load(cls, directory: pathlib.Path) -> "TokenCorpus":
+        """Reads the arrays of a folder that `prepare` filled.
+
+        Raises:
+            OSError, ValueError, LookupError, TypeError: if one is missing or
+                damaged.
+        """
         counts = read_json_object(directory / "counts.json")
         checksum = counts.pop("checksum")
-        arrays: dict[str, Any] = _mapped_arrays(directory, types)
+        arrays: dict[str, Any] = _mapped_arrays(directory, counts.pop("types"))
         tokens = cls(**arrays, **counts)
         if _checksum([tokens.line_numbers], tokens.checksum) != checksum:
             raise ValueError("The arrays of a corpus were changed.")
@@ -268,7 +269,6 @@ def _encode(
     corpus: ParallelCorpus,
     vocabularies: tuple[AnyVocabulary, AnyVocabulary],
     max_length: int,
-    types: Mapping[str, str],
     folder: pathlib.Path,
 ) -> None:
     """Encodes a corpus into the files of a folder.
@@ -276,6 +276,11 @@ def _encode(
     Raises:
         InputError: if no pair is left.
     """
+    # The same on every machine.
+    types = {"line_numbers": "<u4"}
+    for side, vocabulary in zip(_SIDES, vocabularies):
+        types[f"{side}_ids"] = "<u2" if len(vocabulary) <= 2**16 else "<i4"
+        types[f"{side}_offsets"] = "<i8"
     counts, num_pairs = _write_arrays(
         corpus, vocabularies, max_length, types, folder
     )
@@ -286,33 +291,26 @@ def _encode(
             f"{counts['num_too_long']:,} have a line of {max_length} tokens or "
             "more (`data.max_length`)."
         )
-    counts["checksum"] = _checksum(_mapped_arrays(folder, types).values())
-    (folder / "counts.json").write_text(json.dumps(counts))
-
-
-def _types(source: AnyVocabulary, target: AnyVocabulary) -> dict[str, str]:
-    """Returns the type of each array, the same on every machine."""
-    types = {"line_numbers": "<u4"}
-    for side, vocabulary in zip(_SIDES, (source, target)):
-        types[f"{side}_ids"] = "<u2" if len(vocabulary) <= 2**16 else "<i4"
-        types[f"{side}_offsets"] = "<i8"
-    return types
+    checksum = _checksum(_mapped_arrays(folder, types).values())
+    content = {**counts, "types": types, "checksum": checksum}
+    (folder / "counts.json").write_text(json.dumps(content))
 
 
 def _mapped_arrays(
     folder: pathlib.Path, types: Mapping[str, str]
 ) -> dict[str, np.ndarray]:
     """Returns the arrays of a folder, which are read when needed."""
-    arrays = {}
+    arrays: dict[str, np.ndarray] = {}
     for name in _ARRAYS:
-        path = folder / f"{name}.bin"
-        # A side may have no ids, and an empty file cannot be mapped.
-        is_empty = path.stat().st_size == 0
-        arrays[name] = (
-            np.zeros(0, types[name])
-            if is_empty
-            else np.memmap(path, types[name], "r")
-        )
+        path, dtype = folder / f"{name}.bin", np.dtype(types[name])
+        if dtype.kind not in "iu":
+            # Other bytes than numbers would end the process.
+            raise ValueError(f"An array of {dtype} holds no ids.")
+        if path.stat().st_size:
+            arrays[name] = np.memmap(path, dtype, "r")
+        else:
+            # A side may have no ids, and an empty file cannot be mapped.
+            arrays[name] = np.zeros(0, dtype)
     return arrays
 
 
