@@ -23,6 +23,7 @@ from relative_attention.argument_checks import checked_rate
 from relative_attention.layers.cache import KeyValueCache
 from relative_attention.layers.cache import cached_attention
 from relative_attention.layers.dense import HeadProjection
+from relative_attention.layers.dense import SublayerMaker
 from relative_attention.layers.dense import draw_as_matrix
 from relative_attention.layers.dense import width_spec
 from relative_attention.layers.dropout import Dropout
@@ -89,7 +90,7 @@ class TracedLayer(keras.layers.Layer):
             raise (error.__context__ or error) from None
 
 
-class MultiHeadLayer(TracedLayer):
+class MultiHeadLayer(SublayerMaker, TracedLayer):
     """Projections to heads and back, and attention in between.
 
     Sublayers and weights have the names and shapes of
@@ -207,8 +208,7 @@ class MultiHeadLayer(TracedLayer):
             bias_regularizer=self.bias_regularizer,
             kernel_constraint=self.kernel_constraint,
             bias_constraint=self.bias_constraint,
-            dtype=self.dtype_policy,
-            name=name,
+            **self.sublayer_arguments(name),
         )
 
     def _queries(self, inputs: Tensor) -> Tensor:

@@ -171,6 +171,36 @@ def test_layer_is_saved_and_trained(name, rng, tmp_path):
                 assert (old != np.array(weight)).any(), weight.path
 
 
+# From layers with nothing to quantize, such as dropout.
+@pytest.mark.filterwarnings("ignore:Layer .* a `quantize")
+@pytest.mark.int8
+@EVERY_LAYER
+def test_int8_layer_is_loaded_again(name, rng, tmp_path):
+    arrays = make_inputs(name, rng)
+    symbols = [
+        keras.Input(array.shape[1:], dtype=array.dtype.name) for array in arrays
+    ]
+    model = keras.Model(symbols, make_layer(name)(*symbols))
+    before = model(arrays)
+    # Not the default, so that the config must be saved, too.
+    model.quantize(
+        config=keras.quantizers.Int8QuantizationConfig(
+            activation_quantizer=None
+        )
+    )
+    expected = model(arrays)
+    dtypes = [weight.dtype for weight in model.weights]
+    is_changed = (np.array(before) != np.array(expected)).any()
+    assert is_changed == ("int8" in dtypes)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    assert_close(loaded(arrays), expected)
+    assert [weight.dtype for weight in loaded.weights] == dtypes
+    clone = keras.models.clone_model(model)
+    clone.set_weights(model.get_weights())
+    assert_close(clone(arrays), expected)
+
+
 def call_arguments(layer):
     return inspect.signature(layer.call).parameters
 
