@@ -154,11 +154,14 @@ class TrainableModel(keras.Model):
         )
         # Saved as given. "auto" depends on the machine, and Keras would save
         # its choice.
-        self._asked_of_compile = {
+        self._asked_of_compile: dict[str, Any] = {
             "jit_compile": jit_compile,
             "auto_scale_loss": auto_scale_loss,
-            "accumulation_steps": self.accumulation_steps,
         }
+        # `keras.models.clone_model` passes the config of a model with inputs
+        # and outputs to Keras' own `compile`, which lacks the argument.
+        if self.accumulation_steps != 1:
+            self._asked_of_compile["accumulation_steps"] = accumulation_steps
         is_mirrored = False
         if keras.backend.backend() == "tensorflow":
             strategy = self.distribute_strategy
