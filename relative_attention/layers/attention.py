@@ -30,6 +30,7 @@ from relative_attention.layers.dropout import Dropout
 from relative_attention.ops.attention import masked_softmax
 from relative_attention.ops.attention import plain_product
 from relative_attention.ops.backend import sizes
+from relative_attention.ops.masks import check_flags
 from relative_attention.ops.masks import check_mask
 from relative_attention.ops.masks import check_padding_mask
 from relative_attention.ops.masks import merge_masks
@@ -42,6 +43,7 @@ from relative_attention.positions.position_encoding import PositionEncoding
 from relative_attention.positions.relative import RelationTables
 from relative_attention.positions.relative import Relative
 from relative_attention.positions.relative import RelativeGlobal
+from relative_attention.positions.relative import new_draws
 from relative_attention.tensor_type import Shape
 from relative_attention.tensor_type import Tensor
 
@@ -193,17 +195,15 @@ class MultiHeadLayer(SublayerMaker, TracedLayer):
     def _make_dense(
         self, name: str, equation: str, output_shape: Shape, bias_axes: str
     ) -> HeadProjection:
-        # Initializers are cloned: with one object for all three, query, key
-        # and value would start equal.
         return HeadProjection(
             equation,
             output_shape,
             bias_axes=bias_axes if self.use_bias else None,
             kernel_initializer=draw_as_matrix(
-                self.kernel_initializer.clone(),
+                new_draws(self.kernel_initializer),
                 num_input_axes=2 if name == "output" else 1,
             ),
-            bias_initializer=self.bias_initializer.clone(),
+            bias_initializer=new_draws(self.bias_initializer),
             kernel_regularizer=self.kernel_regularizer,
             bias_regularizer=self.bias_regularizer,
             kernel_constraint=self.kernel_constraint,
@@ -363,6 +363,10 @@ class SelfAttention(MultiHeadLayer):
         mask: Tensor | None = None,
         inputs_mask: Tensor | None = None,
     ) -> Tensor | tuple[Tensor, Tensor]:
+        check_flags(
+            use_causal_mask=use_causal_mask,
+            return_attention_scores=return_attention_scores,
+        )
         # Keras fills in `mask` when `inputs` is the only tensor argument and
         # `inputs_mask` when there are more.
         padding_mask = mask if mask is not None else inputs_mask
@@ -830,6 +834,7 @@ class CrossAttention(MultiHeadLayer):
         training: bool | None = None,
         encoder_outputs_mask: Tensor | None = None,
     ) -> Tensor | tuple[Tensor, Tensor]:
+        check_flags(return_attention_scores=return_attention_scores)
         mask = self._merge_masks(
             inputs, encoder_outputs, padding_mask, encoder_outputs_mask
         )

@@ -11,6 +11,7 @@ from relative_attention.argument_checks import checked_int
 from relative_attention.argument_checks import checked_rate
 from relative_attention.errors import InputError
 from relative_attention.layers.dropout import Dropout
+from relative_attention.ops.backend import matmul
 from relative_attention.ops.backend import sizes
 from relative_attention.ops.backend import static_shape
 from relative_attention.ops.cpu_kernels import feed_forward
@@ -150,7 +151,7 @@ class HeadProjection(Int8Layer, keras.layers.EinsumDense):
         kernel = self.kernel
         kernel_shape = tuple(kernel.shape)
         num_rows = math.prod(kernel_shape[:num_contracted])
-        outputs = ops.matmul(
+        outputs = matmul(
             ops.reshape(inputs, (-1, num_rows)),
             ops.reshape(kernel, (num_rows, -1)),
         )

@@ -233,6 +233,30 @@ def test_half_precision_is_near_float32(name, rng, dtype, bound):
     assert_close(outputs, expected, bound)
 
 
+@pytest.mark.only_on("tensorflow", "torch", reason="JAX rounds to float32")
+def test_float64_stays_float64(rng):
+    for name in LAYERS:
+        layer = getattr(layers, name)(**arguments_of(name), dtype="float64")
+        arrays = [
+            array.astype("float64") if array.dtype == "float32" else array
+            for array in make_inputs(name, rng)
+        ]
+        dtype = keras.backend.standardize_dtype(layer(*arrays).dtype)
+        assert dtype == "float64", name
+    # Nothing between is rounded: both ways give the same.
+    inputs = normal(rng, B, T, D).astype("float64")
+    outputs = []
+    for implementation in ("auto", "transpose"):
+        layer = ra.RelativeSelfAttention(
+            N, H, K, implementation=implementation, dtype="float64"
+        )
+        layer.build(inputs.shape)
+        rng = np.random.default_rng(7)
+        layer.set_weights([rng.normal(size=w.shape) for w in layer.weights])
+        outputs.append(ops.convert_to_numpy(layer(inputs)))
+    np.testing.assert_allclose(*outputs, rtol=1e-12, atol=1e-12)
+
+
 @EVERY_LAYER
 def test_summary_tells_the_shape_of_a_layer_built_from_shapes(
     name, rng, monkeypatch

@@ -367,6 +367,13 @@ def test_class_weights_are_refused(batches, method):
     data = batches.train_batch(0)
     with pytest.raises(ValueError, match="`sample_weight`"):
         getattr(compiled(), method)(*data, class_weight={3: 2.0})
+    # What Keras has before it, by position.
+    between = {
+        "fit": (None, 1, 0, None, 0.0, None, False),
+        "train_on_batch": (None,),
+    }
+    with pytest.raises(ValueError, match="`sample_weight`"):
+        getattr(compiled(), method)(*data, *between[method], {3: 2.0})
 
 
 # === Memory ===
