@@ -64,7 +64,7 @@ def add_demo(subparsers: command.Subparsers) -> None:
 
 
 def _demo(options: argparse.Namespace) -> None:
-    from relative_attention.runs.demo import run_demo
+    from relative_attention.cli.demo import run_demo
 
     run_demo(options.output, tuple(options.languages), options.overrides)
 
@@ -102,9 +102,9 @@ def _add_wmt14(kinds: command.Subparsers, corpus: str) -> None:
 
 
 def _wmt14(options: argparse.Namespace) -> None:
-    from relative_attention.corpora.recipe_text import DATA_VARIABLE
     from relative_attention.corpora.wmt14 import fetch_wmt14
     from relative_attention.runs.report import print_error
+    from relative_attention.runs.texts import DATA_VARIABLE
 
     root = os.environ.get(DATA_VARIABLE) or "data"
     output = options.output or pathlib.Path(root, options.corpus)

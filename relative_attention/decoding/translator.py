@@ -20,11 +20,11 @@ from relative_attention.decoding.constraints import check_length_penalty
 from relative_attention.decoding.constraints import check_num_beams
 from relative_attention.decoding.model_steps import StepModel
 from relative_attention.decoding.sampling import sample
-from relative_attention.settings import key
+from relative_attention.schema import key
 from relative_attention.tensor_type import Tensor
 
 # Called after each batch with the number of sentences translated so far.
-Report = Callable[[int], Any]
+ReportCount = Callable[[int], Any]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -212,7 +212,7 @@ class Translator:
         num_results: int | None = None,
         target_prefixes: Sequence[str] | None = None,
         return_attention: bool = False,
-        report: Report | None = None,
+        report: ReportCount | None = None,
         num_beams: int | None = None,
         length_penalty: float | None = None,
     ) -> list[Any]:
@@ -272,7 +272,7 @@ class Translator:
         seed: int | None = None,
         target_prefixes: Sequence[str] | None = None,
         return_attention: bool = False,
-        report: Report | None = None,
+        report: ReportCount | None = None,
     ) -> list[Any]:
         """Draws translations at random, see `relative_attention.sample`.
 
@@ -304,7 +304,7 @@ class Translator:
         num_results: int | None,
         num_hypotheses: int,
         target_prefixes: Sequence[str] | None,
-        report: Report | None,
+        report: ReportCount | None,
         **settings: Any,
     ) -> list[Any]:
         """Decodes sentences in batches, and restores their order.

@@ -13,11 +13,6 @@ from collections.abc import Iterable
 from typing import Any
 from typing import cast
 
-from relative_attention.corpora.recipe_text import find_corpus
-from relative_attention.corpora.recipe_text import find_file
-from relative_attention.corpora.recipe_text import hold_out
-from relative_attention.corpora.recipe_text import line_numbers
-from relative_attention.corpora.recipe_text import named_files
 from relative_attention.corpora.variants import describe_counts
 from relative_attention.corpora.variants import variants_of
 from relative_attention.corpora.variants import write_variants
@@ -30,14 +25,19 @@ from relative_attention.data import Vocabulary
 from relative_attention.data.lines import read_lines
 from relative_attention.data.vocabulary_kinds import AnyVocabulary
 from relative_attention.errors import InputError
-from relative_attention.evaluation.corpus import check_moses
-from relative_attention.runs.recipe import Recipe
-from relative_attention.runs.recipe_sections import DataSection
+from relative_attention.evaluation.scores import check_moses
+from relative_attention.recipes.recipe import Recipe
+from relative_attention.recipes.sections import DataSection
 from relative_attention.runs.report import Report
 from relative_attention.runs.run_directory import has_trained
 from relative_attention.runs.run_directory import recorded_files
 from relative_attention.runs.start_from import InitialWeights
 from relative_attention.runs.start_from import find_initial_weights
+from relative_attention.runs.texts import find_corpus
+from relative_attention.runs.texts import find_file
+from relative_attention.runs.texts import hold_out
+from relative_attention.runs.texts import line_numbers
+from relative_attention.runs.texts import named_files
 from relative_attention.saving.model_directory import find_vocabulary
 from relative_attention.saving.model_directory import save_vocabularies
 

@@ -24,26 +24,30 @@ from relative_attention.errors import InputError
 from relative_attention.errors import is_out_of_memory
 from relative_attention.files import lock_run
 from relative_attention.models import Transformer
-from relative_attention.models.trainable import evaluation_data
-from relative_attention.models.trainable import train_data
+from relative_attention.recipes.recipe import Recipe
+from relative_attention.recipes.sections import TrainingSection
 from relative_attention.runs.batch_tokens import choose_batch_tokens
+from relative_attention.runs.callbacks import FiniteGuard
+from relative_attention.runs.callbacks import StopSignals
+from relative_attention.runs.checkpoint import average_checkpoints
+from relative_attention.runs.checkpoint import checkpoint_bytes
 from relative_attention.runs.cluster import Cluster
 from relative_attention.runs.cluster import choose_strategy
 from relative_attention.runs.cluster import is_lost_machine
 from relative_attention.runs.cluster import trains_on_tensorflow
 from relative_attention.runs.corpus_defaults import follow_corpus
 from relative_attention.runs.distilled_text import distilled_from
+from relative_attention.runs.logs import Record
 from relative_attention.runs.monitoring import ValidationBleu
 from relative_attention.runs.monitoring import draw_curves
 from relative_attention.runs.monitoring import monitoring_callbacks
+from relative_attention.runs.precision import choose_precision
 from relative_attention.runs.prepare import PreparedData
 from relative_attention.runs.prepare import find_inputs
 from relative_attention.runs.prepare import prepare_data
 from relative_attention.runs.progress import TRAIN_IDS
 from relative_attention.runs.progress import VALIDATION_IDS
 from relative_attention.runs.progress import RunProgress
-from relative_attention.runs.recipe import Recipe
-from relative_attention.runs.recipe_sections import TrainingSection
 from relative_attention.runs.report import Report
 from relative_attention.runs.report import print_error
 from relative_attention.runs.report import provenance
@@ -60,13 +64,9 @@ from relative_attention.training import MaskedCrossEntropy
 from relative_attention.training import Perplexity
 from relative_attention.training import TokenAccuracy
 from relative_attention.training import TransformerSchedule
-from relative_attention.training import average_checkpoints
-from relative_attention.training.callbacks import FiniteGuard
-from relative_attention.training.callbacks import StopSignals
-from relative_attention.training.checkpoint import checkpoint_bytes
-from relative_attention.training.logs import Record
 from relative_attention.training.optimizer import AveragedValidation
-from relative_attention.training.precision import choose_precision
+from relative_attention.training.trainable import evaluation_data
+from relative_attention.training.trainable import train_data
 
 # Source rows that are not longer than `decoding.trained_source_length`.
 _SHARE_OF_ROWS = 0.999
@@ -355,18 +355,19 @@ class TrainingRun:
         if progress.unvalidated is not None:
             self._validate(progress.unvalidated, callbacks)
         while progress.step < self.total_steps and not progress.is_over():
-            # An epoch of `fit` ends with a validation. The first is shorter if
-            # the run was stopped between two, and the last may be shorter, too.
-            due, done = progress.steps_per_epoch, progress.step
+            # An epoch of `fit` is a round, which ends with a validation. The
+            # first is shorter if the run was stopped between two, and the last
+            # may be shorter, too.
+            due, done = progress.steps_per_round, progress.step
             left = self.total_steps - done
             steps = min(due - done % due, left)
-            num_epochs = left // due if steps == due else 1
-            first_epoch = len(progress.records)
+            num_rounds = left // due if steps == due else 1
+            first_round = len(progress.records)
             self.model.fit(
                 train_data(self.train_batches, done),
                 steps_per_epoch=steps,
-                initial_epoch=first_epoch,
-                epochs=first_epoch + num_epochs,
+                initial_epoch=first_round,
+                epochs=first_round + num_rounds,
                 validation_data=evaluation_data(self.validation_batches),
                 callbacks=callbacks,
                 # The data set shuffles itself.
@@ -377,11 +378,11 @@ class TrainingRun:
     def _validate(
         self, logs: Record, callbacks: list[keras.callbacks.Callback]
     ) -> None:
-        """Ends an epoch as `fit` does, if its training was already done."""
-        epoch = len(self.progress.records)
+        """Ends a round as `fit` does, if its training was already done."""
+        number = len(self.progress.records)
         together = keras.callbacks.CallbackList(callbacks, model=self.model)
         together.on_train_begin()
-        together.on_epoch_begin(epoch)
+        together.on_epoch_begin(number)
         scores = self.model.evaluate(
             evaluation_data(self.validation_batches),
             callbacks=together,
@@ -389,7 +390,7 @@ class TrainingRun:
             return_dict=True,
         )
         validated = {f"val_{name}": value for name, value in scores.items()}
-        together.on_epoch_end(epoch, {**logs, **validated})
+        together.on_epoch_end(number, {**logs, **validated})
         together.on_train_end()
 
     def _callbacks(self) -> list[keras.callbacks.Callback]:

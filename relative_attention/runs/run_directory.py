@@ -16,9 +16,9 @@ from relative_attention.errors import InputError
 from relative_attention.files import RUN_LOCK
 from relative_attention.files import read_json_object
 from relative_attention.files import write_json
-from relative_attention.runs.recipe import CHANGEABLE_KEYS
-from relative_attention.runs.recipe import Recipe
-from relative_attention.runs.recipe import values_by_key
+from relative_attention.recipes.recipe import CHANGEABLE_KEYS
+from relative_attention.recipes.recipe import Recipe
+from relative_attention.recipes.recipe import values_by_key
 
 RECORD = "run.json"
 _FORMAT = 1
