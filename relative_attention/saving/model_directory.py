@@ -33,6 +33,9 @@ from relative_attention.files import check_is_free
 from relative_attention.files import file_sha256
 from relative_attention.files import read_json_object
 from relative_attention.files import write_json
+from relative_attention.layers.positions import encoding_of
+from relative_attention.layers.positions import find_names
+from relative_attention.layers.positions import import_modules
 from relative_attention.models import Transformer
 from relative_attention.models import TransformerConfig
 from relative_attention.models.weights import load_weights
@@ -61,6 +64,7 @@ def load_translator(
     dtype: str = "float32",
     engine: str | None = None,
     threads: int | None = None,
+    module: str | Sequence[str] | None = None,
     **decoding: Any,
 ) -> Translator:
     """Loads a trained model, or several as one, ready to translate.
@@ -96,6 +100,9 @@ def load_translator(
             `None`, Keras. Defaults to `None`.
         threads: How many threads the engine computes with. Defaults to
             `None`, its own choice.
+        module: The name of a module to import first, or a list of them, which
+            has a position encoding of your own that the model uses. A module
+            that only the folder names is not imported. Defaults to `None`.
         **decoding: Arguments of `Translator` that override the recipe's.
 
     Returns:
@@ -116,6 +123,8 @@ def load_translator(
     >>> translator.translate(["I like tea."])
     ['Ich mag Tee.']
     """
+    if module is not None:
+        import_modules(module)
     names = directory
     if isinstance(names, pathlib.Path | str):
         names = [names]
@@ -283,22 +292,25 @@ def _least_weights(config: TransformerConfig) -> int:
     """Returns a lower bound on the number of weights of this config."""
     key_dim = config.key_dim or config.hidden_dim // config.num_heads
     value_dim = config.value_dim or key_dim
-    relations = 0
-    if config.position_encoding == "relative":
-        per_distance = (
-            config.use_key_relations * key_dim
-            + config.use_value_relations * value_dim
+    encoding = encoding_of(config)
+    relations = sum(
+        num_layers
+        * encoding.num_weights(
+            config.num_heads, key_dim, value_dim, bidirectional
         )
-        relations = (2 * config.max_relative_position + 1) * per_distance
-    elif config.position_encoding == "relative_global":
-        relations = config.max_relative_position * key_dim
+        for num_layers, bidirectional in (
+            (config.num_encoder_layers, True),
+            (config.num_decoder_layers, False),
+        )
+    )
     attention = 2 * config.hidden_dim * config.num_heads * (key_dim + value_dim)
     feed_forward = 2 * config.hidden_dim * config.intermediate_dim
     num_layers = config.num_encoder_layers + config.num_decoder_layers
     embeddings = config.vocabulary_size * config.hidden_dim
-    if config.position_encoding == "learned":
+    on_embeddings = find_names(config.position_encoding).embedding_class()
+    if on_embeddings and "max_length" in on_embeddings.config_fields:
         embeddings += config.max_length * config.hidden_dim
-    return embeddings + num_layers * (attention + feed_forward + relations)
+    return embeddings + num_layers * (attention + feed_forward) + relations
 
 
 def _check_same(
