@@ -164,9 +164,9 @@ def _add_variants(kinds: command.Subparsers) -> None:
         required=True,
     )
     parser.number(
-        "--share S", "variants per line (default: %(default)s)", default=0.3
+        "--share S", "variants per line (default: 0.3)", default=0.3
     )
-    parser.integer("--seed N", "default: %(default)s", default=1)
+    parser.integer("--seed N", "default: 1", default=1)
 
 
 def _variants(options: argparse.Namespace) -> None:
