@@ -4,6 +4,8 @@ import argparse
 import os
 import pathlib
 import re
+import signal
+import threading
 from collections.abc import Mapping
 from typing import Any
 
@@ -335,6 +337,20 @@ def _sort_study_words(options: argparse.Namespace) -> None:
             "one STUDY is needed (`relative-attention list` shows those that "
             "come with the package)"
         )
+
+
+def stop_with_parent() -> None:
+    """Lets this process save and end, as on SIGTERM, if its parent is killed.
+
+    Standard input must be a pipe from the parent, which writes nothing. So a
+    study trains its runs, none of which continues alone, unseen.
+    """
+
+    def wait() -> None:
+        os.read(0, 1)
+        signal.raise_signal(signal.SIGTERM)
+
+    threading.Thread(target=wait, daemon=True).start()
 
 
 def _study(options: argparse.Namespace) -> None:
