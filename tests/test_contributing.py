@@ -56,7 +56,8 @@ def test_oldest_versions_are_the_lower_bounds():
 
 
 def test_forms_and_citation_can_be_read():
-    for path in (ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml"):
+    forms = set((ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml"))
+    for path in forms - {ROOT / ".github" / "ISSUE_TEMPLATE" / "config.yml"}:
         form = yaml.safe_load(path.read_text("utf-8"))
         assert form["name"] and form["description"] and form["body"]
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
