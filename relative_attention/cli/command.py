@@ -20,8 +20,8 @@ DECODING_OPTIONS = ("num_beams", "length_penalty", "min_length", "max_length")
 ENGINE_OPTIONS = ("engine", "dtype", "threads")
 
 MODEL = (
-    "the folder that `train` filled, or the name of a trained model of the "
-    "zoo (`relative-attention list`)"
+    "the folder that `train` filled, or the name of a bundled model "
+    "(`relative-attention list`)"
 )
 
 

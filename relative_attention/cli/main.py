@@ -113,6 +113,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
         prog="relative-attention",
         description="Translation models with relative position "
         "representations.",
+        epilog="Start with: relative-attention translate tatoeba_en_de",
     )
     parser.add_argument(
         "--version", action="version", version=f"%(prog)s {__version__}"

@@ -78,8 +78,8 @@ def add_data(subparsers: command.Subparsers) -> None:
     """Adds `data` to the command line."""
     parser = subparsers.add_parser(
         "data",
-        help="get a corpus, or prepare one's own",
-        description="Get a corpus, or prepare one's own.",
+        help="get a corpus, or prepare your own",
+        description="Get a corpus, or prepare your own.",
     )
     kinds = parser.add_subparsers(dest="corpus", required=True, metavar="WHAT")
     for corpus in _CORPORA:
@@ -124,7 +124,7 @@ def _add_tatoeba(kinds: command.Subparsers) -> None:
         "tatoeba",
         _tatoeba,
         "split an archive of everyday sentences, from "
-        "www.manythings.org/anki, as for the models of the zoo",
+        "www.manythings.org/anki, as for the bundled models",
         "relative-attention data tatoeba deu-eng.zip",
     )
     parser.add_argument(
@@ -156,16 +156,14 @@ def _add_variants(kinds: command.Subparsers) -> None:
         "relative-attention data variants --source my.en --target my.de "
         "--output with_variants",
     )
-    parser.text("--source F", "the text to translate", required=True)
-    parser.text("--target F", "its translation, line by line", required=True)
+    parser.text("--source FILE", "the text to translate", required=True)
+    parser.text("--target FILE", "its translation, line by line", required=True)
     parser.text(
         "--output DIR",
         "a new folder for the two texts with variants, which keep their names",
         required=True,
     )
-    parser.number(
-        "--share S", "variants per line (default: 0.3)", default=0.3
-    )
+    parser.number("--share S", "variants per line (default: 0.3)", default=0.3)
     parser.integer("--seed N", "default: 1", default=1)
 
 
@@ -302,7 +300,7 @@ def add_study(subparsers: command.Subparsers) -> None:
         "--results FILE",
         "JSON of all finished runs, which are not run again; the table "
         "(.md) and the picture (.png) are written next to it (default: "
-        "STUDY.json, in a checkout next to a study of the zoo, else in "
+        "STUDY.json, in a checkout next to a study of the package, else in "
         "--output)",
     )
     parser.integer(

@@ -238,7 +238,7 @@ class Recipe:
 
 
 def find_recipe(name: pathlib.Path | str) -> Recipe:
-    """Returns a recipe by its path, or by its name in the zoo.
+    """Returns a recipe by its path, or by its name in the package.
 
     Args:
         name: A string, the path of a YAML file or of a folder with a
@@ -261,7 +261,8 @@ def find_recipe(name: pathlib.Path | str) -> Recipe:
     if str(name) in known:
         return Recipe.load(zoo_directory() / name / "recipe.yaml")
     raise InputError(
-        f"Unknown recipe {str(name)!r}: neither a file nor one of the zoo."
+        f"Unknown recipe {str(name)!r}: neither a file nor one that comes "
+        "with the package."
         f"{did_you_mean(name, known)} Known: {', '.join(known)}."
     )
 

@@ -1,6 +1,6 @@
 """Studies: recipes that differ in one respect, trained with several seeds.
 
-A study is a YAML file; those of the zoo are in `models/studies`.
+A study is a YAML file; those of the package are in `models/studies`.
 """
 
 import dataclasses
@@ -100,7 +100,7 @@ class Study:
         axis: The recipe key on the axis of the picture, or `None`.
         assignments: A tuple of `section.key=value` from the command line,
             which take precedence over the rows.
-        comes_with_package: Whether it is a study of the zoo, whose results
+        comes_with_package: Whether it is a study of the package, whose results
             file is next to it.
     """
 
@@ -293,7 +293,7 @@ class Study:
 
 
 def find_study(name: pathlib.Path | str) -> Study:
-    """Returns a study by its path, or by its name in the zoo.
+    """Returns a study by its path, or by its name in the package.
 
     Args:
         name: A string, the path of a YAML file, which takes precedence, or the
