@@ -173,6 +173,10 @@ setuptools.setup(
         "console_scripts": ["relative-attention=relative_attention.cli:main"]
     },
     author="The relative-attention authors",
+    project_urls={
+        "Source": ADDRESS,
+        "Changelog": f"{ADDRESS}/blob/main/CHANGELOG.md",
+    },
     keywords=[
         "attention",
         "keras",

@@ -7,6 +7,7 @@ nothing.
 """
 
 import pathlib
+import re
 import sys
 
 from relative_attention.quiet_tensorflow import load_tensorflow_quietly
@@ -21,9 +22,15 @@ load_tensorflow_quietly()
 
 project = "relative-attention"
 author = "The relative-attention authors"
-copyright = author
+copyright = f"{author}. Apache License 2.0"
 version = release = __version__
 root_doc = "docs/index"
+# Where the repository is, from the only place that says it. Until there is
+# such a place, pages have no links to it.
+(ADDRESS,) = re.findall(
+    r'^ADDRESS = "(.*)"', (_DOCS.parent / "setup.py").read_text("utf-8"), re.M
+)
+HAS_ADDRESS = not ADDRESS.endswith(".invalid")
 include_patterns = [
     "CHANGELOG.md",
     "CONTRIBUTING.md",
@@ -41,6 +48,9 @@ exclude_patterns = [
     "build",
     "dist",
     "docs/_build",
+    # Several models have the same license; one page has it (`licenses`).
+    "models/multi30k_*/LICENSE.md",
+    "models/tatoeba_*/LICENSE.md",
     "relative_attention",
     "runs",
     "tests",
@@ -60,6 +70,21 @@ nitpicky = True
 
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 4
+_DESCRIPTION = (
+    "Self-attention with relative positions for Keras 3, on TensorFlow, JAX "
+    "and PyTorch, and translation models built on it"
+)
+# What a search and a link on another site show.
+myst_html_meta = {
+    "description": _DESCRIPTION,
+    "property=og:title": "relative-attention",
+    "property=og:description": _DESCRIPTION,
+    "property=og:type": "website",
+}
+if HAS_ADDRESS:
+    myst_html_meta["property=og:image"] = (
+        f"{ADDRESS}/raw/main/docs/images/attention_view.png"
+    )
 # Notebooks are shown with the outputs that they are committed with; tests run
 # them.
 nb_execution_mode = "off"
@@ -71,6 +96,20 @@ copybutton_exclude = ".linenos, .gp, .go"
 html_theme = "furo"
 html_title = f"relative-attention {__version__}"
 html_static_path = ["_static"]
+html_favicon = "../relative_attention/serve/page/icon.svg"
+if HAS_ADDRESS:
+    html_theme_options = {
+        "source_view_link": f"{ADDRESS}/blob/main/{{filename}}",
+        "source_edit_link": f"{ADDRESS}/edit/main/{{filename}}",
+        "top_of_page_buttons": ["view", "edit"],
+        "announcement": f'<a href="{ADDRESS}">Repository</a>',
+    }
+    # GitHub's place for the pages of a repository.
+    html_baseurl = re.sub(
+        r"https://github\.com/([^/]+)/(.*)",
+        r"https://\1.github.io/\2/",
+        ADDRESS,
+    )
 # The first page of the site is docs/index.html; a page above it leads there.
 html_extra_path = ["_root"]
 html_css_files = ["site.css"]

@@ -42,6 +42,7 @@ def add_average(subparsers: command.Subparsers) -> None:
         "relative-attention average runs/my_model --last 20 "
         "--output runs/averaged",
     )
+    command.add_module(parser)
     parser.add_argument(
         "paths",
         nargs="+",
@@ -55,7 +56,7 @@ def add_average(subparsers: command.Subparsers) -> None:
     either = parser.add_mutually_exclusive_group()
     either.add_argument(
         "--output",
-        metavar="DIR_OR_F",
+        metavar="FILE",
         help="of a run, a folder for the new model (default: RUN_average_N), "
         "or a .safetensors file for its weights only; of files, a .safetensors "
         "file",
@@ -117,6 +118,7 @@ def add_export(subparsers: command.Subparsers) -> None:
         "relative-attention export [options] --format F MODEL [MODEL ...] "
         "OUTPUT",
     )
+    command.add_module(parser)
     parser.words(
         "models",
         "MODEL OUTPUT",
@@ -142,7 +144,7 @@ def add_export(subparsers: command.Subparsers) -> None:
         "--token-ids-only", "saved_model: leave out the signatures on strings"
     )
     parser.text(
-        "--warmup F",
+        "--warmup FILE",
         "saved_model: a text whose lines TensorFlow Serving translates "
         "before it accepts requests",
     )
@@ -245,17 +247,19 @@ def _add_opennmt_tf(systems: command.Subparsers) -> None:
     )
     for side in ("source", "target"):
         parser.text(
-            f"--{side}-vocabulary F",
+            f"--{side}-vocabulary FILE",
             f"the vocabulary file of the {side}, one token per line",
             required=True,
         )
     parser.text("--output DIR", required=True)
     parser.text(
-        "--tokenizer F",
+        "--tokenizer FILE",
         "the SentencePiece model of the tokens; without it, text is read and "
         "written as tokens with blanks between",
     )
-    parser.text("--source-tokenizer F", "that of the source, if it has its own")
+    parser.text(
+        "--source-tokenizer FILE", "that of the source, if it has its own"
+    )
     parser.flag(
         "--source-start",
         "the run had `source_sequence_controls: {start: true}`",
@@ -297,18 +301,18 @@ def _add_tensor2tensor(systems: command.Subparsers) -> None:
         "checkpoint", help="its prefix (model.ckpt-250000), or its folder"
     )
     parser.text(
-        "--hparams F",
+        "--hparams FILE",
         "the hparams.json that tensor2tensor wrote beside it",
         required=True,
     )
     parser.text("--output DIR", required=True)
     parser.text(
-        "--vocabulary F",
+        "--vocabulary FILE",
         "the *.subwords file of the target, or of both languages; "
         "without it the model cannot translate strings",
     )
     parser.text(
-        "--source-vocabulary F",
+        "--source-vocabulary FILE",
         "the *.subwords file of the source, if it has its own",
     )
     parser.integer(

@@ -33,10 +33,10 @@ def add_score(subparsers: command.Subparsers) -> None:
         "--target test.de > scores.tsv",
     )
     command.add_models(parser)
-    parser.text("--source F", required=True)
-    parser.text("--target F", required=True)
+    parser.text("--source FILE", required=True)
+    parser.text("--target FILE", required=True)
     parser.text(
-        "--output F",
+        "--output FILE",
         "one line per pair; both numbers include the end of sentence "
         "(default: standard output)",
     )
@@ -117,9 +117,9 @@ def add_evaluate(subparsers: command.Subparsers) -> None:
         "Or files of translations, each compared with the first",
         nargs="+",
     )
-    parser.text("--source F", "the text to translate, if there is a model")
+    parser.text("--source FILE", "the text to translate, if there is a model")
     parser.text(
-        "--reference F",
+        "--reference FILE",
         "may be given several times, for several references of each line",
         action="append",
         required=True,
@@ -140,20 +140,20 @@ def add_evaluate(subparsers: command.Subparsers) -> None:
         choices=_TOKENIZERS,
     )
     parser.text("--language CODE", "such as `de`, for `--tokenizer moses`")
-    parser.text("--hypotheses F", "also write the model's translations here")
+    parser.text("--hypotheses FILE", "also write the model's translations here")
     parser.text(
-        "--sentence-scores F",
+        "--sentence-scores FILE",
         "also write the scores of each sentence here, separated by tabs, "
         "with a header: the metrics, and the model's own score",
     )
     parser.text(
-        "--plot F",
+        "--plot FILE",
         "also draw BLEU against the length of the source here, as PNG, "
         "one line per system; needs `matplotlib`",
     )
     parser.text(
-        "--compare DIR_OR_F",
-        "another model (a folder, or a name of the zoo), or a file of "
+        "--compare FILE",
+        "another model (a folder, or a bundled one), or a file of "
         "translations, to compare by paired bootstrap; may be given several "
         "times",
         action="append",

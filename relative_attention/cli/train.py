@@ -4,6 +4,8 @@ import argparse
 import os
 import pathlib
 import re
+import signal
+import threading
 from collections.abc import Mapping
 from typing import Any
 
@@ -76,8 +78,8 @@ def add_data(subparsers: command.Subparsers) -> None:
     """Adds `data` to the command line."""
     parser = subparsers.add_parser(
         "data",
-        help="get a corpus, or prepare one's own",
-        description="Get a corpus, or prepare one's own.",
+        help="get a corpus, or prepare your own",
+        description="Get a corpus, or prepare your own.",
     )
     kinds = parser.add_subparsers(dest="corpus", required=True, metavar="WHAT")
     for corpus in _CORPORA:
@@ -122,7 +124,7 @@ def _add_tatoeba(kinds: command.Subparsers) -> None:
         "tatoeba",
         _tatoeba,
         "split an archive of everyday sentences, from "
-        "www.manythings.org/anki, as for the models of the zoo",
+        "www.manythings.org/anki, as for the bundled models",
         "relative-attention data tatoeba deu-eng.zip",
     )
     parser.add_argument(
@@ -154,17 +156,15 @@ def _add_variants(kinds: command.Subparsers) -> None:
         "relative-attention data variants --source my.en --target my.de "
         "--output with_variants",
     )
-    parser.text("--source F", "the text to translate", required=True)
-    parser.text("--target F", "its translation, line by line", required=True)
+    parser.text("--source FILE", "the text to translate", required=True)
+    parser.text("--target FILE", "its translation, line by line", required=True)
     parser.text(
         "--output DIR",
         "a new folder for the two texts with variants, which keep their names",
         required=True,
     )
-    parser.number(
-        "--share S", "variants per line (default: %(default)s)", default=0.3
-    )
-    parser.integer("--seed N", "default: %(default)s", default=1)
+    parser.number("--share S", "variants per line (default: 0.3)", default=0.3)
+    parser.integer("--seed N", "default: 1", default=1)
 
 
 def _variants(options: argparse.Namespace) -> None:
@@ -300,7 +300,7 @@ def add_study(subparsers: command.Subparsers) -> None:
         "--results FILE",
         "JSON of all finished runs, which are not run again; the table "
         "(.md) and the picture (.png) are written next to it (default: "
-        "STUDY.json, in a checkout next to a study of the zoo, else in "
+        "STUDY.json, in a checkout next to a study of the package, else in "
         "--output)",
     )
     parser.integer(
@@ -335,6 +335,20 @@ def _sort_study_words(options: argparse.Namespace) -> None:
             "one STUDY is needed (`relative-attention list` shows those that "
             "come with the package)"
         )
+
+
+def stop_with_parent() -> None:
+    """Lets this process save and end, as on SIGTERM, if its parent is killed.
+
+    Standard input must be a pipe from the parent, which writes nothing. So a
+    study trains its runs, none of which continues alone, unseen.
+    """
+
+    def wait() -> None:
+        os.read(0, 1)
+        signal.raise_signal(signal.SIGTERM)
+
+    threading.Thread(target=wait, daemon=True).start()
 
 
 def _study(options: argparse.Namespace) -> None:

@@ -42,9 +42,9 @@ def add_translate(subparsers: command.Subparsers) -> None:
         "relative-attention translate runs/my_model < source > hypotheses",
     )
     command.add_models(parser)
-    parser.text("--input F", "default: standard input")
+    parser.text("--input FILE", "default: standard input")
     parser.text(
-        "--output F",
+        "--output FILE",
         "output file, there when complete; with --input, rerun the same "
         "command to resume (default: standard output, as it comes)",
     )
@@ -60,7 +60,7 @@ def add_translate(subparsers: command.Subparsers) -> None:
         "as line number, score and translation, separated by tabs",
     )
     parser.text(
-        "--prefix F",
+        "--prefix FILE",
         "a text with the beginning of each translation, line by line; an "
         "empty line leaves it free",
     )

@@ -146,7 +146,7 @@ def _describe(part: str, found: int, stored: int, kind: _Archive) -> str:
     return (
         f"{part}: {found:,} pairs; the archive lacks {stored - found:,} of the "
         f"{stored:,} stored ones, so it is not that of {kind.date}, and scores "
-        "cannot be compared with those of the zoo"
+        "cannot be compared with those of bundled models"
     )
 
 

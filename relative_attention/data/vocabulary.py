@@ -258,7 +258,7 @@ def _reason(error: RuntimeError) -> str:
     if "sentences_.empty" in text:
         return "there is no text"
     if too_large := re.search(r"value <= (\d+)", text):
-        return f"it carries at most {too_large[1]}"
+        return f"it holds at most {too_large[1]}"
     if too_small := re.search(r"required_chars\. \d+ vs (\d+)", text):
         return f"its characters and the special pieces are {too_small[1]}"
     return text.strip().split("\n")[-1]

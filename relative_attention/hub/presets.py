@@ -1,7 +1,7 @@
 """Presets: what `from_preset` finds, and what `upload_preset` uploads.
 
 KerasHub's presets are folders written by `save_to_preset`, and hub handles.
-Here names of the zoo and folders of trained models are presets, too.
+Here bundled models and folders of trained models are presets, too.
 """
 
 import contextlib
@@ -48,7 +48,7 @@ translator.generate(["..."])
 class FromPreset:
     """A class of KerasHub that also loads models of this package.
 
-    Subclasses have `from_translator`, for names of the zoo and for folders of
+    Subclasses have `from_translator`, for bundled models and for folders of
     trained models.
     """
 
@@ -59,7 +59,7 @@ class FromPreset:
         """Loads an instance of this class from a preset.
 
         Args:
-            preset: string or path. A name of the zoo; a folder written by
+            preset: string or path. A bundled model; a folder written by
                 `save_to_preset`, training or `save_translator`; or a hub
                 handle, `hf://user/name` or `kaggle://...`.
             *args, **kwargs: for a task or a backbone, `load_weights`, `False`
@@ -81,7 +81,7 @@ class FromPreset:
             raise InputError(
                 f"No preset at {preset}.{did_you_mean(preset, zoo_models())} A "
                 "preset is a folder that `save_to_preset` filled, a handle "
-                "such as hf://user/name, or a model of the zoo: "
+                "such as hf://user/name, or a bundled model: "
                 f"{', '.join(zoo_models())}."
             )
         if kwargs.get("load_weights", True):

@@ -124,7 +124,7 @@ class TrainingSection:
 
     start_from: str | None = key(None)
     """Trained model whose weights to start from: a folder, or the name of a
-    model of the zoo."""
+    bundled model."""
     steps: int | None = key(None, at_least=1, may_change=True)
     """Number of updates. Give this, `epochs` or both; training ends at the
     first one reached."""

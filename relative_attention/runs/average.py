@@ -39,7 +39,7 @@ def average_run(
     """Averages the last checkpoints of a run.
 
     Args:
-        directory: The path of the run, or the name of a model of the zoo.
+        directory: The path of the run, or the name of a bundled model.
         last: How many checkpoints. Defaults to `None`, all that the run kept.
         output: The path of a model folder to write, which `load_translator`
             reads, or of a `.safetensors` file with only the weights. Defaults
@@ -136,7 +136,7 @@ def average_files(
     """Averages `.safetensors` files, or folders that hold one.
 
     Args:
-        paths: A list of paths, or of names of models of the zoo.
+        paths: A list of paths, or of names of bundled models.
         output: The path of the `.safetensors` file to write.
 
     Returns:

@@ -306,7 +306,7 @@ def _check_same_arrays(
                 f"the other {other}. Models must have the same architecture, "
                 "vocabulary and dtype: `relative-attention export MODEL "
                 "--format model --dtype float16 FOLDER` converts to the dtype "
-                "of the zoo's models."
+                "of bundled models."
             )
 
 

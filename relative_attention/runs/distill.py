@@ -93,7 +93,7 @@ def distill(
 
     Args:
         recipe: A `Recipe`, the student's.
-        teachers: A list of folders of trained models, names of the zoo, or
+        teachers: A list of folders of trained models, bundled models, or
             `MODEL@TEXT`, whose text is searched for like the recipe's. The
             teachers of an ensemble must have the same vocabulary.
         output: The path of the folder to fill, as for `train`.

@@ -374,7 +374,7 @@ def _learn(
         vocabulary = Vocabulary.train(lines, size, or_fewer=True)
     if len(vocabulary) < size:
         report(
-            f"the text carries {len(vocabulary):,} {kind}, fewer than the "
+            f"the text holds only {len(vocabulary):,} {kind}, fewer than the "
             f"{size:,} of `vocabulary.size`: the vocabulary has these"
         )
     return vocabulary
