@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,7 @@ from relative_attention.cli import streams
 from relative_attention.errors import InputError
 from relative_attention.files import atomic_directory
 from relative_attention.files import check_is_free
+from relative_attention.zoo import find_model
 
 # The options of each format. CTranslate2's search is set at each call.
 _OPTIONS_OF = {
@@ -78,14 +80,25 @@ def _average(options: argparse.Namespace) -> None:
         )
     if options.output is not None and options.output.endswith(".safetensors"):
         streams.check_output(options.output)
+    losses = None
     if is_run:
         output = average.average_run(
             first, options.last, options.output, options.in_place
         )
+        files = [output / "model.safetensors" if output.is_dir() else output]
+        best = find_model(first) / "best.safetensors"
+        if best.is_file():
+            losses = average.validation_losses(first, [*files, best])
     else:
         output = average.average_files(options.paths, options.output)
     kind = "weights" if output.is_file() else "model"
     print(f"{kind}: {output}")
+    if losses is not None:
+        print(
+            f"validation loss: {losses[0]:.4f}, of the run's best weights "
+            f"{losses[1]:.4f}",
+            file=sys.stderr,
+        )
 
 
 # === export ===
@@ -228,7 +241,9 @@ def _add_opennmt_tf(systems: command.Subparsers) -> None:
         "--output runs/converted",
     )
     parser.add_argument(
-        "checkpoint", help="its prefix (run/ckpt-5000), or its folder"
+        "checkpoint",
+        metavar="CHECKPOINT",
+        help="its prefix (run/ckpt-5000), or its folder",
     )
     for side in ("source", "target"):
         parser.text(
@@ -283,7 +298,9 @@ def _add_tensor2tensor(systems: command.Subparsers) -> None:
         "--output runs/converted",
     )
     parser.add_argument(
-        "checkpoint", help="its prefix (model.ckpt-250000), or its folder"
+        "checkpoint",
+        metavar="CHECKPOINT",
+        help="its prefix (model.ckpt-250000), or its folder",
     )
     parser.text(
         "--hparams FILE",

@@ -176,3 +176,15 @@ def _load_keras() -> None:
             "KERAS_BACKEND or keras.json, must be tensorflow, jax or torch, "
             "and installed."
         ) from error
+    if keras.backend.backend() == "jax":
+        import jax
+
+        try:
+            jax.devices()
+        # An assertion, if JAX knows the kind of device and finds none.
+        except (RuntimeError, AssertionError) as error:
+            reason = " ".join(str(error).split()) or "no device was found"
+            raise InputError(
+                f"JAX cannot start: {reason}. Its devices, by the variable "
+                "JAX_PLATFORMS, must be of this machine."
+            ) from error

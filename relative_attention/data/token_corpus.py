@@ -144,7 +144,7 @@ class TokenCorpus:
         # rebuilt.
         with contextlib.suppress(*_DAMAGED):
             if read_json_object(directory / "origin.json") == origin:
-                return cls._load(directory)
+                return cls.load(directory)
         _check_replaceable(directory)
         corpus.check()
         with atomic_directory(directory) as folder:
@@ -155,7 +155,7 @@ class TokenCorpus:
                 folder,
             )
             (folder / "origin.json").write_text(json.dumps(origin))
-        return cls._load(directory)
+        return cls.load(directory)
 
     @staticmethod
     def is_made_of(
@@ -177,8 +177,13 @@ class TokenCorpus:
         return origin.get("files") == _files(corpus)
 
     @classmethod
-    def _load(cls, directory: pathlib.Path) -> "TokenCorpus":
-        """Reads the arrays of a folder; raises one of `_DAMAGED` on failure."""
+    def load(cls, directory: pathlib.Path) -> "TokenCorpus":
+        """Reads the arrays of a folder that `prepare` filled.
+
+        Raises:
+            OSError, ValueError, LookupError, TypeError: if one is missing or
+                damaged.
+        """
         counts = read_json_object(directory / "counts.json")
         checksum = counts.pop("checksum")
         arrays = {

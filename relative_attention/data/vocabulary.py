@@ -227,6 +227,8 @@ def _learn(lines: Iterable[str], size: int, **options: Any) -> bytes:
         unk_id=2,
         bos_id=-1,
         minloglevel=2,
+        # SentencePiece drops longer lines without a word, in bytes.
+        max_sentence_length=2**30,
         **options,
     )
     return model.getvalue()

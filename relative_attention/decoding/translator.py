@@ -36,9 +36,9 @@ class DecodingSection:
     This is the section `decoding` of a recipe and of a model's config.json.
     """
 
-    num_beams: int = key(4, at_least=1, at_most=1000, may_change=True)
+    num_beams: int = key(4, at_least=1, at_most=100, may_change=True)
     """Number of beams per sentence."""
-    length_penalty: float = key(0.6, at_least=0, may_change=True)
+    length_penalty: float = key(0.6, at_least=0, at_most=10, may_change=True)
     """GNMT's exponent alpha."""
     max_extra_length: int = key(
         50, at_least=0, at_most=100_000, may_change=True

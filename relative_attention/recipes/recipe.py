@@ -69,6 +69,8 @@ class Recipe:
     # preset, as the recipe omits them. Not a field: a recipe made directly has
     # all values given.
     _derived = frozenset[str]()
+    # The keys that were replaced, which a model to start from may not change.
+    _given = frozenset[str]()
 
     @classmethod
     def load(cls, path: pathlib.Path | str) -> "Recipe":
@@ -164,7 +166,13 @@ class Recipe:
             for key in _preset_training(preset):
                 if f"training.{key}" in derived:
                     del mapping["training"][key]
-        return Recipe.from_mapping({**mapping, "derived": [*derived]})
+        recipe = Recipe.from_mapping({**mapping, "derived": [*derived]})
+        object.__setattr__(recipe, "_given", self._given | values.keys())
+        return recipe
+
+    def is_given(self, key: str) -> bool:
+        """Returns whether `replace` or `override` set `section.key`."""
+        return key in self._given
 
     def override(self, assignments: Iterable[str]) -> "Recipe":
         """Returns a copy with values of the command line; see `replace`.
@@ -390,6 +398,13 @@ def _check_vocabulary(recipe: Recipe) -> None:
             "With `vocabulary.joint: false` give both "
             "`vocabulary.source_model` and `vocabulary.target_model`, or "
             "neither, and no `vocabulary.model`."
+        )
+    shared = recipe.model.get("share_embeddings")
+    if not section.joint and shared in ("all", "source_target"):
+        raise InputError(
+            f"`model.share_embeddings: {shared}` needs one vocabulary for both "
+            "sides, and `vocabulary.joint` is false: equal ids would be "
+            "different words. Choose target or none."
         )
     is_given = section.model is not None or None not in sides
     if is_given and recipe.training.start_from and section.from_start:

@@ -10,8 +10,10 @@ from typing import Any
 from typing import cast
 
 from relative_attention.data import ParallelCorpus
+from relative_attention.data import SubwordVocabulary
 from relative_attention.data import TokenVocabulary
 from relative_attention.data.vocabulary_kinds import AnyVocabulary
+from relative_attention.data.vocabulary_kinds import is_same_vocabulary
 from relative_attention.decoding import Translator
 from relative_attention.errors import InputError
 from relative_attention.evaluation.scores import fitting_tokenizer
@@ -38,6 +40,7 @@ from relative_attention.runs.run_directory import claim_run_directory
 from relative_attention.runs.run_directory import is_run
 from relative_attention.runs.run_directory import recorded_files
 from relative_attention.runs.run_directory import write_record
+from relative_attention.runs.start_from import follow_start
 from relative_attention.runs.texts import find_file
 from relative_attention.runs.texts import named_files
 from relative_attention.saving.model_directory import load_translator
@@ -155,7 +158,9 @@ def distill(
         overwrite,
     )
     texts = inputs.files
-    student = follow_corpus(student, inputs, output if resume else None, report)
+    run = output if resume else None
+    student = follow_start(student, inputs.initial_weights, run, report)
+    student = follow_corpus(student, inputs, run, report)
     check_joining(student, vocabularies[0])
     # `find_inputs` has refused a recipe without them.
     corpus = ParallelCorpus(cast(str, texts.source), cast(str, texts.target))
@@ -309,8 +314,30 @@ def _student_recipe(
         values["data.validation_source"] = VALIDATION_SOURCE
         values["data.validation_target"] = VALIDATION_TARGET
     if recipe.training.start_from is not None:
-        # Keeps the rows of pieces in both; all rows if all are in both.
-        values["vocabulary.from_start"] = False
+        values["vocabulary.from_start"] = _keeps_vocabulary(
+            recipe.training.start_from, vocabularies[0]
+        )
     student = recipe.replace(values)
     student.model_config(len(target), None if source is target else len(source))
     return student
+
+
+def _keeps_vocabulary(
+    start_from: str, vocabularies: tuple[AnyVocabulary, AnyVocabulary]
+) -> bool:
+    """Returns whether a model to start from has the student's vocabulary.
+
+    Otherwise the rows of pieces in both are kept.
+    """
+    old = load_vocabularies(find_model(start_from))
+    if all(map(is_same_vocabulary, old, vocabularies)):
+        return True
+    if any(isinstance(one, SubwordVocabulary) for one in (*old, *vocabularies)):
+        raise InputError(
+            "The student gets the vocabulary of the first teacher, and that "
+            f"of {start_from} (`training.start_from`) is another: of "
+            "tensor2tensor's subwords no rows could be kept. Start from a "
+            "model with the teacher's vocabulary, or leave out "
+            "`training.start_from`."
+        )
+    return False

@@ -281,6 +281,30 @@ def prepare_data(
     )
 
 
+def learn_before(
+    recipe: Recipe, inputs: RunInputs, folder: pathlib.Path, report: Report
+) -> RunInputs:
+    """Returns inputs with vocabularies, which may turn out impossible.
+
+    Called before a run is deleted to make room for another.
+
+    Args:
+        recipe: A `Recipe`.
+        inputs: A `RunInputs`.
+        folder: The path of an empty folder for temporary texts.
+        report: A function to call with each line for the log.
+    """
+    if inputs.vocabularies is not None:
+        return inputs
+    texts = _texts(inputs.files)
+    corpus = texts["train"]
+    if "validation" not in texts:
+        how = (inputs.files.held_out, recipe.training.seed)
+        corpus, _ = hold_out(corpus, *how, folder / "held_out")
+    vocabularies = _vocabularies(recipe, corpus, folder, report, None)
+    return dataclasses.replace(inputs, vocabularies=vocabularies)
+
+
 def _with_variants(
     corpus: ParallelCorpus,
     recipe: Recipe,

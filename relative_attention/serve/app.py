@@ -182,6 +182,9 @@ class _Handlers:
 
     async def status(self, request: Request) -> Response:
         """Returns the version of a model, like TensorFlow Serving."""
+        if request.path_params["name"].endswith(":predict"):
+            # The path of `predict`, which is for POST.
+            raise HTTPException(405, headers={"Allow": "POST"})
         version = {
             "version": str(self._model(request).version),
             "state": "AVAILABLE",

@@ -29,6 +29,7 @@ from typing import Any
 import tabulate
 
 from relative_attention.data import ParallelCorpus
+from relative_attention.data.lines import count_lines
 from relative_attention.errors import InputError
 from relative_attention.evaluation import corpus_bleu
 from relative_attention.evaluation.significance import SentenceStatistics
@@ -40,8 +41,12 @@ from relative_attention.files import write_lines
 from relative_attention.plot import study_figure
 from relative_attention.plot.figure import save_figure
 from relative_attention.recipes import Recipe
+from relative_attention.recipes.recipe import AUTO
+from relative_attention.recipes.recipe import values_by_key
 from relative_attention.runs import train
 from relative_attention.runs.callbacks import StopSignals
+from relative_attention.runs.corpus_defaults import CHOSEN_KEYS
+from relative_attention.runs.corpus_defaults import choose_values
 from relative_attention.runs.precision import choose_precision
 from relative_attention.runs.report import Report
 from relative_attention.runs.report import bleu_tokenizer
@@ -110,11 +115,29 @@ class StudyRun:
         corpus.check()
         return corpus
 
+    def resolved(self) -> "StudyRun":
+        """Returns the run with a number for each `auto` of its recipe."""
+        values = values_by_key(self.recipe)
+        keys = [key for key in CHOSEN_KEYS if values.get(key) == AUTO]
+        if not keys:
+            return self
+        known = recorded_files(self.path())
+        texts = find_corpus(self.recipe.data, self.data_directory, known)
+        chosen = choose_values(self.recipe, count_lines(str(texts.source)))
+        recipe = self.recipe.replace({key: chosen[key] for key in keys})
+        return dataclasses.replace(self, recipe=recipe)
+
     def check_same(
         self, values: Mapping[str, Any], holder: object, way_out: str
     ) -> None:
         """Refuses a run of another recipe than the study's."""
-        found = first_difference(values, deciding_values(self.recipe))
+        now = deciding_values(self.recipe)
+        # A record has what was chosen for its corpus.
+        chosen = [key for key in CHOSEN_KEYS if now.get(key) == AUTO]
+        found = first_difference(
+            {k: v for k, v in values.items() if k not in chosen},
+            {k: v for k, v in now.items() if k not in chosen},
+        )
         if found is not None:
             key, before, now = found
             raise InputError(
@@ -484,6 +507,7 @@ def _missing(
     for run in runs:
         if run.name in records:
             continue
+        run = run.resolved()
         references = [target for _, target in run.test_corpus()]
         tokenize = bleu_tokenizer(run.recipe.data, references)
         test = SentenceStatistics.of_texts(references, references, tokenize)

@@ -88,6 +88,19 @@ def test_backend_that_is_missing_is_one_line():
     assert done.stderr.count("\n") == 1
 
 
+def test_devices_that_jax_does_not_find_are_one_line():
+    pytest.importorskip("jax")
+    done = subprocess.run(
+        [sys.executable, "-m", "relative_attention", "translate", "anything"],
+        env={**os.environ, "KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cuda"},
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("relative-attention: JAX cannot start")
+    assert "JAX_PLATFORMS" in done.stderr and done.stderr.count("\n") == 1
+
+
 def test_package_that_is_missing_is_one_line(run, monkeypatch):
     def without_it():
         raise ModuleNotFoundError("No module named 'x'", name="x")

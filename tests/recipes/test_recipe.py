@@ -78,6 +78,10 @@ def test_override_replaces_one_value_and_all_are_saved(recipe, tmp_path):
             "give both .* and no `vocabulary.model`",
         ),
         (
+            "vocabulary.joint=false model.share_embeddings=all",
+            "`model.share_embeddings: all` needs one vocabulary",
+        ),
+        (
             "vocabulary.model=a training.start_from=b",
             "`vocabulary.from_start: false`",
         ),

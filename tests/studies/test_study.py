@@ -75,7 +75,18 @@ def test_study_makes_the_recipes_of_its_runs(recipe_file, tmp_path, recipe):
             "Row 'relative': `training.steps` must be 12, as.*Received: 5",
         ),
         ("overrides", {"training.minutes": 60}, "`training.minutes` must be n"),
-        ("overrides", {"model.dropout": "auto"}, "`model.dropout` must be a n"),
+        (
+            "overrides",
+            {
+                "training.minutes": 60,
+                "training.early_stopping": 2,
+                "data.test_source": None,
+                "data.test_target": None,
+            },
+            # All that is wrong.
+            "minutes` must be null.*early_stopping` must be 0.*must name what"
+            ".*`training.devices` 1, or",
+        ),
         (
             "overrides",
             {"training.devices": 1, "training.batch_tokens": "auto"},
