@@ -21,6 +21,7 @@ from relative_attention.data.lines import ParallelCorpus
 from relative_attention.data.lines import batched
 from relative_attention.data.vocabulary_kinds import AnyVocabulary
 from relative_attention.errors import InputError
+from relative_attention.text import clean_text
 
 SIDES = ("source", "target")
 # The arrays of a folder, in the order of their checksum.
@@ -134,7 +135,7 @@ def _write_arrays(
             full = [
                 (number, pair)
                 for number, pair in batch
-                if pair[0].strip() and pair[1].strip()
+                if clean_text(pair[0]) and clean_text(pair[1])
             ]
             rows = [
                 vocabulary.encode([pair[side] for _, pair in full])

@@ -22,8 +22,9 @@ from relative_attention.errors import InputError
 from relative_attention.files import atomic_directory
 from relative_attention.files import read_json_object
 
-# Version of the files. Files of another version are rebuilt.
-_FORMAT = 4
+# Version of the files, and of how text is cleaned before it is encoded. Files
+# of another version are rebuilt.
+_FORMAT = 5
 # The errors of reading a file that is cut or holds something else.
 _DAMAGED = (OSError, EOFError, ValueError, TypeError, LookupError)
 

@@ -22,6 +22,7 @@ from relative_attention.decoding.model_steps import StepModel
 from relative_attention.decoding.sampling import sample
 from relative_attention.settings import key
 from relative_attention.tensor_type import Tensor
+from relative_attention.text import clean_text
 
 # Called after each batch with the number of sentences translated so far.
 Report = Callable[[int], Any]
@@ -326,7 +327,7 @@ class Translator:
         found = [[Translation("", 0.0, was_cut=cut)] for cut in was_cut]
         lengths = {}
         for index, sentence in enumerate(sentences):
-            if sentence.strip():
+            if clean_text(sentence):
                 length = min(len(rows[index]) + 1, self.max_source_length)
                 lengths[index] = (length * num_hypotheses, len(rows[index]))
         num_done = len(sentences) - len(lengths)
