@@ -1,4 +1,4 @@
-"""Text as models read it: in one form, whatever form it came in."""
+"""Text as models read it: in one form, in sentences, not in capitals."""
 
 import re
 import unicodedata
@@ -18,6 +18,16 @@ _BLANKS = (
     "\u2581\u3000]+"
 )
 _find_invisible = re.compile(_INVISIBLE)
+_find_blanks = re.compile(_BLANKS)
+# Digits and underscores are no letters.
+_find_words = re.compile(r"[^\W\d_]+")
+# A mark that ends sentences, and more text after it.
+_find_ends = re.compile(r"[.!?\u2026]\W?\s+\w|[\u3002\uff01\uff1f]\w")
+# Abbreviations that `sentencex` takes for the end of a sentence.
+_TITLES = {"fr": re.compile(r"(?:^|\W)(?:M|MM|Mme|Mlle|Mgr)\.$")}
+
+
+# === One form ===
 
 
 def clean_text(text: str) -> str:
@@ -44,13 +54,17 @@ def clean_text(text: str) -> str:
     >>> clean_text(" A\\tman\\u00a0rides.\\r\\n")
     'A man rides.'
     """
+    return " ".join(_composed(text).replace("\u2581", " ").split())
+
+
+def _composed(text: str) -> str:
+    """Returns a text without invisible characters, and composed."""
     # Most text is printable, and takes a third of the time.
     if not text.isprintable():
         text = _find_invisible.sub("", text)
     # Last, so that letters and accents with something invisible between them
     # are composed, too.
-    text = unicodedata.normalize("NFC", text)
-    return " ".join(text.replace("\u2581", " ").split())
+    return unicodedata.normalize("NFC", text)
 
 
 def clean_text_in_graph(texts: "tf.Tensor") -> "tf.Tensor":
@@ -67,3 +81,85 @@ def clean_text_in_graph(texts: "tf.Tensor") -> "tf.Tensor":
     texts = tf.strings.regex_replace(texts, _INVISIBLE, "")
     texts = tensorflow_text.normalize_utf8(texts, "NFC")
     return tf.strings.strip(tf.strings.regex_replace(texts, _BLANKS, " "))
+
+
+# === Sentences ===
+
+
+def split_sentences(text: str, language: str) -> list[tuple[str, str]]:
+    """Splits a text into sentences, by `sentencex`.
+
+    Args:
+        text: string.
+        language: string. The ISO 639 code of its language. `sentencex` splits
+            languages that it does not know at common marks.
+
+    Returns:
+        List of pairs: a sentence without blanks around it, and what stands
+        between it and the next: its line ends, or a blank, or nothing.
+        Nothing follows the last one, and a blank text has none.
+
+    Example:
+    >>> split_sentences("Dr. Lee has a cat.  It sleeps.", "en")
+    [('Dr. Lee has a cat.', ' '), ('It sleeps.', '')]
+    """
+    import sentencex
+
+    text = _find_blanks.sub(
+        lambda run: "\n" * run[0].count("\n") or " ", _composed(text)
+    ).strip()
+    title = _TITLES.get(language)
+    pairs: list[tuple[str, str]] = []
+    for part in sentencex.segment(language, text):
+        sentence = part.strip()
+        # A part of blanks alone is all before.
+        before = part[: len(part) - len(part.lstrip())]
+        if pairs:
+            last, blank = pairs.pop()
+            blank += before
+            if sentence and title is not None and title.search(last):
+                sentence = last + blank + sentence
+            else:
+                pairs.append((last, blank))
+        if sentence:
+            pairs.append((sentence, part[len(part.rstrip()) :]))
+    return pairs
+
+
+def seems_to_have_sentences(text: str) -> bool:
+    """Returns whether a text may have several sentences, in any language."""
+    return _find_ends.search(text) is not None
+
+
+def has_letter(text: str) -> bool:
+    """Returns whether a text has a letter, of any script."""
+    return _find_words.search(text) is not None
+
+
+# === Capitals ===
+
+
+def is_in_capitals(text: str) -> bool:
+    """Returns whether several words are in capitals, and none is not.
+
+    A single word may be an abbreviation, and so may two short ones: there must
+    be a word of three letters.
+    """
+    # There is a capital for it, which hardly anybody writes.
+    text = text.replace("\u00df", "SS")
+    if any(map(str.islower, text)) or not any(map(str.isupper, text)):
+        return False
+    words = _find_words.findall(text)
+    return len(words) > 1 and max(map(len, words)) > 2
+
+
+def without_capitals(text: str, language: str) -> str:
+    """Returns a sentence in capitals as it is usually written.
+
+    Only its first letter stays a capital, and the English word "I". Which
+    other words begin with a capital cannot be known.
+    """
+    text = text.lower()
+    if language == "en":
+        text = re.sub(r"\bi\b", "I", text)
+    return _find_words.sub(lambda word: word[0].capitalize(), text, count=1)

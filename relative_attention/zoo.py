@@ -55,17 +55,14 @@ def zoo_description(name: str) -> str:
 def recipe_summary(directory: pathlib.Path) -> tuple[str, list[str]]:
     """Returns description and languages of the recipe in a model's folder.
 
-    Languages are codes, source first, from files such as `train.en` and
-    `train.de.gz`. Both are empty if the recipe does not have them.
+    Languages are codes, source first. Both are empty if the recipe does not
+    have them.
     """
     try:
         text = (directory / "recipe.yaml").read_text("utf-8")
         recipe = yaml.safe_load(text)
         description = str(recipe.get("description") or "")
-        source, target = (
-            re.findall(r"\.([a-z]{2,3})(?:\.gz)?$", str(recipe["data"][side]))
-            for side in ("source", "target")
-        )
+        languages = recipe_languages(recipe["data"])
     # The folder may be from anywhere.
     except (
         OSError,
@@ -77,8 +74,34 @@ def recipe_summary(directory: pathlib.Path) -> tuple[str, list[str]]:
         yaml.YAMLError,
     ):
         return "", []
-    is_known = source and target and source != target
-    return description, source + target if is_known else []
+    known = [language for language in languages if language is not None]
+    return description, known if len(known) == 2 else []
+
+
+def recipe_languages(
+    data: Mapping[str, Any],
+) -> tuple[str | None, str | None]:
+    """Returns the language codes of source and target of a recipe's text.
+
+    They are those that the recipe names, else the endings of its files, such as
+    `train.en` and `train.de.gz`. The same ending is no language, and no other
+    than one of two letters is known to be one.
+
+    Args:
+        data: the section `data` of the recipe.
+    """
+    files = [data.get(side) or "" for side in ("source", "target")]
+    endings = [
+        re.search(r"\.([a-z]{2})$", file.removesuffix(".gz")) for file in files
+    ]
+    found = [ending and ending[1] for ending in endings]
+    if found[0] == found[1]:
+        found = [None, None]
+    source, target = found
+    return (
+        data.get("source_language") or source,
+        data.get("target_language") or target,
+    )
 
 
 def zoo_results(name: str) -> dict[str, Any]:

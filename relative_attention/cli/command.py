@@ -57,6 +57,12 @@ class Command(argparse.ArgumentParser):
         """Adds an option without a value."""
         self.add_argument(name, action="store_true", help=help)
 
+    def switch(self, name: str, help: str) -> None:
+        """Adds an option that is turned on, or off by `--no-NAME`."""
+        self.add_argument(
+            name, action=argparse.BooleanOptionalAction, default=None, help=help
+        )
+
     def words(
         self,
         name: str,

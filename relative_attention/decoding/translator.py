@@ -1,6 +1,7 @@
 """The translator: sentences in, sentences out."""
 
 import dataclasses
+import warnings
 from collections.abc import Callable
 from collections.abc import Iterator
 from collections.abc import Mapping
@@ -13,19 +14,28 @@ import numpy as np
 from keras import ops
 
 from relative_attention.argument_checks import checked_at_least
+from relative_attention.argument_checks import checked_language
 from relative_attention.argument_checks import checked_sentences
 from relative_attention.decoding.beam_search import beam_search
 from relative_attention.decoding.constraints import IMPOSSIBLE
 from relative_attention.decoding.constraints import check_length_penalty
 from relative_attention.decoding.constraints import check_num_beams
 from relative_attention.decoding.model_steps import StepModel
+from relative_attention.decoding.paragraphs import Paragraphs
+from relative_attention.decoding.paragraphs import Translation
 from relative_attention.decoding.sampling import sample
 from relative_attention.settings import key
 from relative_attention.tensor_type import Tensor
 from relative_attention.text import clean_text
+from relative_attention.text import seems_to_have_sentences
 
 # Called after each batch with the number of sentences translated so far.
 Report = Callable[[int], Any]
+_UNKNOWN_LANGUAGE = (
+    "Lines with several sentences are not split, as the language of the source "
+    "is unknown. Give `source_language`, or set `decoding.source_language` in "
+    "the config.json of the model's folder."
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,33 +59,14 @@ class DecodingSection:
     """`translate` reports lines of more tokens, as the model has hardly seen
     any. `null`: training sets it to the length that 999 of 1,000 source rows do
     not exceed, joined lines included."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Translation:
-    """A translation and its score.
-
-    Attributes:
-        text: The translation, detokenized.
-        score: Its score in the beam search (see `beam_search`), or its
-            log-probability if it was drawn (see `sample`); `0.0` for an empty
-            sentence, for which there is no search.
-        was_cut: Whether the source was longer than the limit and was cut.
-        source_token_ids: Ids of the source, including its end.
-        token_ids: Ids of the translation, including its end.
-        attention: `None`, or the cross-attention scores, float32
-            `(L, N, T, S)`: by decoder block and head, from each of
-            `token_ids` to each of `source_token_ids`. Not printed.
-    """
-
-    text: str
-    score: float
-    was_cut: bool
-    source_token_ids: tuple[int, ...] = ()
-    token_ids: tuple[int, ...] = ()
-    attention: np.ndarray | None = dataclasses.field(
-        default=None, compare=False, repr=False
-    )
+    source_language: str | None = key(None, is_language=True, may_change=True)
+    """Language code of the source, such as `en`. `null`: training sets it to
+    `data.source_language`, or to the ending of `data.source`. Without it,
+    lines are translated as they are: not split, with their capitals, and also
+    without a letter."""
+    split_sentences: bool = key(True, may_change=True)
+    """Whether `translate` and `serve` split lines into sentences. Set it to
+    `false` for a model that translates whole lines better."""
 
 
 class TextVocabulary(Protocol):
@@ -104,6 +95,12 @@ class Translator:
     number of tokens. Translations are returned in the order of the sentences.
     An empty or blank sentence gives an empty line.
 
+    If the language of the source is known, `translate` splits a line into its
+    sentences, and joins their translations. Lines in capitals are searched
+    without them, and their translations put into capitals; lines without a
+    letter are their own translation. Prefixes and attention need each line as
+    it is.
+
     Args:
         model: `Transformer` or `Ensemble`.
         vocabulary: `Vocabulary` of the target, and of the source unless
@@ -126,10 +123,14 @@ class Translator:
         trained_source_length: int. Longer sentences were rare in training; see
             `decoding.trained_source_length` of a recipe. They are translated
             all the same. Defaults to `None`, unknown.
+        source_language: string. The language code of the source, such as
+            `"en"`. Defaults to `None`, unknown.
+        split_sentences: bool. Whether `translate` splits lines into sentences,
+            if the language is known. Defaults to `True`.
 
     Raises:
         ValueError: if a number is too small, or `num_beams` too large for
-            the memory of one step.
+            the memory of one step, or `source_language` is no language code.
 
     Example:
     >>> translator = Translator(model, vocabulary)
@@ -150,6 +151,8 @@ class Translator:
         max_length: int | None = None,
         min_length: int = 0,
         trained_source_length: int | None = None,
+        source_language: str | None = None,
+        split_sentences: bool = True,
     ) -> None:
         # Scoring and pictures need more of a model than a search does.
         self.model: Any = model
@@ -175,6 +178,13 @@ class Translator:
                 "trained_source_length", trained_source_length, 1
             )
 
+        self.source_language = source_language
+        if source_language is not None:
+            self.source_language = checked_language(
+                "source_language", source_language
+            )
+        self.split_sentences = split_sentences
+
     # What these methods return depends on `num_results`: `Any` is one result or
     # a list of them.
 
@@ -185,23 +195,40 @@ class Translator:
         target_prefixes: Sequence[str] | None = None,
         num_beams: int | None = None,
         length_penalty: float | None = None,
+        split_sentences: bool | None = None,
     ) -> list[Any]:
-        """Translates each sentence.
+        """Translates each line of text.
 
         Args:
             sentences, num_results, target_prefixes: see `search`.
             num_beams, length_penalty: see `search`.
+            split_sentences: bool. Whether to translate the sentences of a line
+                one by one, and to join their translations with the blanks and
+                line ends that were between them. Defaults to `None`: if the
+                translator has a `source_language` and its `split_sentences`,
+                and neither `num_results` nor `target_prefixes` is given.
 
         Returns:
             List of strings; with `num_results` a list of lists of them, best
             first.
+
+        Raises:
+            TypeError, ValueError, InputError: see `search`.
         """
+        if split_sentences is None:
+            split_sentences = (
+                self.split_sentences
+                and num_results is None
+                and target_prefixes is None
+                and self._knows_language(sentences)
+            )
         found = self.search(
             sentences,
             num_results,
             target_prefixes,
             num_beams=num_beams,
             length_penalty=length_penalty,
+            split_sentences=split_sentences,
         )
         if num_results is None:
             return [translation.text for translation in found]
@@ -216,6 +243,7 @@ class Translator:
         report: Report | None = None,
         num_beams: int | None = None,
         length_penalty: float | None = None,
+        split_sentences: bool = False,
     ) -> list[Any]:
         """Translates by beam search, with scores, ids and what was cut.
 
@@ -227,12 +255,14 @@ class Translator:
                 translation. Defaults to `None`, no beginnings.
             return_attention: bool. Also return the attention scores of each
                 translation. Defaults to `False`.
-            report: called after each batch with the number of sentences
+            report: called after each batch with the number of lines
                 translated so far.
             num_beams: int. Beams of this search. Defaults to `None`, the
                 translator's.
             length_penalty: float. Length penalty of this search. Defaults to
                 `None`, the translator's.
+            split_sentences: bool. Whether to search each sentence of a line by
+                itself, see `translate`. Defaults to `False`.
 
         Returns:
             List of `Translation`, one per sentence, in their order; with
@@ -242,7 +272,9 @@ class Translator:
         Raises:
             TypeError: if `sentences` is not a list of strings.
             ValueError: if a number is out of range, a sentence is not valid
-                text, or there is not a prefix for each sentence.
+                text, there is not a prefix for each sentence, or lines are to
+                be split and the language is unknown, several results are asked
+                for, or prefixes or attention.
             InputError: if the model gives logits that are not finite, or
                 `return_attention` is given with an `Ensemble`.
         """
@@ -261,6 +293,7 @@ class Translator:
             num_beams=num_beams,
             length_penalty=length_penalty,
             return_attention=return_attention,
+            split_sentences=split_sentences,
         )
 
     def sample(
@@ -274,6 +307,7 @@ class Translator:
         target_prefixes: Sequence[str] | None = None,
         return_attention: bool = False,
         report: Report | None = None,
+        split_sentences: bool = False,
     ) -> list[Any]:
         """Draws translations at random, see `relative_attention.sample`.
 
@@ -281,6 +315,7 @@ class Translator:
             temperature, top_k, top_p, seed: see `relative_attention.sample`.
             sentences, num_results, target_prefixes, return_attention, report:
                 see `search`; here `num_results` has no limit.
+            split_sentences: see `search`.
 
         Returns, Raises: see `search`.
         """
@@ -296,6 +331,7 @@ class Translator:
             top_p=top_p,
             seed=seed,
             return_attention=return_attention,
+            split_sentences=split_sentences,
         )
 
     def _decode(
@@ -306,20 +342,66 @@ class Translator:
         num_hypotheses: int,
         target_prefixes: Sequence[str] | None,
         report: Report | None,
+        split_sentences: bool,
         **settings: Any,
     ) -> list[Any]:
-        """Decodes sentences in batches, and restores their order.
+        """Decodes lines, as their sentences.
 
         Args:
             sentences, num_results, target_prefixes, report: see `search`.
+            split_sentences: see `search`.
             decode: `beam_search` or `sample`.
             num_hypotheses: int. Hypotheses per sentence, which need memory.
             **settings: other arguments of `decode`.
         """
         if num_results is not None:
             num_results = checked_at_least("num_results", num_results, 1)
-        sentences = checked_sentences("sentences", sentences)
-        prefixes = self._encoded_prefixes(target_prefixes, len(sentences))
+        lines = checked_sentences("sentences", sentences)
+        needs_line = target_prefixes is not None or settings["return_attention"]
+        if split_sentences:
+            self._check_splitting(needs_line, num_results)
+        paragraphs = Paragraphs(
+            lines,
+            None if needs_line else self.source_language,
+            split_sentences,
+        )
+        num_sentences = len(paragraphs.sentences)
+        prefixes = self._encoded_prefixes(target_prefixes, num_sentences)
+
+        def report_lines(num_done: int) -> None:
+            if report is not None:
+                report(num_done * len(lines) // num_sentences)
+
+        found = paragraphs.translations(
+            self._decode_sentences(
+                decode,
+                paragraphs.sentences,
+                num_results or 1,
+                num_hypotheses,
+                prefixes,
+                report_lines,
+                **settings,
+            )
+        )
+        return found if num_results else [best for best, *_ in found]
+
+    def _decode_sentences(
+        self,
+        decode: Callable[..., dict[str, Tensor]],
+        sentences: list[str],
+        num_results: int,
+        num_hypotheses: int,
+        prefixes: Sequence[Sequence[int]],
+        report: Report,
+        **settings: Any,
+    ) -> list[list[Translation]]:
+        """Decodes sentences in batches, and restores their order.
+
+        Args:
+            prefixes: for each sentence the ids that its translation begins
+                with.
+            others: see `_decode`.
+        """
         rows = self.source_vocabulary.encode(sentences)
         limit = self.max_source_length - 1
         was_cut = [len(row) > limit for row in rows]
@@ -340,7 +422,7 @@ class Translator:
             results = decode(
                 self.model,
                 padded_rows(source_rows),
-                num_results=num_results or 1,
+                num_results=num_results,
                 max_extra_length=self.max_extra_length,
                 max_length=self.max_length,
                 min_length=self.min_length,
@@ -356,9 +438,31 @@ class Translator:
             for index, results_of_one in zip(batch, translations):
                 found[index] = results_of_one
             num_done += len(batch)
-            if report is not None:
-                report(num_done)
-        return found if num_results else [best for best, *_ in found]
+            report(num_done)
+        return found
+
+    def _knows_language(self, lines: Sequence[str]) -> bool:
+        """Returns whether lines can be split; warns if they should be."""
+        if self.source_language is not None:
+            return True
+        if any(map(seems_to_have_sentences, lines)):
+            warnings.warn(_UNKNOWN_LANGUAGE, stacklevel=3)
+        return False
+
+    def _check_splitting(self, needs_line: bool, num_results: Any) -> None:
+        if self.source_language is None:
+            raise ValueError(
+                "`split_sentences` needs the language of the source. "
+                "Received: source_language=None. Give it to the translator, "
+                "or set `decoding.source_language` in the config.json of the "
+                "model's folder."
+            )
+        if needs_line or (num_results or 1) > 1:
+            raise ValueError(
+                "`split_sentences` is for the best translation of a line, "
+                "without `target_prefixes` and `return_attention`. Received: "
+                f"split_sentences=True, num_results={num_results}."
+            )
 
     def _encoded_prefixes(
         self, target_prefixes: Sequence[str] | None, num_sentences: int

@@ -533,7 +533,9 @@ class TranslationLM(FromPreset, TrainableModel, keras_hub.models.Seq2SeqLM):
                 translator = self.translator
                 translator.max_length = max_length
                 texts = translator.translate(
-                    sources, target_prefixes=prefixes if any(prefixes) else None
+                    sources,
+                    target_prefixes=prefixes if any(prefixes) else None,
+                    split_sentences=False,
                 )
             else:
                 texts = self._sampled(

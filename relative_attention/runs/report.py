@@ -218,7 +218,7 @@ def score_corpus(
 ) -> dict[str, Any]:
     """Returns BLEU, cased and not, with sacreBLEU's signatures."""
     sources, references = (list(side) for side in zip(*corpus))
-    hypotheses = translator.translate(sources)
+    hypotheses = translator.translate(sources, split_sentences=False)
     scores: dict[str, Any] = {}
     kinds = [("bleu", False, "13a"), ("bleu_lowercased", True, "13a")]
     if target_language is not None:
