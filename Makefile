@@ -37,9 +37,9 @@ test-rest: $(VENV)/.test test-backends
 # whole models are left to the last line, which takes two minutes and not ten.
 test-backends: $(VENV)/.test $(VENV)/.backends
 	KERAS_BACKEND=torch $(TEST) --first-case \
-		tests/ops tests/layers tests/positions tests/models
+		tests/ops tests/layers tests/models
 	KERAS_BACKEND=jax $(TEST) --first-case \
-		tests/ops tests/layers tests/positions
+		tests/ops tests/layers
 	$(TEST) -m "" $(BACKENDS)
 
 # How much load the server handles, and at what cost; quarter of an hour.

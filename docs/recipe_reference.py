@@ -19,10 +19,10 @@ import typing
 
 from relative_attention.models import TransformerConfig
 from relative_attention.models import presets
-from relative_attention.runs.recipe import FOLLOWS_FROM_DATA
-from relative_attention.runs.recipe import SECTIONS
-from relative_attention.settings import Key
-from relative_attention.settings import keys_of
+from relative_attention.recipes.recipe import FOLLOWS_FROM_DATA
+from relative_attention.recipes.recipe import SECTIONS
+from relative_attention.schema import Key
+from relative_attention.schema import keys_of
 
 PAGE = pathlib.Path(__file__).parent / "guides" / "recipes.md"
 

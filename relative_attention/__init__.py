@@ -69,10 +69,16 @@ def _register_with_keras(keras: Any) -> None:
     the class as soon as Keras uses it.
     """
     registry = keras.saving.get_custom_objects()
-    modules = dict.fromkeys(_HUB_CLASSES, f"{__name__}.hub") | {
-        name: module
-        for name, module in _MODULE_OF.items()
-        if module.endswith((".layers", ".models", ".training"))
+    from relative_attention.layers import positions
+
+    modules = {
+        **dict.fromkeys(_HUB_CLASSES, f"{__name__}.hub"),
+        **dict.fromkeys(positions.__all__, positions.__name__),
+        **{
+            name: module
+            for name, module in _MODULE_OF.items()
+            if module.endswith((".layers", ".models", ".training"))
+        },
     }
     for name, module in modules.items():
         registry.setdefault(

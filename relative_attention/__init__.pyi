@@ -2,7 +2,6 @@
 
 from relative_attention import hub as hub
 from relative_attention import plot as plot
-from relative_attention import positions as positions
 from relative_attention.convert import load_opennmt_tf as load_opennmt_tf
 from relative_attention.convert import load_tensor2tensor as load_tensor2tensor
 from relative_attention.corpora import (
@@ -57,7 +56,7 @@ from relative_attention.layers import (
 from relative_attention.layers import (
     TransformerEncoderBlock as TransformerEncoderBlock,
 )
-from relative_attention.models import TrainableModel as TrainableModel
+from relative_attention.layers import positions as positions
 from relative_attention.models import Transformer as Transformer
 from relative_attention.models import TransformerConfig as TransformerConfig
 from relative_attention.models import preset_training as preset_training
@@ -68,9 +67,11 @@ from relative_attention.ops import (
 from relative_attention.ops import (
     relative_attention_inner as relative_attention_inner,
 )
-from relative_attention.runs import Recipe as Recipe
+from relative_attention.plot import relation_tables as relation_tables
+from relative_attention.recipes import Recipe as Recipe
+from relative_attention.recipes import find_recipe as find_recipe
+from relative_attention.runs import average_checkpoints as average_checkpoints
 from relative_attention.runs import distill as distill
-from relative_attention.runs import find_recipe as find_recipe
 from relative_attention.runs import train as train
 from relative_attention.saving import load_translator as load_translator
 from relative_attention.saving import save_translator as save_translator
@@ -82,12 +83,9 @@ from relative_attention.training import AveragingAdam as AveragingAdam
 from relative_attention.training import MaskedCrossEntropy as MaskedCrossEntropy
 from relative_attention.training import Perplexity as Perplexity
 from relative_attention.training import TokenAccuracy as TokenAccuracy
+from relative_attention.training import TrainableModel as TrainableModel
 from relative_attention.training import (
     TransformerSchedule as TransformerSchedule,
 )
-from relative_attention.training import (
-    average_checkpoints as average_checkpoints,
-)
 from relative_attention.training import averaged_weights as averaged_weights
-from relative_attention.training import relation_tables as relation_tables
 from relative_attention.version import __version__ as __version__

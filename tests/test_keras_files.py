@@ -11,7 +11,7 @@ from tests.words_model import tiny_transformer
 LOAD = """
 import numpy as np
 folder = {folder!r}
-assert "relative_attention.layers" not in sys.modules
+assert "relative_attention.layers.attention" not in sys.modules
 batch = dict(np.load(folder + "/batch.npz"))
 logits = batch.pop("logits")
 outputs = batch.pop("outputs")
@@ -30,6 +30,17 @@ names += ["TransformerEncoderBlock", "TransformerSchedule"]
 for name in names:
     found = keras.saving.get_registered_object("relative_attention>" + name)
     assert found is getattr(ra, name)
+# Files have the module that a class was in when they were saved.
+for name in ra.positions.__all__:
+    found = keras.saving.deserialize_keras_object(
+        {{
+            "module": "relative_attention.moved_since",
+            "class_name": name,
+            "registered_name": "relative_attention>" + name,
+            "config": {{"max_relative_position": 2}} if "Rel" in name else {{}},
+        }}
+    )
+    assert type(found) is getattr(ra.positions, name)
 name = "relative_attention>TranslationLM"
 assert keras.saving.get_registered_object(name) is not None
 assert "keras_hub" not in sys.modules

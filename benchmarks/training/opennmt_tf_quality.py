@@ -32,7 +32,7 @@ from benchmarks.speed_tables import quality_table
 from benchmarks.training.training_engines import ENVIRONMENT
 from benchmarks.training.training_engines import write_ids
 from benchmarks.training.training_engines import write_training_files
-from relative_attention.corpora.recipe_text import find_corpus
+from relative_attention.runs.texts import find_corpus
 from relative_attention.saving.model_directory import load_results
 from relative_attention.zoo import find_model
 from relative_attention.zoo import scores_of_test_text

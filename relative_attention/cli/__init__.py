@@ -3,7 +3,8 @@
 `main.py` reads the command line; `translate.py`, `evaluate.py`, `train.py`,
 `convert.py`, `show.py`, `serve.py` and `benchmark.py` add the commands.
 `command.py` and `streams.py` have what they share. Commands import the package
-when they run, so that `--help` is quick.
+when they run, so that `--help` is quick; `demo.py` and `training_speed.py`,
+the work of `demo` and `benchmark`, are imported then, too.
 """
 
 from relative_attention.cli.main import main

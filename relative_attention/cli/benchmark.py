@@ -59,12 +59,12 @@ def add_benchmark(subparsers: command.Subparsers) -> None:
 
 
 def _benchmark(options: argparse.Namespace) -> None:
+    from relative_attention.cli.training_speed import training_speed
     from relative_attention.runs import report
-    from relative_attention.runs.step_benchmark import step_benchmark
 
     origin = report.provenance()
     rows = command.call(
-        step_benchmark,
+        training_speed,
         options,
         names=options.presets,
         num_steps=options.steps,
@@ -84,7 +84,7 @@ def _benchmark(options: argparse.Namespace) -> None:
 
 
 def _table(rows: Sequence[Mapping[str, Any]], peak: float | None) -> str:
-    """Returns a Markdown table of what `step_benchmark` measured."""
+    """Returns a Markdown table of what `training_speed` measured."""
     cells = []
     for row in rows:
         tflops = row["flops_per_second"] / 1e12

@@ -66,7 +66,7 @@ def add_average(subparsers: command.Subparsers) -> None:
 
 
 def _average(options: argparse.Namespace) -> None:
-    from relative_attention.saving import average
+    from relative_attention.runs import average
 
     first, *others = options.paths
     is_run = not others and not os.path.isfile(first)

@@ -199,7 +199,7 @@ def _evaluate(options: argparse.Namespace) -> None:
 
 def _check(options: argparse.Namespace) -> None:
     """Refuses options that are wrong, before any work."""
-    from relative_attention.evaluation.corpus import check_moses
+    from relative_attention.evaluation.scores import check_moses
     from relative_attention.evaluation.significance import check_bootstrap
 
     files = [options.source, options.reference, *options.compare]

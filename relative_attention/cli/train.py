@@ -64,7 +64,7 @@ def add_demo(subparsers: command.Subparsers) -> None:
 
 
 def _demo(options: argparse.Namespace) -> None:
-    from relative_attention.runs.demo import run_demo
+    from relative_attention.cli.demo import run_demo
 
     run_demo(options.output, tuple(options.languages), options.overrides)
 
@@ -74,30 +74,79 @@ def _demo(options: argparse.Namespace) -> None:
 
 def add_data(subparsers: command.Subparsers) -> None:
     """Adds `data` to the command line."""
-    parser = command.add_command(
-        subparsers,
+    parser = subparsers.add_parser(
         "data",
-        _data,
-        "get the corpora of the paper, on a machine with internet; needs the "
-        "extra `wmt`",
-        "relative-attention data wmt14_en_de",
+        help="get a corpus, or prepare one's own",
+        description="Get a corpus, or prepare one's own.",
     )
-    parser.add_argument("corpus", choices=_CORPORA)
+    kinds = parser.add_subparsers(dest="corpus", required=True, metavar="WHAT")
+    for corpus in _CORPORA:
+        _add_wmt14(kinds, corpus)
+    _add_variants(kinds)
+
+
+def _add_wmt14(kinds: command.Subparsers, corpus: str) -> None:
+    parser = command.add_command(
+        kinds,
+        corpus,
+        _wmt14,
+        "get a corpus of the paper, on a machine with internet; needs the "
+        "extra `wmt`",
+        f"relative-attention data {corpus}",
+    )
     parser.text(
         "--output DIR",
-        "default: a folder named after the corpus in "
-        "$RELATIVE_ATTENTION_DATA, or else in data",
+        f"default: the folder {corpus} in $RELATIVE_ATTENTION_DATA, or else in "
+        "data",
     )
 
 
-def _data(options: argparse.Namespace) -> None:
-    from relative_attention.corpora.recipe_text import DATA_VARIABLE
+def _wmt14(options: argparse.Namespace) -> None:
     from relative_attention.corpora.wmt14 import fetch_wmt14
     from relative_attention.runs.report import print_error
+    from relative_attention.runs.texts import DATA_VARIABLE
 
     root = os.environ.get(DATA_VARIABLE) or "data"
     output = options.output or pathlib.Path(root, options.corpus)
     print(f"corpus: {fetch_wmt14(options.corpus, output, print_error)}")
+
+
+def _add_variants(kinds: command.Subparsers) -> None:
+    parser = command.add_command(
+        kinds,
+        "variants",
+        _variants,
+        "add lines to a training text from which a model learns to copy names, "
+        "numbers and links, and to read other spellings",
+        "relative-attention data variants --source my.en --target my.de "
+        "--output with_variants",
+    )
+    parser.text("--source F", "the text to translate", required=True)
+    parser.text("--target F", "its translation, line by line", required=True)
+    parser.text(
+        "--output DIR",
+        "a new folder for the two texts with variants, which keep their names",
+        required=True,
+    )
+    parser.number(
+        "--share S", "variants per line (default: %(default)s)", default=0.3
+    )
+    parser.integer("--seed N", "default: %(default)s", default=1)
+
+
+def _variants(options: argparse.Namespace) -> None:
+    from relative_attention.corpora import variants
+    from relative_attention.data import ParallelCorpus
+
+    with command.input_errors():
+        counts = variants.write_variants(
+            ParallelCorpus(options.source, options.target),
+            options.output,
+            options.share,
+            options.seed,
+        )
+    print(f"variants: {variants.describe_counts(counts)}")
+    print(f"texts: {options.output}")
 
 
 # === train ===

@@ -24,8 +24,8 @@ from relative_attention.decoding.translator import DecodingSection
 from relative_attention.errors import InputError
 from relative_attention.files import AnyPath
 from relative_attention.files import check_is_free
+from relative_attention.layers.positions import POSITION_ENCODINGS
 from relative_attention.models import Transformer
-from relative_attention.positions import POSITION_ENCODINGS
 from relative_attention.tensor_type import Tensor
 
 # OpenNMT-tf's auto_config: a beam of 4 without length penalty. Its translations

@@ -24,7 +24,7 @@ from relative_attention.data.lines import count_lines
 from relative_attention.errors import InputError
 from relative_attention.errors import check_packages
 from relative_attention.files import atomic_file
-from relative_attention.settings import unknown
+from relative_attention.schema import unknown
 
 # Pairs read at a time; reading them one by one is many times slower.
 _BATCH_PAIRS = 1024

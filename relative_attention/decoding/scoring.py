@@ -18,7 +18,7 @@ from relative_attention.decoding.translator import longest_first_batches
 from relative_attention.decoding.translator import padded_rows
 from relative_attention.errors import InputError
 from relative_attention.models.transformer import decoder_inputs
-from relative_attention.ops.losses import score_logits
+from relative_attention.ops.cross_entropy import score_logits
 from relative_attention.tensor_type import Tensor
 
 # Most logits of a batch, whatever its tokens: 256 MB in float32.

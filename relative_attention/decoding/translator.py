@@ -24,13 +24,13 @@ from relative_attention.decoding.model_steps import StepModel
 from relative_attention.decoding.paragraphs import Paragraphs
 from relative_attention.decoding.paragraphs import Translation
 from relative_attention.decoding.sampling import sample
-from relative_attention.settings import key
+from relative_attention.schema import key
 from relative_attention.tensor_type import Tensor
 from relative_attention.text import clean_text
 from relative_attention.text import seems_to_have_sentences
 
 # Called after each batch with the number of sentences translated so far.
-Report = Callable[[int], Any]
+ReportCount = Callable[[int], Any]
 _UNKNOWN_LANGUAGE = (
     "Lines with several sentences are not split, as the language of the source "
     "is unknown. Give `source_language`, or set `decoding.source_language` in "
@@ -240,7 +240,7 @@ class Translator:
         num_results: int | None = None,
         target_prefixes: Sequence[str] | None = None,
         return_attention: bool = False,
-        report: Report | None = None,
+        report: ReportCount | None = None,
         num_beams: int | None = None,
         length_penalty: float | None = None,
         split_sentences: bool = False,
@@ -306,7 +306,7 @@ class Translator:
         seed: int | None = None,
         target_prefixes: Sequence[str] | None = None,
         return_attention: bool = False,
-        report: Report | None = None,
+        report: ReportCount | None = None,
         split_sentences: bool = False,
     ) -> list[Any]:
         """Draws translations at random, see `relative_attention.sample`.
@@ -341,7 +341,7 @@ class Translator:
         num_results: int | None,
         num_hypotheses: int,
         target_prefixes: Sequence[str] | None,
-        report: Report | None,
+        report: ReportCount | None,
         split_sentences: bool,
         **settings: Any,
     ) -> list[Any]:
@@ -392,7 +392,7 @@ class Translator:
         num_results: int,
         num_hypotheses: int,
         prefixes: Sequence[Sequence[int]],
-        report: Report,
+        report: ReportCount,
         **settings: Any,
     ) -> list[list[Translation]]:
         """Decodes sentences in batches, and restores their order.

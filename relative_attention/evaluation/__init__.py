@@ -1,14 +1,14 @@
 """Measures the quality of translations.
 
-`corpus` scores texts and sentences with sacreBLEU. `significance` tests whether
-the difference between two scores is more than chance.
+`scores.py` scores texts and sentences with sacreBLEU. `significance.py` tests
+whether the difference between two scores is more than chance.
 """
 
-from relative_attention.evaluation.corpus import LengthScore
-from relative_attention.evaluation.corpus import bleu_by_length
-from relative_attention.evaluation.corpus import corpus_bleu
-from relative_attention.evaluation.corpus import corpus_scores
-from relative_attention.evaluation.corpus import sentence_scores
+from relative_attention.evaluation.scores import LengthScore
+from relative_attention.evaluation.scores import bleu_by_length
+from relative_attention.evaluation.scores import corpus_bleu
+from relative_attention.evaluation.scores import corpus_scores
+from relative_attention.evaluation.scores import sentence_scores
 from relative_attention.evaluation.significance import paired_bootstrap
 
 __all__ = [

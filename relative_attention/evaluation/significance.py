@@ -23,9 +23,9 @@ import tabulate
 from sacrebleu.significance import PairedTest
 
 from relative_attention.argument_checks import checked_at_least
-from relative_attention.evaluation.corpus import METRICS
-from relative_attention.evaluation.corpus import checked_lines
-from relative_attention.evaluation.corpus import sacrebleu_metrics
+from relative_attention.evaluation.scores import METRICS
+from relative_attention.evaluation.scores import checked_lines
+from relative_attention.evaluation.scores import sacrebleu_metrics
 
 Seed = TypeVar("Seed")
 

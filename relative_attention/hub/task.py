@@ -30,12 +30,12 @@ from relative_attention.hub.presets import add_card
 from relative_attention.hub.presets import check_class
 from relative_attention.hub.presets import model_folder
 from relative_attention.hub.presets import upload
-from relative_attention.models import TrainableModel
 from relative_attention.models import Transformer
 from relative_attention.tensor_type import Tensor
 from relative_attention.training import MaskedCrossEntropy
 from relative_attention.training import Perplexity
 from relative_attention.training import TokenAccuracy
+from relative_attention.training import TrainableModel
 
 _BEAM_SEARCH = "beam_search"
 # The settings of the beam search in a preset.
@@ -306,7 +306,7 @@ class TranslationLM(FromPreset, TrainableModel, keras_hub.models.Seq2SeqLM):
 
     # === Training ===
 
-    def compile(
+    def compile(  # type: ignore[override]
         self,
         optimizer: Any = "auto",
         loss: Any = "auto",
@@ -472,11 +472,25 @@ class TranslationLM(FromPreset, TrainableModel, keras_hub.models.Seq2SeqLM):
         }
         return inputs, keras.KerasTensor((None, None), "int32")
 
-    def _logits_or_scores(self, x: Any, *args: Any, **kwargs: Any) -> Any:
-        # The step without logits uses the `Transformer` itself.
-        if self.is_projected:
-            x = transformer_inputs(x)
-        return super()._logits_or_scores(x, *args, **kwargs)
+    def token_scores(
+        self,
+        x: Any,
+        y: Tensor,
+        sample_weight: Tensor | None,
+        num_tokens: Tensor,
+        loss: MaskedCrossEntropy | None,
+    ) -> Any:
+        """Returns logits or `TokenScores`, see `TrainableModel`.
+
+        Args:
+            x: inputs of the model.
+            y, sample_weight, num_tokens, loss: as for
+                `TrainableModel.token_scores`.
+        """
+        rest = (y, sample_weight, num_tokens, loss)
+        if loss is None or type(self).call is not TranslationLM.call:
+            return super().token_scores(x, *rest)
+        return self.transformer.token_scores(transformer_inputs(x), *rest)
 
     # === Generation ===
 

@@ -1,41 +1,44 @@
 """Keras layers of the relative-position Transformer.
 
-- `attention.py`: the attention layers. `positions/__init__.py` says how to add
-  a position encoding.
+- `attention.py`: the attention layers.
+- `positions/`: what positions add to attention. Its `__init__.py` lists the
+  encodings and says how to add one.
 - `graph_attention.py`: attention between the nodes of a labeled graph.
 - `cache.py`: keys and values of decoded positions, and attention to them.
 - `attention_parts.py`: attention, with its terms returned separately.
 - `dense.py`: projections to heads, feed-forward. `dropout.py`: dropout.
 - `embeddings.py`: tokens and absolute positions.
 - `blocks.py`: encoder and decoder blocks.
+
+Layers are imported on first use, so that the names of position encodings, which
+configs and recipes check, are available without Keras.
 """
 
-from relative_attention.layers.attention import CrossAttention
-from relative_attention.layers.attention import RelativeGlobalAttention
-from relative_attention.layers.attention import RelativeSelfAttention
-from relative_attention.layers.attention import SelfAttention
-from relative_attention.layers.blocks import TransformerDecoderBlock
-from relative_attention.layers.blocks import TransformerEncoderBlock
-from relative_attention.layers.dense import FeedForward
-from relative_attention.layers.dropout import Dropout
-from relative_attention.layers.embeddings import LearnedPositions
-from relative_attention.layers.embeddings import SinusoidalPositions
-from relative_attention.layers.embeddings import TargetSpaceEmbedding
-from relative_attention.layers.embeddings import TokenEmbedding
-from relative_attention.layers.graph_attention import RelationAwareSelfAttention
+import importlib
+from typing import Any
 
-__all__ = [
-    "CrossAttention",
-    "Dropout",
-    "FeedForward",
-    "LearnedPositions",
-    "RelationAwareSelfAttention",
-    "RelativeGlobalAttention",
-    "RelativeSelfAttention",
-    "SelfAttention",
-    "SinusoidalPositions",
-    "TargetSpaceEmbedding",
-    "TokenEmbedding",
-    "TransformerDecoderBlock",
-    "TransformerEncoderBlock",
-]
+from relative_attention.layers import positions
+
+_MODULES = {
+    "CrossAttention": "attention",
+    "Dropout": "dropout",
+    "FeedForward": "dense",
+    "LearnedPositions": "embeddings",
+    "RelationAwareSelfAttention": "graph_attention",
+    "RelativeGlobalAttention": "attention",
+    "RelativeSelfAttention": "attention",
+    "SelfAttention": "attention",
+    "SinusoidalPositions": "embeddings",
+    "TargetSpaceEmbedding": "embeddings",
+    "TokenEmbedding": "embeddings",
+    "TransformerDecoderBlock": "blocks",
+    "TransformerEncoderBlock": "blocks",
+}
+__all__ = [*_MODULES]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = importlib.import_module(f"{__name__}.{_MODULES[name]}")
+    return getattr(module, name)

@@ -26,6 +26,13 @@ from relative_attention.layers.dense import HeadProjection
 from relative_attention.layers.dense import draw_as_matrix
 from relative_attention.layers.dense import width_spec
 from relative_attention.layers.dropout import Dropout
+from relative_attention.layers.positions import find_position_encoding
+from relative_attention.layers.positions.position_encoding import (
+    PositionEncoding,
+)
+from relative_attention.layers.positions.relative import RelationTables
+from relative_attention.layers.positions.relative import Relative
+from relative_attention.layers.positions.relative import RelativeGlobal
 from relative_attention.ops.attention import masked_softmax
 from relative_attention.ops.attention import plain_product
 from relative_attention.ops.backend import sizes
@@ -36,11 +43,6 @@ from relative_attention.ops.masks import same_size
 from relative_attention.ops.relative_attention import relative_attention
 from relative_attention.ops.step_attention import step_product
 from relative_attention.ops.step_attention import step_scores
-from relative_attention.positions import find_position_encoding
-from relative_attention.positions.position_encoding import PositionEncoding
-from relative_attention.positions.relative import RelationTables
-from relative_attention.positions.relative import Relative
-from relative_attention.positions.relative import RelativeGlobal
 from relative_attention.tensor_type import Shape
 from relative_attention.tensor_type import Tensor
 

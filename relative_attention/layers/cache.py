@@ -12,7 +12,6 @@ Every backend treats a named tuple as a nested structure of tensors, so a cache
 can pass through loops, and its rows can be selected.
 """
 
-from typing import TYPE_CHECKING
 from typing import Any
 from typing import NamedTuple
 
@@ -22,9 +21,6 @@ from keras import ops
 from relative_attention.ops.step_attention import step_product
 from relative_attention.ops.step_attention import step_scores
 from relative_attention.tensor_type import Tensor
-
-if TYPE_CHECKING:
-    from relative_attention.layers.attention import SelfAttention
 
 
 class KeyValueCache(NamedTuple):
@@ -150,7 +146,7 @@ def fixed_cache(cache: Any, num_columns: int) -> Any:
 
 
 def cached_attention(
-    layer: "SelfAttention",
+    layer: keras.layers.Layer,
     query: Tensor,
     cache: KeyValueCache | FixedKeyValueCache,
     position: int | Tensor,

@@ -8,11 +8,11 @@ from keras import ops
 
 from relative_attention.argument_checks import checked_int
 from relative_attention.layers.attention import OneEncodingAttention
+from relative_attention.layers.positions.relative import RelationTables
 from relative_attention.ops.attention import label_context
 from relative_attention.ops.attention import label_logits
 from relative_attention.ops.backend import known_values
 from relative_attention.ops.masks import same_size
-from relative_attention.positions.relative import RelationTables
 from relative_attention.tensor_type import Shape
 from relative_attention.tensor_type import Tensor
 

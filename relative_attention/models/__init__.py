@@ -14,7 +14,6 @@ from relative_attention.models.presets import preset_training
 from relative_attention.models.presets import presets
 
 __all__ = [
-    "TrainableModel",
     "Transformer",
     "TransformerConfig",
     "preset_config",
@@ -23,10 +22,7 @@ __all__ = [
     "training_flops",
 ]
 
-_MODULES = {
-    "TrainableModel": "trainable",
-    "Transformer": "transformer",
-}
+_MODULES = {"Transformer": "transformer"}
 
 
 def __getattr__(name: str) -> Any:

@@ -6,7 +6,7 @@ from relative_attention.argument_checks import checked_bool
 from relative_attention.argument_checks import checked_int
 from relative_attention.argument_checks import checked_positive
 from relative_attention.argument_checks import checked_rate
-from relative_attention.positions import POSITION_ENCODINGS
+from relative_attention.layers.positions import POSITION_ENCODINGS
 
 SHARED_EMBEDDINGS = ("all", "target", "source_target", "none")
 # Older versions used "blocks" for "auto".
@@ -32,7 +32,7 @@ class TransformerConfig:
         value_dim: Size `H_v` of a head's values. `None`: `key_dim`.
         position_encoding: The name of a position encoding, such as
             `"relative"`, `"rotary"` or `"sinusoidal"`; or `None` for no
-            positions. `positions/__init__.py` has all names.
+            positions. `layers/positions/__init__.py` has all names.
         max_relative_position: Clipping distance `K` of `"relative"`, in
             tokens. For `"relative_global"`, the first distance without an
             embedding.

@@ -1,6 +1,7 @@
 """The Transformer, with relative or absolute positions.
 
-`positions/__init__.py` lists the position encodings and says how to add one.
+`layers/positions/__init__.py` lists the position encodings and says how to add
+one.
 """
 
 import dataclasses
@@ -24,16 +25,18 @@ from relative_attention.layers.dense import FeedForward
 from relative_attention.layers.dropout import Dropout
 from relative_attention.layers.embeddings import TargetSpaceEmbedding
 from relative_attention.layers.embeddings import TokenEmbedding
+from relative_attention.layers.positions import POSITION_ENCODINGS
 from relative_attention.models import adapters
 from relative_attention.models.config import TransformerConfig
 from relative_attention.models.presets import find_preset
-from relative_attention.models.trainable import TrainableModel
 from relative_attention.models.weights import load_weights
 from relative_attention.ops.backend import static_shape
+from relative_attention.ops.cross_entropy import TokenScores
 from relative_attention.ops.masks import padding_mask
 from relative_attention.ops.masks import same_size
-from relative_attention.positions import POSITION_ENCODINGS
 from relative_attention.tensor_type import Tensor
+from relative_attention.training import MaskedCrossEntropy
+from relative_attention.training import TrainableModel
 
 _INPUTS = ("source_token_ids", "target_token_ids")
 
@@ -450,6 +453,42 @@ class Transformer(TrainableModel):
         """Returns symbolic inputs and labels, as `fit` takes them."""
         ids = keras.KerasTensor((None, None), "int32")
         return {"source_token_ids": ids, "target_token_ids": ids}, ids
+
+    def token_scores(
+        self,
+        x: dict[str, Tensor],
+        y: Tensor,
+        sample_weight: Tensor | None,
+        num_tokens: Tensor,
+        loss: MaskedCrossEntropy | None,
+    ) -> Tensor | TokenScores:
+        """Returns `TokenScores`, computed without ever holding all logits.
+
+        Returns logits if loss or metrics need them, or a subclass may compute
+        others.
+
+        Args:
+            x, y, sample_weight, num_tokens, loss: as for
+                `TrainableModel.token_scores`.
+        """
+        own, base = type(self), Transformer
+        computes_ours = (
+            own.call is base.call
+            and own.logits is base.logits
+            and type(self.output_embedding) is TokenEmbedding
+        )
+        if loss is None or not computes_ours:
+            return super().token_scores(
+                x, y, sample_weight, num_tokens, loss=loss
+            )
+        return loss.score_projection(
+            y,
+            self.decoder_outputs(x, training=True),
+            self.output_embedding.matrix(),
+            self.output_bias,
+            sample_weight,
+            num_tokens,
+        )
 
     @classmethod
     def from_preset(

@@ -9,7 +9,7 @@ They run on TensorFlow, JAX and PyTorch. What differs between backends is in
   as `fit` runs it.
 - `step_attention.py`: attention of one position, for decoding.
 - `masks.py`: masks of padding and of later keys, and checks of users' masks.
-- `losses.py`: the training loss, token by token.
+- `cross_entropy.py`: the training loss, token by token.
 - `cpu_kernels.py`: feed-forward and layer normalization in fewer passes over
   memory.
 """

@@ -10,6 +10,7 @@ from relative_attention.plot.attention_figures import heads_figure
 from relative_attention.plot.attention_figures import model_figure
 from relative_attention.plot.attention_figures import model_picture
 from relative_attention.plot.attention_figures import relation_figure
+from relative_attention.plot.attention_figures import relation_tables
 from relative_attention.plot.attention_view import AttentionView
 from relative_attention.plot.attention_view import attention_view
 from relative_attention.plot.attention_view import content_security_policy
@@ -34,6 +35,7 @@ __all__ = [
     "model_figure",
     "model_picture",
     "relation_figure",
+    "relation_tables",
     "save_figure",
     "study_figure",
     "training_curve",

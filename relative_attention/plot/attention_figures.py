@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from typing import Any
 
 import numpy as np
+from keras import ops
 
 from relative_attention.decoding.model_steps import check_attention
 from relative_attention.errors import InputError
@@ -195,6 +196,32 @@ def _draw_blocks(axes: "Axes", blocks: Sequence[np.ndarray]) -> "AxesImage":
         fontsize="x-small",
     )
     return image
+
+
+def relation_tables(model: Any) -> dict[str, np.ndarray]:
+    """Returns the relation embeddings that a `Transformer` has learned.
+
+    Args:
+        model: `Transformer`.
+
+    Returns:
+        Dict: float32 NumPy arrays `(N, 2K + 1, H)`, with `N` = 1 if heads share
+        a table, by names such as `"encoder_block_0/key"`. Tables that the model
+        lacks are left out. Row `r` is distance `r - K`. With
+        `"relative_global"` they have `2M - 1` rows, in the decoder `M`, and row
+        `r` is distance `r - (M - 1)`.
+    """
+    tables = {}
+    for block in (*model.encoder_blocks, *model.decoder_blocks):
+        layer = block.self_attention
+        for side in ("key", "value"):
+            table = getattr(layer, f"{side}_relation_embeddings", None)
+            if table is not None:
+                table = ops.convert_to_numpy(table).astype("float32")
+                tables[f"{block.name}/{side}"] = (
+                    table if table.ndim == 3 else table[None]
+                )
+    return tables
 
 
 def relation_figure(tables: Mapping[str, np.ndarray], title: str) -> "Figure":

@@ -26,9 +26,11 @@ from relative_attention.errors import InputError
 from relative_attention.files import AnyPath
 from relative_attention.files import atomic_file
 from relative_attention.layers.attention_parts import AttentionParts
+from relative_attention.layers.positions import POSITION_ENCODINGS
+from relative_attention.layers.positions.position_encoding import (
+    PositionEncoding,
+)
 from relative_attention.models.transformer import decoder_inputs
-from relative_attention.positions import POSITION_ENCODINGS
-from relative_attention.positions.position_encoding import PositionEncoding
 from relative_attention.tensor_type import Tensor
 
 if TYPE_CHECKING:

@@ -1,9 +1,12 @@
-"""Training runs, from recipe to results."""
+"""Training runs, from recipe to results.
 
+A run makes many updates, each as `training` says, and is told by its recipe
+(`recipes`) what to train on and how. `run.py` is the way through it.
+"""
+
+from relative_attention.runs.checkpoint import average_checkpoints
 from relative_attention.runs.distill import distill
-from relative_attention.runs.recipe import Recipe
-from relative_attention.runs.recipe import find_recipe
 from relative_attention.runs.run import train
 from relative_attention.runs.run_directory import check_resume
 
-__all__ = ["Recipe", "check_resume", "distill", "find_recipe", "train"]
+__all__ = ["average_checkpoints", "check_resume", "distill", "train"]

@@ -7,7 +7,7 @@ import numpy as np
 
 from relative_attention.errors import InputError
 from relative_attention.errors import is_out_of_memory
-from relative_attention.runs.recipe import Recipe
+from relative_attention.recipes.recipe import Recipe
 from relative_attention.runs.report import Report
 
 # Without a GPU whose memory could be filled.

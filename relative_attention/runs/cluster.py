@@ -15,7 +15,7 @@ from typing import Any
 import keras
 
 from relative_attention.errors import InputError
-from relative_attention.runs.recipe import Recipe
+from relative_attention.recipes.recipe import Recipe
 
 if TYPE_CHECKING:
     import tensorflow as tf

@@ -7,10 +7,10 @@ import pathlib
 from typing import cast
 
 from relative_attention.data.lines import count_lines
+from relative_attention.recipes.recipe import AUTO
+from relative_attention.recipes.recipe import Recipe
+from relative_attention.recipes.recipe import values_by_key
 from relative_attention.runs.prepare import RunInputs
-from relative_attention.runs.recipe import AUTO
-from relative_attention.runs.recipe import Recipe
-from relative_attention.runs.recipe import values_by_key
 from relative_attention.runs.report import Report
 
 # The keys of a recipe whose `auto` is replaced here.

@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from typing import Any
 from typing import cast
 
-from relative_attention.corpora.recipe_text import find_file
-from relative_attention.corpora.recipe_text import named_files
 from relative_attention.data import ParallelCorpus
 from relative_attention.data import TokenVocabulary
 from relative_attention.data.vocabulary_kinds import AnyVocabulary
@@ -17,6 +15,7 @@ from relative_attention.decoding import Translator
 from relative_attention.errors import InputError
 from relative_attention.files import file_sha256
 from relative_attention.files import lock_run
+from relative_attention.recipes.recipe import Recipe
 from relative_attention.runs.cluster import choose_strategy
 from relative_attention.runs.corpus_defaults import follow_corpus
 from relative_attention.runs.distilled_text import SOURCE
@@ -30,7 +29,6 @@ from relative_attention.runs.distilled_text import write_distilled_pairs
 from relative_attention.runs.prepare import check_joining
 from relative_attention.runs.prepare import find_inputs
 from relative_attention.runs.prepare import find_vocabularies
-from relative_attention.runs.recipe import Recipe
 from relative_attention.runs.report import Report
 from relative_attention.runs.report import print_error
 from relative_attention.runs.run import train
@@ -38,6 +36,8 @@ from relative_attention.runs.run_directory import claim_run_directory
 from relative_attention.runs.run_directory import is_run
 from relative_attention.runs.run_directory import recorded_files
 from relative_attention.runs.run_directory import write_record
+from relative_attention.runs.texts import find_file
+from relative_attention.runs.texts import named_files
 from relative_attention.saving.model_directory import load_translator
 from relative_attention.saving.model_directory import load_vocabularies
 from relative_attention.saving.model_directory import save_vocabularies

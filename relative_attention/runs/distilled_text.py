@@ -20,7 +20,6 @@ from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
-from relative_attention.corpora.recipe_text import hold_out
 from relative_attention.data import ParallelCorpus
 from relative_attention.data.lines import count_lines
 from relative_attention.data.lines import read_lines
@@ -33,8 +32,9 @@ from relative_attention.files import read_json_object
 from relative_attention.files import resumable_file
 from relative_attention.files import write_json
 from relative_attention.files import write_lines
-from relative_attention.runs.recipe import Recipe
+from relative_attention.recipes.recipe import Recipe
 from relative_attention.runs.report import Report
+from relative_attention.runs.texts import hold_out
 from relative_attention.runs.translate_text import TranslationProgress
 from relative_attention.runs.translate_text import read_chunks
 from relative_attention.zoo import find_model

@@ -16,15 +16,15 @@ from relative_attention.evaluation import corpus_bleu
 from relative_attention.plot import model_figure
 from relative_attention.plot import training_curve
 from relative_attention.plot.figure import figure_png
+from relative_attention.runs.callbacks import ProgressLine
+from relative_attention.runs.logs import ChartLog
+from relative_attention.runs.logs import EventLog
+from relative_attention.runs.logs import Record
 from relative_attention.runs.prepare import PreparedData
 from relative_attention.runs.progress import Logs
 from relative_attention.runs.progress import RunProgress
 from relative_attention.runs.report import Report
 from relative_attention.training import averaged_weights
-from relative_attention.training.callbacks import ProgressLine
-from relative_attention.training.logs import ChartLog
-from relative_attention.training.logs import EventLog
-from relative_attention.training.logs import Record
 
 # More sentences would add little, and are translated many times.
 _MOST_SENTENCES = 1000
@@ -68,14 +68,14 @@ def draw_curves(
 
 
 class ValidationBleu(keras.callbacks.Callback):
-    """Adds `val_bleu` to the logs of every n-th epoch.
+    """Adds `val_bleu` to the logs of every n-th round.
 
     The first 1,000 lines of the validation text are translated greedily, which
     is fast; the finished model is scored with the recipe's beam search.
 
     Args:
         data: A `PreparedData`.
-        every: An integer, the epochs between two computations.
+        every: An integer, the rounds between two computations.
     """
 
     def __init__(self, data: PreparedData, every: int) -> None:
@@ -96,12 +96,12 @@ class ValidationBleu(keras.callbacks.Callback):
 
 
 class PictureLog(keras.callbacks.Callback):
-    """Shows sample translations, attention and relation embeddings each epoch.
+    """Shows sample translations, attention and relation embeddings each round.
 
     A table in TensorBoard shows source, reference and the model's own
     translation of the first validation sentences. A picture, `model_figure`,
     shows the attention of the shortest of them with its reference, so that
-    those of several epochs can be compared. If a picture fails, that is
+    those of several rounds can be compared. If a picture fails, that is
     reported, no more are drawn, and training continues.
 
     Args:

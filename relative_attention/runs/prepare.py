@@ -13,11 +13,9 @@ from collections.abc import Iterable
 from typing import Any
 from typing import cast
 
-from relative_attention.corpora.recipe_text import find_corpus
-from relative_attention.corpora.recipe_text import find_file
-from relative_attention.corpora.recipe_text import hold_out
-from relative_attention.corpora.recipe_text import line_numbers
-from relative_attention.corpora.recipe_text import named_files
+from relative_attention.corpora.variants import describe_counts
+from relative_attention.corpora.variants import variants_of
+from relative_attention.corpora.variants import write_variants
 from relative_attention.data import FixedShapeBatches
 from relative_attention.data import ParallelCorpus
 from relative_attention.data import TokenBatches
@@ -27,14 +25,19 @@ from relative_attention.data import Vocabulary
 from relative_attention.data.lines import read_lines
 from relative_attention.data.vocabulary_kinds import AnyVocabulary
 from relative_attention.errors import InputError
-from relative_attention.evaluation.corpus import check_moses
-from relative_attention.runs.recipe import Recipe
-from relative_attention.runs.recipe_sections import DataSection
+from relative_attention.evaluation.scores import check_moses
+from relative_attention.recipes.recipe import Recipe
+from relative_attention.recipes.sections import DataSection
 from relative_attention.runs.report import Report
 from relative_attention.runs.run_directory import has_trained
 from relative_attention.runs.run_directory import recorded_files
 from relative_attention.runs.start_from import InitialWeights
 from relative_attention.runs.start_from import find_initial_weights
+from relative_attention.runs.texts import find_corpus
+from relative_attention.runs.texts import find_file
+from relative_attention.runs.texts import hold_out
+from relative_attention.runs.texts import line_numbers
+from relative_attention.runs.texts import named_files
 from relative_attention.saving.model_directory import find_vocabulary
 from relative_attention.saving.model_directory import save_vocabularies
 
@@ -235,6 +238,12 @@ def prepare_data(
         recipe, texts["train"], directory, report, inputs.vocabularies
     )
     check_joining(recipe, vocabularies)
+    if files.variants:
+        # Lines are then those of the text with variants.
+        numbers.pop("train", None)
+        texts["train"] = _with_variants(
+            texts["train"], recipe, directory / "cache" / "variants", report
+        )
     corpora = {}
     for name in ("train", "validation"):
         corpus = TokenCorpus.prepare(
@@ -271,6 +280,22 @@ def prepare_data(
             "max_length": files.max_length,
         },
     )
+
+
+def _with_variants(
+    corpus: ParallelCorpus,
+    recipe: Recipe,
+    directory: pathlib.Path,
+    report: Report,
+) -> ParallelCorpus:
+    """Returns a corpus with variants, which are written unless they are."""
+    written = variants_of(corpus, directory)
+    if not directory.is_dir():
+        counts = write_variants(
+            corpus, directory, recipe.data.variants, recipe.training.seed
+        )
+        report(f"variants of lines: {describe_counts(counts)}")
+    return written
 
 
 def _vocabularies(

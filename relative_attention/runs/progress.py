@@ -4,7 +4,7 @@
 
     checkpoints/step-00001000     after a validation, or when one is due:
                                   everything for resuming
-                                  (`training/checkpoint.py`)
+                                  (`checkpoint.py`)
     checkpoints/stop-00001234     after a signal; deleted with the next one
     epochs/step-00000580...       weights at the end of an epoch of the corpus,
                                   if the finished model is their mean
@@ -17,6 +17,9 @@ checkpoint, and hidden files, which the next process deletes. The next process
 loads the checkpoint and repeats the updates after it. Batches and dropout are
 functions of seed and step, so these updates are the same; on one CPU to the
 last bit.
+
+A round is the updates between two validations, and the second of them. Keras
+calls it an epoch; here an epoch is a pass over the corpus, as in a recipe.
 """
 
 import math
@@ -29,22 +32,22 @@ import keras
 
 from relative_attention.errors import InputError
 from relative_attention.files import write_json
-from relative_attention.models.trainable import metric_sums
-from relative_attention.models.trainable import set_metric_sums
 from relative_attention.models.weights import save_weights
+from relative_attention.recipes.sections import TrainingSection
+from relative_attention.runs.callbacks import StopSignals
+from relative_attention.runs.checkpoint import RunCheckpoints
+from relative_attention.runs.checkpoint import load_checkpoint
+from relative_attention.runs.checkpoint import save_checkpoint
 from relative_attention.runs.cluster import Cluster
-from relative_attention.runs.recipe_sections import TrainingSection
+from relative_attention.runs.logs import Record
+from relative_attention.runs.logs import write_training_table
 from relative_attention.runs.report import Report
 from relative_attention.runs.report import print_error
 from relative_attention.runs.run_directory import RECORD
 from relative_attention.runs.run_directory import delete_torn_files
 from relative_attention.training import averaged_weights
-from relative_attention.training.callbacks import StopSignals
-from relative_attention.training.checkpoint import RunCheckpoints
-from relative_attention.training.checkpoint import load_checkpoint
-from relative_attention.training.checkpoint import save_checkpoint
-from relative_attention.training.logs import Record
-from relative_attention.training.logs import write_training_table
+from relative_attention.training.trainable import metric_sums
+from relative_attention.training.trainable import set_metric_sums
 
 # What Keras gives to a callback: numbers by name, perhaps on a device.
 Logs: TypeAlias = dict[str, Any]
@@ -79,13 +82,11 @@ class RunProgress(keras.callbacks.Callback):
     Attributes:
         step: The number of updates done.
         records: A list of dicts of numbers, one per validation.
-        unvalidated: A dict, the logs of an epoch whose validation has not
+        unvalidated: A dict, the logs of a round whose validation has not
             ended, or `None`.
-        resumed_logs: A dict, the metrics of a resumed epoch before it was
-            stopped; empty if the run begins with an epoch.
-        steps_per_epoch: The updates between two validations, which are an epoch
-            of `fit`. `training.epochs` and the folder `epochs` count passes
-            over the corpus.
+        resumed_logs: A dict, the metrics of a resumed round before it was
+            stopped; empty if the run begins with a round.
+        steps_per_round: The updates between two validations.
     """
 
     def __init__(
@@ -104,7 +105,7 @@ class RunProgress(keras.callbacks.Callback):
         self.training = training
         self.cluster = cluster
         self.steps_per_pass = steps_per_pass
-        self.steps_per_epoch = training.validate_every or steps_per_pass
+        self.steps_per_round = training.validate_every or steps_per_pass
         self.total_steps = total_steps
         self.must_stay = must_stay
         self.signals = signals or StopSignals()
@@ -168,10 +169,10 @@ class RunProgress(keras.callbacks.Callback):
         if self.must_stay.keys() & _TEXTS.keys() - state["run"].keys():
             lacks.append("no checksum of the texts, so they are not compared")
         validated = self.records[-1]["step"] if self.records else 0
-        is_within_epoch = self.unvalidated is None and self.step > validated
-        if is_within_epoch and self._resumed_sums is None:
+        is_within_round = self.unvalidated is None and self.step > validated
+        if is_within_round and self._resumed_sums is None:
             lacks.append(
-                "no sums of the epoch that it is in, so the next record is of "
+                "no sums of the round that it is in, so the next record is of "
                 "the rest of it alone"
             )
         if lacks:
@@ -236,7 +237,7 @@ class RunProgress(keras.callbacks.Callback):
         if sums is not None and not set_metric_sums(self.model, sums):
             self.report(
                 "The checkpoint has sums of other metrics: the next record is "
-                "of the rest of its epoch alone."
+                "of the rest of its round alone."
             )
 
     def on_train_batch_end(self, batch: int, logs: Logs | None = None) -> None:
@@ -246,7 +247,7 @@ class RunProgress(keras.callbacks.Callback):
             # does not come here again.
             self._save_pass()
         is_last = self.step == self.total_steps
-        if is_last or self.step % self.steps_per_epoch == 0:
+        if is_last or self.step % self.steps_per_round == 0:
             # The validation, which may be long, ends with a checkpoint. A run
             # that is stopped during validation must keep these logs.
             self.unvalidated = _numbers(logs)
@@ -264,7 +265,7 @@ class RunProgress(keras.callbacks.Callback):
 
     def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
         record = {
-            "epoch": epoch + 1,
+            "round": epoch + 1,
             "step": self.step,
             "seconds": self._seconds(),
             **_numbers(logs),
@@ -363,7 +364,7 @@ class RunProgress(keras.callbacks.Callback):
             self.signals.leave()
 
     def _save(self, kind: str, logs: Logs | None = None) -> None:
-        """Saves a checkpoint, in the middle of an epoch with its logs."""
+        """Saves a checkpoint, in the middle of a round with its logs."""
         self._last_save = time.perf_counter()
         if not self.cluster.is_chief:
             return

@@ -22,9 +22,9 @@ from relative_attention.errors import InputError
 from relative_attention.evaluation import corpus_bleu
 from relative_attention.files import read_json
 from relative_attention.files import write_json
-from relative_attention.runs.recipe import Recipe
+from relative_attention.recipes.recipe import Recipe
+from relative_attention.runs.logs import CURVE_COLUMNS
 from relative_attention.saving.model_directory import load_results
-from relative_attention.training.logs import CURVE_COLUMNS
 from relative_attention.zoo import find_curve
 
 # Called with each line for the log.
@@ -170,11 +170,11 @@ def write_results(
 ) -> dict[str, Any]:
     """Scores the finished model and writes `results.json`."""
     last = history[-1]
-    # A resumed epoch that only ran validation has no training speed.
+    # A resumed round that only ran validation has no training speed.
     speeds = [
-        epoch["tokens_per_second"]
-        for epoch in history
-        if epoch.get("tokens_per_second")
+        record["tokens_per_second"]
+        for record in history
+        if record.get("tokens_per_second")
     ]
     results = {
         "recipe": recipe.name,
@@ -191,15 +191,15 @@ def write_results(
         },
         "curve": [
             {
-                "step": epoch["step"],
-                "seconds": round(epoch["seconds"]),
+                "step": record["step"],
+                "seconds": round(record["seconds"]),
                 **{
-                    name: _rounded(epoch[name])
+                    name: _rounded(record[name])
                     for name in CURVE_COLUMNS
-                    if name in epoch
+                    if name in record
                 },
             }
-            for epoch in history
+            for record in history
         ],
     }
     write_json(directory / "results.json", results)

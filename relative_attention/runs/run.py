@@ -11,6 +11,7 @@ train                    what `relative-attention train RECIPE` calls
 """
 
 import dataclasses
+import math
 import pathlib
 import shutil
 from typing import Any
@@ -24,26 +25,30 @@ from relative_attention.errors import InputError
 from relative_attention.errors import is_out_of_memory
 from relative_attention.files import lock_run
 from relative_attention.models import Transformer
-from relative_attention.models.trainable import evaluation_data
-from relative_attention.models.trainable import train_data
+from relative_attention.recipes.recipe import Recipe
+from relative_attention.recipes.sections import TrainingSection
 from relative_attention.runs.batch_tokens import choose_batch_tokens
+from relative_attention.runs.callbacks import FiniteGuard
+from relative_attention.runs.callbacks import StopSignals
+from relative_attention.runs.checkpoint import average_checkpoints
+from relative_attention.runs.checkpoint import checkpoint_bytes
 from relative_attention.runs.cluster import Cluster
 from relative_attention.runs.cluster import choose_strategy
 from relative_attention.runs.cluster import is_lost_machine
 from relative_attention.runs.cluster import trains_on_tensorflow
 from relative_attention.runs.corpus_defaults import follow_corpus
 from relative_attention.runs.distilled_text import distilled_from
+from relative_attention.runs.logs import Record
 from relative_attention.runs.monitoring import ValidationBleu
 from relative_attention.runs.monitoring import draw_curves
 from relative_attention.runs.monitoring import monitoring_callbacks
+from relative_attention.runs.precision import choose_precision
 from relative_attention.runs.prepare import PreparedData
 from relative_attention.runs.prepare import find_inputs
 from relative_attention.runs.prepare import prepare_data
 from relative_attention.runs.progress import TRAIN_IDS
 from relative_attention.runs.progress import VALIDATION_IDS
 from relative_attention.runs.progress import RunProgress
-from relative_attention.runs.recipe import Recipe
-from relative_attention.runs.recipe_sections import TrainingSection
 from relative_attention.runs.report import Report
 from relative_attention.runs.report import print_error
 from relative_attention.runs.report import provenance
@@ -60,13 +65,9 @@ from relative_attention.training import MaskedCrossEntropy
 from relative_attention.training import Perplexity
 from relative_attention.training import TokenAccuracy
 from relative_attention.training import TransformerSchedule
-from relative_attention.training import average_checkpoints
-from relative_attention.training.callbacks import FiniteGuard
-from relative_attention.training.callbacks import StopSignals
-from relative_attention.training.checkpoint import checkpoint_bytes
-from relative_attention.training.logs import Record
 from relative_attention.training.optimizer import AveragedValidation
-from relative_attention.training.precision import choose_precision
+from relative_attention.training.trainable import evaluation_data
+from relative_attention.training.trainable import train_data
 from relative_attention.zoo import recipe_languages
 
 # Source rows that are not longer than `decoding.trained_source_length`.
@@ -180,16 +181,16 @@ class TrainingRun:
             # Otherwise XLA would compile a step for each of many shapes.
             fixed_shapes=not trains_on_tensorflow(),
         )
-        # After trial steps, whose random draws must not change the weights.
-        keras.utils.set_random_seed(training.seed)
-        self.model = self._make_model(num_parts)
-        self._check_disk_space()
-        if self.cluster.is_chief:
-            save_config(self.config, self._decoding(), self.output)
         steps_per_pass = len(self.train_batches)
         self.total_steps = training_length(
             training, steps_per_pass, self.report
         )
+        # After trial steps, whose random draws must not change the weights.
+        keras.utils.set_random_seed(training.seed)
+        self.model = self._make_model(num_parts, self.total_steps)
+        self._check_disk_space()
+        if self.cluster.is_chief:
+            save_config(self.config, self._decoding(), self.output)
         self.report(
             f"model: {self.model.count_params():,} parameters; "
             f"{steps_per_pass:,} updates per epoch, of "
@@ -321,11 +322,18 @@ class TrainingRun:
             decoding, trained_source_length=length, source_language=language
         )
 
-    def _make_model(self, accumulation_steps: int = 1) -> Transformer:
+    def _make_model(
+        self, accumulation_steps: int = 1, total_steps: int = 1
+    ) -> Transformer:
         """Returns the compiled model with initial weights, on all devices."""
         with self.cluster.scope():
             model = Transformer(self.config, dtype=self.precision)
-            compile_model(model, self.recipe.training, accumulation_steps)
+            compile_model(
+                model,
+                self.recipe.training,
+                total_steps,
+                accumulation_steps,
+            )
         return model
 
     def _check_disk_space(self) -> None:
@@ -358,18 +366,19 @@ class TrainingRun:
         if progress.unvalidated is not None:
             self._validate(progress.unvalidated, callbacks)
         while progress.step < self.total_steps and not progress.is_over():
-            # An epoch of `fit` ends with a validation. The first is shorter if
-            # the run was stopped between two, and the last may be shorter, too.
-            due, done = progress.steps_per_epoch, progress.step
+            # An epoch of `fit` is a round, which ends with a validation. The
+            # first is shorter if the run was stopped between two, and the last
+            # may be shorter, too.
+            due, done = progress.steps_per_round, progress.step
             left = self.total_steps - done
             steps = min(due - done % due, left)
-            num_epochs = left // due if steps == due else 1
-            first_epoch = len(progress.records)
+            num_rounds = left // due if steps == due else 1
+            first_round = len(progress.records)
             self.model.fit(
                 train_data(self.train_batches, done),
                 steps_per_epoch=steps,
-                initial_epoch=first_epoch,
-                epochs=first_epoch + num_epochs,
+                initial_epoch=first_round,
+                epochs=first_round + num_rounds,
                 validation_data=evaluation_data(self.validation_batches),
                 callbacks=callbacks,
                 # The data set shuffles itself.
@@ -380,11 +389,11 @@ class TrainingRun:
     def _validate(
         self, logs: Record, callbacks: list[keras.callbacks.Callback]
     ) -> None:
-        """Ends an epoch as `fit` does, if its training was already done."""
-        epoch = len(self.progress.records)
+        """Ends a round as `fit` does, if its training was already done."""
+        number = len(self.progress.records)
         together = keras.callbacks.CallbackList(callbacks, model=self.model)
         together.on_train_begin()
-        together.on_epoch_begin(epoch)
+        together.on_epoch_begin(number)
         scores = self.model.evaluate(
             evaluation_data(self.validation_batches),
             callbacks=together,
@@ -392,7 +401,7 @@ class TrainingRun:
             return_dict=True,
         )
         validated = {f"val_{name}": value for name, value in scores.items()}
-        together.on_epoch_end(epoch, {**logs, **validated})
+        together.on_epoch_end(number, {**logs, **validated})
         together.on_train_end()
 
     def _callbacks(self) -> list[keras.callbacks.Callback]:
@@ -431,21 +440,44 @@ def training_length(
     return min(steps, section.steps or steps)
 
 
+def learning_rate_of(
+    training: TrainingSection, hidden_dim: int, total_steps: int
+) -> keras.optimizers.schedules.LearningRateSchedule:
+    """Returns the learning rate of a recipe, by the update."""
+    warmup_steps = int(training.warmup_steps)
+    root = math.sqrt(hidden_dim * warmup_steps)
+    scale = training.learning_rate_scale
+    if training.learning_rate is not None:
+        scale = training.learning_rate * root
+    if training.schedule == "inverse_sqrt":
+        return TransformerSchedule(
+            hidden_dim,
+            warmup_steps=warmup_steps,
+            scale=scale,
+            zero_first_step=training.zero_first_step,
+        )
+    highest = scale / root
+    return keras.optimizers.schedules.CosineDecay(
+        0.0 if training.zero_first_step else highest / warmup_steps,
+        decay_steps=max(total_steps - warmup_steps, 1),
+        # A cosine that ends where it begins is constant.
+        alpha=1.0 if training.schedule == "constant" else 0.0,
+        warmup_target=highest,
+        warmup_steps=warmup_steps,
+    )
+
+
 def compile_model(
     model: Transformer,
     training: TrainingSection,
+    total_steps: int,
     accumulation_steps: int = 1,
 ) -> None:
     """Gives a model the optimizer, the loss and the metrics of a recipe."""
     model.compile(
         # Beta 1: Shaw et al. (2018), section 4.1; tensor2tensor has the same.
         optimizer=AveragingAdam(
-            TransformerSchedule(
-                model.config.hidden_dim,
-                warmup_steps=int(training.warmup_steps),
-                scale=training.learning_rate_scale,
-                zero_first_step=training.zero_first_step,
-            ),
+            learning_rate_of(training, model.config.hidden_dim, total_steps),
             ema_momentum=training.ema_momentum,
             beta_1=0.9,
             beta_2=training.adam_beta_2,

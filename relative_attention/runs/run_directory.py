@@ -16,9 +16,9 @@ from relative_attention.errors import InputError
 from relative_attention.files import RUN_LOCK
 from relative_attention.files import read_json_object
 from relative_attention.files import write_json
-from relative_attention.runs.recipe import CHANGEABLE_KEYS
-from relative_attention.runs.recipe import Recipe
-from relative_attention.runs.recipe import values_by_key
+from relative_attention.recipes.recipe import CHANGEABLE_KEYS
+from relative_attention.recipes.recipe import Recipe
+from relative_attention.recipes.recipe import values_by_key
 
 RECORD = "run.json"
 _FORMAT = 1
@@ -211,8 +211,9 @@ def _clear(
         if path.name == RUN_LOCK or keep_texts and path.name == "distilled":
             continue
         if keep_texts and path.name == "cache":
-            # Unlike the ids there, held-out lines do not record their inputs.
-            shutil.rmtree(path / "held_out", ignore_errors=True)
+            # Unlike the ids there, these do not record their inputs.
+            for name in ("held_out", "variants"):
+                shutil.rmtree(path / name, ignore_errors=True)
         elif path.is_dir():
             shutil.rmtree(path)
         else:

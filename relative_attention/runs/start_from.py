@@ -11,19 +11,19 @@ from relative_attention.data import SubwordVocabulary
 from relative_attention.data import TokenVocabulary
 from relative_attention.data.vocabulary_kinds import AnyVocabulary
 from relative_attention.errors import InputError
+from relative_attention.layers.positions import POSITION_ENCODINGS
 from relative_attention.models import Transformer
 from relative_attention.models import TransformerConfig
 from relative_attention.models.weights import assign_arrays
 from relative_attention.models.weights import load_arrays
 from relative_attention.models.weights import weight_name
-from relative_attention.positions import POSITION_ENCODINGS
-from relative_attention.runs.recipe import Recipe
+from relative_attention.recipes.recipe import Recipe
+from relative_attention.runs.checkpoint import RunCheckpoints
 from relative_attention.runs.report import Report
 from relative_attention.saving.model_directory import check_weights
 from relative_attention.saving.model_directory import find_weights
 from relative_attention.saving.model_directory import load_config
 from relative_attention.saving.model_directory import load_vocabularies
-from relative_attention.training.checkpoint import RunCheckpoints
 from relative_attention.zoo import find_model
 
 # Fields in which a model may differ from the one it starts from.

@@ -1,7 +1,4 @@
-"""A trained model as a folder.
-
-`average.py` is not imported here, as translating must not import training.
-"""
+"""A trained model as a folder."""
 
 from relative_attention.saving.model_directory import load_translator
 from relative_attention.saving.model_directory import save_translator

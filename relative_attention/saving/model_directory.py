@@ -38,11 +38,11 @@ from relative_attention.models import TransformerConfig
 from relative_attention.models.weights import load_weights
 from relative_attention.models.weights import save_arrays
 from relative_attention.models.weights import stored_weights
-from relative_attention.settings import check_mapping
-from relative_attention.settings import check_section
-from relative_attention.settings import check_size
-from relative_attention.settings import read_section
-from relative_attention.settings import unknown
+from relative_attention.schema import check_mapping
+from relative_attention.schema import check_section
+from relative_attention.schema import check_size
+from relative_attention.schema import read_section
+from relative_attention.schema import unknown
 from relative_attention.zoo import find_model
 
 _FORMAT = 2

@@ -28,7 +28,6 @@ from typing import Any
 
 import tabulate
 
-from relative_attention.corpora.recipe_text import find_corpus
 from relative_attention.data import ParallelCorpus
 from relative_attention.errors import InputError
 from relative_attention.evaluation import corpus_bleu
@@ -40,14 +39,17 @@ from relative_attention.files import write_json
 from relative_attention.files import write_lines
 from relative_attention.plot import study_figure
 from relative_attention.plot.figure import save_figure
-from relative_attention.runs import Recipe
+from relative_attention.recipes import Recipe
 from relative_attention.runs import train
+from relative_attention.runs.callbacks import StopSignals
+from relative_attention.runs.precision import choose_precision
 from relative_attention.runs.report import Report
 from relative_attention.runs.report import print_error
 from relative_attention.runs.run_directory import recorded_files
+from relative_attention.runs.texts import find_corpus
 from relative_attention.saving.model_directory import load_results
 from relative_attention.saving.model_directory import load_translator
-from relative_attention.settings import unknown
+from relative_attention.schema import unknown
 from relative_attention.studies.study import Study
 from relative_attention.studies.study import as_text
 from relative_attention.studies.study import deciding_values
@@ -55,8 +57,6 @@ from relative_attention.studies.study import first_difference
 from relative_attention.studies.table import Record
 from relative_attention.studies.table import study_markdown
 from relative_attention.studies.table import study_table
-from relative_attention.training.callbacks import StopSignals
-from relative_attention.training.precision import choose_precision
 from relative_attention.zoo import is_installed
 from relative_attention.zoo import studies_directory
 
@@ -149,7 +149,7 @@ class StudyRun:
         statistics = BleuStatistics.of_texts(hypotheses, references)
         lowercased = corpus_bleu(hypotheses, references, lowercase=True)
         curve, scores = results.pop("curve", []), results.pop("scores", {})
-        losses = [epoch["val_loss"] for epoch in curve if "val_loss" in epoch]
+        losses = [point["val_loss"] for point in curve if "val_loss" in point]
         record = {
             "row": self.row,
             "seed": self.seed,

@@ -13,17 +13,17 @@ from typing import Any
 
 from relative_attention.errors import InputError
 from relative_attention.models import TransformerConfig
-from relative_attention.runs import Recipe
-from relative_attention.runs import find_recipe
+from relative_attention.recipes import Recipe
+from relative_attention.recipes import find_recipe
+from relative_attention.recipes.recipe import AUTO
+from relative_attention.recipes.recipe import FOLLOWS_FROM_DATA
+from relative_attention.recipes.recipe import SECTIONS
+from relative_attention.recipes.recipe import read_yaml_file
+from relative_attention.recipes.recipe import values_by_key
 from relative_attention.runs.corpus_defaults import CHOSEN_KEYS
-from relative_attention.runs.recipe import AUTO
-from relative_attention.runs.recipe import FOLLOWS_FROM_DATA
-from relative_attention.runs.recipe import SECTIONS
-from relative_attention.runs.recipe import read_yaml_file
-from relative_attention.runs.recipe import values_by_key
-from relative_attention.settings import check_mapping
-from relative_attention.settings import field_value
-from relative_attention.settings import unknown
+from relative_attention.schema import check_mapping
+from relative_attention.schema import field_value
+from relative_attention.schema import unknown
 from relative_attention.zoo import studies_directory
 from relative_attention.zoo import zoo_studies
 

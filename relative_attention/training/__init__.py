@@ -1,21 +1,23 @@
-"""What training a Transformer with `model.fit` needs besides Keras."""
+"""What an update is: the step, its loss and metrics, and the optimizer.
 
-from relative_attention.training.checkpoint import average_checkpoints
-from relative_attention.training.logs import relation_tables
+`trainable.py` has the base class of models, `update.py` the step from a batch
+to new weights. A run of many updates is in `runs`.
+"""
+
 from relative_attention.training.losses import MaskedCrossEntropy
 from relative_attention.training.metrics import Perplexity
 from relative_attention.training.metrics import TokenAccuracy
 from relative_attention.training.optimizer import AveragingAdam
 from relative_attention.training.optimizer import averaged_weights
 from relative_attention.training.schedule import TransformerSchedule
+from relative_attention.training.trainable import TrainableModel
 
 __all__ = [
     "AveragingAdam",
     "MaskedCrossEntropy",
     "Perplexity",
     "TokenAccuracy",
+    "TrainableModel",
     "TransformerSchedule",
-    "average_checkpoints",
     "averaged_weights",
-    "relation_tables",
 ]

@@ -10,10 +10,10 @@ from relative_attention.argument_checks import checked_number
 from relative_attention.ops.backend import known_values
 from relative_attention.ops.backend import sizes
 from relative_attention.ops.backend import sum_over_replicas
-from relative_attention.ops.losses import TokenScores
-from relative_attention.ops.losses import projected_cross_entropy
-from relative_attention.ops.losses import smoothed_cross_entropy
-from relative_attention.ops.losses import token_weights
+from relative_attention.ops.cross_entropy import TokenScores
+from relative_attention.ops.cross_entropy import projected_cross_entropy
+from relative_attention.ops.cross_entropy import smoothed_cross_entropy
+from relative_attention.ops.cross_entropy import token_weights
 from relative_attention.tensor_type import Tensor
 
 
@@ -121,8 +121,8 @@ class MaskedCrossEntropy(keras.losses.Loss):
         self,
         y_true: Tensor,
         hidden: Tensor,
-        embeddings: Tensor,
-        bias: Tensor | None,
+        embeddings: keras.Variable | Tensor,
+        bias: keras.Variable | Tensor | None,
         sample_weight: Tensor | None,
         num_tokens: Tensor,
     ) -> TokenScores:
@@ -133,8 +133,8 @@ class MaskedCrossEntropy(keras.losses.Loss):
         Args:
             y_true: int tensor `(B, T)` of labels, 0 where there is none.
             hidden: float tensor `(B, T, D)`.
-            embeddings: float tensor `(V, D)`.
-            bias: float tensor `(V,)`, or `None`.
+            embeddings: float tensor or variable `(V, D)`.
+            bias: float tensor or variable `(V,)`, or `None`.
             sample_weight: optional float tensor `(B,)` or `(B, T)`.
             num_tokens: float scalar to divide by.
 
@@ -150,8 +150,8 @@ class MaskedCrossEntropy(keras.losses.Loss):
         )
         loss, negative_log_likelihoods, matches = projected_cross_entropy(
             ops.reshape(hidden, (-1, hidden.shape[-1])),
-            embeddings,
-            bias,
+            _value(embeddings),
+            _value(bias),
             ops.reshape(labels, (-1,)),
             ops.reshape(weights, (-1,)),
             # No token at all: the sum is 0, and so is the mean.
@@ -188,6 +188,20 @@ class MaskedCrossEntropy(keras.losses.Loss):
             "name": self.name,
             "check_labels": self.check_labels,
         }
+
+
+def _value(weight: keras.Variable | Tensor | None) -> Tensor | None:
+    """Reads a variable, as a custom gradient does not accept variables.
+
+    An adapted or quantized matrix is a tensor already.
+    """
+    if isinstance(weight, keras.Variable):
+        weight = weight.value
+    if weight is None or keras.backend.backend() != "tensorflow":
+        return weight
+    import tensorflow as tf
+
+    return tf.convert_to_tensor(weight)
 
 
 def check_labels(

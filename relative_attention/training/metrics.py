@@ -5,9 +5,9 @@ from typing import Any
 import keras
 from keras import ops
 
-from relative_attention.ops.losses import TokenScores
-from relative_attention.ops.losses import score_logits
-from relative_attention.ops.losses import token_weights
+from relative_attention.ops.cross_entropy import TokenScores
+from relative_attention.ops.cross_entropy import score_logits
+from relative_attention.ops.cross_entropy import token_weights
 from relative_attention.tensor_type import Tensor
 from relative_attention.training.losses import check_labels
 
@@ -15,8 +15,6 @@ from relative_attention.training.losses import check_labels
 class TokenMean(keras.metrics.Mean):
     """The mean of a field of `TokenScores` over tokens whose label is not 0."""
 
-    # Whether a step may leave out the logits; see `TokenScores`.
-    takes_token_scores = True
     _field: str
 
     def update_state(

@@ -53,7 +53,7 @@ def test_fit_on_strings_is_fit_on_their_ids(separate):
     assert max(changes) > 1e-2
 
     task = compiled(make_task(separate))
-    assert task.is_projected
+    assert task.scoring_loss is not None
     pairs = tf.data.Dataset.from_tensor_slices((SOURCES, TARGETS)).batch(3)
     history = task.fit(pairs, verbose=0).history
     assert_same_weights(task, model)
@@ -78,7 +78,7 @@ def test_losses_and_metrics_of_others_work(joint):
         ],
         metrics=[ra.Perplexity(name="ours")],
     )
-    assert not task.is_projected
+    assert task.scoring_loss is None
     shown = task.evaluate(
         SOURCES, TARGETS, batch_size=3, verbose=0, return_dict=True
     )

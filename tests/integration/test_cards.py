@@ -9,7 +9,7 @@ import pytest
 import relative_attention as ra
 from relative_attention.cli import main
 from relative_attention.models import preset_config
-from relative_attention.runs import find_recipe
+from relative_attention.recipes import find_recipe
 from relative_attention.zoo import zoo_models
 from relative_attention.zoo import zoo_recipes
 from relative_attention.zoo import zoo_results

@@ -1,7 +1,7 @@
 """Attention of one position with a cache, by hand.
 
-`tests/positions/test_every_position_encoding.py` has steps of every encoding,
-`tests/decoding/test_beam_search.py` caches of a fixed size.
+`tests/layers/positions/test_every_position_encoding.py` has steps of every
+encoding, `tests/decoding/test_beam_search.py` caches of a fixed size.
 """
 
 import numpy as np

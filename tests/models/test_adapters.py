@@ -173,7 +173,7 @@ def test_training_moves_the_adapters_as_the_gradients_of_logits_say(
         metrics=[ra.TokenAccuracy()],
         run_eagerly=True,
     )
-    assert model.is_projected
+    assert model.scoring_loss is not None
     history = model.fit(INPUTS, labels, batch_size=2, verbose=0).history
     assert history["loss"][0] == pytest.approx(float(loss), rel=1e-5)
     for variable, old, gradient in zip(adapters, before, gradients):

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from relative_attention.layers.positions import POSITION_ENCODINGS
 from relative_attention.models import Transformer
 from relative_attention.models import TransformerConfig
 from relative_attention.models import training_flops
-from relative_attention.positions import POSITION_ENCODINGS
 
 CHOICES = {
     "position_encoding": f"one of {', '.join(map(repr, POSITION_ENCODINGS))}",

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from relative_attention.layers.cache import merged_cache
-from relative_attention.positions import POSITION_ENCODINGS
+from relative_attention.layers.positions import POSITION_ENCODINGS
 
 V = 23
 ENCODINGS = pytest.mark.parametrize(

@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 
 import relative_attention as ra
+from relative_attention.layers.positions import POSITION_ENCODINGS
+from relative_attention.layers.positions import PositionEncoding
 from relative_attention.models import Transformer
 from relative_attention.models.transformer import decoder_inputs
-from relative_attention.positions import POSITION_ENCODINGS
-from relative_attention.positions import PositionEncoding
 from relative_attention.training import MaskedCrossEntropy
 from tests.models.test_position_encodings import FIELDS
 

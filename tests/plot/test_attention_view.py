@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import relative_attention as ra
+from relative_attention.layers.positions import POSITION_ENCODINGS
 from relative_attention.models.transformer import decoder_inputs
-from relative_attention.positions import POSITION_ENCODINGS
 from tests.export.tiny_models import make_model
 
 SENTENCE, TRANSLATION = "he paid ten euros.", "er hat zehn Euro gezahlt."

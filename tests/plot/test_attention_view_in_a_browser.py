@@ -5,7 +5,7 @@ import re
 import pytest
 
 import relative_attention as ra
-from relative_attention.positions import POSITION_ENCODINGS
+from relative_attention.layers.positions import POSITION_ENCODINGS
 
 pytestmark = pytest.mark.large
 

@@ -12,8 +12,8 @@ import pytest
 
 import relative_attention as ra
 from relative_attention.models.weights import load_arrays
+from relative_attention.recipes.sections import TrainingSection
 from relative_attention.runs.progress import RunProgress
-from relative_attention.runs.recipe_sections import TrainingSection
 from relative_attention.runs.run_directory import write_record
 from relative_attention.training import AveragingAdam
 
@@ -185,9 +185,7 @@ def test_full_disk_keeps_the_checkpoint_before(run, monkeypatch):
     progress = run.start()
     train(progress, 3.0)
     with monkeypatch.context() as patch:
-        patch.setattr(
-            "relative_attention.training.checkpoint.save_arrays", fail
-        )
+        patch.setattr("relative_attention.runs.checkpoint.save_arrays", fail)
         with pytest.raises(OSError, match="No space left"):
             train(progress, 2.0)
     assert run.names() == ["step-00000003"]

@@ -15,6 +15,7 @@ import relative_attention as ra
 from relative_attention.models.weights import load_arrays
 from relative_attention.runs import run as training_run
 from relative_attention.runs.run import compile_model
+from relative_attention.runs.run import learning_rate_of
 from tests.runs.conftest import assert_same_arrays
 from tests.runs.conftest import train_quickly
 
@@ -315,9 +316,32 @@ def test_optimizer_is_that_of_the_recipe(recipe):
         ["training.gradient_clip=0.5", "training.adam_epsilon=1e-2"]
     )
     model = ra.Transformer(recipe.model_config(vocabulary_size=5))
-    compile_model(model, recipe.training)
+    compile_model(model, recipe.training, total_steps=1)
     optimizer = model.optimizer
     assert (optimizer.global_clipnorm, optimizer.epsilon) == (0.5, 1e-2)
     assert (optimizer.beta_1, optimizer.beta_2) == (0.9, 0.98)
     rates = optimizer._learning_rate
     assert rates.warmup_steps == 10
+
+
+@pytest.mark.parametrize(
+    ("schedule", "expected"),
+    [
+        # The warm-up ends with the second update, of 0.2.
+        ("inverse_sqrt", {1: 0.2, 7: 0.2 * (2 / 8) ** 0.5}),
+        ("constant", {2: 0.2, 7: 0.2, 14: 0.2}),
+        # A cosine is half of the highest rate in the middle.
+        ("cosine", {2: 0.2, 8: 0.1, 14: 0.0}),
+    ],
+)
+def test_learning_rate_follows_its_schedule(recipe, schedule, expected):
+    recipe = recipe.override(
+        [
+            "training.warmup_steps=2",
+            "training.learning_rate=0.2",
+            f"training.schedule={schedule}",
+        ]
+    )
+    rate = learning_rate_of(recipe.training, hidden_dim=32, total_steps=14)
+    found = {step: float(rate(step)) for step in expected}
+    assert found == pytest.approx(expected, abs=1e-6)

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from relative_attention.ops.losses import TokenScores
+from relative_attention.ops.cross_entropy import TokenScores
 from relative_attention.training import Perplexity
 from relative_attention.training import TokenAccuracy
 

@@ -1,0 +1,486 @@
+"""Recipes, which hold all settings of a training run.
+
+Each key is declared in `sections.py`; those of `model` and `decoding` in
+`TransformerConfig` and `DecodingSection`. `Recipe.from_mapping` checks every
+recipe, from a file or from the command line.
+"""
+
+import dataclasses
+import pathlib
+import re
+import reprlib
+import types
+from collections.abc import Iterable
+from typing import Any
+
+import yaml
+
+from relative_attention.decoding.translator import DecodingSection
+from relative_attention.errors import InputError
+from relative_attention.errors import did_you_mean
+from relative_attention.files import atomic_file
+from relative_attention.models import TransformerConfig
+from relative_attention.models import preset_config
+from relative_attention.models import preset_training
+from relative_attention.models import presets
+from relative_attention.recipes.sections import AUTO
+from relative_attention.recipes.sections import GONE
+from relative_attention.recipes.sections import DataSection
+from relative_attention.recipes.sections import ModelKeys
+from relative_attention.recipes.sections import TrainingSection
+from relative_attention.recipes.sections import VocabularySection
+from relative_attention.schema import check_mapping
+from relative_attention.schema import check_section
+from relative_attention.schema import field_value
+from relative_attention.schema import keys_of
+from relative_attention.schema import read_section
+from relative_attention.schema import types_of
+from relative_attention.schema import unknown
+from relative_attention.zoo import zoo_directory
+from relative_attention.zoo import zoo_recipes
+
+
+@dataclasses.dataclass(frozen=True)
+class Recipe:
+    """The settings of a training run.
+
+    Attributes:
+        name: A string, the name of the run.
+        description: A sentence about its purpose.
+        data: A `DataSection`.
+        vocabulary: A `VocabularySection`.
+        model: A dict: `preset`, the name of a preset, and any fields of
+            `TransformerConfig` that differ from it.
+        training: A `TrainingSection`.
+        decoding: A `DecodingSection`.
+    """
+
+    name: str
+    description: str = ""
+    data: DataSection = DataSection()
+    vocabulary: VocabularySection = VocabularySection()
+    model: dict[str, Any] = dataclasses.field(default_factory=dict)
+    training: TrainingSection = TrainingSection()
+    decoding: DecodingSection = DecodingSection()
+
+    # The keys, such as `training.warmup_steps`, whose values are from the
+    # preset, as the recipe omits them. Not a field: a recipe made directly has
+    # all values given.
+    _derived = frozenset[str]()
+
+    @classmethod
+    def load(cls, path: pathlib.Path | str) -> "Recipe":
+        """Reads a recipe from a YAML file.
+
+        Args:
+            path: The path of the file. The recipe is named after its folder,
+                or after the file if it is not called `recipe.yaml`.
+
+        Raises:
+            InputError: if it is not a recipe: not YAML, an unknown key, or a
+                value of the wrong type.
+        """
+        path = pathlib.Path(path)
+        mapping = read_yaml_file(path, "recipe")
+        name = path.stem
+        if name == "recipe":
+            name = path.resolve().parent.name
+        return cls.from_mapping({"name": name, **mapping})
+
+    @classmethod
+    def from_mapping(cls, mapping: dict[str, Any]) -> "Recipe":
+        """Returns a recipe from nested dicts, as YAML gives them.
+
+        Args:
+            mapping: A dict of the fields of `Recipe`, the sections as dicts;
+                and `derived`, if `save` wrote it.
+
+        Raises:
+            InputError: if a key is unknown, or a value has the wrong type or
+                is not allowed.
+        """
+        mapping = dict(check_mapping(mapping, "recipe"))
+        if "name" not in mapping:
+            raise InputError("`name` must say what the recipe is called.")
+        derived = mapping.pop("derived", None)
+        derived = derived if isinstance(derived, list) else []
+        sections = {
+            name: dict(check_mapping(mapping.pop(name, None), name))
+            for name in _ALL_SECTIONS
+        }
+        training = _preset_training(sections["model"].get("preset"))
+        omitted = training.keys() - sections["training"].keys()
+        sections["training"] = {**training, **sections["training"]}
+        fields = {
+            name: field_value(cls, "", name, value)
+            for name, value in mapping.items()
+        }
+        fields["model"] = {
+            key: field_value(_model_class(key), "model.", key, value)
+            for key, value in sections["model"].items()
+        }
+        more = {k: v for k, v in fields["model"].items() if k in _MODEL_KEYS}
+        check_section(ModelKeys(**more), "model")
+        for name, section_class in SECTIONS.items():
+            _drop_gone_keys(name, sections[name])
+            fields[name] = read_section(section_class, name, sections[name])
+        recipe = cls(**fields)
+        names = {*map(str, derived), *(f"training.{key}" for key in omitted)}
+        object.__setattr__(recipe, "_derived", frozenset(names))
+        _check_together(recipe)
+        return recipe
+
+    def override(self, assignments: Iterable[str]) -> "Recipe":
+        """Returns a copy with some values replaced.
+
+        If `model.preset` changes, values that came from the old preset come
+        from the new one.
+
+        Args:
+            assignments: A list of strings `section.key=value`, with the value
+                in YAML; names of files are used literally.
+
+        Raises:
+            InputError: as `from_mapping`, or if a string is not an assignment.
+        """
+        mapping = self.to_mapping()
+        derived = set(self._derived)
+        for assignment in assignments:
+            section, key, value = _read_assignment(assignment)
+            mapping[section][key] = value
+            derived.discard(f"{section}.{key}")
+        preset = mapping["model"].get("preset")
+        if preset != self.model.get("preset"):
+            for key in _preset_training(preset):
+                if f"training.{key}" in derived:
+                    del mapping["training"][key]
+        return Recipe.from_mapping({**mapping, "derived": [*derived]})
+
+    def to_mapping(self) -> dict[str, Any]:
+        """Returns nested dicts, which `from_mapping` reads."""
+        return dataclasses.asdict(self)
+
+    def save(self, path: pathlib.Path | str) -> None:
+        """Writes the recipe with all values, as YAML.
+
+        Keys whose values came from the preset are listed (`derived`), so that
+        they change if the file's preset is overridden.
+
+        Args:
+            path: The path of the file.
+        """
+        mapping = self.to_mapping()
+        if self._derived:
+            mapping["derived"] = sorted(self._derived)
+        with atomic_file(path, "w") as file:
+            yaml.safe_dump(mapping, file, sort_keys=False, allow_unicode=True)
+
+    def model_config(
+        self, vocabulary_size: int, source_vocabulary_size: int | None = None
+    ) -> TransformerConfig:
+        """Returns the architecture, for vocabularies of these sizes.
+
+        Args:
+            vocabulary_size: An integer, the size of the target vocabulary, or
+                of a joint one.
+            source_vocabulary_size: An integer, the size of the source
+                vocabulary. Defaults to `None`, a joint one.
+
+        Raises:
+            InputError: if a field of `model` is unknown, or a value is wrong.
+        """
+        fields = {**self.model, "vocabulary_size": vocabulary_size}
+        preset = fields.pop("preset")
+        if fields.get("dropout") == AUTO:
+            # Chosen when a run starts; the preset's is as good for a check.
+            del fields["dropout"]
+        if source_vocabulary_size is not None:
+            fields.setdefault("share_embeddings", "target")
+            fields["source_vocabulary_size"] = source_vocabulary_size
+        try:
+            return preset_config(preset, **fields)
+        except ValueError as error:
+            raise InputError(f"In `model`: {error}") from error
+
+
+def find_recipe(name: pathlib.Path | str) -> Recipe:
+    """Returns a recipe by its path, or by its name in the zoo.
+
+    Args:
+        name: A string, the path of a YAML file or of a folder with a
+            `recipe.yaml`, such as a trained model; or a name of
+            `zoo_recipes()`. Paths take precedence.
+
+    Raises:
+        InputError: if there is no such recipe, or it is wrong.
+    """
+    path = pathlib.Path(name)
+    for file in (path / "recipe.yaml", path):
+        if file.is_file():
+            return Recipe.load(file)
+    known = zoo_recipes()
+    if str(name) in known:
+        return Recipe.load(zoo_directory() / name / "recipe.yaml")
+    raise InputError(
+        f"Unknown recipe {str(name)!r}: neither a file nor one of the zoo."
+        f"{did_you_mean(name, known)} Known: {', '.join(known)}."
+    )
+
+
+# === Keys ===
+
+SECTIONS = {
+    "data": DataSection,
+    "vocabulary": VocabularySection,
+    "training": TrainingSection,
+    "decoding": DecodingSection,
+}
+_ALL_SECTIONS = [*SECTIONS, "model"]
+# Fields of `TransformerConfig` that recipes do not have.
+FOLLOWS_FROM_DATA = ("vocabulary_size", "source_vocabulary_size")
+
+
+def values_by_key(recipe: Recipe) -> dict[str, Any]:
+    """Returns the values of all sections of a recipe by `section.key`."""
+    mapping = recipe.to_mapping()
+    return {
+        f"{section}.{key}": value
+        for section in _ALL_SECTIONS
+        for key, value in mapping[section].items()
+    }
+
+
+# Keys that may change on resume: when training ends, what is kept, and the
+# devices. The run checks that updates keep their number of tokens.
+CHANGEABLE_KEYS = tuple(
+    f"{section}.{name}"
+    for section, section_class in SECTIONS.items()
+    for name, rule in keys_of(section_class).items()
+    if rule.may_change
+)
+
+
+_MODEL_KEYS = [field.name for field in dataclasses.fields(ModelKeys)]
+
+
+def _model_class(key: str) -> type:
+    """Returns the dataclass that has a key of `model`."""
+    fields = (field.name for field in dataclasses.fields(TransformerConfig))
+    known = ["preset", *(f for f in fields if f not in FOLLOWS_FROM_DATA)]
+    if key not in known:
+        raise InputError(unknown("key", key, known, "model."))
+    return ModelKeys if key in _MODEL_KEYS else TransformerConfig
+
+
+def _preset_training(preset: Any) -> dict[str, Any]:
+    """Returns the training of a preset, `{}` if there is no such preset."""
+    return preset_training(preset) if preset in presets() else {}
+
+
+def _drop_gone_keys(section: str, values: dict[str, Any]) -> None:
+    """Drops removed keys, if their values have no effect."""
+    for name in list(values):
+        key = f"{section}.{name}"
+        if key not in GONE:
+            continue
+        value = values.pop(name)
+        if value not in GONE[key]:
+            raise InputError(
+                f"`{key}` is gone, as it helped no model here "
+                f"(docs/science/results.md). Received: {value!r}. Leave it "
+                "out, or use commit 51ab9de of relative-attention, which has "
+                "it."
+            )
+
+
+def _check_together(recipe: Recipe) -> None:
+    """Checks values of a recipe that depend on each other."""
+    data, training = recipe.data, recipe.training
+    # It is the name of the folder in `runs`.
+    if not recipe.name.strip(". ") or set(recipe.name) & set("/\\\0"):
+        raise InputError(
+            "`name` must be the name of a folder, without slashes. "
+            f"Received: {recipe.name!r}."
+        )
+    if "preset" not in recipe.model:
+        raise InputError(
+            "`model.preset` must name a preset. See `relative-attention list`."
+        )
+    _check_vocabulary(recipe)
+    if data.tokenized and data.target_language is not None:
+        raise InputError(
+            "`data.target_language` is for BLEU by Moses' tokenizer, which "
+            "pre-tokenized texts (`data.tokenized`) cannot take. "
+            f"Received: {data.target_language!r}. Add "
+            "data.target_language=null."
+        )
+    if data.tokenized and data.variants:
+        raise InputError(
+            "`data.variants` are of text as people write it, not of "
+            "pre-tokenized texts (`data.tokenized`). "
+            f"Received: {data.variants}. Add data.variants=0."
+        )
+    if training.steps is None and training.epochs is None:
+        raise InputError(
+            "`training.steps` or `training.epochs` must say how long to "
+            "train. Received: neither."
+        )
+    if training.average_last > training.keep_checkpoints:
+        raise InputError(
+            "`training.average_last` must not exceed "
+            "`training.keep_checkpoints`: older checkpoints are deleted. "
+            f"Received: {training.average_last} and "
+            f"{training.keep_checkpoints}."
+        )
+    averages = {
+        "`training.average_last`": training.average_last or None,
+        "`training.average_epochs`": training.average_epochs or None,
+        "`training.ema_momentum`": training.ema_momentum,
+    }
+    chosen = {k: str(v) for k, v in averages.items() if v is not None}
+    if len(chosen) > 1:
+        raise InputError(
+            f"{' and '.join(chosen)} are {len(chosen)} ways to average "
+            f"weights: choose one. Received: {' and '.join(chosen.values())}."
+        )
+    if training.best_by == "bleu" and training.bleu_every != 1:
+        raise InputError(
+            "`training.best_by: bleu` needs BLEU at every validation, "
+            f"`training.bleu_every: 1`. Received: {training.bleu_every}."
+        )
+    # The architecture is checked with any size of the vocabulary.
+    recipe.model_config(vocabulary_size=8000)
+
+
+def _check_vocabulary(recipe: Recipe) -> None:
+    section = recipe.vocabulary
+    sides = [section.source_model, section.target_model]
+    if section.joint and sides != [None, None]:
+        raise InputError(
+            "`vocabulary.source_model` and `vocabulary.target_model` are for "
+            "`vocabulary.joint: false`; a joint one is `vocabulary.model`."
+        )
+    if not section.joint and (
+        section.model is not None or sides.count(None) == 1
+    ):
+        raise InputError(
+            "With `vocabulary.joint: false` give both "
+            "`vocabulary.source_model` and `vocabulary.target_model`, or "
+            "neither, and no `vocabulary.model`."
+        )
+    is_given = section.model is not None or None not in sides
+    if is_given and recipe.training.start_from and section.from_start:
+        raise InputError(
+            "A vocabulary of one's own and `training.start_from` need "
+            "`vocabulary.from_start: false`: else that model's vocabulary is "
+            "taken."
+        )
+
+
+# === YAML, in a file or on the command line ===
+
+_short = reprlib.Repr()
+_short.maxstring = _short.maxother = 200
+
+
+def _read_assignment(assignment: str) -> tuple[str, str, Any]:
+    """Returns section, key and value of a string `section.key=value`.
+
+    The value is YAML. Values of keys that can only be strings, such as names of
+    files, are used literally, unless they are in quotes or null.
+    """
+    name, equals, text = assignment.partition("=")
+    section, dot, key = name.partition(".")
+    if not (equals and dot and key):
+        raise InputError(
+            "An override must be `section.key=value`, for example "
+            f"`training.steps=1000`. Received: {assignment!r}."
+        )
+    if section not in _ALL_SECTIONS:
+        raise InputError(unknown("section", section, _ALL_SECTIONS))
+    is_text = False
+    if name not in GONE:
+        cls = _model_class(key) if section == "model" else SECTIONS[section]
+        allowed = types_of(cls, f"{section}.", key)
+        is_text = set(allowed) <= {str, types.NoneType}
+    nulls = ("", "~", "null", "Null", "NULL")
+    if is_text and text not in nulls and text[0] not in "'\"":
+        return section, key, text
+    what = f"The value of `{name}`, {_short.repr(text)},"
+    return section, key, _read_yaml(text, what)
+
+
+def read_yaml_file(path: pathlib.Path, what: str) -> dict[str, Any]:
+    """Returns the keys and values of a file; `what` it is, for an error."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"No {what} at {path}: {error}.") from error
+    return check_mapping(_read_yaml(text, str(path)), path)
+
+
+def _read_yaml(text: str, what: str) -> Any:
+    """Returns the content of a YAML text."""
+    try:
+        return yaml.load(text, _Loader)
+    # Besides its own errors, PyYAML raises errors of impossible dates and
+    # numbers, and of tags on values of other kinds.
+    except Exception as error:
+        problem = " ".join(str(error).split())
+        if isinstance(error, RecursionError):
+            problem = "nested too deeply"
+        if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark:
+            # Without the lines that PyYAML adds.
+            mark = error.problem_mark
+            where = f"(line {mark.line + 1}, column {mark.column + 1})"
+            problem = f"{error.problem} {where}"
+        raise InputError(f"{what} is not YAML: {problem}.") from error
+
+
+class _Loader(yaml.SafeLoader):
+    """A loader that refuses duplicate keys and reads numbers as decimal.
+
+    PyYAML silently uses the last of duplicate keys.
+    """
+
+    def flatten_mapping(self, node: yaml.MappingNode) -> None:
+        # Lists of mappings can be nested, so a few lines could fill the memory.
+        merged = [value for key, value in node.value if key.value == "<<"]
+        if len(merged) > 1 or any(
+            isinstance(value, yaml.SequenceNode) for value in merged
+        ):
+            raise _wrong("`<<` takes one mapping", node)
+        super().flatten_mapping(node)
+
+    def construct_number(self, node: yaml.ScalarNode) -> Any:
+        # In YAML 1.1, 010 is 8 and 1:30 is 90.
+        if re.fullmatch(r"[-+]?0[0-9_]+|.*:.*", node.value):
+            return node.value
+        if node.tag.endswith("int"):
+            return self.construct_yaml_int(node)
+        return self.construct_yaml_float(node)
+
+    def construct_mapping(
+        self, node: yaml.MappingNode, deep: bool = False
+    ) -> dict[Any, Any]:
+        names = set()
+        if isinstance(node, yaml.MappingNode):
+            for key, _ in node.value:
+                if not isinstance(key, yaml.ScalarNode) or key.value == "<<":
+                    continue
+                if key.value in names:
+                    raise _wrong(f"{key.value!r} is there twice", key)
+                names.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
+def _wrong(problem: str, node: yaml.Node) -> yaml.MarkedYAMLError:
+    return yaml.constructor.ConstructorError(
+        None, None, problem, node.start_mark
+    )
+
+
+for _kind in ("int", "float"):
+    _Loader.add_constructor(
+        f"tag:yaml.org,2002:{_kind}", _Loader.construct_number
+    )

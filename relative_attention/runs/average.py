@@ -1,0 +1,135 @@
+"""Averages checkpoints, into a model directory or a file."""
+
+import pathlib
+from collections.abc import Sequence
+
+from relative_attention.errors import InputError
+from relative_attention.files import atomic_directory
+from relative_attention.files import check_is_free
+from relative_attention.files import lock_run
+from relative_attention.files import write_lines
+from relative_attention.runs.checkpoint import RunCheckpoints
+from relative_attention.runs.checkpoint import average_checkpoints
+from relative_attention.saving.model_directory import load_config
+from relative_attention.saving.model_directory import load_vocabularies
+from relative_attention.saving.model_directory import save_config
+from relative_attention.saving.model_directory import save_vocabularies
+from relative_attention.saving.model_directory import stopped_run_hint
+from relative_attention.zoo import find_file_or_model
+from relative_attention.zoo import find_model
+
+_WEIGHTS = ".safetensors"
+
+
+def average_run(
+    directory: pathlib.Path | str,
+    last: int | None = None,
+    output: pathlib.Path | str | None = None,
+    in_place: bool = False,
+) -> pathlib.Path:
+    """Averages the last checkpoints of a run.
+
+    Args:
+        directory: The path of the run, or the name of a model of the zoo.
+        last: How many checkpoints. Defaults to `None`, all that the run kept.
+        output: The path of a model folder to write, which `load_translator`
+            reads, or of a `.safetensors` file with only the weights. Defaults
+            to a folder next to the run, `<run>_average_<last>`.
+        in_place: Whether to replace the `model.safetensors` of the run
+            instead.
+
+    Returns:
+        The path that was written.
+
+    Raises:
+        InputError: if there is no run, it has too few checkpoints or a damaged
+            one, `output` exists, or, with `in_place`, another process writes
+            the run. Nothing is written then.
+    """
+    if in_place and output is not None:
+        raise InputError("`--in-place` and `--output` exclude one another.")
+    try:
+        run = find_model(directory)
+    except InputError as error:
+        raise InputError(f"No run at {directory}. {error}") from error
+    config, decoding = load_config(run)
+    checkpoints = _last_checkpoints(run, last)
+    if in_place:
+        weights = run / f"model{_WEIGHTS}"
+        with lock_run(run):
+            average_checkpoints(checkpoints, weights)
+        return weights
+    if output is None:
+        # Resolved, as `.` has no name.
+        name = f"{run.resolve().name}_average_{len(checkpoints)}"
+        output = run.resolve().with_name(name)
+    output = pathlib.Path(output)
+    if output.suffix == _WEIGHTS:
+        average_checkpoints(checkpoints, output)
+        return output
+    vocabularies = load_vocabularies(run)
+    check_is_free(output)
+    with atomic_directory(output) as folder:
+        average_checkpoints(checkpoints, folder / f"model{_WEIGHTS}")
+        save_config(config, decoding, folder)
+        save_vocabularies(*vocabularies, folder)
+        write_lines(folder / "average.txt", checkpoints)
+    return output
+
+
+def average_files(
+    paths: Sequence[pathlib.Path | str], output: pathlib.Path | str | None
+) -> pathlib.Path:
+    """Averages `.safetensors` files, or folders that hold one.
+
+    Args:
+        paths: A list of paths, or of names of models of the zoo.
+        output: The path of the `.safetensors` file to write.
+
+    Returns:
+        The path that was written.
+
+    Raises:
+        InputError: if a file is missing, damaged or of another model, or
+            `output` is not a `.safetensors` file, or is one of `paths`. Nothing
+            is written then.
+    """
+    if output is None or pathlib.Path(output).suffix != _WEIGHTS:
+        raise InputError(
+            "`--output` must be a `.safetensors` file where files are "
+            "averaged: only a run has the vocabulary and the config of a "
+            f"model directory. Received: {output}."
+        )
+    output = pathlib.Path(output)
+    found = [find_file_or_model(path, "No weights at") for path in paths]
+    for path in found:
+        if output.resolve() in (
+            path.resolve(),
+            (path / f"model{_WEIGHTS}").resolve(),
+        ):
+            raise InputError(
+                f"`--output {output}` is one of the files to average. Choose "
+                "another."
+            )
+    average_checkpoints(found, output)
+    return output
+
+
+def _last_checkpoints(
+    directory: pathlib.Path, last: int | None
+) -> list[pathlib.Path]:
+    checkpoints = RunCheckpoints(directory).regular()
+    if not checkpoints:
+        raise InputError(
+            f"{directory} has no checkpoints (folders `checkpoints/step-*`)."
+            f"{stopped_run_hint(directory)}"
+        )
+    if last is None:
+        return checkpoints
+    if not 1 <= last <= len(checkpoints):
+        raise InputError(
+            f"`--last` must be at least 1 and at most {len(checkpoints)}, the "
+            f"number of checkpoints that {directory} has. Received: {last}. "
+            "`training.keep_checkpoints` of a recipe says how many are kept."
+        )
+    return checkpoints[-last:]

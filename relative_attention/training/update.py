@@ -1,0 +1,489 @@
+"""A training step, on TensorFlow and on JAX.
+
+Keras' own step has four faults with several replicas: it clips gradients before
+it adds them up; its loss scale only checks the first replica; the step counter
+and the seeds of dropout advance when a data set has ended; and the loss that it
+shows is a mean of means. Here a batch goes through
+
+    1. loss and gradients, of all its rows or of one part after another;
+    2. their sums over all replicas (`tf.distribute`);
+    3. the metrics;
+    4. the update, unless the loss or a gradient is not finite.
+
+Both backends share `loss_of_rows` and `count_step`. `TrainableModel`
+(`trainable.py`) has `compute_loss`, which an evaluation also calls.
+"""
+
+from collections.abc import Callable
+from collections.abc import Iterator
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+from typing import Any
+
+import keras
+from keras import ops
+
+from relative_attention.ops.backend import num_replicas
+from relative_attention.ops.backend import sizes
+from relative_attention.ops.backend import sum_over_replicas
+from relative_attention.ops.cross_entropy import token_weights
+from relative_attention.tensor_type import Tensor
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+# Inputs, labels `(B, T)`, and their weights or `None`.
+Rows = tuple[Any, Tensor, Tensor | None]
+Gradients = list[Tensor | None]
+# On JAX, the values of the trainable variables, the others, the optimizer's and
+# the metrics', as Keras passes them.
+State = tuple[list[Tensor], list[Tensor], list[Tensor], list[Tensor]]
+
+
+def supports_own_step() -> bool:
+    """Returns whether the backend uses this step. PyTorch uses Keras' own."""
+    return keras.backend.backend() in ("tensorflow", "jax")
+
+
+def equal_parts(batch: Any, num_parts: int) -> Any:
+    """Stacks parts with the same number of rows, as XLA needs them.
+
+        rows 1 2 3 4 5 6 7, three parts     1 2 3 | 4 5 6 | 7 0 0
+
+    The rows of zeros at the end do not count.
+
+    Args:
+        batch: nest of tensors `(R, ...)`. `None`s in it are kept.
+        num_parts: int.
+
+    Returns:
+        The nest, of tensors `(num_parts, rows, ...)`.
+    """
+
+    def stack(tensor: Tensor) -> Tensor:
+        num_rows, *rest = sizes(tensor)
+        part_rows = -(-num_rows // num_parts)
+        missing = num_parts * part_rows - num_rows
+        padded = ops.pad(tensor, [(0, missing), *[(0, 0) for _ in rest]])
+        return ops.reshape(padded, (num_parts, part_rows, *rest))
+
+    return _map(stack, batch)
+
+
+def _map(function: Callable[[Tensor], Tensor], batch: Any) -> Any:
+    return keras.tree.map_structure(
+        lambda tensor: None if tensor is None else function(tensor), batch
+    )
+
+
+def loss_of_rows(
+    model: keras.Model,
+    x: Any,
+    y: Tensor,
+    sample_weight: Tensor | None,
+    num_tokens: Tensor,
+) -> Tensor:
+    """Computes the loss of rows in training, and updates the metrics.
+
+    Args:
+        model: compiled `TrainableModel`.
+        x, y, sample_weight: a replica's rows of a batch, or a part of them.
+        num_tokens: float scalar, the weight of all tokens of the batch.
+
+    Returns:
+        float scalar, their part of the loss of the batch.
+    """
+    y_pred = model.token_scores(
+        x, y, sample_weight, num_tokens, loss=model.scoring_loss
+    )
+    loss = model.compute_loss(
+        x, y, y_pred, sample_weight, training=True, num_tokens=num_tokens
+    )
+    model.compute_metrics(x, y, y_pred, sample_weight=sample_weight)
+    return loss
+
+
+def count_step(
+    model: keras.Model, loss: Tensor, own_tokens: Tensor, norm: Tensor
+) -> Tensor:
+    """Updates the metrics of a step, and decides whether weights change.
+
+    Args:
+        model: compiled `TrainableModel`.
+        loss: float scalar, of the whole batch.
+        own_tokens: float32 scalar, the weight of this replica's tokens.
+        norm: float scalar, the gradient norm.
+
+    Returns:
+        bool scalar, whether the update is to be made.
+    """
+    loss = ops.cast(loss, "float32")
+    is_finite_loss = ops.isfinite(loss)
+    is_finite = ops.logical_and(ops.isfinite(norm), is_finite_loss)
+    # If the loss scale is too large, gradients overflow. The optimizer then
+    # skips the update and lowers the scale, which is not reported.
+    is_scaled = isinstance(model.optimizer, keras.optimizers.LossScaleOptimizer)
+    is_usable = is_finite_loss if is_scaled else is_finite
+    # Each replica weights the loss by its own tokens; the metric sums over
+    # replicas. A skipped update must not enter the mean.
+    model.loss_metric.update_state(
+        ops.where(is_finite_loss, loss, 0.0),
+        sample_weight=ops.where(is_finite_loss, own_tokens, 0.0),
+    )
+    model.gradient_norm_metric.update_state(
+        ops.where(is_finite, norm, 0.0), ops.cast(is_finite, "float32")
+    )
+    # The metric sums over replicas.
+    model.skipped_metric.update_state(
+        ops.cast(ops.logical_not(is_usable), "float32") / num_replicas()
+    )
+    return is_usable
+
+
+# === TensorFlow ===
+
+
+def tensorflow_step(model: keras.Model, data: Any) -> dict[str, Tensor]:
+    """Makes one update, on every replica with its own rows of the batch.
+
+    Args:
+        model: compiled `TrainableModel`.
+        data: a batch, as for `keras.Model.train_step`.
+
+    Returns:
+        Dict of the metrics.
+    """
+    import tensorflow as tf
+
+    optimizer = model.optimizer
+    if not optimizer.built:
+        with tf.init_scope():
+            optimizer.build(model.trainable_variables)
+    # A data set that has ended gives no batch. Counters and seeds do not
+    # depend on the batch, and would advance all the same.
+    given = [tensor for tensor in tf.nest.flatten(data) if tensor is not None]
+    with tf.control_dependencies(given):
+        batch = keras.utils.unpack_x_y_sample_weight(data)
+        own_tokens = ops.sum(token_weights(*batch[1:]))
+        # Here, as replicas cannot synchronize inside the loop over parts.
+        num_tokens = sum_over_replicas(own_tokens)
+        loss, found = _tensorflow_gradients(model, batch, num_tokens)
+        # Variables that the loss does not depend on have no gradient.
+        variables, gradients = [], []
+        for variable, gradient in zip(model.trainable_variables, found):
+            if gradient is not None:
+                variables.append(variable)
+                gradients.append(gradient)
+        loss, *gradients = sum_over_replicas([loss, *gradients])
+        norm = gradient_norm(optimizer, gradients)
+        is_usable = count_step(model, loss, own_tokens, norm)
+        update_all_replicas(optimizer, variables, gradients, is_usable)
+    return model.get_metrics_result()
+
+
+def _tensorflow_gradients(
+    model: keras.Model, batch: Rows, num_tokens: Tensor
+) -> tuple[Tensor, Gradients]:
+    """Returns loss and scaled gradients of a replica's rows of a batch."""
+    import tensorflow as tf
+
+    def differentiate(rows: Rows) -> tuple[Tensor, Gradients]:
+        with tf.GradientTape() as tape:
+            loss = loss_of_rows(model, *rows, num_tokens)
+            scaled_loss = model.optimizer.scale_loss(loss)
+        gradients = tape.gradient(scaled_loss, model.trainable_variables)
+        # With sparse slices, a row that is looked up twice would count twice in
+        # the gradient norm. Sums over replicas are dense anyway.
+        return loss, [
+            gradient if gradient is None else tf.convert_to_tensor(gradient)
+            for gradient in gradients
+        ]
+
+    num_parts = model.accumulation_steps
+    if num_parts == 1:
+        return differentiate(batch)
+    num_rows = tf.shape(batch[1])[0]
+    # At least one, so that the loop ends if there are no rows.
+    part_rows = tf.maximum(-(-num_rows // num_parts), 1)
+    # XLA needs to know every shape before it runs.
+    stacked = equal_parts(batch, num_parts) if model.jit_compile else None
+
+    def rows_of(part: Tensor) -> Any:
+        if stacked is not None:
+            return _map(lambda parts: tf.gather(parts, part), stacked)
+        first = part * part_rows
+        return _map(lambda tensor: tensor[first : first + part_rows], batch)
+
+    def add_part(
+        part: Tensor, loss: Tensor, sums: list[Tensor]
+    ) -> tuple[Tensor, Tensor, list[Tensor]]:
+        part_loss, gradients = differentiate(rows_of(part))
+        sums = [
+            total if gradient is None else total + gradient
+            for total, gradient in zip(sums, gradients)
+        ]
+        return part + 1, loss + part_loss, sums
+
+    zeros = [tf.zeros_like(weight) for weight in model.trainable_variables]
+    _, loss, sums = tf.while_loop(
+        lambda part, loss, sums: part * part_rows < num_rows,
+        add_part,
+        (tf.constant(0), tf.constant(0.0), zeros),
+        parallel_iterations=1,
+    )
+    return loss, sums
+
+
+def gradient_norm(
+    optimizer: keras.optimizers.Optimizer, gradients: Gradients
+) -> Tensor:
+    """Computes the norm of all gradients together: float32 scalar.
+
+    Args:
+        optimizer: the optimizer, whose loss scale the gradients have.
+        gradients: list of float tensors, or `None`.
+    """
+    import tensorflow as tf
+
+    norm = tf.linalg.global_norm(gradients)
+    return tf.cast(norm, "float32") / optimizer.scale_loss(tf.constant(1.0))
+
+
+def update_all_replicas(
+    optimizer: keras.optimizers.Optimizer,
+    variables: list[keras.Variable],
+    gradients: list[Tensor],
+    is_usable: Tensor,
+) -> None:
+    """Updates variables on all replicas, or on none.
+
+    Args:
+        optimizer: the optimizer, built.
+        variables: list of variables.
+        gradients: list of sums over replicas, one per variable.
+        is_usable: bool scalar, the same on all replicas.
+    """
+    import tensorflow as tf
+
+    context = tf.distribute.get_replica_context()
+    num_replicas = context.num_replicas_in_sync
+    if num_replicas > 1:
+        # The optimizer sums once more. Clipping smaller values does nothing.
+        clipped = clip_gradients(optimizer, gradients)
+        gradients = [gradient / num_replicas for gradient in clipped]
+
+    def apply(gradients: list[Tensor]) -> None:
+        optimizer.apply(gradients, variables)
+
+    def apply_or_not(
+        strategy: "tf.distribute.Strategy", gradients: Tensor, is_usable: Tensor
+    ) -> None:
+        # All replicas must take the same branch, as they synchronize in it.
+        is_usable = strategy.experimental_local_results(is_usable)[0]
+        tf.cond(
+            is_usable,
+            lambda: strategy.extended.call_for_each_replica(
+                apply, args=(gradients,)
+            ),
+            lambda: None,
+        )
+
+    # Under a strategy replicas synchronize in the optimizer, even a single one.
+    if tf.distribute.has_strategy():
+        context.merge_call(apply_or_not, args=(gradients, is_usable))
+    else:
+        tf.cond(is_usable, lambda: apply(gradients), lambda: None)
+
+
+def clip_gradients(
+    optimizer: keras.optimizers.Optimizer, gradients: list[Tensor]
+) -> list[Tensor]:
+    """Clips sums over replicas as the optimizer would clip its own gradients.
+
+    Args:
+        optimizer: the optimizer, with `clipnorm`, `global_clipnorm` or
+            `clipvalue`, or none of them.
+        gradients: list of float tensors, times its loss scale.
+
+    Returns:
+        List of float tensors.
+    """
+    import tensorflow as tf
+
+    inner = getattr(optimizer, "inner_optimizer", optimizer)
+    scale = optimizer.scale_loss(tf.constant(1.0))
+    if inner.clipnorm:
+        return [tf.clip_by_norm(g, inner.clipnorm * scale) for g in gradients]
+    if inner.global_clipnorm:
+        limit = inner.global_clipnorm * scale
+        return tf.clip_by_global_norm(gradients, limit)[0]
+    if inner.clipvalue:
+        limit = inner.clipvalue * scale
+        return [tf.clip_by_value(g, -limit, limit) for g in gradients]
+    return gradients
+
+
+def on_all_replicas(
+    model: keras.Model,
+    step: Callable[[Any], Any],
+    results: Callable[[], Any],
+) -> Callable[[Iterator], Any]:
+    """Makes the function that `fit` calls with an iterator.
+
+    It makes a step on every replica. Metrics are read outside the replicas,
+    where they are sums over all.
+
+    Args:
+        model: Keras model made within a strategy's scope.
+        step: function of a replica's rows of a batch.
+        results: function without arguments that returns tensors, such as the
+            metrics after the step.
+
+    Returns:
+        Function of an iterator that takes one batch and returns the results.
+    """
+    import tensorflow as tf
+
+    strategy = model.distribute_strategy
+
+    def on_batch(batch: Any) -> Any:
+        strategy.run(step, args=(batch,))
+        return results()
+
+    def on_next_batch(iterator: Any) -> Any:
+        return on_batch(iterator.get_next())
+
+    if not model.run_eagerly:
+        on_batch = tf.function(on_batch, reduce_retracing=True, autograph=False)
+        on_next_batch = tf.function(
+            on_next_batch, reduce_retracing=True, autograph=False
+        )
+
+    def call(iterator: Iterator) -> Any:
+        if isinstance(
+            iterator, (tf.data.Iterator, tf.distribute.DistributedIterator)
+        ):
+            return on_next_batch(iterator)
+        return on_batch(next(iterator))
+
+    return call
+
+
+# === JAX ===
+
+# A function that XLA compiles changes no variables. Keras hands it the values
+# of all of them and takes new ones. Within a `keras.StatelessScope` variables
+# have the values that were handed over, and keep aside what is assigned.
+
+
+def jax_step(
+    model: keras.Model, state: State, data: Any
+) -> tuple[dict[str, Tensor], State]:
+    """Makes one update, as `tensorflow_step` on one replica.
+
+    Args:
+        model: compiled and built `TrainableModel`.
+        state: the values of its variables.
+        data: a batch, as for `keras.Model.train_step`.
+
+    Returns:
+        Pair of the dict of the metrics and the new values.
+    """
+    import jax
+
+    trainable, _, of_optimizer, _ = state
+    optimizer = model.optimizer
+    batch = keras.utils.unpack_x_y_sample_weight(data)
+    num_tokens = ops.sum(token_weights(*batch[1:]))
+    loss, gradients, non_trainable, of_metrics = _jax_gradients(
+        model, state, batch, num_tokens
+    )
+    norm = ops.sqrt(sum(ops.sum(ops.square(g)) for g in gradients))
+    with _scope(optimizer.variables, of_optimizer):
+        norm = norm / optimizer.scale_loss(ops.ones((), "float32"))
+    with _scope(model.metrics_variables, of_metrics) as scope:
+        is_usable = count_step(model, loss, num_tokens, norm)
+        logs = model.get_metrics_result()
+    of_metrics = _values(scope, model.metrics_variables)
+    updated = optimizer.stateless_apply(of_optimizer, gradients, trainable)
+    # XLA fuses both branches of `where`. A Python branch would synchronize
+    # with the host.
+    trainable, of_optimizer = jax.tree.map(
+        lambda new, old: ops.where(is_usable, new, old),
+        tuple(map(list, updated)),
+        (trainable, of_optimizer),
+    )
+    return logs, (trainable, non_trainable, of_optimizer, of_metrics)
+
+
+def _jax_gradients(
+    model: keras.Model,
+    state: State,
+    batch: Rows,
+    num_tokens: Tensor,
+) -> tuple[Tensor, list[Tensor], list[Tensor], list[Tensor]]:
+    """Returns loss and scaled gradients, and new values of other variables.
+
+    These are the variables that are not trained, and those of the metrics.
+    """
+    import jax
+
+    trainable, non_trainable, of_optimizer, of_metrics = state
+
+    def loss_of(
+        trainable: list[Tensor],
+        others: tuple[list[Tensor], list[Tensor]],
+        rows: Rows,
+    ) -> tuple[Tensor, Any]:
+        non_trainable, of_metrics = others
+        with _scope(
+            [
+                *model.trainable_variables,
+                *model.non_trainable_variables,
+                *model.optimizer.variables,
+                *model.metrics_variables,
+            ],
+            [*trainable, *non_trainable, *of_optimizer, *of_metrics],
+        ) as scope:
+            loss = loss_of_rows(model, *rows, num_tokens)
+            scaled_loss = model.optimizer.scale_loss(loss)
+        others = (
+            _values(scope, model.non_trainable_variables),
+            _values(scope, model.metrics_variables),
+        )
+        return scaled_loss, (loss, others)
+
+    differentiate = jax.value_and_grad(loss_of, has_aux=True)
+    others = (non_trainable, of_metrics)
+    num_parts = model.accumulation_steps
+    if num_parts == 1:
+        (_, (loss, others)), gradients = differentiate(trainable, others, batch)
+        return loss, gradients, *others
+
+    def add_part(sums: Any, rows: Rows) -> tuple[Any, None]:
+        loss, gradients, others = sums
+        (_, (part_loss, others)), of_part = differentiate(
+            trainable, others, rows
+        )
+        added = [total + more for total, more in zip(gradients, of_part)]
+        return (loss + part_loss, added, others), None
+
+    zeros = [ops.zeros_like(values) for values in trainable]
+    (loss, gradients, others), _ = jax.lax.scan(
+        add_part,
+        (ops.zeros((), num_tokens.dtype), zeros, others),
+        equal_parts(batch, num_parts),
+    )
+    return loss, gradients, *others
+
+
+def _scope(
+    variables: Sequence[keras.Variable], values: Sequence[Tensor]
+) -> keras.StatelessScope:
+    return keras.StatelessScope(state_mapping=list(zip(variables, values)))
+
+
+def _values(
+    scope: keras.StatelessScope, variables: Sequence[keras.Variable]
+) -> list[Tensor]:
+    return [scope.get_current_value(variable) for variable in variables]

@@ -1,0 +1,113 @@
+"""T5's bias against loops of its buckets in float64."""
+
+import math
+
+import numpy as np
+import pytest
+
+import relative_attention as ra
+from tests.layers.positions.loops import attention_by_loops
+from tests.layers.positions.loops import randomize
+
+B, T, D, N, H, H_V = 2, 7, 11, 3, 4, 5
+# More tokens than there are distances with a bucket of their own.
+LONG = 300
+CAUSAL = pytest.mark.parametrize(
+    "is_causal", [False, True], ids=["full", "causal"]
+)
+
+
+def bucket_by_loops(distance, bidirectional):
+    """`_relative_position_bucket` of mesh-tensorflow's T5, for one pair."""
+    num_buckets, first = 32, 0
+    if bidirectional:
+        num_buckets = 16
+        first = 16 if distance > 0 else 0
+        n = abs(distance)
+    else:
+        n = max(-distance, 0)
+    max_exact = num_buckets // 2
+    if n < max_exact:
+        return first + n
+    share = math.log(n / max_exact) / math.log(128 / max_exact)
+    large = max_exact + math.floor(share * (num_buckets - max_exact))
+    return first + min(large, num_buckets - 1)
+
+
+def build_layer(rng, **arguments):
+    layer = ra.SelfAttention(N, H, "t5", value_dim=H_V, **arguments)
+    return randomize(layer, rng, D)
+
+
+def biases_alone(length, bidirectional):
+    """The bias `(N, T, T)` where content is nothing, up to a row's constant.
+
+    The logarithm of the scores, which is zero from each token to itself.
+    """
+    layer = ra.SelfAttention(
+        1, H, "t5", bidirectional=bidirectional, kernel_initializer="zeros"
+    )
+    layer.build((None, None, D))
+    # Buckets tell themselves apart by their numbers.
+    layer.relative_attention_bias.assign(np.arange(32)[:, None] / 8)
+    _, scores = layer(
+        np.zeros((1, length, D), "float32"), return_attention_scores=True
+    )
+    bias = 8 * np.log(np.array(scores[0, 0], "float64"))
+    return bias - np.diagonal(bias)[:, None]
+
+
+# === Buckets ===
+
+
+@CAUSAL
+def test_buckets_are_those_of_the_paper(is_causal):
+    buckets = biases_alone(LONG, bidirectional=not is_causal)
+    expected = [
+        [bucket_by_loops(j - i, not is_causal) for j in range(LONG)]
+        for i in range(LONG)
+    ]
+    np.testing.assert_allclose(buckets, expected, atol=1e-3)
+
+
+@CAUSAL
+def test_buckets_are_those_of_keras_hub(is_causal):
+    hub = pytest.importorskip("keras_hub.src.models.t5.t5_multi_head_attention")
+    layer = hub.T5MultiHeadAttention(
+        is_causal, D, H, 1, 0.0, use_relative_attention_bias=True
+    )
+    layer.relative_attention_bias.assign(np.arange(32)[:, None])
+    expected = layer.compute_bias(LONG, LONG)[0, 0]
+    buckets = biases_alone(LONG, bidirectional=not is_causal)
+    np.testing.assert_allclose(buckets, expected, atol=1e-3)
+
+
+# === The layer ===
+
+
+@CAUSAL
+@pytest.mark.parametrize("length", [T, 150])
+def test_layer_is_the_attention_of_the_paper(rng, length, is_causal):
+    layer = build_layer(rng, bidirectional=not is_causal)
+    table = np.array(layer.relative_attention_bias, "float64")
+    inputs = rng.normal(size=(1, length, D))
+
+    def logit(n, i, j, query, key):
+        bias = table[bucket_by_loops(j - i, not is_causal), n]
+        return query @ key / np.sqrt(H) + bias
+
+    expected = attention_by_loops(layer, inputs, logit, is_causal)
+    result = layer(inputs.astype("float32"), use_causal_mask=is_causal)
+    np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_table_is_named_and_starts_as_documented():
+    layer = ra.SelfAttention(64, 4, ra.positions.T5Bias())
+    layer.build((None, None, D))
+    table = layer.relative_attention_bias
+    assert table.name == "relative_attention_bias"
+    assert table.shape == (32, 64)
+    # Within five standard errors of a standard deviation of 1/16.
+    tolerance = 5 / np.sqrt(32 * 64)
+    np.testing.assert_allclose(16 * np.std(np.array(table)), 1, atol=tolerance)
+    np.testing.assert_allclose(16 * np.mean(np.array(table)), 0, atol=tolerance)

@@ -1,0 +1,201 @@
+"""Losses and scores of rows, against the definition in float64."""
+
+import numpy as np
+import pytest
+from keras import ops
+
+from relative_attention.ops.cross_entropy import map_row_blocks
+from relative_attention.ops.cross_entropy import projected_cross_entropy
+from relative_attention.ops.cross_entropy import token_weights
+
+SMOOTHING = 0.1
+
+
+def log_softmax(logits):
+    logits = logits - logits.max(-1, keepdims=True)
+    return logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+
+
+def plain(hidden, matrix, bias, labels, weights, num_tokens):
+    """The definition, in float64."""
+    logs = log_softmax(hidden @ matrix.T + (0 if bias is None else bias))
+    q = np.full(logs.shape, SMOOTHING / (len(matrix) - 1))
+    q[np.arange(len(labels)), labels] = 1 - SMOOTHING
+    entropy = -(q * np.log(q)).sum(-1)
+    return (weights * (-(q * logs).sum(-1) - entropy)).sum() / num_tokens
+
+
+def slope(function, array, epsilon=1e-6):
+    """Central differences, in float64."""
+    gradient = np.zeros_like(array)
+    for index in np.ndindex(array.shape):
+        kept = array[index]
+        array[index] = kept + epsilon
+        above = function()
+        array[index] = kept - epsilon
+        gradient[index] = (above - function()) / (2 * epsilon)
+        array[index] = kept
+    return gradient
+
+
+def case(rng, vocabulary_size=9, num_rows=5, hidden_dim=4, scale=1.0):
+    return (
+        scale * rng.normal(size=(num_rows, hidden_dim)),
+        rng.normal(size=(vocabulary_size, hidden_dim)),
+        rng.normal(size=vocabulary_size),
+        rng.integers(0, vocabulary_size, num_rows),
+        # A padded position among them.
+        np.append(0.0, rng.uniform(0.5, 2, num_rows - 1)),
+        3.7,
+    )
+
+
+def tensors(hidden, matrix, bias, labels, weights, num_tokens):
+    return (
+        ops.convert_to_tensor(hidden, "float32"),
+        ops.convert_to_tensor(matrix, "float32"),
+        None if bias is None else ops.convert_to_tensor(bias, "float32"),
+        ops.convert_to_tensor(labels, "int32"),
+        ops.convert_to_tensor(weights, "float32"),
+        ops.convert_to_tensor(num_tokens, "float32"),
+    )
+
+
+@pytest.mark.parametrize("has_bias", [True, False], ids=["bias", "no_bias"])
+def test_loss_is_that_of_the_formula(rng, has_bias):
+    arguments = list(case(rng))
+    if not has_bias:
+        arguments[2] = None
+    loss, likelihoods, matches = projected_cross_entropy(
+        *tensors(*arguments), SMOOTHING
+    )
+    np.testing.assert_allclose(float(loss), plain(*arguments), rtol=1e-5)
+    hidden, matrix, bias, labels = arguments[:4]
+    logs = log_softmax(hidden @ matrix.T + (0 if bias is None else bias))
+    np.testing.assert_allclose(
+        ops.convert_to_numpy(likelihoods),
+        -logs[np.arange(len(labels)), labels],
+        rtol=1e-5,
+        atol=1e-6,
+    )
+    np.testing.assert_array_equal(
+        ops.convert_to_numpy(matches), logs.argmax(-1) == labels
+    )
+
+
+@pytest.mark.only_on("tensorflow", reason="it takes the gradient by a tape")
+def test_gradients_are_those_of_the_formula(rng):
+    import tensorflow as tf
+
+    arguments = case(rng)
+    hidden, matrix, bias, *rest = tensors(*arguments)
+    with tf.GradientTape() as tape:
+        tape.watch([hidden, matrix, bias])
+        loss, _, _ = projected_cross_entropy(
+            hidden, matrix, bias, *rest, SMOOTHING
+        )
+        # What is upstream scales them, as a loss scale does.
+        scaled = 8 * loss
+    gradients = tape.gradient(scaled, [hidden, matrix, bias])
+    for gradient, array in zip(gradients, arguments):
+        expected = 8 * slope(lambda: plain(*arguments), array)
+        np.testing.assert_allclose(gradient, expected, rtol=1e-4, atol=2e-5)
+
+
+@pytest.mark.only_on("tensorflow", reason="it takes the gradient by a tape")
+@pytest.mark.parametrize("num_rows", [13, 3])
+def test_blocks_of_rows_give_the_whole(rng, num_rows):
+    """Four blocks, of 3, 3, 3 and 4 rows, and fewer rows than blocks."""
+    import tensorflow as tf
+
+    arguments = case(rng, vocabulary_size=4000, num_rows=num_rows)
+    hidden, matrix, bias, *rest = tensors(*arguments)
+    with tf.GradientTape() as tape:
+        tape.watch(hidden)
+        loss, _, _ = projected_cross_entropy(
+            hidden, matrix, bias, *rest, SMOOTHING
+        )
+    np.testing.assert_allclose(float(loss), plain(*arguments), rtol=1e-5)
+    gradient = tape.gradient(loss, hidden)
+    # Each row's is its own: that of the row alone.
+    states, *middle, labels, weights, num_tokens = arguments
+    alone = [states[-1:], *middle, labels[-1:], weights[-1:], num_tokens]
+    expected = slope(lambda: plain(*alone), alone[0])
+    np.testing.assert_allclose(gradient[-1:], expected, rtol=1e-3, atol=2e-5)
+
+
+def test_large_logits_give_finite_losses(rng):
+    arguments = case(rng, scale=100.0)
+    loss, *_ = projected_cross_entropy(*tensors(*arguments), SMOOTHING)
+    np.testing.assert_allclose(float(loss), plain(*arguments), rtol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_half_precision_is_off_by_its_rounding(rng, dtype):
+    arguments = case(rng, vocabulary_size=600, num_rows=40)
+    hidden, *rest = tensors(*arguments)
+    loss, *_ = projected_cross_entropy(
+        ops.cast(hidden, dtype), *rest, SMOOTHING
+    )
+    unit = {"bfloat16": 2**-8, "float16": 2**-11}[dtype]
+    expected = plain(*arguments)
+    # Four products a logit, of numbers of about 1, each rounded twice.
+    assert abs(float(loss) - expected) < 8 * unit * abs(expected)
+
+
+@pytest.mark.only_on("tensorflow", reason="it takes the gradient by a tape")
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_learned_labels_have_gradients_and_no_noise(rng, dtype):
+    """Where `p` is nearly `q`, hundreds of rows have the same label."""
+    import tensorflow as tf
+
+    vocabulary_size, hidden_dim, num_rows = 300, 32, 512
+    matrix = rng.normal(size=(vocabulary_size, hidden_dim)) / 4
+    labels = rng.integers(0, 3, num_rows)
+    hidden = 1.6 * matrix[labels] * 4
+    hidden = hidden * (1 + 0.05 * rng.normal(size=hidden.shape))
+    # The model's own numbers: what they are rounded to is no error.
+    hidden, matrix = (
+        np.array(ops.cast(array, dtype), "float64")
+        for array in (hidden, matrix)
+    )
+    q = np.full((num_rows, vocabulary_size), 0.1 / (vocabulary_size - 1))
+    q[np.arange(num_rows), labels] = 0.9
+    slopes = np.exp(log_softmax(hidden @ matrix.T)) - q
+    at_label = slopes[np.arange(num_rows), labels]
+    assert np.abs(at_label).mean() < 0.15
+    states, rows, *rest = tensors(
+        hidden, matrix, None, labels, np.ones(num_rows), 1.0
+    )
+    with tf.GradientTape() as tape:
+        tape.watch(rows)
+        loss, *_ = projected_cross_entropy(
+            ops.cast(states, dtype), rows, *rest, SMOOTHING
+        )
+    error = np.abs(tape.gradient(loss, rows) - slopes.T @ hidden)
+    # The logits, of up to 8, and slopes are rounded; the sums of `p` and of
+    # `q`, many times as large as their difference, are not.
+    unit = {"bfloat16": 2**-8, "float16": 2**-11}[dtype]
+    p = slopes + q
+    bound = (8 * p * (1 - p) + np.abs(slopes)).T @ np.abs(hidden)
+    assert (error < 2 * unit * bound + 1e-3).all()
+
+
+@pytest.mark.parametrize("vocabulary_size", [7, 2000])
+@pytest.mark.parametrize("num_rows", [0, 1, 5])
+def test_rows_in_blocks_are_all_rows(num_rows, vocabulary_size):
+    logits = ops.ones((num_rows, vocabulary_size), "float16")
+    column = ops.arange(num_rows, dtype="float32")
+    result = map_row_blocks(
+        lambda rows, numbers: numbers + ops.sum(rows, axis=-1), logits, column
+    )
+    # Beyond 2048 float16 has no odd numbers; sums are in float32.
+    np.testing.assert_array_equal(result, np.arange(num_rows) + vocabulary_size)
+
+
+def test_padding_has_no_weight():
+    labels = ops.array([[5, 1, 0], [2, 0, 0]], "int32")
+    np.testing.assert_array_equal(token_weights(labels), [[1, 1, 0], [1, 0, 0]])
+    np.testing.assert_array_equal(
+        token_weights(labels, ops.array([2.0, 3.0])), [[2, 2, 0], [3, 0, 0]]
+    )

@@ -1,0 +1,338 @@
+"""Recipes: what is read, what is refused, and with what words."""
+
+import dataclasses
+import pathlib
+import random
+import runpy
+
+import pytest
+import yaml
+
+import relative_attention as ra
+from relative_attention.models import TransformerConfig
+from relative_attention.recipes.recipe import SECTIONS
+
+DOCS = pathlib.Path(__file__).parents[2] / "docs"
+MODELS = pathlib.Path(__file__).parents[2] / "models"
+
+
+def test_override_replaces_one_value_and_all_are_saved(recipe, tmp_path):
+    changed = recipe.override(
+        [
+            "training.steps=7",
+            "model.dropout=0.2",
+            "data.source=null",
+            "training.learning_rate_scale=1e-3",
+        ]
+    )
+    assert changed.training.steps == 7
+    assert changed.model["dropout"] == 0.2
+    assert changed.data.source is None
+    assert changed.training.learning_rate_scale == 0.001
+    assert changed.vocabulary == recipe.vocabulary
+    changed.save(tmp_path / "recipe.yaml")
+    assert ra.Recipe.load(tmp_path / "recipe.yaml") == changed
+
+
+@pytest.mark.parametrize(
+    ("assignment", "message"),
+    [
+        ("training.stepss=1", "'training.stepss'.*mean 'training.steps'"),
+        ("trainin.steps=1", "section 'trainin'.*mean 'training'"),
+        ("training.steps", "must be `section.key=value`"),
+        ("training.steps=0", "`training.steps` must be at least 1"),
+        ("training.steps=1" + "0" * 30, "must be at most 2,147,483,647"),
+        (f"training.steps={'[' * 1000}", "nested too deeply"),
+        ("training.steps=1:30", "must be int or null. Received: '1:30'"),
+        ("training.steps=null", "`training.steps` or `training.epochs`"),
+        ("training.precision=half", "`training.precision` must be one of"),
+        ("training.average_last=9", "must not exceed"),
+        ("training.minutes=.nan", "must be a finite number"),
+        (
+            "training.average_epochs=2 training.average_last=3",
+            "average_last` and `training.average_epochs` are 2 ways to average",
+        ),
+        (
+            "data.target_language=de data.tokenized=true",
+            "`data.target_language`.* pre-tokenized texts .*'de'",
+        ),
+        ("model.dropout=2", "`model.dropout` must be in"),
+        ("model.dropout=high", "`model.dropout` must be a number or"),
+        ("model.normalize_first='false'", "`model.normalize_first` must be b"),
+        ("model.preset=transformer_tny", "mean 'transformer_tiny'"),
+        ("vocabulary.source_model=a", "are for `vocabulary.joint: false`"),
+        (
+            "vocabulary.joint=false vocabulary.source_model=a",
+            "give both `vocabulary.source_model` and",
+        ),
+        (
+            "vocabulary.joint=false vocabulary.model=a",
+            "give both .* and no `vocabulary.model`",
+        ),
+        (
+            "vocabulary.model=a training.start_from=b",
+            "`vocabulary.from_start: false`",
+        ),
+    ],
+    ids=lambda value: value[:30],
+)
+def test_wrong_value_is_refused_by_name(assignment, message, recipe):
+    with pytest.raises(ra.InputError, match=message):
+        recipe.override(assignment.split())
+
+
+REST = "model: {preset: transformer_tiny}\ntraining: {steps: 1}"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("model: [", "is not YAML"),
+        ("[" * 1000, "nested too deeply"),
+        ("model: 3", "must hold `key: value`"),
+        ("modle: {}", "Unknown key 'modle'.*mean 'model'"),
+        ("training: {steps: 1}", "`model.preset` must name"),
+        ("data: {source: 2024}", "`data.source` must be str.* in quotes"),
+        ("model: {preset: a}\nmodel: {preset: b}", "'model' is there twice"),
+        (f"name: ../../elsewhere\n{REST}", "must be the name of a folder"),
+        # Each line would be twice as long as the one before.
+        ("a: &a {x: 1}\nb: {<<: [*a, *a]}", "`<<` takes one mapping"),
+    ],
+    ids=lambda value: value[:30],
+)
+def test_wrong_file_is_refused(text, message, tmp_path):
+    path = tmp_path / "my.yaml"
+    path.write_text(text)
+    with pytest.raises(ra.InputError, match=message):
+        ra.find_recipe(str(path))
+
+
+GONE = {
+    "vocabulary.sampling": ("0.0", "0.1"),
+    "training.bidirectional_steps": ("0", "1000"),
+    "training.consistency": ("null", "r_drop"),
+    "training.consistency_weight": ("null", "5.0"),
+    "training.consistency_from": ("0", "100"),
+    "training.cut_probability": ("0.05", "0.1"),
+}
+
+
+@pytest.mark.parametrize("key", GONE)
+def test_key_that_is_gone_is_ignored_where_it_said_nothing(
+    key, recipe, tmp_path
+):
+    neutral, other = GONE[key]
+    assert recipe.override([f"{key}={neutral}"]) == recipe
+    with pytest.raises(ra.InputError, match=f"`{key}` is gone.*51ab9de"):
+        recipe.override([f"{key}={other}"])
+    section, name = key.split(".")
+    mapping = recipe.to_mapping()
+    for value, is_read in ((neutral, True), (other, False)):
+        mapping[section][name] = yaml.safe_load(value)
+        path = tmp_path / "recipe.yaml"
+        path.write_text(yaml.safe_dump(mapping))
+        if is_read:
+            assert ra.Recipe.load(path) == recipe
+            continue
+        with pytest.raises(ra.InputError, match="51ab9de") as error:
+            ra.Recipe.load(path)
+        assert "\n" not in str(error.value)
+
+
+SEED = 1803
+# As YAML: of every type, out of every range, and no YAML at all.
+VALUES = (
+    "",
+    "null",
+    "true",
+    '"false"',
+    "high",
+    "-1",
+    "0",
+    "2024",
+    "0.5",
+    "1e400",
+    ".nan",
+    "-.inf",
+    "1" + "0" * 40,
+    "9" * 5000,
+    "2024-13-41",
+    "[",
+    "[1, 2]",
+    "{a: 1}",
+    "{[a]: 1}",
+    "*.en",
+    "&a [*a]",
+    "my #1.en",
+    "!!python/object:os.system x",
+    "!!int x",
+    "!!bool x",
+    "!!binary x",
+    "'a\0b'",
+    '"\\0"',
+    "\udcff",
+    "'",
+    "%",
+    "@",
+    "[" * 500,
+)
+MINIMAL = {
+    "name": "mine",
+    "model": {"preset": "transformer_tiny"},
+    "training": {"steps": 1},
+}
+KEYS = [
+    *(
+        f"{section}.{field.name}"
+        for section, cls in SECTIONS.items()
+        for field in dataclasses.fields(cls)
+    ),
+    *(f"model.{field.name}" for field in dataclasses.fields(TransformerConfig)),
+    "model.preset",
+    "model.nothing",
+    "nothing.at_all",
+]
+
+
+def check(make, argument):
+    """It gives a recipe, or the error that is for users."""
+    try:
+        recipe = make(argument)
+    except ra.InputError as error:
+        assert str(error)
+        return
+    # What is taken can be written and read again.
+    text = yaml.safe_dump(recipe.to_mapping(), allow_unicode=True)
+    assert ra.Recipe.from_mapping(yaml.safe_load(text)) == recipe
+
+
+def test_any_override_is_taken_or_refused():
+    recipe = ra.Recipe.from_mapping(MINIMAL)
+    chosen = random.Random(SEED)
+    for key in KEYS:
+        for value in chosen.sample(VALUES, 5):
+            check(recipe.override, [f"{key}={value}"])
+
+
+def test_any_file_is_read_or_refused(tmp_path):
+    chosen = random.Random(SEED)
+    path = tmp_path / "mine.yaml"
+    texts = [*VALUES, "1: 2", "model: {1: 2}", "training: {null: 1}", "? [a]"]
+    for key in chosen.sample(KEYS, 15):
+        section, _, name = key.partition(".")
+        for value in chosen.sample(VALUES, 3):
+            texts.append(f"{section}:\n  {name}: {value}\n")
+    for key in ("name", "data"):
+        texts += [f"{key}: {value}" for value in VALUES]
+    for text in texts:
+        path.write_text(text, encoding="utf-8", errors="surrogateescape")
+        check(ra.Recipe.load, path)
+
+
+def test_name_of_a_file_is_taken_as_it_stands(tmp_path):
+    names = ["2024", "my #1.en", "*.en", "[draft].en", "a: b", "1e5"]
+    expected = {"'a b'": "a b", '"null"': "null", "null": None}
+    for text, value in {**dict(zip(names, names)), **expected}.items():
+        recipe = ra.Recipe.from_mapping(MINIMAL)
+        recipe = recipe.override([f"data.source={text}"])
+        assert recipe.data.source == value
+        recipe.save(tmp_path / "recipe.yaml")
+        assert ra.Recipe.load(tmp_path / "recipe.yaml") == recipe
+
+
+# === What follows from a preset ===
+
+
+def values(recipe, keys):
+    return {key: getattr(recipe.training, key) for key in keys}
+
+
+def test_other_preset_brings_its_training():
+    recipe = ra.Recipe.from_mapping(MINIMAL)
+    expected = ra.preset_training("t2t_transformer_relative")
+    changed = recipe.override(["model.preset=t2t_transformer_relative"])
+    assert values(changed, expected) == expected
+    # In whatever order, and over several overrides.
+    for assignments in (
+        ["training.warmup_steps=7", "model.preset=t2t_transformer_relative"],
+        ["model.preset=t2t_transformer_relative", "training.warmup_steps=7"],
+    ):
+        for changed in (
+            recipe.override(assignments),
+            recipe.override(assignments[:1]).override(assignments[1:]),
+        ):
+            assert values(changed, expected) == {**expected, "warmup_steps": 7}
+
+
+def test_preset_gives_what_the_recipe_does_not_say(tmp_path):
+    recipe = ra.Recipe.from_mapping(
+        {**MINIMAL, "training": {"steps": 1, "adam_beta_2": 0.98}}
+    )
+    assert ra.Recipe.from_mapping(recipe.to_mapping()) == recipe
+    recipe.save(tmp_path / "recipe.yaml")
+    for written in (recipe, ra.Recipe.load(tmp_path / "recipe.yaml")):
+        changed = written.override(["model.preset=t2t_transformer_relative"])
+        assert changed.training.adam_beta_2 == 0.98
+        assert changed.training.warmup_steps == 8000
+        assert changed.training.steps == 1
+
+
+def test_committed_page_is_what_the_command_prints():
+    reference = runpy.run_path(str(DOCS / "recipe_reference.py"))["reference"]
+    page = reference()
+    assert (DOCS / "guides" / "recipes.md").read_text("utf-8") == page, (
+        "run `python docs/recipe_reference.py` and commit "
+        "docs/guides/recipes.md"
+    )
+    for name, cls in SECTIONS.items():
+        _, _, section = page.partition(f"## `{name}`\n")
+        section = section.partition("\n## ")[0]
+        for field in dataclasses.fields(cls):
+            assert section.count(f"\n| `{field.name}` | ") == 1
+    assert "| `hidden_dim` | int | `512` | " in page
+    assert "| `num_beams` | int | `4` | " in page
+
+
+# === The paper's recipes ===
+
+# Table 1, newstest2014.
+BLEU = {
+    "wmt14_en_de_base": 26.5,
+    "wmt14_en_de_base_relative": 26.8,
+    "wmt14_en_de_big": 27.9,
+    "wmt14_en_de_big_relative": 29.2,
+    "wmt14_en_fr_base": 38.2,
+    "wmt14_en_fr_base_relative": 38.7,
+    "wmt14_en_fr_big": 41.2,
+    "wmt14_en_fr_big_relative": 41.5,
+}
+
+
+@pytest.mark.parametrize("name", BLEU)
+def test_recipe_and_card_are_the_papers(name):
+    recipe = ra.find_recipe(name)
+    config = recipe.model_config(recipe.vocabulary.size)
+    training, decoding = recipe.training, recipe.decoding
+    big, french = "big" in name, "_fr_" in name
+    # The sizes are those of the preset.
+    assert config.hidden_dim == (1024 if big else 512)
+    assert config.dropout == (0.3 if big and not french else 0.1)
+    is_relative = config.position_encoding == "relative"
+    assert is_relative == name.endswith("_relative")
+    assert (recipe.vocabulary.size, recipe.vocabulary.joint) == (32768, True)
+    assert training.steps == (300_000 if big else 100_000)
+    assert training.batch_tokens == 4096
+    assert training.effective_batch_tokens == 25_000
+    assert (training.warmup_steps, training.learning_rate_scale) == (4000, 1)
+    assert (training.adam_beta_2, training.label_smoothing) == (0.98, 0.1)
+    # One is the last checkpoint alone, which is no average.
+    assert training.average_last == (20 if big else 1)
+    assert training.save_minutes == 10
+    assert training.early_stopping == 0
+    assert (decoding.num_beams, decoding.length_penalty) == (4, 0.6)
+    card = (MODELS / name / "README.md").read_text("utf-8")
+    words = " ".join(card.split())
+    assert f"paper has {BLEU[name]} BLEU on newstest2014 (Table 1)." in words
+    assert "Not trained yet" in card
+    assert f"relative-attention data {recipe.data.corpus}\n" in card
+    assert f"relative-attention train {name} --data data\n" in card

@@ -1,0 +1,270 @@
+"""The progress line, the guard of updates, and signals."""
+
+import io
+import os
+import signal
+import threading
+import types
+
+import pytest
+
+from relative_attention.runs.callbacks import FiniteGuard
+from relative_attention.runs.callbacks import ProgressLine
+from relative_attention.runs.callbacks import StopSignals
+
+
+class Number:
+    """A number on a device: reading it waits for the device."""
+
+    def __init__(self, value):
+        self.value = value
+        self.num_reads = 0
+
+    def __float__(self):
+        self.num_reads += 1
+        return self.value
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """A clock that stands still until it is set."""
+    clock = types.SimpleNamespace(now=100.0)
+    monkeypatch.setattr("time.perf_counter", lambda: clock.now)
+    return clock
+
+
+def with_rate(callback, learning_rate):
+    """A callback of a model whose optimizer has this learning rate."""
+    optimizer = types.SimpleNamespace(learning_rate=learning_rate)
+    callback.set_model(types.SimpleNamespace(optimizer=optimizer))
+    return callback
+
+
+def make_line(is_terminal=False, num_steps=10, **arguments):
+    file = io.StringIO()
+    file.isatty = lambda: is_terminal
+    line = ProgressLine(20, lambda: num_steps, file=file, **arguments)
+    return with_rate(line, 0.25), file
+
+
+LOGS = {
+    "loss": 2.5,
+    "perplexity": 12.25,
+    "accuracy": 0.5,
+    "tokens": 1000.0,
+    "skipped": 0.0,
+}
+
+
+def test_line_says_what_is_looked_at(clock):
+    line, file = make_line()
+    line.on_epoch_begin(0)
+    clock.now = 102.0
+    line.on_train_batch_end(9, dict(LOGS))
+    line.on_epoch_end(
+        0, {**LOGS, "val_loss": 2.25, "val_tokens": 9.0, "val_bleu": 31.256}
+    )
+    assert file.getvalue() == (
+        "[##########          ] 0:00:02 left step 10/20 loss 2.5 "
+        "perplexity 12.25 accuracy 0.5 500 tokens/s "
+        "| validation loss 2.25 BLEU 31.26\n"
+    )
+
+
+def test_speed_leaves_out_the_first_step_and_validation(clock):
+    line, file = make_line()
+    line.on_epoch_begin(0)
+    clock.now += 60.0  # compiles
+    line.on_train_batch_end(0, {"tokens": 100.0})
+    clock.now += 2.0
+    line.on_train_batch_end(4, {"tokens": 500.0})
+    line.on_test_begin()
+    clock.now += 30.0  # validates
+    logs = {"tokens": 500.0}
+    line.on_epoch_end(0, logs)
+    assert logs["tokens_per_second"] == pytest.approx(200.0)
+    assert logs["learning_rate"] == 0.25
+    # 10 steps at half a second.
+    assert "0:00:05 left" in file.getvalue()
+    line.on_epoch_begin(1)
+    line.on_train_batch_end(0, {"tokens": 100.0})
+    clock.now += 2.0
+    line.on_train_batch_end(4, {"tokens": 500.0})
+    line.on_epoch_end(1, {})
+    # And two validations of 30 seconds.
+    assert "0:01:05 left" in file.getvalue().split("\n")[-2]
+
+
+def test_a_line_shows_skipped_updates_and_epochs_of_validation_alone(clock):
+    line, file = make_line(num_steps=12)
+    line.on_epoch_begin(0)
+    line.on_test_begin()
+    clock.now += 5.0
+    logs = {**LOGS, "skipped": 2.0, "tokens_per_second": 9.0, "val_loss": 2.0}
+    line.on_epoch_end(0, logs)
+    # Of a run that was stopped in its validation and resumed.
+    assert logs["tokens_per_second"] == 9.0
+    assert file.getvalue().endswith(
+        " step 12/20 loss 2.5 perplexity 12.25 accuracy 0.5 skipped 2 "
+        "| validation loss 2\n"
+    )
+
+
+@pytest.mark.parametrize("num_steps", [1, 2])
+def test_speed_of_a_resumed_epoch_leaves_out_what_was_before(clock, num_steps):
+    line, _ = make_line(first_tokens=900.0)
+    line.set_params({"steps": num_steps})
+    line.on_epoch_begin(0)
+    logs = {}
+    for batch in range(num_steps):
+        assert "tokens_per_second" not in logs
+        clock.now += 2.0
+        logs = {"tokens": 1000.0 + 100.0 * batch}
+        line.on_train_batch_end(batch, logs)
+    # In the logs of the last step, too, with which a stopped run resumes.
+    assert logs["tokens_per_second"] == 50.0
+
+
+def test_device_is_waited_for_only_when_the_line_is_shown(clock):
+    line, file = make_line(is_terminal=True)
+    line.on_epoch_begin(0)
+    numbers = [Number(2.5) for _ in range(8)]
+    for batch, number in enumerate(numbers):
+        line.on_train_batch_end(batch, {"loss": number, "tokens": 10.0})
+        clock.now += 0.2
+    # More than half a second lies between two lines.
+    assert [number.num_reads for number in numbers] == [0, 0, 0, 1, 0, 0, 1, 0]
+    assert file.getvalue().count("\r") == 2
+
+
+def test_without_a_terminal_there_is_a_line_a_minute(clock):
+    line, file = make_line()
+    line.on_epoch_begin(0)
+    number = Number(2.5)
+    for batch in range(8):
+        line.on_train_batch_end(batch, {"loss": number, "tokens": 10.0})
+        clock.now += 8.0
+    assert number.num_reads == 0
+    assert file.getvalue() == ""
+    line.on_train_batch_end(8, {"loss": number, "tokens": 10.0})
+    assert number.num_reads == 1
+    assert file.getvalue() == (
+        "[##########          ] 0:01:20 left step 10/20 loss 2.5 0 tokens/s\n"
+    )
+
+
+def test_time_left_is_at_most_the_rest_of_the_limit(clock):
+    line, file = make_line(seconds_left=lambda: 75.0 * 60)
+    line.on_epoch_begin(0)
+    clock.now += 3600.0
+    line.on_train_batch_end(0, dict(LOGS))
+    line.on_epoch_end(0, dict(LOGS))
+    assert "] 1:15:00 left step 10/20 " in file.getvalue()
+
+
+def test_line_on_a_terminal_never_wraps(clock, monkeypatch):
+    line, file = make_line(is_terminal=True)
+    monkeypatch.setattr(
+        "relative_attention.runs.callbacks._columns", lambda file: 40
+    )
+    line.on_epoch_begin(0)
+    for batch in range(2):
+        line.on_train_batch_end(batch, dict(LOGS))
+        clock.now += 1.0
+    text = file.getvalue().removeprefix("\r").removesuffix("\x1b[K")
+    assert len(text) == 39
+    assert text.startswith("0:00:10 left step 10/20 loss 2.5")
+
+
+# === Updates that were not finite ===
+
+
+def make_guard(first_step=0, first_skipped=0.0):
+    file = io.StringIO()
+    guard = FiniteGuard(
+        "skip",
+        first_step,
+        lambda step: [4, 7],
+        file=file,
+        first_skipped=first_skipped,
+    )
+    with_rate(guard, 0.5).on_epoch_begin(0)
+    return guard, file
+
+
+def feed(guard, *skipped):
+    for batch, number in enumerate(skipped):
+        guard.on_train_batch_end(batch, {"skipped": number})
+
+
+def test_updates_left_out_are_named_with_their_lines():
+    guard, file = make_guard(first_step=999)
+    feed(guard, 0.0, 1.0, 1.0, 2.0)
+    assert file.getvalue() == ""
+    guard.on_epoch_end(0)
+    assert file.getvalue() == "".join(
+        f"The loss or gradient of update {update} is not finite (learning "
+        "rate 0.5; lines 4, 7 of the training text). Skipped.\n"
+        for update in ("1,001", "1,003")
+    )
+
+
+def test_what_was_left_out_before_a_resume_is_not_named_again():
+    guard, file = make_guard(first_step=10, first_skipped=2.0)
+    feed(guard, 2.0, 3.0)
+    guard.on_epoch_end(0)
+    assert [line.split()[6] for line in file.getvalue().splitlines()] == ["12"]
+    guard.on_epoch_begin(1)
+    feed(guard, 1.0)
+    guard.on_epoch_end(1)
+    assert file.getvalue().count("Skipped") == 2
+
+
+def test_device_is_waited_for_once_in_sixteen_steps():
+    guard, _ = make_guard()
+    numbers = [Number(0.0) for _ in range(31)]
+    feed(guard, *numbers[:15])
+    assert not any(number.num_reads for number in numbers)
+    feed(guard, *numbers[15:])
+    assert sum(number.num_reads for number in numbers) == 16
+
+
+# === Signals ===
+
+
+@pytest.mark.parametrize(
+    ("number", "exception", "code"),
+    [
+        (signal.SIGTERM, SystemExit, 143),
+        (signal.SIGINT, KeyboardInterrupt, None),
+    ],
+    ids=str,
+)
+def test_signal_is_noted_and_then_obeyed(number, exception, code):
+    before = signal.getsignal(number)
+    with StopSignals() as signals:
+        assert signals.received is None
+        os.kill(os.getpid(), number)
+        assert signals.received == number
+        # A second one is not waited for.
+        assert signal.getsignal(number) == before
+        with pytest.raises(exception) as raised:
+            signals.leave()
+    assert getattr(raised.value, "code", None) == code
+    assert signal.getsignal(number) == before
+
+
+def test_nothing_happens_in_another_thread():
+    failures = []
+
+    def enter():
+        try:
+            with StopSignals() as signals:
+                assert signals.received is None
+        except BaseException as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=enter)
+    thread.start()
+    thread.join()
+    assert not failures

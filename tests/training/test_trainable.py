@@ -1,0 +1,424 @@
+"""Models of tokens: the loss, parts of a batch, what is shown and saved."""
+
+import random
+import sys
+import warnings
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+import relative_attention as ra
+from relative_attention.training.update import clip_gradients
+from relative_attention.training.update import gradient_norm
+from tests.words_model import Words
+from tests.words_model import batch_of
+from tests.words_model import corpus_of
+from tests.words_model import dataset
+from tests.words_model import tiny_transformer
+
+IN_PARTS = pytest.mark.only_on("tensorflow", reason="parts of a batch")
+
+
+def words(**fields):
+    random.seed(1)
+    return Words(**fields)
+
+
+def transformer(is_regularized):
+    random.seed(1)
+    return tiny_transformer()
+
+
+# === The loss ===
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        ra.MaskedCrossEntropy(),
+        # Of Keras' losses, a part's is the mean over its own rows.
+        keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+    ],
+    ids=["over_tokens", "of_keras"],
+)
+@pytest.mark.parametrize("loss_weight", [None, 0.5])
+def test_losses_of_parts_add_up(loss, loss_weight):
+    model = words(is_regularized=True)
+    model.compile("sgd", loss, loss_weights=loss_weight)
+    x, y, weights = batch_of(5)
+    if not isinstance(loss, ra.MaskedCrossEntropy):
+        # Where all parts weigh as much, the mean of their means is the mean.
+        y, weights = np.full_like(y, 3), np.ones_like(weights)
+        x, y, weights = x, y[:4], weights[:4]
+        x = {name: ids[:4] for name, ids in x.items()}
+    y_pred = ops.convert_to_numpy(model(x))
+    whole = model.compute_loss(x, y, y_pred, weights)
+    model.accumulation_steps = 2
+    num_tokens = (weights * (y != 0)).sum()
+    parts = [
+        model.compute_loss(
+            {name: ids[rows] for name, ids in x.items()},
+            y[rows],
+            y_pred[rows],
+            weights[rows],
+            num_tokens=num_tokens,
+        )
+        for rows in (slice(0, 2), slice(2, None))
+    ]
+    np.testing.assert_allclose(np.array(sum(parts)), np.array(whole), rtol=1e-5)
+
+
+def test_loss_that_cannot_be_told_a_number_is_weighed(monkeypatch):
+    class Doubled(ra.MaskedCrossEntropy):
+        def call(self, y_true, y_pred, sample_weight=None):
+            return 2 * super().call(y_true, y_pred, sample_weight)
+
+    model = words()
+    x, y, _ = batch_of(4)
+    y_pred = ops.convert_to_numpy(model(x))
+    losses = []
+    for loss in (ra.MaskedCrossEntropy(), Doubled()):
+        model.compile("sgd", loss)
+        model.accumulation_steps = 2
+        losses.append(float(model.compute_loss(x, y, y_pred, num_tokens=100.0)))
+    np.testing.assert_allclose(losses[1], 2 * losses[0], rtol=1e-5)
+
+
+def test_losses_that_layers_add_are_refused_of_parts():
+    model = words(activity_regularizer="l2")
+    model.compile("sgd", ra.MaskedCrossEntropy())
+    model.accumulation_steps = 2
+    x, y, _ = batch_of(2)
+    y_pred = model(x)
+    with pytest.raises(ValueError, match="`activity_regularizer`.*1 such"):
+        model.compute_loss(x, y, y_pred, num_tokens=7.0)
+
+
+# === Parts of a batch ===
+
+
+def trained(make_model, batches, **options):
+    model = make_model(is_regularized=True)
+    start = model.get_weights()
+    model.compile(keras.optimizers.SGD(0.5), ra.MaskedCrossEntropy(), **options)
+    history = model.fit(
+        dataset(*batches),
+        steps_per_epoch=len(batches),
+        shuffle=False,
+        verbose=0,
+    ).history
+    return start, model.get_weights(), history
+
+
+@IN_PARTS
+@pytest.mark.parametrize(
+    "make_model, jit_compile",
+    [
+        (words, False),
+        (words, True),
+        pytest.param(transformer, True, marks=pytest.mark.large),
+    ],
+    ids=["words", "words-xla", "transformer-xla"],
+)
+def test_step_in_parts_is_that_of_the_whole_batch(make_model, jit_compile):
+    # 7 rows: parts of 3, 3 and 1; 1 row: a part of 1, and none or empty ones.
+    batches = [batch_of(7), batch_of(1, seed=1)]
+    if jit_compile and make_model is words:
+        # XLA compiles every shape again.
+        batches = batches[:1]
+    start, whole, shown = trained(make_model, batches, run_eagerly=True)
+    _, parts, shown_of_parts = trained(
+        make_model, batches, jit_compile=jit_compile, accumulation_steps=3
+    )
+    assert max(np.abs(a - b).max() for a, b in zip(start, whole)) > 1e-2
+    for weight, expected in zip(parts, whole):
+        np.testing.assert_allclose(weight, expected, rtol=0, atol=1e-6)
+    for name, values in shown.items():
+        np.testing.assert_allclose(
+            shown_of_parts[name], values, rtol=2e-6, err_msg=name
+        )
+
+
+# === What is shown, and what is left out ===
+
+
+def test_loss_shown_is_the_mean_over_tokens():
+    # Batches of two sentences, with 3, then 10 tokens to predict.
+    inputs, labels, _ = batch_of(4)
+    labels[:] = 5
+    labels[[0, 1], [2, 1]] = labels[0, 2:] = labels[1, 1:] = 0
+    model = words()
+    model.dense.kernel.assign(5 * np.array(model.dense.kernel))
+    model.compile(
+        keras.optimizers.SGD(0.0),
+        ra.MaskedCrossEntropy(),
+        metrics=[keras.metrics.SparseCategoricalAccuracy(name="accuracy")],
+        run_eagerly=True,
+    )
+    history = model.fit(
+        inputs,
+        labels,
+        batch_size=2,
+        epochs=2,
+        validation_data=(inputs, labels),
+        validation_batch_size=2,
+        shuffle=False,
+        verbose=0,
+    ).history
+    logits = np.array(model(inputs))
+    first, second = (
+        float(ra.MaskedCrossEntropy()(labels[part], logits[part]))
+        for part in (slice(2), slice(2, 4))
+    )
+    expected = (3 * first + 10 * second) / 13
+    # Far from the mean over batches.
+    assert abs(expected - (first + second) / 2) > 1e-3
+    np.testing.assert_allclose(history["loss"], expected, rtol=1e-5)
+    np.testing.assert_allclose(history["val_loss"], expected, rtol=1e-5)
+    num_tokens = (inputs["source_token_ids"] != 0).sum() + 13
+    assert history["tokens"] == history["val_tokens"] == [num_tokens] * 2
+    accuracy = (logits.argmax(-1) == labels).mean()
+    np.testing.assert_allclose(history["accuracy"], accuracy, rtol=1e-6)
+
+
+@pytest.mark.only_on("tensorflow", reason="others have Keras' own step")
+@pytest.mark.parametrize("accumulation_steps", [1, 2])
+def test_update_that_is_not_finite_is_left_out(accumulation_steps):
+    inputs, labels, weights = batch_of(4)
+    model = words()
+    model.compile(
+        keras.optimizers.SGD(0.1),
+        ra.MaskedCrossEntropy(),
+        run_eagerly=True,
+        accumulation_steps=accumulation_steps,
+    )
+    wrong = weights.copy()
+    wrong[0, 0] = np.inf
+    before = model.get_weights()
+    logs = model.train_on_batch(inputs, labels, wrong, return_dict=True)
+    assert logs["skipped"] == 1 and logs["gradient_norm"] == 0
+    assert int(model.optimizer.iterations) == 0
+    for weight, old in zip(model.get_weights(), before):
+        np.testing.assert_array_equal(weight, old)
+    # As newer Keras does itself.
+    model.reset_metrics()
+    logs = model.train_on_batch(inputs, labels, weights, return_dict=True)
+    assert logs["skipped"] == 0 and logs["gradient_norm"] > 0
+    assert np.isfinite(logs["loss"]) and logs["loss"] > 0
+    assert int(model.optimizer.iterations) == 1
+    # Validation shows such a loss.
+    model.embedding.embeddings.assign(np.full((13, 4), np.nan))
+    logs = model.evaluate(inputs, labels, verbose=0, return_dict=True)
+    assert np.isnan(logs["loss"])
+
+
+# === Gradients, solved by hand ===
+
+# Lengths 5 and 12, together 13.
+GRADIENTS = [np.array([3.0, 4.0], "float32"), np.array([12.0], "float32")]
+
+
+def with_loss_scale(optimizer):
+    optimizer = keras.optimizers.LossScaleOptimizer(optimizer, initial_scale=8)
+    optimizer.build([keras.Variable([0.0])])
+    return optimizer
+
+
+@pytest.mark.only_on("tensorflow", reason="it is TensorFlow's step")
+@pytest.mark.parametrize(
+    "limits, expected",
+    [
+        ({}, [[3, 4], [12]]),
+        ({"clipnorm": 10.0}, [[3, 4], [10]]),
+        ({"global_clipnorm": 6.5}, [[1.5, 2], [6]]),
+        ({"clipvalue": 3.5}, [[3, 3.5], [3.5]]),
+    ],
+    ids=["none", "clipnorm", "global_clipnorm", "clipvalue"],
+)
+def test_gradients_are_clipped_as_by_the_optimizer(limits, expected):
+    for scale in (1, 8):
+        optimizer = keras.optimizers.SGD(**limits)
+        if scale == 8:
+            optimizer = with_loss_scale(optimizer)
+        scaled = [scale * gradient for gradient in GRADIENTS]
+        assert float(gradient_norm(optimizer, [*scaled, None])) == 13
+        clipped = clip_gradients(optimizer, scaled)
+        for gradient, values in zip(clipped, expected):
+            np.testing.assert_allclose(gradient, scale * np.array(values))
+
+
+@pytest.fixture
+def data():
+    return batch_of(4)[:2]
+
+
+def compiled(**options):
+    model = words()
+    model.compile(keras.optimizers.SGD(0.1), ra.MaskedCrossEntropy(), **options)
+    return model
+
+
+def test_validation_shows_nothing_of_updates(data):
+    history = compiled().fit(*data, validation_data=data, verbose=0).history
+    shown = {"loss", "tokens", "val_loss", "val_tokens"}
+    if keras.backend.backend() in ("tensorflow", "jax"):
+        shown |= {"gradient_norm", "skipped"}
+    assert history.keys() == shown
+
+
+# === What a saved model is compiled with ===
+
+
+def reloaded(model, tmp_path):
+    model.save(tmp_path / "model.keras")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        return keras.saving.load_model(tmp_path / "model.keras")
+
+
+def test_saved_model_is_compiled_as_it_was(data, tmp_path):
+    options = {
+        "loss_weights": 0.5,
+        "steps_per_execution": 2,
+        "auto_scale_loss": False,
+        # What it means is chosen again where the model is loaded.
+        "jit_compile": "auto",
+    }
+    if keras.backend.backend() != "torch":
+        options["accumulation_steps"] = 3
+    model = compiled(**options)
+    # And when it is saved and loaded again.
+    loaded = reloaded(reloaded(model, tmp_path), tmp_path)
+    config = loaded.get_compile_config()
+    assert config == model.get_compile_config()
+    assert config.items() >= options.items()
+    assert loaded.jit_compile == model.jit_compile
+    assert loaded.accumulation_steps == options.get("accumulation_steps", 1)
+
+
+def test_model_that_was_not_compiled_is_saved_so(tmp_path):
+    assert Words().get_compile_config() == {}
+    assert not reloaded(Words(), tmp_path).compiled
+
+
+@pytest.mark.only_on("torch", reason="the others take parts")
+def test_model_of_another_backend_trains_whole_batches(data, tmp_path):
+    model = compiled()
+    config = {**model.get_compile_config(), "accumulation_steps": 3}
+    with pytest.warns(UserWarning, match="accumulation_steps=3"):
+        model.compile_from_config(config)
+    assert model.accumulation_steps == 1
+
+
+def test_option_that_is_gone_is_dropped_with_a_warning():
+    model = compiled()
+    two_views = {"kind": "r_drop", "weight": 5.0}
+    config = {**model.get_compile_config(), "consistency": two_views}
+    with pytest.warns(UserWarning, match="51ab9de"):
+        model.compile_from_config(config)
+    assert "consistency" not in model.get_compile_config()
+
+
+# === Batches that are a function of the step ===
+
+
+@pytest.fixture
+def batches():
+    # The first two batches of an epoch may have one length, others not.
+    lengths = np.repeat([3, 4, 7], 4)
+    return ra.TokenBatches(corpus_of(lengths), 16, seed=3)
+
+
+@pytest.mark.parametrize("steps", [None, 2])
+def test_epochs_are_those_of_the_batches_and_resume(batches, steps):
+    # Run as a graph every shape would be traced again, and compiled on JAX.
+    model, by_hand = compiled(run_eagerly=True), compiled(run_eagerly=True)
+    options = {"steps_per_epoch": steps, "shuffle": True, "verbose": 0}
+    history = model.fit(batches, epochs=1, **options).history
+    model.fit(batches, initial_epoch=1, epochs=3, **options)
+    for step in range(3 * (steps or len(batches))):
+        by_hand.train_on_batch(*batches.train_batch(step))
+    for weight, other in zip(model.get_weights(), by_hand.get_weights()):
+        np.testing.assert_allclose(weight, other, rtol=0, atol=1e-6)
+    if steps is None:
+        corpus = batches.corpus
+        num_tokens = corpus.source_lengths.sum() + corpus.target_lengths.sum()
+        assert history["tokens"] == [num_tokens]
+
+
+def test_validation_sees_every_pair_once(batches):
+    others = ra.TokenBatches(corpus_of([5, 2, 2, 6], seed=1), 8)
+    model = compiled(run_eagerly=True)
+    history = model.fit(
+        batches, validation_data=others, epochs=2, verbose=0
+    ).history
+    num_tokens = 2 * (5 + 2 + 2 + 6 + 4)
+    assert history["val_tokens"] == [num_tokens] * 2
+    logs = model.evaluate(others, verbose=0, return_dict=True)
+    assert logs["tokens"] == num_tokens
+    np.testing.assert_allclose(logs["loss"], history["val_loss"][-1], rtol=1e-6)
+    assert model.evaluate(x=others, verbose=0)[0] == logs["loss"]
+
+
+@pytest.mark.parametrize("method", ["fit", "train_on_batch"])
+def test_class_weights_are_refused(batches, method):
+    data = batches.train_batch(0)
+    with pytest.raises(ValueError, match="`sample_weight`"):
+        getattr(compiled(), method)(*data, class_weight={3: 2.0})
+
+
+# === Memory ===
+
+# 4,096 tokens of 32,768 pieces: their logits alone take 512 MiB.
+STEPS = """
+import sys
+
+import keras
+import numpy as np
+
+import relative_attention as ra
+from tests.peak_memory import peak_memory
+
+has_logits = sys.argv[1] == "logits"
+model = ra.Transformer.from_preset(
+    "transformer_tiny_relative",
+    vocabulary_size=32768,
+    num_encoder_layers=1,
+    num_decoder_layers=1,
+)
+accuracy = keras.metrics.SparseCategoricalAccuracy()
+model.compile(
+    keras.optimizers.SGD(0.1),
+    ra.MaskedCrossEntropy(0.1),
+    metrics=[accuracy if has_logits else ra.TokenAccuracy()],
+)
+assert (model.scoring_loss is None) is has_logits
+ids = np.random.default_rng(0).integers(2, 32768, (128, 32))
+inputs = {"source_token_ids": ids, "target_token_ids": ids}
+before = peak_memory()
+for _ in range(2):
+    model.train_on_batch(inputs, ids)
+print(peak_memory() - before)
+"""
+
+
+@pytest.mark.large
+@pytest.mark.skipif(
+    sys.platform != "linux" or keras.backend.backend() != "tensorflow",
+    reason="measures a process of TensorFlow as Linux counts it",
+)
+def test_step_without_logits_needs_far_less_memory(run_python):
+    projected, logits = (
+        int(run_python(STEPS, kind).splitlines()[-1])
+        for kind in ("projected", "logits")
+    )
+    assert projected < 0.6 * logits
+
+
+@pytest.mark.only_on("torch", reason="it has a device without numbers")
+def test_metrics_are_on_the_device_of_the_logits():
+    with keras.device("meta"):
+        accuracy = ra.TokenAccuracy()(ops.zeros((2, 3)), ops.zeros((2, 3, 5)))
+    assert str(accuracy.device) == "meta"
