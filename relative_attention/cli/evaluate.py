@@ -24,8 +24,8 @@ def add_score(subparsers: command.Subparsers) -> None:
         subparsers,
         "score",
         _score,
-        "print how probable a model finds given translations: log-probability "
-        "(natural), tab, number of tokens",
+        "print how probable a model finds given translations, each line as a "
+        "whole: log-probability (natural), tab, number of tokens",
         "relative-attention score runs/my_model --source test.en "
         "--target test.de > scores.tsv",
     )
@@ -144,6 +144,11 @@ def add_evaluate(subparsers: command.Subparsers) -> None:
     parser.integer(
         "--resamples N", "of the bootstrap (default: 1000)", default=1000
     )
+    parser.flag(
+        "--split-sentences",
+        "translate the sentences of a line one by one, as `translate` does; "
+        "without it, lines are translated as they are",
+    )
     command.add_decoding_options(parser)
     command.add_engine_options(parser)
 
@@ -162,7 +167,7 @@ def _evaluate(options: argparse.Namespace) -> None:
         tokenize = f"moses-{options.language}"
     shared = {"lowercase": options.lowercase, "tokenize": tokenize}
     how: dict[str, Any] = {"metrics": options.metrics, **shared}
-    translations = _translations(command.load_models(options), sources)
+    translations = _translations(command.load_models(options), sources, options)
     hypotheses = [translation.text for translation in translations]
     if options.hypotheses:
         write_lines(options.hypotheses, hypotheses)
@@ -179,7 +184,7 @@ def _evaluate(options: argparse.Namespace) -> None:
     systems = {_name(options): hypotheses}
     for name, other in others.items():
         if not isinstance(other, list):
-            other = [t.text for t in _translations(other, sources)]
+            other = [t.text for t in _translations(other, sources, options)]
         systems[name] = other
     if options.plot:
         by_length = {
@@ -240,12 +245,17 @@ def _other(
     return list(read_lines(path))
 
 
+@command.input_errors()
 def _translations(
-    translator: "ra.Translator", sources: Sequence[str]
+    translator: "ra.Translator",
+    sources: Sequence[str],
+    options: argparse.Namespace,
 ) -> "list[ra.Translation]":
     """Translates the sources, and reports which were cut."""
     progress = streams.Progress(len(sources))
-    translations = translator.search(sources, report=progress)
+    translations = translator.search(
+        sources, report=progress, split_sentences=options.split_sentences
+    )
     progress.end()
     cut = [n for n, t in enumerate(translations, start=1) if t.was_cut]
     streams.report_cut(len(cut), cut, translator)

@@ -215,13 +215,6 @@ class Translator:
         Raises:
             TypeError, ValueError, InputError: see `search`.
         """
-        if split_sentences is None:
-            split_sentences = (
-                self.split_sentences
-                and num_results is None
-                and target_prefixes is None
-                and self._knows_language(sentences)
-            )
         found = self.search(
             sentences,
             num_results,
@@ -243,7 +236,7 @@ class Translator:
         report: ReportCount | None = None,
         num_beams: int | None = None,
         length_penalty: float | None = None,
-        split_sentences: bool = False,
+        split_sentences: bool | None = False,
     ) -> list[Any]:
         """Translates by beam search, with scores, ids and what was cut.
 
@@ -262,7 +255,8 @@ class Translator:
             length_penalty: float. Length penalty of this search. Defaults to
                 `None`, the translator's.
             split_sentences: bool. Whether to search each sentence of a line by
-                itself, see `translate`. Defaults to `False`.
+                itself, see `translate`. `None` is the default of `translate`.
+                Defaults to `False`.
 
         Returns:
             List of `Translation`, one per sentence, in their order; with
@@ -307,7 +301,7 @@ class Translator:
         target_prefixes: Sequence[str] | None = None,
         return_attention: bool = False,
         report: ReportCount | None = None,
-        split_sentences: bool = False,
+        split_sentences: bool | None = False,
     ) -> list[Any]:
         """Draws translations at random, see `relative_attention.sample`.
 
@@ -342,7 +336,7 @@ class Translator:
         num_hypotheses: int,
         target_prefixes: Sequence[str] | None,
         report: ReportCount | None,
-        split_sentences: bool,
+        split_sentences: bool | None,
         **settings: Any,
     ) -> list[Any]:
         """Decodes lines, as their sentences.
@@ -358,7 +352,14 @@ class Translator:
             num_results = checked_at_least("num_results", num_results, 1)
         lines = checked_sentences("sentences", sentences)
         needs_line = target_prefixes is not None or settings["return_attention"]
-        if split_sentences:
+        if split_sentences is None:
+            split_sentences = (
+                self.split_sentences
+                and num_results is None
+                and not needs_line
+                and self._knows_language(lines)
+            )
+        elif split_sentences:
             self._check_splitting(needs_line, num_results)
         paragraphs = Paragraphs(
             lines,
@@ -446,7 +447,8 @@ class Translator:
         if self.source_language is not None:
             return True
         if any(map(seems_to_have_sentences, lines)):
-            warnings.warn(_UNKNOWN_LANGUAGE, stacklevel=3)
+            # Where `translate` was called.
+            warnings.warn(_UNKNOWN_LANGUAGE, stacklevel=5)
         return False
 
     def _check_splitting(self, needs_line: bool, num_results: Any) -> None:

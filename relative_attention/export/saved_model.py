@@ -52,7 +52,9 @@ def export_saved_model(
     The graph holds tokenizer, model, beam search and detokenizer. A process
     that has imported `tensorflow` and `tensorflow_text` can load it. It
     translates like `translator.translate`, with its beams, penalty and limits,
-    in batches of any size. Signatures:
+    in batches of any size, but each string as it is: it never splits it into
+    sentences, and treats capitals and strings without a letter like others.
+    Signatures:
 
     - `serving_default(sentences)`, strings `(B,)`: `translations`, strings
       `(B,)`, and `scores`, float32 `(B,)`;

@@ -501,7 +501,7 @@ class TranslationLM(FromPreset, TrainableModel, keras_hub.models.Seq2SeqLM):
         stop_token_ids: Any = "auto",
         strip_prompt: bool = False,
     ) -> Any:
-        """Translates.
+        """Translates, each text as one sentence.
 
         Args:
             inputs: string, or list, array or `tf.data.Dataset` of batches of
