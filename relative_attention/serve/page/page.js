@@ -259,7 +259,9 @@ function choose(sentence) {
   const results = sentence?.translations ?? [];
   $("best").hidden = results.length < 2;
   $("best-line").textContent =
-    allSentences().length > 1 && sentence ? `${sentence.sentence} ` : "";
+    allSentences().length > 1 && sentence
+      ? `\u201c${sentence.sentence}\u201d. `
+      : "";
   $("best-list").replaceChildren(
     ...results.map(({ text, score }) => result(text, score)),
   );
