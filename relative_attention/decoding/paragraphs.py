@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from relative_attention.text import Encode
 from relative_attention.text import clean_text
 from relative_attention.text import has_letter
 from relative_attention.text import is_in_capitals
@@ -87,6 +88,7 @@ class Paragraphs:
         language: string, the ISO 639 code of their language. `None` keeps the
             lines as they are.
         splits: bool. Whether to split lines into sentences.
+        encode: the method of the vocabulary of their language.
 
     Attributes:
         parts: for each line the list of its `Part`s, at least one.
@@ -94,9 +96,18 @@ class Paragraphs:
     """
 
     def __init__(
-        self, lines: Iterable[str], language: str | None, splits: bool
+        self,
+        lines: Iterable[str],
+        language: str | None,
+        splits: bool,
+        encode: Encode,
     ) -> None:
-        self.parts = [parts_of_line(line, language, splits) for line in lines]
+        self.parts = [
+            [Part(line)]
+            if language is None
+            else parts_of_line(line, language, splits, encode)
+            for line in lines
+        ]
         self.sentences = [
             part.text
             for parts in self.parts
@@ -138,10 +149,10 @@ class Paragraphs:
         ]
 
 
-def parts_of_line(line: str, language: str | None, splits: bool) -> list[Part]:
+def parts_of_line(
+    line: str, language: str, splits: bool, encode: Encode
+) -> list[Part]:
     """Returns the sentences of a line, or the line as the only one."""
-    if language is None:
-        return [Part(line)]
     pairs = split_sentences(line, language) if splits else [(line, "")]
     is_raised = is_in_capitals(line)
     parts = []
@@ -149,7 +160,7 @@ def parts_of_line(line: str, language: str | None, splits: bool) -> list[Part]:
         if not has_letter(sentence):
             parts.append(Part(clean_text(sentence), after, is_kept=True))
         elif is_raised or is_in_capitals(sentence):
-            lowered = without_capitals(sentence, language)
+            lowered = without_capitals(sentence, language, encode)
             parts.append(Part(lowered, after, is_raised=True))
         else:
             parts.append(Part(sentence, after))

@@ -27,10 +27,13 @@ from relative_attention.decoding.sampling import sample
 from relative_attention.schema import key
 from relative_attention.tensor_type import Tensor
 from relative_attention.text import clean_text
+from relative_attention.text import is_runaway
 from relative_attention.text import seems_to_have_sentences
 
 # Called after each batch with the number of sentences translated so far.
 ReportCount = Callable[[int], Any]
+# What a search after a loop may not repeat.
+_LOOP_NGRAM = 2
 _UNKNOWN_LANGUAGE = (
     "Lines with several sentences are not split, as the language of the source "
     "is unknown. Give `source_language`, or set `decoding.source_language` in "
@@ -59,6 +62,9 @@ class DecodingSection:
     """`translate` reports lines of more tokens, as the model has hardly seen
     any. `null`: training sets it to the length that 999 of 1,000 source rows do
     not exceed, joined lines included."""
+    no_repeat_ngram: int = key(0, at_least=0, may_change=True)
+    """No translation has the same so many tokens in a row twice; `0` allows
+    it."""
     source_language: str | None = key(None, is_language=True, may_change=True)
     """Language code of the source, such as `en`. `null`: training sets it to
     `data.source_language`, or to the ending of `data.source`. Without it,
@@ -98,8 +104,10 @@ class Translator:
     If the language of the source is known, `translate` splits a line into its
     sentences, and joins their translations. Lines in capitals are searched
     without them, and their translations put into capitals; lines without a
-    letter are their own translation. Prefixes and attention need each line as
-    it is.
+    letter are their own translation. A translation that repeats itself without
+    an end is searched for again, without repeats; if that fails too, the
+    sentence is its own translation. Prefixes and attention need each line as it
+    is.
 
     Args:
         model: `Transformer` or `Ensemble`.
@@ -123,6 +131,8 @@ class Translator:
         trained_source_length: int. Longer sentences were rare in training; see
             `decoding.trained_source_length` of a recipe. They are translated
             all the same. Defaults to `None`, unknown.
+        no_repeat_ngram: int. No translation by beam search has the same so
+            many tokens in a row twice. Defaults to `0`, which allows repeats.
         source_language: string. The language code of the source, such as
             `"en"`. Defaults to `None`, unknown.
         split_sentences: bool. Whether `translate` splits lines into sentences,
@@ -153,6 +163,7 @@ class Translator:
         trained_source_length: int | None = None,
         source_language: str | None = None,
         split_sentences: bool = True,
+        no_repeat_ngram: int = 0,
     ) -> None:
         # Scoring and pictures need more of a model than a search does.
         self.model: Any = model
@@ -184,6 +195,9 @@ class Translator:
                 "source_language", source_language
             )
         self.split_sentences = split_sentences
+        self.no_repeat_ngram = checked_at_least(
+            "no_repeat_ngram", no_repeat_ngram, 0
+        )
 
     # What these methods return depends on `num_results`: `Any` is one result or
     # a list of them.
@@ -287,6 +301,7 @@ class Translator:
             num_beams=num_beams,
             length_penalty=length_penalty,
             return_attention=return_attention,
+            no_repeat_ngram=self.no_repeat_ngram,
             split_sentences=split_sentences,
         )
 
@@ -365,6 +380,7 @@ class Translator:
             lines,
             None if needs_line else self.source_language,
             split_sentences,
+            self.source_vocabulary.encode,
         )
         num_sentences = len(paragraphs.sentences)
         prefixes = self._encoded_prefixes(target_prefixes, num_sentences)
@@ -373,18 +389,57 @@ class Translator:
             if report is not None:
                 report(num_done * len(lines) // num_sentences)
 
-        found = paragraphs.translations(
-            self._decode_sentences(
-                decode,
-                paragraphs.sentences,
-                num_results or 1,
-                num_hypotheses,
-                prefixes,
-                report_lines,
-                **settings,
-            )
+        found = self._decode_sentences(
+            decode,
+            paragraphs.sentences,
+            num_results or 1,
+            num_hypotheses,
+            prefixes,
+            report_lines,
+            **settings,
         )
-        return found if num_results else [best for best, *_ in found]
+        # A model of no language may repeat itself on purpose.
+        if decode is beam_search and not needs_line and self.source_language:
+            self._end_loops(
+                found, paragraphs.sentences, num_results or 1, settings
+            )
+        lines_found = paragraphs.translations(found)
+        return lines_found if num_results else [one for one, *_ in lines_found]
+
+    def _end_loops(
+        self,
+        found: list[list[Translation]],
+        sentences: Sequence[str],
+        num_results: int,
+        settings: Mapping[str, Any],
+    ) -> None:
+        """Replaces translations that repeat themselves without an end.
+
+        They are searched for again, without repeats. A sentence that leads to
+        none that way either is its own translation.
+        """
+        loops = [
+            index
+            for index, sentence in enumerate(sentences)
+            if is_runaway(sentence, found[index][0].text)
+        ]
+        if not loops:
+            return
+        again = self._decode_sentences(
+            beam_search,
+            [sentences[index] for index in loops],
+            num_results,
+            settings["num_beams"],
+            [()] * len(loops),
+            lambda num_done: None,
+            **{**settings, "no_repeat_ngram": _LOOP_NGRAM},
+        )
+        for index, results in zip(loops, again):
+            sentence, best = sentences[index], results[0]
+            if is_runaway(sentence, best.text):
+                kept = clean_text(sentence)
+                results = [Translation(kept, 0.0, was_cut=best.was_cut)]
+            found[index] = results
 
     def _decode_sentences(
         self,

@@ -262,6 +262,7 @@ def _search(
         (constraints, length_penalty),
         num_beams=translator.num_beams,
         num_results=num_results,
+        no_repeat_ngram=translator.no_repeat_ngram,
     )
 
 

@@ -52,6 +52,7 @@ _SETTINGS = {
     "max_extra_length": "`decoding.max_extra_length`",
     "max_source_length": "`decoding.max_source_length`",
     "source_language": "`decoding.source_language`",
+    "no_repeat_ngram": "--no-repeat-ngram",
 }
 
 

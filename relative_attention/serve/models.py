@@ -76,7 +76,12 @@ class ServedModel:
                 "`split_sentences` must be false for this model: the language "
                 "of its source is unknown. Received: true."
             )
-        return Paragraphs(lines, language, split_sentences)
+        return Paragraphs(
+            lines,
+            language,
+            split_sentences,
+            self.translator.source_vocabulary.encode,
+        )
 
     def best(self, sentences: list[str]) -> list[list[Translation]]:
         """Returns the best translation of each sentence, in a list."""
@@ -255,6 +260,7 @@ def find_alternatives(
         max_extra_length=translator.max_extra_length,
         max_length=translator.max_length,
         min_length=translator.min_length,
+        no_repeat_ngram=translator.no_repeat_ngram,
         target_prefix=np.array(prefixes),
     )
     found = read_translations(
