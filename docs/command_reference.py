@@ -30,8 +30,7 @@ _HEAD = """\
   (`relative-attention list`). A folder of that name with a model takes
   precedence.
 - `section.key=value` replaces a value of the recipe: [all keys](recipes.md).
-- What you asked for goes to standard output, errors and warnings to standard
-  error.
+- Results go to standard output, errors and warnings to standard error.
 - Exit status: 0 for success, 1 for an error (one line on standard error says
   what is wrong; none if the reader of the output has gone), 2 for a wrong
   command line, 130 after Ctrl-C.

@@ -11,10 +11,11 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-import yaml
-
+from relative_attention.argument_checks import is_language
 from relative_attention.errors import InputError
+from relative_attention.errors import check_packages
 from relative_attention.errors import did_you_mean
+from relative_attention.schema import check_mapping
 
 _PACKAGE = pathlib.Path(__file__).parent
 
@@ -59,22 +60,15 @@ def recipe_summary(directory: pathlib.Path) -> tuple[str, list[str]]:
     have them.
     """
     try:
-        text = (directory / "recipe.yaml").read_text("utf-8")
-        recipe = yaml.safe_load(text)
-        description = str(recipe.get("description") or "")
-        languages = recipe_languages(recipe["data"])
+        recipe = _read_yaml(directory / "recipe.yaml")
+        data = check_mapping(recipe.get("data"), "data")
     # The folder may be from anywhere.
-    except (
-        OSError,
-        ValueError,
-        LookupError,
-        TypeError,
-        AttributeError,
-        RecursionError,
-        yaml.YAMLError,
-    ):
+    except InputError:
         return "", []
-    known = [language for language in languages if language is not None]
+    description = recipe.get("description")
+    if not isinstance(description, str):
+        description = ""
+    known = [code for code in recipe_languages(data) if code is not None]
     return description, known if len(known) == 2 else []
 
 
@@ -88,20 +82,25 @@ def recipe_languages(
     than one of two letters is known to be one.
 
     Args:
-        data: the section `data` of the recipe.
+        data: the section `data` of the recipe, which may be from anywhere.
     """
-    files = [data.get(side) or "" for side in ("source", "target")]
-    endings = [
-        re.search(r"\.([a-z]{2})$", file.removesuffix(".gz")) for file in files
-    ]
-    found = [ending and ending[1] for ending in endings]
-    if found[0] == found[1]:
-        found = [None, None]
-    source, target = found
-    return (
-        data.get("source_language") or source,
-        data.get("target_language") or target,
+    endings = [_ending(data.get(side)) for side in ("source", "target")]
+    if endings[0] == endings[1]:
+        endings = [None, None]
+    named = [data.get(f"{side}_language") for side in ("source", "target")]
+    source, target = (
+        name if is_language(name) else ending
+        for name, ending in zip(named, endings)
     )
+    return source, target
+
+
+def _ending(file: Any) -> str | None:
+    """Returns the language that a file's name ends with, if any."""
+    if not isinstance(file, str):
+        return None
+    found = re.search(r"\.([a-z]{2})$", file.removesuffix(".gz"))
+    return found[1] if found else None
 
 
 def zoo_results(name: str) -> dict[str, Any]:
@@ -136,7 +135,15 @@ def study_description(name: str) -> str:
 
 
 def _description(path: pathlib.Path) -> str:
-    return yaml.safe_load(path.read_text("utf-8"))["description"]
+    return _read_yaml(path)["description"]
+
+
+def _read_yaml(path: pathlib.Path) -> dict[str, Any]:
+    # Imported when it is used: a model is made without it.
+    check_packages("Recipes need the package PyYAML", None, "yaml")
+    from relative_attention.strict_yaml import read_yaml_file
+
+    return read_yaml_file(path, "recipe")
 
 
 def find_model(name: pathlib.Path | str) -> pathlib.Path:

@@ -98,12 +98,13 @@ def add_plot(subparsers: command.Subparsers) -> None:
         "relative-attention plot runs/my_model --sentence 'A man sleeps.' "
         "--output view.html",
     )
+    command.add_module(parser)
     parser.add_argument("model_directory", metavar="MODEL", help=command.MODEL)
     parser.text("--sentence", "what to translate for the picture, or the page")
     parser.text(
         "--output DIR",
         "folder for curve.png and attention.png (default: MODEL; for a "
-        "model of the zoo, the working directory). A name that ends in "
+        "bundled model, the working directory). A name that ends in "
         ".html is the page of the attention view: attention by block and "
         "head, split into content and position",
     )

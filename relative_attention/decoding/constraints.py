@@ -1,6 +1,6 @@
 """Constraints on a translation: its length, its beginning, its repeats."""
 
-import math
+import warnings
 from typing import Any
 from typing import NamedTuple
 
@@ -18,6 +18,7 @@ from relative_attention.tensor_type import Tensor
 
 # Log-probability of an impossible hypothesis; finite, so that sums are numbers.
 IMPOSSIBLE = -1e7
+_MOST_PENALTY = 10
 # Longer than any translation, and far below the largest int32.
 _NO_LIMIT = 2**30
 # Logits that a step may have for one sentence: 512 MB in float32, of which
@@ -209,13 +210,14 @@ def check_length_penalty(length_penalty: Any) -> float:
     """Returns the exponent of the length penalty as a float.
 
     Raises:
-        ValueError: if it is not a number, below 0 or not finite.
+        ValueError: if it is not a number, below 0 or above 10.
     """
     return checked_number(
         "length_penalty",
         length_penalty,
-        lambda value: 0 <= value < math.inf,
-        "at least 0, and finite",
+        # The power of a long translation would overflow float32.
+        lambda value: 0 <= value <= _MOST_PENALTY,
+        f"from 0 to {_MOST_PENALTY}",
     )
 
 
@@ -250,7 +252,27 @@ def _checked_source(token_ids: Tensor, config: Any) -> Tensor:
     if config is not None:
         size = config.source_vocabulary_size or config.vocabulary_size
         _check_ids("source_token_ids", ids, size)
+        _check_ends(ids)
     return ids
+
+
+def _check_ends(ids: np.ndarray) -> None:
+    """Warns of sources that do not end with id 1 and then id 0."""
+    if not ids.size:
+        return
+    last = ids.shape[1] - 1 - (ids[:, ::-1] != 0).argmax(axis=1)
+    ends = np.take_along_axis(ids, last[:, None], axis=1)[:, 0]
+    # A row of zeros has no sentence.
+    is_wrong = (ends != END_ID) & (ends != 0)
+    if is_wrong.any():
+        number = int(is_wrong.argmax())
+        warnings.warn(
+            "`source_token_ids` should end each sentence with id 1, and pad it "
+            "with id 0; without, a model that was trained with them translates "
+            f"badly. Received in row {number}: ..., "
+            f"{', '.join(map(str, ids[number, -3:]))}.",
+            stacklevel=4,
+        )
 
 
 def _check_prefix(prefix: np.ndarray, batch_size: int, config: Any) -> None:

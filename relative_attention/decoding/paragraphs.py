@@ -42,6 +42,9 @@ class Translation:
         attention: `None`, or the cross-attention scores, float32
             `(L, N, T, S)`: by decoder block and head, from each of
             `token_ids` to each of `source_token_ids`. Not printed.
+        alignment: `None`, or pairs of the numbers of a source word and of the
+            word of the translation that comes from it, from 0. Words are parts
+            of a text between blanks.
         sentences: The translations of the sentences of a line that was split,
             otherwise empty.
     """
@@ -54,6 +57,7 @@ class Translation:
     attention: np.ndarray | None = dataclasses.field(
         default=None, compare=False, repr=False
     )
+    alignment: tuple[tuple[int, int], ...] | None = None
     sentences: tuple["Translation", ...] = ()
 
 

@@ -16,10 +16,12 @@ from keras import ops
 from relative_attention.argument_checks import checked_at_least
 from relative_attention.argument_checks import checked_language
 from relative_attention.argument_checks import checked_sentences
+from relative_attention.decoding.alignment import word_alignment
 from relative_attention.decoding.beam_search import beam_search
 from relative_attention.decoding.constraints import IMPOSSIBLE
 from relative_attention.decoding.constraints import check_length_penalty
 from relative_attention.decoding.constraints import check_num_beams
+from relative_attention.decoding.model_steps import END_ID
 from relative_attention.decoding.model_steps import StepModel
 from relative_attention.decoding.paragraphs import Paragraphs
 from relative_attention.decoding.paragraphs import Translation
@@ -48,9 +50,9 @@ class DecodingSection:
     This is the section `decoding` of a recipe and of a model's config.json.
     """
 
-    num_beams: int = key(4, at_least=1, at_most=1000, may_change=True)
+    num_beams: int = key(4, at_least=1, at_most=100, may_change=True)
     """Number of beams per sentence."""
-    length_penalty: float = key(0.6, at_least=0, may_change=True)
+    length_penalty: float = key(0.6, at_least=0, at_most=10, may_change=True)
     """GNMT's exponent alpha."""
     max_extra_length: int = key(
         50, at_least=0, at_most=100_000, may_change=True
@@ -250,6 +252,7 @@ class Translator:
         report: ReportCount | None = None,
         num_beams: int | None = None,
         length_penalty: float | None = None,
+        return_alignment: bool = False,
         split_sentences: bool | None = False,
     ) -> list[Any]:
         """Translates by beam search, with scores, ids and what was cut.
@@ -268,6 +271,8 @@ class Translator:
                 translator's.
             length_penalty: float. Length penalty of this search. Defaults to
                 `None`, the translator's.
+            return_alignment: bool. Also return which source word each word
+                comes from, by attention. Defaults to `False`.
             split_sentences: bool. Whether to search each sentence of a line by
                 itself, see `translate`. `None` is the default of `translate`.
                 Defaults to `False`.
@@ -275,7 +280,8 @@ class Translator:
         Returns:
             List of `Translation`, one per sentence, in their order; with
             `num_results` a list of lists of them, best first. There may be
-            fewer results, and there is one for an empty sentence.
+            fewer results: a text in other pieces is the same. For an empty
+            sentence there is one, its prefix.
 
         Raises:
             TypeError: if `sentences` is not a list of strings.
@@ -284,26 +290,31 @@ class Translator:
                 be split and the language is unknown, several results are asked
                 for, or prefixes or attention.
             InputError: if the model gives logits that are not finite, or
-                `return_attention` is given with an `Ensemble`.
+                `return_attention` or `return_alignment` is given with an
+                `Ensemble`.
         """
         if num_beams is None:
             num_beams = self.num_beams
         num_beams = checked_at_least("num_beams", num_beams, 1)
         if length_penalty is None:
             length_penalty = self.length_penalty
-        return self._decode(
+        found = self._decode(
             beam_search,
             sentences,
             num_results,
             num_beams,
             target_prefixes,
             report,
+            return_attention,
+            return_alignment,
             num_beams=num_beams,
             length_penalty=length_penalty,
-            return_attention=return_attention,
             no_repeat_ngram=self.no_repeat_ngram,
             split_sentences=split_sentences,
         )
+        if num_results is None:
+            return found
+        return [_distinct(results) for results in found]
 
     def sample(
         self,
@@ -316,14 +327,16 @@ class Translator:
         target_prefixes: Sequence[str] | None = None,
         return_attention: bool = False,
         report: ReportCount | None = None,
+        return_alignment: bool = False,
         split_sentences: bool | None = False,
     ) -> list[Any]:
         """Draws translations at random, see `relative_attention.sample`.
 
         Args:
             temperature, top_k, top_p, seed: see `relative_attention.sample`.
-            sentences, num_results, target_prefixes, return_attention, report:
-                see `search`; here `num_results` has no limit.
+            sentences, num_results, target_prefixes, return_attention, report,
+                return_alignment: see `search`; here `num_results` has no
+                limit.
             split_sentences: see `search`.
 
         Returns, Raises: see `search`.
@@ -335,11 +348,12 @@ class Translator:
             num_results or 1,
             target_prefixes,
             report,
+            return_attention,
+            return_alignment,
             temperature=temperature,
             top_k=top_k,
             top_p=top_p,
             seed=seed,
-            return_attention=return_attention,
             split_sentences=split_sentences,
         )
 
@@ -351,6 +365,8 @@ class Translator:
         num_hypotheses: int,
         target_prefixes: Sequence[str] | None,
         report: ReportCount | None,
+        return_attention: bool,
+        return_alignment: bool,
         split_sentences: bool | None,
         **settings: Any,
     ) -> list[Any]:
@@ -358,6 +374,7 @@ class Translator:
 
         Args:
             sentences, num_results, target_prefixes, report: see `search`.
+            return_attention, return_alignment: see `search`.
             split_sentences: see `search`.
             decode: `beam_search` or `sample`.
             num_hypotheses: int. Hypotheses per sentence, which need memory.
@@ -366,7 +383,9 @@ class Translator:
         if num_results is not None:
             num_results = checked_at_least("num_results", num_results, 1)
         lines = checked_sentences("sentences", sentences)
-        needs_line = target_prefixes is not None or settings["return_attention"]
+        needs_line = (
+            target_prefixes is not None or return_attention or return_alignment
+        )
         if split_sentences is None:
             split_sentences = (
                 self.split_sentences
@@ -396,6 +415,8 @@ class Translator:
             num_hypotheses,
             prefixes,
             report_lines,
+            return_attention,
+            return_alignment,
             **settings,
         )
         # A model of no language may repeat itself on purpose.
@@ -449,6 +470,8 @@ class Translator:
         num_hypotheses: int,
         prefixes: Sequence[Sequence[int]],
         report: ReportCount,
+        return_attention: bool = False,
+        return_alignment: bool = False,
         **settings: Any,
     ) -> list[list[Translation]]:
         """Decodes sentences in batches, and restores their order.
@@ -461,8 +484,14 @@ class Translator:
         rows = self.source_vocabulary.encode(sentences)
         limit = self.max_source_length - 1
         was_cut = [len(row) > limit for row in rows]
-        # The result for a blank line, without a search.
-        found = [[Translation("", 0.0, was_cut=cut)] for cut in was_cut]
+        # The result for a blank line, without a search: its prefix.
+        no_words = () if return_alignment else None
+        found = [
+            [Translation(text, 0.0, cut, (), tuple(prefix), alignment=no_words)]
+            for text, cut, prefix in zip(
+                self._texts(prefixes), was_cut, prefixes
+            )
+        ]
         lengths = {}
         for index, sentence in enumerate(sentences):
             if clean_text(sentence):
@@ -483,6 +512,7 @@ class Translator:
                 max_length=self.max_length,
                 min_length=self.min_length,
                 target_prefix=padded_rows(begun) if any(begun) else None,
+                return_attention=return_attention or return_alignment,
                 **settings,
             )
             translations = read_translations(
@@ -492,6 +522,11 @@ class Translator:
                 self.vocabulary,
             )
             for index, results_of_one in zip(batch, translations):
+                if return_alignment:
+                    results_of_one = [
+                        self._aligned(one, return_attention)
+                        for one in results_of_one
+                    ]
                 found[index] = results_of_one
             num_done += len(batch)
             report(num_done)
@@ -517,8 +552,9 @@ class Translator:
         if needs_line or (num_results or 1) > 1:
             raise ValueError(
                 "`split_sentences` is for the best translation of a line, "
-                "without `target_prefixes` and `return_attention`. Received: "
-                f"split_sentences=True, num_results={num_results}."
+                "without `target_prefixes`, `return_attention` and "
+                "`return_alignment`. Received: split_sentences=True, "
+                f"num_results={num_results}."
             )
 
     def _encoded_prefixes(
@@ -534,7 +570,46 @@ class Translator:
                 f"each sentence. Received: {len(target_prefixes)} for "
                 f"{num_sentences} sentences."
             )
-        return self.vocabulary.encode(target_prefixes)
+        rows = self.vocabulary.encode(target_prefixes)
+        for number, row in enumerate(rows):
+            if not {0, END_ID}.isdisjoint(row):
+                raise ValueError(
+                    "`target_prefixes` must hold no padding and no end of "
+                    f"sentence. Received: {target_prefixes[number]!r}."
+                )
+        return rows
+
+    def _texts(self, rows: Sequence[Sequence[int]]) -> list[str]:
+        """Returns the text of each row of ids."""
+        if not any(map(len, rows)):
+            return [""] * len(rows)
+        return list(map(_line, self.vocabulary.decode(padded_rows(rows))))
+
+    def _aligned(
+        self, translation: Translation, keeps_attention: bool
+    ) -> Translation:
+        """Adds the alignment of words, which needs the attention scores."""
+        attention: Any = translation.attention
+        alignment = word_alignment(
+            attention,
+            translation.source_token_ids,
+            translation.token_ids,
+            (self.source_vocabulary, self.vocabulary),
+        )
+        return dataclasses.replace(
+            translation,
+            # The scores of a large text would fill the memory.
+            attention=attention if keeps_attention else None,
+            alignment=alignment,
+        )
+
+
+def _distinct(results: Sequence[Translation]) -> list[Translation]:
+    """Returns the best of the results with the same text."""
+    best: dict[str, Translation] = {}
+    for one in results:
+        best.setdefault(one.text, one)
+    return list(best.values())
 
 
 # === Batches ===

@@ -10,7 +10,6 @@ import dataclasses
 import hashlib
 import importlib
 import json
-import math
 import pathlib
 from collections.abc import Sequence
 from typing import Any
@@ -33,8 +32,10 @@ from relative_attention.files import check_is_free
 from relative_attention.files import file_sha256
 from relative_attention.files import read_json_object
 from relative_attention.files import write_json
+from relative_attention.layers.positions import import_modules
 from relative_attention.models import Transformer
 from relative_attention.models import TransformerConfig
+from relative_attention.models.weight_shapes import check_shapes
 from relative_attention.models.weights import load_weights
 from relative_attention.models.weights import save_arrays
 from relative_attention.models.weights import stored_weights
@@ -61,6 +62,7 @@ def load_translator(
     dtype: str = "float32",
     engine: str | None = None,
     threads: int | None = None,
+    module: str | Sequence[str] | None = None,
     **decoding: Any,
 ) -> Translator:
     """Loads a trained model, or several as one, ready to translate.
@@ -75,8 +77,8 @@ def load_translator(
      - With a length penalty, a search ends when one hypothesis more has ended
        than it has beams, where `beam_search` goes on while a beam may still
        score higher. Greedy search finds the same.
-     - With `min_length`, the probability of an end that is ruled out is
-       divided among the other tokens.
+     - With `min_length`, beams are compared as if an end that is too early
+       had no probability. The scores of what is found are the same.
      - The model only searches: `sample`, `score_translations`, attention and
        exports are refused. So are several models, and what
        `export_ctranslate2` cannot express.
@@ -96,6 +98,9 @@ def load_translator(
             `None`, Keras. Defaults to `None`.
         threads: How many threads the engine computes with. Defaults to
             `None`, its own choice.
+        module: The name of a module to import first, or a list of them, which
+            has a position encoding of your own that the model uses. A module
+            that only the folder names is not imported. Defaults to `None`.
         **decoding: Arguments of `Translator` that override the recipe's.
 
     Returns:
@@ -116,6 +121,8 @@ def load_translator(
     >>> translator.translate(["I like tea."])
     ['Ich mag Tee.']
     """
+    if module is not None:
+        import_modules(module)
     names = directory
     if isinstance(names, pathlib.Path | str):
         names = [names]
@@ -249,15 +256,15 @@ def stopped_run_hint(directory: pathlib.Path) -> str:
 
 
 def check_weights(config: TransformerConfig, path: pathlib.Path) -> None:
-    """Refuses weights that cannot fit, before a model is built.
+    """Refuses weights that do not fit a config, before a model is built.
 
     The folder may come from anywhere: a config with a billion layers must not
-    fill the memory.
+    fill the memory. Only the head of the file is read.
     """
     try:
         with safe_open(path, "numpy") as file:
             slices = {name: file.get_slice(name) for name in file.keys()}
-            shapes = [entry.get_shape() for entry in slices.values()]
+            shapes = {n: tuple(e.get_shape()) for n, e in slices.items()}
             dtypes = {n: entry.get_dtype() for n, entry in slices.items()}
     except (OSError, SafetensorError) as error:
         raise InputError(
@@ -270,35 +277,7 @@ def check_weights(config: TransformerConfig, path: pathlib.Path) -> None:
                 f"{path} holds {name} as {dtype}. Weights must be one of "
                 f"{', '.join(_STORED_DTYPES)}."
             )
-    num_numbers = sum(math.prod(shape) for shape in shapes)
-    least = _least_weights(config)
-    if least > num_numbers:
-        raise InputError(
-            f"{path} does not fit the config.json beside it: such a model has "
-            f"at least {least:,} numbers, and the file has {num_numbers:,}."
-        )
-
-
-def _least_weights(config: TransformerConfig) -> int:
-    """Returns a lower bound on the number of weights of this config."""
-    key_dim = config.key_dim or config.hidden_dim // config.num_heads
-    value_dim = config.value_dim or key_dim
-    relations = 0
-    if config.position_encoding == "relative":
-        per_distance = (
-            config.use_key_relations * key_dim
-            + config.use_value_relations * value_dim
-        )
-        relations = (2 * config.max_relative_position + 1) * per_distance
-    elif config.position_encoding == "relative_global":
-        relations = config.max_relative_position * key_dim
-    attention = 2 * config.hidden_dim * config.num_heads * (key_dim + value_dim)
-    feed_forward = 2 * config.hidden_dim * config.intermediate_dim
-    num_layers = config.num_encoder_layers + config.num_decoder_layers
-    embeddings = config.vocabulary_size * config.hidden_dim
-    if config.position_encoding == "learned":
-        embeddings += config.max_length * config.hidden_dim
-    return embeddings + num_layers * (attention + feed_forward + relations)
+    check_shapes(config, shapes, path)
 
 
 def _check_same(

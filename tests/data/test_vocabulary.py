@@ -107,7 +107,7 @@ def test_error_when_the_model_has_other_ids():
 
 def test_error_when_the_size_does_not_suit_the_text():
     for lines, size, reason in (
-        (TEXT, 100_000, r"it carries at most \d+"),
+        (TEXT, 100_000, r"it holds at most \d+"),
         (TEXT, 260, "its characters and the special pieces are 2"),
         (["", ""], 300, "there is no text"),
     ):

@@ -126,6 +126,16 @@ def test_search_names_source_ids_that_are_wrong(
 
 
 @SEARCHES
+@pytest.mark.parametrize("source", [[5, 6, 7, 0], [5, 6, 1, 5]], ids=str)
+def test_source_that_does_not_end_with_its_end_is_warned_of(
+    peaked_model, search, source
+):
+    rows = [[5, 6, 7, 1], [0, 0, 0, 0], source]
+    with pytest.warns(UserWarning, match="with id 1.*Received in row 2: "):
+        search(peaked_model, rows)
+
+
+@SEARCHES
 @pytest.mark.parametrize("source", [["A man"], [[5, 1], [1]]], ids=str)
 def test_strings_and_rows_of_several_lengths_are_refused(
     peaked_model, search, source
@@ -141,8 +151,9 @@ def test_strings_and_rows_of_several_lengths_are_refused(
         (ra.beam_search, {"num_beams": 0}, "at least 1"),
         (ra.beam_search, {"num_results": 5}, "between 1 and `num_beams`, 4"),
         (ra.beam_search, {"max_length": -1}, "at least 0"),
-        (ra.beam_search, {"length_penalty": -0.5}, "at least 0, and finite"),
-        (ra.beam_search, {"length_penalty": np.nan}, "at least 0, and finite"),
+        (ra.beam_search, {"length_penalty": -0.5}, "from 0 to 10"),
+        (ra.beam_search, {"length_penalty": 1e39}, "from 0 to 10"),
+        (ra.beam_search, {"length_penalty": np.nan}, "from 0 to 10"),
         (ra.sample, {"min_length": -2}, "at least 0"),
         (
             ra.sample,

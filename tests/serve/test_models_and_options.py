@@ -53,6 +53,14 @@ def test_names_that_are_wrong(
         *("[]", "a: [", "data: {source: a.en}", "data: {source: a.txt}"),
         "data: {source: a.gz, target: b.gz}",
         "data: {source: 3, target: [x]}",
+        "description: [not, text]\ndata: {source: [a.en], target: a.de}",
+        # As text it would fill the memory.
+        "a0: &a0 [x, x]\n"
+        + "".join(
+            f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n"
+            for n in range(1, 9)
+        )
+        + "description: *a8\n",
     ],
 )
 def test_recipe_that_names_no_languages(recipe, tmp_path):

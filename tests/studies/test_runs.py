@@ -133,7 +133,7 @@ def test_run_that_fails_does_not_keep_the_others(study_bench):
     assert set(study_bench.records()) == {"relative-1", "relative-2"}
     study_bench.make("plain", 1)
     study_bench.make("plain", 2, tensorflow=None, jax="0.11")
-    (study_bench.output / "plain-2.study.json").unlink()
+    shutil.rmtree(study_bench.output / "plain-2")
     study_bench.run()
     assert study_bench.order()[4:] == ["plain-1", "plain-2"]
     assert "Keras 3, TensorFlow 2, JAX 0.11; commit" in study_bench.page()
@@ -174,21 +174,22 @@ def test_what_cannot_be_run_is_refused(study_bench, monkeypatch):
     study_bench.refused("Unset TF_CONFIG")
 
 
-def test_what_a_dead_process_left_is_taken_up(study_bench):
-    record = study_bench.output / "plain-1.study.json"
-    shutil.copyfile(study_bench.output / "made" / "plain-1.json", record)
-    # What is damaged is made again.
-    (study_bench.output / "plain-2.study.json").write_text('{"row": "plain"}')
+def test_finished_run_is_adopted_and_damaged_results_made_again(study_bench):
+    study_bench.finish("plain", 1)
+    study_bench.finish("plain", 2)
+    (study_bench.output / "plain-2" / "results.json").write_text(
+        '{"steps": 12}'
+    )
     study_bench.run()
     assert study_bench.order() == ["relative-1", "plain-2", "relative-2"]
     assert len(study_bench.records()) == 4
-    # But not what is of another recipe.
+    # But not a run of another recipe.
     study_bench.results.unlink()
     other = study_bench.study.override(["model.dropout=0.4"])
     study_bench.refused("plain-1 has `model.dropout` 0.3, and", other)
 
 
-def test_equal_runs_of_another_study_are_taken(study_bench):
+def test_row_that_is_the_same_as_one_of_another_study_is_taken(study_bench):
     study_bench.run()
     other = ra.Study.from_mapping(
         "clipping",
@@ -198,14 +199,19 @@ def test_equal_runs_of_another_study_are_taken(study_bench):
             "seeds": [1, 2],
             "axis": "model.max_relative_position",
             "rows": [
-                {"name": "k3", "compare_with": "k4"},
+                {
+                    "name": "k3",
+                    "compare_with": "k4",
+                    "same_as": "positions:relative",
+                },
                 {"name": "k4", "overrides": {"model.max_relative_position": 4}},
             ],
         },
     )
     output = study_bench.output.with_name("clipping")
-    for seed in (1, 2):
-        study_bench.make("k4", seed, study=other, output=output)
+    for row in ("k3", "k4"):
+        for seed in (1, 2):
+            study_bench.make(row, seed, output=output)
     results = study_bench.output / "clipping.json"
     table = study_bench.run(other, output, results=results)
     assert study_bench.order(output) == ["k4-1", "k4-2"]
@@ -215,17 +221,17 @@ def test_equal_runs_of_another_study_are_taken(study_bench):
     page = results.with_suffix(".md").read_text()
     assert "(2 taken from other studies)" in " ".join(page.split())
     assert [row["axis"] for row in table] == [3, 4]
-
-
-def test_equal_runs_of_another_text_are_not_taken(study_bench):
-    """Two corpora may have files of the same names."""
-    study_bench.run()
+    # Two corpora may have files of the same names.
     study_bench.change_references(" !")
-    output = study_bench.output.with_name("elsewhere")
-    shutil.copytree(study_bench.output / "made", output / "made")
-    other = study_bench.output / "other.json"
-    study_bench.run(output=output, results=other)
-    assert len(study_bench.order(output)) == 4
+    shutil.rmtree(output / "k4-1")
+    study_bench.run(
+        other, output, results=results.with_name("x.json"), seeds=[1]
+    )
+    assert study_bench.order(output)[2:] == ["k3-1", "k4-1"]
+    assert (
+        "k3-1: not taken from positions: relative-1, which is another run"
+        in study_bench.lines
+    )
 
 
 RECORD = '{"row": "plain", "seed": 1, "values": 1}'
@@ -248,7 +254,7 @@ def test_what_another_process_adds_meanwhile_is_not_run(study_bench):
 
     def report(line):
         if line.startswith("plain-1: started"):
-            file.write(study_bench.record("relative", 1))
+            file.write(study_bench.finish_elsewhere("relative", 1))
 
     table = study_bench.run(report=report)
     assert study_bench.order() == ["plain-1", "plain-2", "relative-2"]
@@ -258,7 +264,9 @@ def test_what_another_process_adds_meanwhile_is_not_run(study_bench):
 def test_two_processes_add_to_one_file(study_bench, monkeypatch):
     """None loses what the other adds while it makes the table."""
     file = runs.StudyResults(study_bench.study, study_bench.results)
-    first, second = (study_bench.record("plain", seed) for seed in (1, 2))
+    first, second = (
+        study_bench.finish_elsewhere("plain", seed) for seed in (1, 2)
+    )
     other = threading.Thread(target=file.write, args=[second])
     make_table = runs.study_table
 
