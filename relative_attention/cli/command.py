@@ -138,8 +138,19 @@ def add_command(
 # === Options of several commands ===
 
 
+def add_module(parser: Command) -> None:
+    """Adds the option of commands that load models."""
+    parser.text(
+        "--module M",
+        "import the module M of the working directory first, for a model with "
+        "a position encoding of your own; may be repeated",
+        action="append",
+    )
+
+
 def add_models(parser: Command) -> None:
     """Adds `models`, for commands that accept an ensemble."""
+    add_module(parser)
     parser.words(
         "models",
         "MODEL",
@@ -150,7 +161,8 @@ def add_models(parser: Command) -> None:
 
 
 def add_data_folder(parser: Command) -> None:
-    """Adds the option of commands that train by a recipe."""
+    """Adds the options of commands that train by a recipe."""
+    add_module(parser)
     parser.text(
         "--data DIR",
         "where the recipe's text files are (default: $RELATIVE_ATTENTION_DATA)",

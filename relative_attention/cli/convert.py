@@ -42,6 +42,7 @@ def add_average(subparsers: command.Subparsers) -> None:
         "relative-attention average runs/my_model --last 20 "
         "--output runs/averaged",
     )
+    command.add_module(parser)
     parser.add_argument(
         "paths",
         nargs="+",
@@ -117,6 +118,7 @@ def add_export(subparsers: command.Subparsers) -> None:
         "relative-attention export [options] --format F MODEL [MODEL ...] "
         "OUTPUT",
     )
+    command.add_module(parser)
     parser.words(
         "models",
         "MODEL OUTPUT",

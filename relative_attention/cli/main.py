@@ -17,6 +17,7 @@ from relative_attention.cli.command import spelled
 from relative_attention.errors import InputError
 from relative_attention.errors import is_out_of_memory
 from relative_attention.errors import missing_package
+from relative_attention.layers.positions import import_modules
 from relative_attention.quiet_tensorflow import load_tensorflow_quietly
 from relative_attention.version import __version__
 
@@ -59,6 +60,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         is_quick = options.command == "list" and options.parameters is None
         if not is_quick:
             _load_keras()
+        if getattr(options, "module", None):
+            import_modules(options.module)
         options.run(options)
         if sys.stdout is not None:
             sys.stdout.flush()

@@ -27,6 +27,7 @@ def add_serve(subparsers: command.Subparsers) -> None:
         "interface",
         "relative-attention serve tatoeba_en_de --port 8501",
     )
+    command.add_module(parser)
     parser.add_argument(
         "models",
         nargs="+",

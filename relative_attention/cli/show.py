@@ -98,6 +98,7 @@ def add_plot(subparsers: command.Subparsers) -> None:
         "relative-attention plot runs/my_model --sentence 'A man sleeps.' "
         "--output view.html",
     )
+    command.add_module(parser)
     parser.add_argument("model_directory", metavar="MODEL", help=command.MODEL)
     parser.text("--sentence", "what to translate for the picture, or the page")
     parser.text(

@@ -4,6 +4,8 @@ import argparse
 import os
 import pathlib
 import re
+import signal
+import threading
 from collections.abc import Mapping
 from typing import Any
 
@@ -161,10 +163,8 @@ def _add_variants(kinds: command.Subparsers) -> None:
         "a new folder for the two texts with variants, which keep their names",
         required=True,
     )
-    parser.number(
-        "--share S", "variants per line (default: %(default)s)", default=0.3
-    )
-    parser.integer("--seed N", "default: %(default)s", default=1)
+    parser.number("--share S", "variants per line (default: 0.3)", default=0.3)
+    parser.integer("--seed N", "default: 1", default=1)
 
 
 def _variants(options: argparse.Namespace) -> None:
@@ -335,6 +335,20 @@ def _sort_study_words(options: argparse.Namespace) -> None:
             "one STUDY is needed (`relative-attention list` shows those that "
             "come with the package)"
         )
+
+
+def stop_with_parent() -> None:
+    """Lets this process save and end, as on SIGTERM, if its parent is killed.
+
+    Standard input must be a pipe from the parent, which writes nothing. So a
+    study trains its runs, none of which continues alone, unseen.
+    """
+
+    def wait() -> None:
+        os.read(0, 1)
+        signal.raise_signal(signal.SIGTERM)
+
+    threading.Thread(target=wait, daemon=True).start()
 
 
 def _study(options: argparse.Namespace) -> None:

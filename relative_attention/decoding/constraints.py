@@ -1,5 +1,6 @@
 """Constraints on a translation: its length and its beginning."""
 
+import warnings
 from typing import Any
 from typing import NamedTuple
 
@@ -193,7 +194,27 @@ def _checked_source(token_ids: Tensor, config: Any) -> Tensor:
     if config is not None:
         size = config.source_vocabulary_size or config.vocabulary_size
         _check_ids("source_token_ids", ids, size)
+        _check_ends(ids)
     return ids
+
+
+def _check_ends(ids: np.ndarray) -> None:
+    """Warns of sources that do not end with id 1 and then id 0."""
+    if not ids.size:
+        return
+    last = ids.shape[1] - 1 - (ids[:, ::-1] != 0).argmax(axis=1)
+    ends = np.take_along_axis(ids, last[:, None], axis=1)[:, 0]
+    # A row of zeros has no sentence.
+    is_wrong = (ends != END_ID) & (ends != 0)
+    if is_wrong.any():
+        number = int(is_wrong.argmax())
+        warnings.warn(
+            "`source_token_ids` should end each sentence with id 1, and pad it "
+            "with id 0; without, a model that was trained with them translates "
+            f"badly. Received in row {number}: ..., "
+            f"{', '.join(map(str, ids[number, -3:]))}.",
+            stacklevel=4,
+        )
 
 
 def _check_prefix(prefix: np.ndarray, batch_size: int, config: Any) -> None:

@@ -37,6 +37,12 @@ from relative_attention.errors import check_packages
 from relative_attention.files import AnyPath
 from relative_attention.files import atomic_directory
 from relative_attention.files import check_is_free
+from relative_attention.layers.positions import encoding_of
+from relative_attention.layers.positions import find_names
+from relative_attention.layers.positions.position_encoding import (
+    PositionEncoding,
+)
+from relative_attention.layers.positions.relative import Relative
 from relative_attention.models import Transformer
 from relative_attention.models import TransformerConfig
 from relative_attention.models.weights import check_finite
@@ -58,9 +64,6 @@ _QUANTIZATIONS = (
     "int8_float16",
     "int8_bfloat16",
 )
-
-# CTranslate2 has relative or absolute positions, not both.
-_POSITION_ENCODINGS = ("relative", "sinusoidal", "learned", None)
 
 # CTranslate2's own limit on sources, unless it is told another. A table of
 # absolute positions that is as long never runs out by default.
@@ -196,16 +199,21 @@ def _check_model(model: Any) -> None:
 
 def check_config(config: TransformerConfig, way_out: str) -> None:
     """Refuses an architecture that CTranslate2 lacks, with a way out."""
-    if config.position_encoding not in _POSITION_ENCODINGS:
-        known = ", ".join(map(repr, _POSITION_ENCODINGS))
+    encoding = type(encoding_of(config))
+    on_embeddings = find_names(config.position_encoding).on_embeddings
+    # It has relative or absolute positions, not both.
+    if encoding is not PositionEncoding and (
+        encoding is not Relative or on_embeddings is not None
+    ):
         raise InputError(
-            f"For CTranslate2 `position_encoding` must be one of {known}. "
+            "For CTranslate2 `position_encoding` must be one of 'relative', "
+            "'sinusoidal', 'learned', None. "
             f"Received: position_encoding={config.position_encoding!r}. "
             f"{way_out}"
         )
     # With one head, a table for each head is a table that all heads share.
     if (
-        config.position_encoding == "relative"
+        encoding is Relative
         and (config.use_key_relations or config.use_value_relations)
         and not config.share_relations_across_heads
         and config.num_heads > 1

@@ -349,10 +349,11 @@ class TranslationLM(FromPreset, TrainableModel, keras_hub.models.Seq2SeqLM):
         # before the first step.
         if not self.optimizer.built:
             self.optimizer.build(self.trainable_variables)
-        sampler = _BEAM_SEARCH
+        # Only if it is given: `keras.models.clone_model` passes the config to
+        # Keras' own `compile`, which lacks the argument.
         if self.sampler is not None:
-            sampler = keras_hub.samplers.serialize(self.sampler)
-        return {**config, "sampler": sampler}
+            config["sampler"] = keras_hub.samplers.serialize(self.sampler)
+        return config
 
     def fit(
         self,

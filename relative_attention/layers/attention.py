@@ -23,6 +23,7 @@ from relative_attention.argument_checks import checked_rate
 from relative_attention.layers.cache import KeyValueCache
 from relative_attention.layers.cache import cached_attention
 from relative_attention.layers.dense import HeadProjection
+from relative_attention.layers.dense import SublayerMaker
 from relative_attention.layers.dense import draw_as_matrix
 from relative_attention.layers.dense import width_spec
 from relative_attention.layers.dropout import Dropout
@@ -33,9 +34,11 @@ from relative_attention.layers.positions.position_encoding import (
 from relative_attention.layers.positions.relative import RelationTables
 from relative_attention.layers.positions.relative import Relative
 from relative_attention.layers.positions.relative import RelativeGlobal
+from relative_attention.layers.positions.relative import new_draws
 from relative_attention.ops.attention import masked_softmax
 from relative_attention.ops.attention import plain_product
 from relative_attention.ops.backend import sizes
+from relative_attention.ops.masks import check_flags
 from relative_attention.ops.masks import check_mask
 from relative_attention.ops.masks import check_padding_mask
 from relative_attention.ops.masks import merge_masks
@@ -91,7 +94,7 @@ class TracedLayer(keras.layers.Layer):
             raise (error.__context__ or error) from None
 
 
-class MultiHeadLayer(TracedLayer):
+class MultiHeadLayer(SublayerMaker, TracedLayer):
     """Projections to heads and back, and attention in between.
 
     Sublayers and weights have the names and shapes of
@@ -194,23 +197,20 @@ class MultiHeadLayer(TracedLayer):
     def _make_dense(
         self, name: str, equation: str, output_shape: Shape, bias_axes: str
     ) -> HeadProjection:
-        # Initializers are cloned: with one object for all three, query, key
-        # and value would start equal.
         return HeadProjection(
             equation,
             output_shape,
             bias_axes=bias_axes if self.use_bias else None,
             kernel_initializer=draw_as_matrix(
-                self.kernel_initializer.clone(),
+                new_draws(self.kernel_initializer),
                 num_input_axes=2 if name == "output" else 1,
             ),
-            bias_initializer=self.bias_initializer.clone(),
+            bias_initializer=new_draws(self.bias_initializer),
             kernel_regularizer=self.kernel_regularizer,
             bias_regularizer=self.bias_regularizer,
             kernel_constraint=self.kernel_constraint,
             bias_constraint=self.bias_constraint,
-            dtype=self.dtype_policy,
-            name=name,
+            **self.sublayer_arguments(name),
         )
 
     def _queries(self, inputs: Tensor) -> Tensor:
@@ -365,6 +365,10 @@ class SelfAttention(MultiHeadLayer):
         mask: Tensor | None = None,
         inputs_mask: Tensor | None = None,
     ) -> Tensor | tuple[Tensor, Tensor]:
+        check_flags(
+            use_causal_mask=use_causal_mask,
+            return_attention_scores=return_attention_scores,
+        )
         # Keras fills in `mask` when `inputs` is the only tensor argument and
         # `inputs_mask` when there are more.
         padding_mask = mask if mask is not None else inputs_mask
@@ -832,6 +836,7 @@ class CrossAttention(MultiHeadLayer):
         training: bool | None = None,
         encoder_outputs_mask: Tensor | None = None,
     ) -> Tensor | tuple[Tensor, Tensor]:
+        check_flags(return_attention_scores=return_attention_scores)
         mask = self._merge_masks(
             inputs, encoder_outputs, padding_mask, encoder_outputs_mask
         )

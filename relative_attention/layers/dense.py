@@ -11,11 +11,19 @@ from relative_attention.argument_checks import checked_int
 from relative_attention.argument_checks import checked_rate
 from relative_attention.errors import InputError
 from relative_attention.layers.dropout import Dropout
+from relative_attention.ops.backend import matmul
 from relative_attention.ops.backend import sizes
 from relative_attention.ops.backend import static_shape
 from relative_attention.ops.cpu_kernels import feed_forward
 from relative_attention.tensor_type import Shape
 from relative_attention.tensor_type import Tensor
+
+# Arguments of a quantized layer, and its attributes. Keras before 3.13 has no
+# config of it.
+_OF_QUANTIZED = {
+    "dtype": "dtype_policy",
+    "quantization_config": "quantization_config",
+}
 
 
 def draw_as_matrix(
@@ -60,6 +68,55 @@ class Int8Layer(keras.layers.Layer):
         super().quantize(mode, type_check=False, config=config)
 
 
+class SublayerMaker(keras.layers.Layer):
+    """A mixin for layers that make sublayers which can be quantized.
+
+    Keras saves how a layer is quantized in its own config only. Sublayers have
+    none in a file, so the config of the layer that makes them says it.
+
+    Args:
+        quantized_layers: dict, by the names of quantized sublayers, of their
+            arguments, as `get_config` has it. Defaults to `None`, none.
+        **kwargs: arguments of `keras.layers.Layer`.
+    """
+
+    def __init__(
+        self, quantized_layers: dict[str, Any] | None = None, **kwargs: Any
+    ) -> None:
+        super().__init__(**kwargs)
+        self._quantized_layers = quantized_layers or {}
+
+    def sublayer_arguments(self, name: str) -> dict[str, Any]:
+        """Returns the arguments of a sublayer that tell its dtypes.
+
+        Args:
+            name: string. The name of the sublayer.
+        """
+        arguments = {"name": name, "dtype": self.dtype_policy}
+        deserialize = keras.saving.deserialize_keras_object
+        for key, value in self._quantized_layers.get(name, {}).items():
+            arguments[key] = deserialize(value)
+        return arguments
+
+    def get_config(self) -> dict[str, Any]:
+        config = super().get_config()
+        serialize = keras.saving.serialize_keras_object
+        quantized = {
+            layer.name: {
+                key: serialize(getattr(layer, attribute))
+                for key, attribute in _OF_QUANTIZED.items()
+                if hasattr(layer, attribute)
+            }
+            for layer in self._flatten_layers(
+                include_self=False, recursive=False
+            )
+            if layer.quantization_mode is not None
+        }
+        if quantized:
+            config["quantized_layers"] = quantized
+        return config
+
+
 @keras.saving.register_keras_serializable(package="relative_attention")
 class HeadProjection(Int8Layer, keras.layers.EinsumDense):
     """`keras.layers.EinsumDense`, computed as one matrix product.
@@ -94,7 +151,7 @@ class HeadProjection(Int8Layer, keras.layers.EinsumDense):
         kernel = self.kernel
         kernel_shape = tuple(kernel.shape)
         num_rows = math.prod(kernel_shape[:num_contracted])
-        outputs = ops.matmul(
+        outputs = matmul(
             ops.reshape(inputs, (-1, num_rows)),
             ops.reshape(kernel, (num_rows, -1)),
         )
@@ -106,7 +163,7 @@ class HeadProjection(Int8Layer, keras.layers.EinsumDense):
 
 
 @keras.saving.register_keras_serializable(package="relative_attention")
-class FeedForward(keras.layers.Layer):
+class FeedForward(SublayerMaker):
     """Two dense layers with a ReLU between, the same at every position.
 
     `max(0, x W_1 + b_1) W_2 + b_2`. Outputs have the size of the inputs.
@@ -148,8 +205,7 @@ class FeedForward(keras.layers.Layer):
         self.intermediate_dense = keras.layers.Dense(
             self.intermediate_dim,
             activation="relu",
-            dtype=self.dtype_policy,
-            name="intermediate",
+            **self.sublayer_arguments("intermediate"),
         )
         self.dropout_layer = Dropout(
             self.dropout, seed=seed, dtype=self.dtype_policy
@@ -160,7 +216,7 @@ class FeedForward(keras.layers.Layer):
         hidden_dim = self.input_spec.axes[-1]
         self.intermediate_dense.build((None, hidden_dim))
         self.output_dense = keras.layers.Dense(
-            hidden_dim, dtype=self.dtype_policy, name="output"
+            hidden_dim, **self.sublayer_arguments("output")
         )
         self.output_dense.build((None, self.intermediate_dim))
 

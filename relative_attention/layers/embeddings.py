@@ -12,6 +12,7 @@ from relative_attention.argument_checks import checked_positive
 from relative_attention.layers.dense import Int8Layer
 from relative_attention.layers.dense import width_spec
 from relative_attention.ops.backend import known_values
+from relative_attention.ops.backend import matmul
 from relative_attention.ops.backend import sizes
 from relative_attention.ops.backend import static_shape
 from relative_attention.ops.masks import padding_mask
@@ -141,7 +142,7 @@ class TokenEmbedding(Int8Layer, keras.layers.Embedding):
             transposed_matrix = ops.transpose(matrix)
         rows = ops.reshape(hidden, (-1, self.hidden_dim))
         return ops.reshape(
-            ops.matmul(rows, transposed_matrix),
+            matmul(rows, transposed_matrix),
             (*static_shape(hidden)[:-1], self.vocabulary_size),
         )
 
@@ -166,7 +167,7 @@ class TokenEmbedding(Int8Layer, keras.layers.Embedding):
             rows = ops.cast(rows, scales.dtype) / scales[..., None]
         if self.lora_enabled:
             adapters = read(self.lora_embeddings_a)
-            rows = rows + (self.lora_alpha / self.lora_rank) * ops.matmul(
+            rows = rows + (self.lora_alpha / self.lora_rank) * matmul(
                 adapters, self.lora_embeddings_b
             )
         return rows

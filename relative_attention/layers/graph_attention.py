@@ -12,6 +12,7 @@ from relative_attention.layers.positions.relative import RelationTables
 from relative_attention.ops.attention import label_context
 from relative_attention.ops.attention import label_logits
 from relative_attention.ops.backend import known_values
+from relative_attention.ops.masks import check_flags
 from relative_attention.ops.masks import same_size
 from relative_attention.tensor_type import Shape
 from relative_attention.tensor_type import Tensor
@@ -171,6 +172,10 @@ class RelationAwareSelfAttention(OneEncodingAttention):
         training: bool | None = None,
         inputs_mask: Tensor | None = None,
     ) -> Tensor | tuple[Tensor, Tensor]:
+        check_flags(
+            use_causal_mask=use_causal_mask,
+            return_attention_scores=return_attention_scores,
+        )
         self._check_relations(inputs.shape, relations)
         mask = self._merge_masks(
             inputs, attention_mask, inputs_mask, use_causal_mask

@@ -1,12 +1,15 @@
 """The sizes and options of a Transformer, and the cost of a training step."""
 
 import dataclasses
+from typing import Any
 
 from relative_attention.argument_checks import checked_bool
 from relative_attention.argument_checks import checked_int
 from relative_attention.argument_checks import checked_positive
 from relative_attention.argument_checks import checked_rate
-from relative_attention.layers.positions import POSITION_ENCODINGS
+from relative_attention.layers.positions import encoding_of
+from relative_attention.layers.positions import find_names
+from relative_attention.layers.positions import written
 
 SHARED_EMBEDDINGS = ("all", "target", "source_target", "none")
 # Older versions used "blocks" for "auto".
@@ -33,6 +36,10 @@ class TransformerConfig:
         position_encoding: The name of a position encoding, such as
             `"relative"`, `"rotary"` or `"sinusoidal"`; or `None` for no
             positions. `layers/positions/__init__.py` has all names.
+            Or an object of `ra.positions` or of your own subclass of
+            `PositionEncoding`, which is kept as its name, such as
+            `"mymodule:LogBias"`; its arguments that are fields of the config
+            replace those.
         max_relative_position: Clipping distance `K` of `"relative"`, in
             tokens. For `"relative_global"`, the first distance without an
             embedding.
@@ -98,6 +105,11 @@ class TransformerConfig:
     implementation: str = "auto"
 
     def __post_init__(self) -> None:
+        encoding: Any = self.position_encoding
+        if not isinstance(encoding, str | None):
+            object.__setattr__(self, "position_encoding", written(encoding))
+            for name in encoding.config_fields:
+                object.__setattr__(self, name, getattr(encoding, name))
         for field in dataclasses.fields(self):
             name, value = field.name, getattr(self, field.name)
             is_given = field.type == int | None and value is not None
@@ -120,30 +132,20 @@ class TransformerConfig:
             f"an id of the target vocabulary, below {self.vocabulary_size}",
         )
         for name, choices in (
-            ("position_encoding", tuple(POSITION_ENCODINGS)),
             ("share_embeddings", SHARED_EMBEDDINGS),
             ("implementation", IMPLEMENTATIONS),
         ):
             known = ", ".join(map(repr, choices))
             self._check(name, getattr(self, name) in choices, f"one of {known}")
-        self._check(
-            "max_relative_position",
-            self.max_relative_position > 0
-            or self.position_encoding != "relative_global",
-            'at least 1 with `position_encoding="relative_global"`',
-        )
         if self.key_dim is None and self.hidden_dim % self.num_heads:
             raise ValueError(
                 "`hidden_dim` must be a multiple of `num_heads` unless "
                 "`key_dim` is given. Received: "
                 f"hidden_dim={self.hidden_dim}, num_heads={self.num_heads}."
             )
-        if self.position_encoding == "rotary" and self.head_dim % 2:
-            raise ValueError(
-                "The size of a head (`key_dim`, or `hidden_dim / num_heads`) "
-                'must be even with `position_encoding="rotary"`. Received: '
-                f"{self.head_dim}."
-            )
+        has_arguments = "(" in (self.position_encoding or "")
+        if find_names(self.position_encoding).is_checked or has_arguments:
+            encoding_of(self).check(self.head_dim)
         is_shared = self.share_embeddings in ("all", "source_target")
         source_size = self.source_vocabulary_size
         if is_shared and source_size not in (None, self.vocabulary_size):

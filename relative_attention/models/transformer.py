@@ -25,7 +25,8 @@ from relative_attention.layers.dense import FeedForward
 from relative_attention.layers.dropout import Dropout
 from relative_attention.layers.embeddings import TargetSpaceEmbedding
 from relative_attention.layers.embeddings import TokenEmbedding
-from relative_attention.layers.positions import POSITION_ENCODINGS
+from relative_attention.layers.positions import encoding_of
+from relative_attention.layers.positions import find_names
 from relative_attention.models import adapters
 from relative_attention.models.config import TransformerConfig
 from relative_attention.models.presets import find_preset
@@ -618,8 +619,7 @@ def _make_positions(
     config: TransformerConfig, dtype: keras.DTypePolicy, name: str
 ) -> keras.layers.Layer | None:
     """Makes the layer of absolute positions, if there is one."""
-    encoding = POSITION_ENCODINGS[config.position_encoding]
-    layer = encoding.embedding_class()
+    layer = find_names(config.position_encoding).embedding_class()
     if layer is None:
         return None
     fields = {field: getattr(config, field) for field in layer.config_fields}
@@ -632,7 +632,6 @@ def _make_block(
     name: str,
     is_decoder: bool = False,
 ) -> Any:
-    encoding = POSITION_ENCODINGS[config.position_encoding]
     heads = {
         "num_heads": config.num_heads,
         "key_dim": config.head_dim,
@@ -644,9 +643,7 @@ def _make_block(
     sublayers: list[keras.layers.Layer] = [
         SelfAttention(
             **heads,
-            position_encoding=encoding.attention_class().from_transformer(
-                config
-            ),
+            position_encoding=encoding_of(config),
             bidirectional=not is_decoder,
             implementation=config.implementation,
             name="self_attention",

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from relative_attention.errors import InputError
-from relative_attention.layers.positions import POSITION_ENCODINGS
+from relative_attention.layers.positions import encoding_of
+from relative_attention.layers.positions import find_names
 from relative_attention.models.config import TransformerConfig
 
 Shape = tuple[int, ...]
@@ -36,7 +37,7 @@ def weight_shapes(config: TransformerConfig) -> Iterator[tuple[str, Shape]]:
         yield "output_bias", (size,)
     if config.use_target_space_embedding:
         yield "target_space_embedding/embedding", (width,)
-    learned = POSITION_ENCODINGS[config.position_encoding].embedding_class()
+    learned = find_names(config.position_encoding).embedding_class()
     has_table = learned is not None and "max_length" in learned.config_fields
     for side, number in (
         ("encoder", config.num_encoder_layers),
@@ -60,9 +61,8 @@ def _block(
     for name in names:
         yield from _attention(config, f"{block}/{name}")
         yield from _norm(f"{block}/{name}_norm", width)
-    encoding = POSITION_ENCODINGS[config.position_encoding].attention_class()
-    layer = _ShapesOfLayer(config)
-    encoding.from_transformer(config).build(layer, side == "encoder")
+    layer: Any = _ShapesOfLayer(config)
+    encoding_of(config).build(layer, side == "encoder")
     for name, shape in layer.shapes.items():
         yield f"{block}/self_attention/{name}", shape
     for name, kernel in (

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from keras import ops
 
+from relative_attention.ops.backend import matmul
 from relative_attention.ops.backend import sizes
 from relative_attention.ops.backend import static_shape
 from relative_attention.ops.backend import widened
@@ -224,12 +225,12 @@ def table_product(x: Tensor, table: Tensor) -> Tensor:
     # In float32, because the gradient of a table sums over all vectors.
     rows, table = widened(x), widened(table)
     if len(table.shape) == 3 and table.shape[0] > 1:
-        return ops.cast(ops.matmul(rows, table), x.dtype)
+        return ops.cast(matmul(rows, table), x.dtype)
     # The table of a single head is squeezed: oneDNN in TensorFlow 2.21 computes
     # `(B, 1, C, I) @ (1, I, J)` wrongly. Then one matrix product is enough,
     # for which Keras would need a dozen small operations.
     size, width = table.shape[-2:]
-    product = ops.matmul(
+    product = matmul(
         ops.reshape(rows, (-1, size)), ops.reshape(table, (size, width))
     )
     product = ops.reshape(product, (*static_shape(x)[:3], width))
@@ -238,4 +239,4 @@ def table_product(x: Tensor, table: Tensor) -> Tensor:
 
 def plain_product(a: Tensor, b: Tensor, transpose: bool) -> Tensor:
     """Multiplies matrices, the second one transposed if asked."""
-    return ops.matmul(a, ops.swapaxes(b, -1, -2) if transpose else b)
+    return matmul(a, ops.swapaxes(b, -1, -2) if transpose else b)

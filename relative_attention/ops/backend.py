@@ -119,6 +119,19 @@ def bytes_of(words: Tensor) -> Tensor:
     return tf.reshape(tf.bitcast(words, tf.int8), (-1,))
 
 
+def matmul(a: Tensor, b: Tensor) -> Tensor:
+    """Multiplies matrices as `ops.matmul`, in float64 on PyTorch, too.
+
+    There Keras 3.15 multiplies float64 in float32.
+    """
+    if keras.backend.backend() == "torch" and all(
+        keras.backend.standardize_dtype(x.dtype) == "float64" for x in (a, b)
+    ):
+        # A variable would multiply as Keras does.
+        return ops.convert_to_tensor(a) @ ops.convert_to_tensor(b)
+    return ops.matmul(a, b)
+
+
 def custom_gradient(
     function: Callable[..., tuple[Tensor, GradientFunction]],
 ) -> Callable[..., Tensor]:

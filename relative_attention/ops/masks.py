@@ -1,6 +1,7 @@
 """Boolean masks: `True` is a real token, or a key that may be attended to."""
 
 import functools
+from typing import Any
 
 import keras
 from keras import ops
@@ -130,6 +131,25 @@ def check_mask(name: str, mask: Tensor) -> tuple[int | None, ...]:
             "For token ids, pass `token_ids != 0`."
         )
     return shape
+
+
+def check_flags(**flags: Any) -> None:
+    """Raises `ValueError` for flags of a call that were given a tensor.
+
+    So keys and values are, where a user of `keras.layers.MultiHeadAttention`
+    passes them by position.
+
+    Args:
+        **flags: the arguments, by name.
+    """
+    for name, value in flags.items():
+        shape = tuple(getattr(value, "shape", ()))
+        if shape:
+            dtype = keras.backend.standardize_dtype(value.dtype)
+            raise ValueError(
+                f"`{name}` must be True or False. Received: {dtype} of shape "
+                f"{shape}. Keys and values are not passed here."
+            )
 
 
 def check_padding_mask(

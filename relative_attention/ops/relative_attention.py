@@ -46,6 +46,7 @@ from typing import NamedTuple
 import keras
 from keras import ops
 
+from relative_attention.ops.attention import plain_product
 from relative_attention.ops.attention import softmax_over_keys
 from relative_attention.ops.attention import table_product
 from relative_attention.ops.backend import is_half
@@ -152,7 +153,7 @@ def _attend_by_skewing(
 ) -> Tensor:
     """Computes `O` with operations of every backend."""
     # Eq. 4: S_ij = q_i (k_j + w^K_c)
-    logits = ops.matmul(query, ops.swapaxes(key, -1, -2))
+    logits = plain_product(query, key, transpose=True)
     if key_table is not None:
         _, rows = _farthest_and_rows(key_table, query.shape[2])
         by_distance = table_product(query, ops.swapaxes(rows, -1, -2))
@@ -162,11 +163,12 @@ def _attend_by_skewing(
         scores = _where(keep, scores * scale)  # Z
     # Eq. 3: O_i = sum_j Z_ij (v_j + w^V_c)
     if value_table is None:
-        return ops.matmul(scores, value)
+        return plain_product(scores, value, transpose=False)
     farthest, rows = _farthest_and_rows(value_table, query.shape[2])
     value = ops.cast(widened(value) + widened(farthest), value.dtype)
     by_distance = transposed_relative_shift(scores, rows.shape[-2], is_causal)
-    return ops.matmul(scores, value) + table_product(by_distance, rows)
+    context = plain_product(scores, value, transpose=False)
+    return context + table_product(by_distance, rows)
 
 
 def _farthest_and_rows(

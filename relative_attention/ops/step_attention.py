@@ -20,6 +20,7 @@ from keras import ops
 
 from relative_attention.ops.attention import masked_softmax
 from relative_attention.ops.attention import table_product
+from relative_attention.ops.backend import matmul
 from relative_attention.ops.backend import prefers_own_kernels
 from relative_attention.ops.backend import sizes
 from relative_attention.tensor_type import Tensor
@@ -53,7 +54,7 @@ def step_product(
         return ops.squeeze(products, 3)
     if transpose:
         matrices = ops.swapaxes(matrices, -1, -2)
-    products = ops.matmul(ops.swapaxes(vectors, 1, 2), matrices)
+    products = matmul(ops.swapaxes(vectors, 1, 2), matrices)
     return ops.swapaxes(products, 1, 2)
 
 

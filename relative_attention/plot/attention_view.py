@@ -26,7 +26,7 @@ from relative_attention.errors import InputError
 from relative_attention.files import AnyPath
 from relative_attention.files import atomic_file
 from relative_attention.layers.attention_parts import AttentionParts
-from relative_attention.layers.positions import POSITION_ENCODINGS
+from relative_attention.layers.positions import find_names
 from relative_attention.layers.positions.position_encoding import (
     PositionEncoding,
 )
@@ -286,7 +286,7 @@ def _check_size(model: Any, source: int, target: int) -> None:
 
 
 def _sizes(config: Any) -> dict[str, Any]:
-    names = POSITION_ENCODINGS[config.position_encoding]
+    names = find_names(config.position_encoding)
     encoding = names.attention_class()
     if encoding.mixes_content:
         position_terms = "mixed"

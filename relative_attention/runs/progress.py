@@ -205,14 +205,14 @@ class RunProgress(keras.callbacks.Callback):
             )
             if name == "num_shapes" and None in (old, new):
                 # Only JAX needs batches of fixed shapes.
-                before, now = (
+                first, here = (
                     "tensorflow" if shapes is None else "jax"
                     for shapes in (old, new)
                 )
                 raise InputError(
                     f"The run in {self.directory} was started on Keras' "
-                    f"backend {before}, and this is {now}: its batches would "
-                    f"not be the same. Resume it with KERAS_BACKEND={before}."
+                    f"backend {first}, and this is {here}: its batches would "
+                    f"not be the same. Resume it with KERAS_BACKEND={first}."
                 )
             raise InputError(
                 f"The run in {self.directory} had {name} = {old}, now it is "

@@ -22,6 +22,7 @@ from relative_attention.errors import InputError
 from relative_attention.evaluation import corpus_bleu
 from relative_attention.evaluation.scores import fitting_tokenizer
 from relative_attention.evaluation.scores import moses_tokenizer
+from relative_attention.evaluation.significance import SentenceStatistics
 from relative_attention.files import read_json
 from relative_attention.files import write_json
 from relative_attention.recipes.recipe import Recipe
@@ -173,6 +174,11 @@ def write_results(
 ) -> dict[str, Any]:
     """Scores the finished model and writes `results.json`."""
     last = history[-1]
+    scored = {
+        name: _score_corpus(translator, corpus, recipe.data)
+        for name, corpus in corpora.items()
+        if corpus is not None
+    }
     # A resumed round that only ran validation has no training speed.
     speeds = [
         record["tokens_per_second"]
@@ -187,11 +193,7 @@ def write_results(
         "steps": last["step"],
         "minutes": round(last["seconds"] / 60, 1),
         "tokens_per_second": round(sum(speeds) / max(len(speeds), 1)),
-        "scores": {
-            name: score_corpus(translator, corpus, recipe.data)
-            for name, corpus in corpora.items()
-            if corpus is not None
-        },
+        "scores": {name: scores for name, (scores, _) in scored.items()},
         "curve": [
             {
                 "step": record["step"],
@@ -205,6 +207,9 @@ def write_results(
             for record in history
         ],
     }
+    if "test" in scored:
+        # Studies compare runs by them.
+        results["test_counts"] = scored["test"][1]
     write_json(directory / "results.json", results)
     return results
 
@@ -214,16 +219,18 @@ def _rounded(value: float) -> float:
     return round(value, 4) if abs(value) >= 1 else float(f"{value:.5g}")
 
 
-def score_corpus(
-    translator: Translator,
-    corpus: ParallelCorpus,
-    section: DataSection = DataSection(),  # noqa: B008 (it has no state)
-) -> dict[str, Any]:
-    """Returns BLEU, cased and not, with sacreBLEU's signatures."""
+def _score_corpus(
+    translator: Translator, corpus: ParallelCorpus, section: DataSection
+) -> tuple[dict[str, Any], str]:
+    """Returns BLEU, cased and not, with signatures, and counts of cased BLEU.
+
+    The counts are those of `SentenceStatistics.to_json`.
+    """
     sources, references = (list(side) for side in zip(*corpus))
     hypotheses = translator.translate(sources)
     scores: dict[str, Any] = {}
     tokenize = bleu_tokenizer(section, references)
+    counts = SentenceStatistics.of_texts(hypotheses, references, tokenize)
     kinds = [("bleu", False, tokenize), ("bleu_lowercased", True, tokenize)]
     moses = moses_tokenizer(section.target_language)
     if moses is not None:
@@ -232,7 +239,7 @@ def score_corpus(
         bleu = corpus_bleu(hypotheses, references, lowercase, tokenize)
         scores[name] = round(bleu.score, 2)
         scores[f"{name}_signature"] = bleu.signature
-    return scores
+    return scores, counts.to_json()["counts"]
 
 
 def bleu_tokenizer(section: DataSection, references: Sequence[str]) -> str:

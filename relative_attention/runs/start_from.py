@@ -12,6 +12,7 @@ from relative_attention.data import TokenVocabulary
 from relative_attention.data.vocabulary_kinds import AnyVocabulary
 from relative_attention.errors import InputError
 from relative_attention.layers.positions import POSITION_ENCODINGS
+from relative_attention.layers.positions import find_names
 from relative_attention.models import Transformer
 from relative_attention.models import TransformerConfig
 from relative_attention.models.weights import assign_arrays
@@ -353,7 +354,7 @@ def _architecture(config: TransformerConfig) -> dict[str, Any]:
 
 def _position_fields(name: str | None) -> set[str]:
     """Returns the fields of a config that a position encoding uses."""
-    names = POSITION_ENCODINGS[name]
+    names = find_names(name)
     fields = set(names.attention_class().config_fields)
     on_embeddings = names.embedding_class()
     if on_embeddings is not None:

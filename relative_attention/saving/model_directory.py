@@ -32,6 +32,7 @@ from relative_attention.files import check_is_free
 from relative_attention.files import file_sha256
 from relative_attention.files import read_json_object
 from relative_attention.files import write_json
+from relative_attention.layers.positions import import_modules
 from relative_attention.models import Transformer
 from relative_attention.models import TransformerConfig
 from relative_attention.models.weight_shapes import check_shapes
@@ -61,6 +62,7 @@ def load_translator(
     dtype: str = "float32",
     engine: str | None = None,
     threads: int | None = None,
+    module: str | Sequence[str] | None = None,
     **decoding: Any,
 ) -> Translator:
     """Loads a trained model, or several as one, ready to translate.
@@ -96,6 +98,9 @@ def load_translator(
             `None`, Keras. Defaults to `None`.
         threads: How many threads the engine computes with. Defaults to
             `None`, its own choice.
+        module: The name of a module to import first, or a list of them, which
+            has a position encoding of your own that the model uses. A module
+            that only the folder names is not imported. Defaults to `None`.
         **decoding: Arguments of `Translator` that override the recipe's.
 
     Returns:
@@ -116,6 +121,8 @@ def load_translator(
     >>> translator.translate(["I like tea."])
     ['Ich mag Tee.']
     """
+    if module is not None:
+        import_modules(module)
     names = directory
     if isinstance(names, pathlib.Path | str):
         names = [names]

@@ -65,6 +65,8 @@ class StudyRow:
         overrides: Values of the recipe, by `section.key`, after the study's.
         compare_with: Name of the row that the bootstrap compares it with.
         paper: BLEU reported by the paper.
+        same_as: `STUDY:ROW`, a row with the same runs, of a study whose results
+            are in the same folder.
         seeds: Defaults to the study's.
     """
 
@@ -75,6 +77,7 @@ class StudyRow:
     overrides: dict = dataclasses.field(default_factory=dict)
     compare_with: str | None = None
     paper: float | None = None
+    same_as: str | None = None
     seeds: list = dataclasses.field(default_factory=list)
 
     @property
@@ -214,6 +217,11 @@ class Study:
             raise InputError(
                 unknown("row to compare with", row.compare_with, names)
             )
+        _require(
+            row.same_as is None or re.fullmatch(r"[^:/]+:[^:]+", row.same_as),
+            "`same_as` must be STUDY:ROW, a row of a study whose results are "
+            f"in the same folder. Received: {row.same_as!r}.",
+        )
         seeds = row.seeds
         numbers = {seed for seed in seeds if type(seed) is int and seed >= 0}
         _require(

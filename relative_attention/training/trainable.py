@@ -157,11 +157,14 @@ class TrainableModel(keras.Model):
         )
         # Saved as given. "auto" depends on the machine, and Keras would save
         # its choice.
-        self._asked_of_compile = {
+        self._asked_of_compile: dict[str, Any] = {
             "jit_compile": jit_compile,
             "auto_scale_loss": auto_scale_loss,
-            "accumulation_steps": self.accumulation_steps,
         }
+        # `keras.models.clone_model` passes the config of a model with inputs
+        # and outputs to Keras' own `compile`, which lacks the argument.
+        if self.accumulation_steps != 1:
+            self._asked_of_compile["accumulation_steps"] = accumulation_steps
         is_mirrored = False
         if keras.backend.backend() == "tensorflow":
             strategy = self.distribute_strategy
@@ -245,7 +248,9 @@ class TrainableModel(keras.Model):
             ValueError: if there is a `class_weight`, which Keras would apply
                 to whole rows.
         """
+        kwargs = _by_name(keras.Model.fit, x, *args, **kwargs)
         _check_class_weight(kwargs.get("class_weight"))
+        x = kwargs.pop("x")
         if _are_batches(x):
             steps = kwargs.get("steps_per_epoch") or len(x)
             x = train_data(x, steps * kwargs.get("initial_epoch", 0))
@@ -254,7 +259,7 @@ class TrainableModel(keras.Model):
         validation = kwargs.get("validation_data")
         if _are_batches(validation):
             kwargs["validation_data"] = evaluation_data(validation)
-        return super().fit(x, *args, **kwargs)
+        return super().fit(x, **kwargs)
 
     def train_on_batch(self, *args: Any, **kwargs: Any) -> Any:
         """Makes one update as `keras.Model.train_on_batch`.
@@ -266,8 +271,9 @@ class TrainableModel(keras.Model):
         Raises:
             ValueError: if there is a `class_weight`.
         """
+        kwargs = _by_name(keras.Model.train_on_batch, *args, **kwargs)
         _check_class_weight(kwargs.get("class_weight"))
-        return super().train_on_batch(*args, **kwargs)
+        return super().train_on_batch(**kwargs)
 
     def evaluate(self, x: Any = None, *args: Any, **kwargs: Any) -> Any:
         """Evaluates the model as `keras.Model.evaluate`.
@@ -551,6 +557,14 @@ def _checked_steps(accumulation_steps: Any) -> int:
             f"{keras.backend.backend()}."
         )
     return steps
+
+
+def _by_name(
+    method: Callable[..., Any], *args: Any, **kwargs: Any
+) -> dict[str, Any]:
+    """Returns the arguments of a method of Keras by their names."""
+    bound = inspect.signature(method).bind(None, *args, **kwargs).arguments
+    return {name: bound[name] for name in bound if name != "self"}
 
 
 def _check_class_weight(class_weight: Any) -> None:

@@ -104,7 +104,11 @@ def loss_of_rows(
 
 
 def count_step(
-    model: keras.Model, loss: Tensor, own_tokens: Tensor, norm: Tensor
+    model: keras.Model,
+    loss: Tensor,
+    own_tokens: Tensor,
+    norm: Tensor,
+    loss_scale: Tensor,
 ) -> Tensor:
     """Updates the metrics of a step, and decides whether weights change.
 
@@ -113,6 +117,7 @@ def count_step(
         loss: float scalar, of the whole batch.
         own_tokens: float32 scalar, the weight of this replica's tokens.
         norm: float scalar, the gradient norm.
+        loss_scale: float scalar, by which the gradients were multiplied.
 
     Returns:
         bool scalar, whether the update is to be made.
@@ -120,10 +125,13 @@ def count_step(
     loss = ops.cast(loss, "float32")
     is_finite_loss = ops.isfinite(loss)
     is_finite = ops.logical_and(ops.isfinite(norm), is_finite_loss)
-    # If the loss scale is too large, gradients overflow. The optimizer then
-    # skips the update and lowers the scale, which is not reported.
-    is_scaled = isinstance(model.optimizer, keras.optimizers.LossScaleOptimizer)
-    is_usable = is_finite_loss if is_scaled else is_finite
+    is_usable = is_finite
+    if isinstance(model.optimizer, keras.optimizers.LossScaleOptimizer):
+        # If the loss scale is too large, gradients overflow. The optimizer then
+        # skips the update and halves the scale, which is not reported. At 1
+        # nothing is scaled: these gradients are not finite themselves.
+        is_lowered = ops.logical_and(is_finite_loss, loss_scale > 1)
+        is_usable = ops.logical_or(is_finite, is_lowered)
     # Each replica weights the loss by its own tokens; the metric sums over
     # replicas. A skipped update must not enter the mean.
     model.loss_metric.update_state(
@@ -176,7 +184,8 @@ def tensorflow_step(model: keras.Model, data: Any) -> dict[str, Tensor]:
                 gradients.append(gradient)
         loss, *gradients = sum_over_replicas([loss, *gradients])
         norm = gradient_norm(optimizer, gradients)
-        is_usable = count_step(model, loss, own_tokens, norm)
+        loss_scale = optimizer.scale_loss(tf.constant(1.0))
+        is_usable = count_step(model, loss, own_tokens, norm, loss_scale)
         update_all_replicas(optimizer, variables, gradients, is_usable)
     return model.get_metrics_result()
 
@@ -400,9 +409,11 @@ def jax_step(
     )
     norm = ops.sqrt(sum(ops.sum(ops.square(g)) for g in gradients))
     with _scope(optimizer.variables, of_optimizer):
-        norm = norm / optimizer.scale_loss(ops.ones((), "float32"))
+        loss_scale = optimizer.scale_loss(ops.ones((), "float32"))
     with _scope(model.metrics_variables, of_metrics) as scope:
-        is_usable = count_step(model, loss, num_tokens, norm)
+        is_usable = count_step(
+            model, loss, num_tokens, norm / loss_scale, loss_scale
+        )
         logs = model.get_metrics_result()
     of_metrics = _values(scope, model.metrics_variables)
     updated = optimizer.stateless_apply(of_optimizer, gradients, trainable)

@@ -126,6 +126,16 @@ def test_search_names_source_ids_that_are_wrong(
 
 
 @SEARCHES
+@pytest.mark.parametrize("source", [[5, 6, 7, 0], [5, 6, 1, 5]], ids=str)
+def test_source_that_does_not_end_with_its_end_is_warned_of(
+    peaked_model, search, source
+):
+    rows = [[5, 6, 7, 1], [0, 0, 0, 0], source]
+    with pytest.warns(UserWarning, match="with id 1.*Received in row 2: "):
+        search(peaked_model, rows)
+
+
+@SEARCHES
 @pytest.mark.parametrize("source", [["A man"], [[5, 1], [1]]], ids=str)
 def test_strings_and_rows_of_several_lengths_are_refused(
     peaked_model, search, source

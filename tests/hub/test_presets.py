@@ -99,14 +99,27 @@ def test_keras_file_loads_in_a_new_process(joint, tmp_path, generated_alone):
     assert found == joint.generate(SOURCES)
 
 
-@pytest.mark.parametrize("is_called", [False, True])
-def test_model_on_top_of_a_task_is_saved_and_cloned(joint, tmp_path, is_called):
+def make_inputs():
     ids = np.array([[5, 6, 7, 1, 0], [8, 9, 1, 0, 0]], "int32")
-    inputs = {
+    return {
         f"{side}_{name}": value
         for side in ("encoder", "decoder")
         for name, value in (("token_ids", ids), ("padding_mask", ids != 0))
     }
+
+
+def test_task_is_cloned(joint):
+    inputs = make_inputs()
+    # A plain model, as of KerasHub's own tasks.
+    clone = keras.models.clone_model(joint)
+    clone.set_weights(joint.get_weights())
+    np.testing.assert_array_equal(clone(inputs), joint(inputs))
+    assert isinstance(clone.loss, ra.MaskedCrossEntropy)
+
+
+@pytest.mark.parametrize("is_called", [False, True])
+def test_model_on_top_of_a_task_is_saved_and_cloned(joint, tmp_path, is_called):
+    inputs = make_inputs()
     outputs = [joint.output, joint.backbone.output]
     if is_called:
         outputs = keras.layers.Softmax()(joint(joint.input))

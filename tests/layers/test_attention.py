@@ -443,6 +443,40 @@ def test_each_head_has_a_table_that_starts_as_a_glorot_matrix():
         np.testing.assert_array_equal(table, expected)
 
 
+@keras.saving.register_keras_serializable("tests")
+def ones(shape, dtype=None):
+    return keras.ops.ones(shape, dtype)
+
+
+def test_initializer_may_be_a_function_or_draw_from_a_generator(inputs):
+    names = "kernel_initializer", "bias_initializer", "relation_initializer"
+    layer = ra.RelativeSelfAttention(
+        N, H, K, use_bias=True, **dict.fromkeys(names, ones)
+    )
+    outputs = layer(inputs)
+    assert all((np.array(weight) == 1).all() for weight in layer.weights)
+    again = ra.RelativeSelfAttention.from_config(layer.get_config())
+    np.testing.assert_array_equal(again(inputs), outputs)
+    # Every draw of a generator of seeds is another.
+    normal = keras.initializers.RandomNormal(seed=keras.random.SeedGenerator(3))
+    layer = ra.RelativeSelfAttention(
+        N,
+        H,
+        K,
+        share_relations_across_heads=False,
+        kernel_initializer=normal,
+        relation_initializer=normal,
+    )
+    layer.build((None, None, N * H))
+    drawn = [
+        *(layer.query_dense.kernel, layer.key_dense.kernel),
+        *np.array(layer.key_relation_embeddings),
+        *np.array(layer.value_relation_embeddings),
+    ]
+    first = {np.array(array).ravel()[0] for array in drawn}
+    assert len(first) == len(drawn)
+
+
 def test_defaults_of_global_attention_are_tensor2tensors():
     layer = ra.RelativeGlobalAttention(5, 64, 101)
     layer.build((None, None, D))

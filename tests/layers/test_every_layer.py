@@ -171,6 +171,36 @@ def test_layer_is_saved_and_trained(name, rng, tmp_path):
                 assert (old != np.array(weight)).any(), weight.path
 
 
+# From layers with nothing to quantize, such as dropout.
+@pytest.mark.filterwarnings("ignore:Layer .* a `quantize")
+@pytest.mark.int8
+@EVERY_LAYER
+def test_int8_layer_is_loaded_again(name, rng, tmp_path):
+    arrays = make_inputs(name, rng)
+    symbols = [
+        keras.Input(array.shape[1:], dtype=array.dtype.name) for array in arrays
+    ]
+    model = keras.Model(symbols, make_layer(name)(*symbols))
+    before = model(arrays)
+    # Not the default, so that the config must be saved, too.
+    model.quantize(
+        config=keras.quantizers.Int8QuantizationConfig(
+            activation_quantizer=None
+        )
+    )
+    expected = model(arrays)
+    dtypes = [weight.dtype for weight in model.weights]
+    is_changed = (np.array(before) != np.array(expected)).any()
+    assert is_changed == ("int8" in dtypes)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    assert_close(loaded(arrays), expected)
+    assert [weight.dtype for weight in loaded.weights] == dtypes
+    clone = keras.models.clone_model(model)
+    clone.set_weights(model.get_weights())
+    assert_close(clone(arrays), expected)
+
+
 def call_arguments(layer):
     return inspect.signature(layer.call).parameters
 
@@ -201,6 +231,30 @@ def test_half_precision_is_near_float32(name, rng, dtype, bound):
     outputs = half(*arrays)
     assert keras.backend.standardize_dtype(outputs.dtype) == dtype
     assert_close(outputs, expected, bound)
+
+
+@pytest.mark.only_on("tensorflow", "torch", reason="JAX rounds to float32")
+def test_float64_stays_float64(rng):
+    for name in LAYERS:
+        layer = getattr(layers, name)(**arguments_of(name), dtype="float64")
+        arrays = [
+            array.astype("float64") if array.dtype == "float32" else array
+            for array in make_inputs(name, rng)
+        ]
+        dtype = keras.backend.standardize_dtype(layer(*arrays).dtype)
+        assert dtype == "float64", name
+    # Nothing between is rounded: both ways give the same.
+    inputs = normal(rng, B, T, D).astype("float64")
+    outputs = []
+    for implementation in ("auto", "transpose"):
+        layer = ra.RelativeSelfAttention(
+            N, H, K, implementation=implementation, dtype="float64"
+        )
+        layer.build(inputs.shape)
+        rng = np.random.default_rng(7)
+        layer.set_weights([rng.normal(size=w.shape) for w in layer.weights])
+        outputs.append(ops.convert_to_numpy(layer(inputs)))
+    np.testing.assert_allclose(*outputs, rtol=1e-12, atol=1e-12)
 
 
 @EVERY_LAYER

@@ -177,6 +177,20 @@ def test_wrong_mask_is_refused_with_the_way_out(inputs, name):
         ) in str(error.value)
 
 
+@pytest.mark.parametrize("name", OF_SELF)
+def test_keys_and_values_by_position_are_refused(inputs, name):
+    layer, _ = build(name)
+    relations = ()
+    if name == "relation_aware":
+        relations = (np.zeros((T, T), "int32"),)
+    for first in (inputs, keras.Input((T, D))):
+        with pytest.raises(ValueError) as error:
+            layer(first, *relations, first, first)
+        message = str(error.value)
+        assert "`use_causal_mask` must be True or False. Received: " in message
+        assert "Keys and values are not passed here." in message
+
+
 def test_wrong_mask_of_a_functional_model_is_refused_in_the_same_words():
     layer, _ = build("auto")
     with pytest.raises(ValueError) as error:

@@ -1,18 +1,34 @@
 """The config of a Transformer: what is refused, and what a step costs."""
 
+import dataclasses
+import json
+
 import numpy as np
 import pytest
 
+from relative_attention.layers import positions
 from relative_attention.layers.positions import POSITION_ENCODINGS
+from relative_attention.layers.positions import encoding_of
 from relative_attention.models import Transformer
 from relative_attention.models import TransformerConfig
 from relative_attention.models import training_flops
 
 CHOICES = {
-    "position_encoding": f"one of {', '.join(map(repr, POSITION_ENCODINGS))}",
+    "position_encoding": (
+        f"one of {', '.join(map(repr, POSITION_ENCODINGS))}, an object of "
+        "`ra.positions` or of your own class, or its name 'module:class'"
+    ),
     "share_embeddings": "one of 'all', 'target', 'source_target', 'none'",
     "implementation": "one of 'auto', 'transpose', 'blocks'",
 }
+
+
+class Linear(positions.PositionEncoding):
+    def __init__(self, slope=1.0):
+        self.slope = slope
+
+    def get_config(self):
+        return {"slope": self.slope}
 
 
 @pytest.mark.parametrize(
@@ -46,14 +62,59 @@ def test_width_that_heads_do_not_divide_needs_a_key_dim():
     with pytest.raises(ValueError, match="of `num_heads`.*=13, num_heads=3"):
         TransformerConfig(**arguments)
     assert TransformerConfig(**arguments, key_dim=5).head_dim == 5
-    with pytest.raises(ValueError, match="even with .*rotary.* Received: 5."):
+    with pytest.raises(ValueError, match="even with rotary .*=5."):
         TransformerConfig(**arguments, key_dim=5, position_encoding="rotary")
 
 
 def test_distances_of_relative_global_begin_at_one():
     fields = {"vocabulary_size": 11, "max_relative_position": 0}
-    with pytest.raises(ValueError, match="at least 1 with .*relative_global"):
+    with pytest.raises(ValueError, match="a positive int. Received: max"):
         TransformerConfig(**fields, position_encoding="relative_global")
+
+
+def test_encoding_may_be_an_object():
+    def config_of(encoding, **fields):
+        config = TransformerConfig(11, position_encoding=encoding, **fields)
+        # As a file has it.
+        again = json.loads(json.dumps(dataclasses.asdict(config)))
+        assert TransformerConfig(**again) == config
+        assert encoding_of(config).get_config() == encoding.get_config()
+        return config
+
+    for encoding, name in (
+        (positions.PositionEncoding(), None),
+        (positions.Relative(), "relative"),
+        (positions.Rotary(), "rotary"),
+        (positions.Rotary(500), "rotary(max_wavelength=500)"),
+        (Linear(), f"{__name__}:Linear"),
+        (Linear(0.5), f"{__name__}:Linear(slope=0.5)"),
+    ):
+        assert config_of(encoding).position_encoding == name
+    # Arguments that a config has, too.
+    relative = positions.Relative(7, use_value_relations=False)
+    config = config_of(relative, max_relative_position=3)
+    assert config.position_encoding == "relative"
+    assert config.max_relative_position == 7
+    assert not config.use_value_relations
+    with pytest.raises(ValueError, match="must be numbers.*_initializer="):
+        config_of(positions.Relative(relation_initializer="zeros"))
+
+
+@pytest.mark.parametrize(
+    "encoding, problem",
+    [
+        ("nomodule:Linear", "needs the module nomodule.*`--module nomodule`"),
+        ("os:system", "must name a subclass"),
+        (f"{__name__}:Linear(by=3)", "wrong arguments: .*'by'"),
+        # An initializer would be of any module that is named.
+        ("relative(relation_initializer={'module': 'x'})", "with arguments"),
+        ("rotary(max_wavelength=open('x'))", "with arguments"),
+        ("rotary(500)", "with arguments"),
+    ],
+)
+def test_wrong_name_of_an_encoding_is_refused(encoding, problem):
+    with pytest.raises(ValueError, match=f"`position_encoding` .*{problem}"):
+        TransformerConfig(11, position_encoding=encoding)
 
 
 @pytest.mark.parametrize("shared", ["all", "source_target"])

@@ -67,6 +67,7 @@ def test_study_makes_the_recipes_of_its_runs(recipe_file, tmp_path, recipe):
         ("seeds", 1, "`study.seeds` must be list"),
         ("rows.1.seeds", [True], "Row 'relative': `seeds`.*whole numbers"),
         ("overrides", {"training.seed": 5}, "`training.seed` follows from"),
+        ("rows.1.same_as", "table1", "must be STUDY:ROW.*Received: 'table1'"),
         ("rows.1.recipe", "wmt15", "Row 'relative': Unknown recipe"),
         ("recipe", "", "Row 'sinusoidal': it or the study.*`recipe`"),
         (

@@ -220,6 +220,38 @@ def test_update_that_is_not_finite_is_left_out(accumulation_steps):
 GRADIENTS = [np.array([3.0, 4.0], "float32"), np.array([12.0], "float32")]
 
 
+class InfiniteSlope(Words):
+    """Its loss is finite, and its gradients never are."""
+
+    def call(self, inputs, training=None):
+        logits = super().call(inputs, training=training)
+        return logits + ops.sqrt(0 * logits)
+
+
+@pytest.mark.only_on("tensorflow", "jax", reason="of Keras' own step")
+def test_gradients_that_no_loss_scale_makes_finite_are_skipped():
+    inputs, labels, _ = batch_of(4)
+    random.seed(1)
+    model = InfiniteSlope()
+    model.compile(
+        keras.optimizers.LossScaleOptimizer(
+            keras.optimizers.SGD(0.1), initial_scale=4
+        ),
+        ra.MaskedCrossEntropy(),
+    )
+    before = model.get_weights()
+    skipped = []
+    for _ in range(4):
+        model.reset_metrics()
+        logs = model.train_on_batch(inputs, labels, return_dict=True)
+        skipped.append(float(logs["skipped"]))
+    # The scale goes from 4 to 1 first.
+    assert skipped == [0, 0, 1, 1]
+    assert float(model.optimizer.dynamic_scale) == 1
+    for weight, old in zip(model.get_weights(), before):
+        np.testing.assert_array_equal(weight, old)
+
+
 def with_loss_scale(optimizer):
     optimizer = keras.optimizers.LossScaleOptimizer(optimizer, initial_scale=8)
     optimizer.build([keras.Variable([0.0])])
@@ -367,6 +399,13 @@ def test_class_weights_are_refused(batches, method):
     data = batches.train_batch(0)
     with pytest.raises(ValueError, match="`sample_weight`"):
         getattr(compiled(), method)(*data, class_weight={3: 2.0})
+    # What Keras has before it, by position.
+    between = {
+        "fit": (None, 1, 0, None, 0.0, None, False),
+        "train_on_batch": (None,),
+    }
+    with pytest.raises(ValueError, match="`sample_weight`"):
+        getattr(compiled(), method)(*data, *between[method], {3: 2.0})
 
 
 # === Memory ===

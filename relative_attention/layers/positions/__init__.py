@@ -10,11 +10,21 @@ embeddings is a layer. To add an encoding:
 Layers, configs, recipes and presets then take it by its name, and the tests of
 the model (`tests/models/test_position_encodings.py`) go through this table.
 Classes are imported when used, so the names are available without Keras.
+
+An encoding of a user's module has the name `"module:class"` in a config. The
+module must be imported already: a file that names it cannot run code.
 """
 
+import ast
 import importlib
+import os
+import re
+import sys
+from collections.abc import Sequence
 from typing import Any
 from typing import NamedTuple
+
+from relative_attention.errors import InputError
 
 
 class Names(NamedTuple):
@@ -24,14 +34,20 @@ class Names(NamedTuple):
         in_attention: a subclass of `PositionEncoding`. By default it adds
             nothing.
         on_embeddings: a layer, or `None`.
+        is_checked: bool. Whether it refuses some configs, which then ask it.
+            For other encodings a config needs no Keras.
+        is_own: bool. Whether it is in a user's module.
     """
 
     in_attention: str = "positions.position_encoding:PositionEncoding"
     on_embeddings: str | None = None
+    is_checked: bool = False
+    is_own: bool = False
 
     def attention_class(self) -> Any:
         """Returns the subclass of `PositionEncoding`."""
-        return _find(self.in_attention)
+        find = _find_own if self.is_own else _find
+        return find(self.in_attention)
 
     def embedding_class(self) -> Any:
         """Returns the class of the layer on embeddings, or `None`."""
@@ -45,9 +61,11 @@ POSITION_ENCODINGS: dict[str | None, Names] = {
     # Shaw et al. (2018)
     "relative": Names(_RELATIVE),
     # Huang et al. (2018)
-    "relative_global": Names("positions.relative:RelativeGlobal"),
+    "relative_global": Names(
+        "positions.relative:RelativeGlobal", is_checked=True
+    ),
     # Su et al. (2021)
-    "rotary": Names("positions.rotary:Rotary"),
+    "rotary": Names("positions.rotary:Rotary", is_checked=True),
     # Press et al. (2022)
     "alibi": Names("positions.alibi:ALiBi"),
     "t5": Names("positions.t5:T5Bias"),  # Raffel et al. (2020)
@@ -67,6 +85,170 @@ _CLASSES = {
     for names in POSITION_ENCODINGS.values()
 }
 __all__ = [*_CLASSES]
+
+
+# === Of a config ===
+
+
+def find_names(encoding: Any) -> Names:
+    """Returns where the parts of an encoding are.
+
+    Args:
+        encoding: `TransformerConfig.position_encoding`: a name in
+            `POSITION_ENCODINGS`, `None`, or `"module:class"`, each with or
+            without arguments.
+
+    Raises:
+        ValueError: if there is no such encoding.
+    """
+    name, _ = _name_and_arguments(encoding)
+    is_name = name is None or isinstance(name, str)
+    if is_name and name in POSITION_ENCODINGS:
+        return POSITION_ENCODINGS[name]
+    if own_module(name) is None:
+        known = ", ".join(map(repr, POSITION_ENCODINGS))
+        raise ValueError(
+            f"`position_encoding` must be one of {known}, an object of "
+            "`ra.positions` or of your own class, or its name "
+            f"'module:class'. Received: position_encoding={encoding!r}."
+        )
+    return Names(name, is_checked=True, is_own=True)
+
+
+def encoding_of(config: Any) -> Any:
+    """Returns the `PositionEncoding` of the layers of a `Transformer`.
+
+    Args:
+        config: `TransformerConfig`.
+
+    Raises:
+        ValueError: if its `position_encoding` is unknown or has wrong
+            arguments.
+    """
+    _, arguments = _name_and_arguments(config.position_encoding)
+    cls = find_names(config.position_encoding).attention_class()
+    try:
+        if not arguments:
+            return cls.from_transformer(config)
+        fields = {name: getattr(config, name) for name in cls.config_fields}
+        return cls.from_config({**fields, **arguments})
+    except TypeError as error:
+        raise ValueError(
+            f"`position_encoding` {config.position_encoding!r} has wrong "
+            f"arguments: {error}."
+        ) from error
+
+
+def written(encoding: Any) -> str | None:
+    """Returns the name of a `PositionEncoding`, with its arguments.
+
+    Those that are the default, or fields of a `TransformerConfig`, are left
+    out: `"rotary(max_wavelength=500.0)"`, `"mymodule:LogBias"`.
+
+    Raises:
+        ValueError: if it is no `PositionEncoding`, or an argument is not a
+            number, a string or a list of them.
+    """
+    if not isinstance(encoding, _find(POSITION_ENCODINGS[None].in_attention)):
+        find_names(encoding)  # raises
+    cls = type(encoding)
+    name: str | None = f"{cls.__module__}:{cls.__qualname__}"
+    for known, names in POSITION_ENCODINGS.items():
+        if names.on_embeddings is None and names.attention_class() is cls:
+            name = known
+    try:
+        default = cls().get_config()
+    except TypeError:
+        default = {}
+    arguments = []
+    for key, value in encoding.get_config().items():
+        if key in cls.config_fields or (key, value) in default.items():
+            continue
+        if _read(repr(value)) != value:
+            raise ValueError(
+                f"The arguments of {cls.__name__} in a config must be numbers, "
+                "strings or lists of them, since files have them. Received: "
+                f"{key}={value!r}."
+            )
+        arguments.append(f"{key}={value!r}")
+    return f"{name}({', '.join(arguments)})" if arguments else name
+
+
+def import_modules(modules: str | Sequence[str]) -> None:
+    """Imports modules of a user's encodings, also from the working directory.
+
+    Args:
+        modules: name of a module, or a list of them.
+
+    Raises:
+        InputError: if one cannot be imported.
+    """
+    for name in [modules] if isinstance(modules, str) else modules:
+        # Last, so that no file there hides a package.
+        if os.getcwd() not in sys.path:
+            sys.path.append(os.getcwd())
+        try:
+            importlib.import_module(name)
+        except Exception as error:  # A user's module may raise any.
+            raise InputError(
+                f"The module {name!r} cannot be imported in {os.getcwd()}: "
+                f"{type(error).__name__}: {error}."
+            ) from error
+
+
+def own_module(encoding: Any) -> str | None:
+    """Returns the module in a name `"module:class"`, `None` of others."""
+    name, _ = _name_and_arguments(encoding)
+    if not isinstance(name, str) or not re.fullmatch(r"[\w.]+:\w+", name):
+        return None
+    return name.partition(":")[0]
+
+
+def _name_and_arguments(encoding: Any) -> tuple[Any, dict[str, Any]]:
+    """Splits `"name(key=value)"`; only plain values are read."""
+    if not isinstance(encoding, str) or "(" not in encoding:
+        return encoding, {}
+    name, _, rest = encoding.partition("(")
+    try:
+        call = ast.parse(f"_({rest}", mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        call = None
+    # A `**` has no name.
+    if isinstance(call, ast.Call) and not call.args:
+        arguments = {
+            str(keyword.arg): _read(ast.unparse(keyword.value))
+            for keyword in call.keywords
+        }
+        if "None" not in arguments and _NOT_PLAIN not in arguments.values():
+            return name, arguments
+    raise ValueError(
+        "`position_encoding` must be a name, or a name with arguments such as "
+        f"'rotary(max_wavelength=500)'. Received: {encoding[:200]!r}."
+    )
+
+
+_NOT_PLAIN = object()
+
+
+def _read(text: str) -> Any:
+    """Returns the value of a literal, or `_NOT_PLAIN`.
+
+    No dict: Keras would make an object of it, of a class in any module.
+    """
+    try:
+        value = ast.literal_eval(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return _NOT_PLAIN
+    return value if _is_plain(value) else _NOT_PLAIN
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, list | tuple):
+        return all(map(_is_plain, value))
+    return value is None or isinstance(value, bool | int | float | str)
+
+
+# === Classes ===
 
 
 def find_position_encoding(encoding: Any) -> Any:
@@ -107,6 +289,26 @@ def _find(name: str) -> Any:
     path, class_name = name.split(":")
     module = importlib.import_module(f"relative_attention.layers.{path}")
     return getattr(module, class_name)
+
+
+def _find_own(name: str) -> Any:
+    """Returns a class of a user's module, which this does not import."""
+    path, _, class_name = name.partition(":")
+    if path not in sys.modules:
+        raise ValueError(
+            f"`position_encoding` {name!r} needs the module {path}, which has "
+            f"not been imported. Import it, or name it: `--module {path}` of "
+            f"the commands, `module={path!r}` of `load_translator`."
+        )
+    cls = getattr(sys.modules[path], class_name, None)
+    base = _find(POSITION_ENCODINGS[None].in_attention)
+    if not (isinstance(cls, type) and issubclass(cls, base)):
+        raise ValueError(
+            f"`position_encoding` must name a subclass of "
+            f"`ra.positions.PositionEncoding` at the top of a module. "
+            f"Received: {name!r}."
+        )
+    return cls
 
 
 def __getattr__(name: str) -> Any:

@@ -40,8 +40,19 @@ class PositionEncoding:
             **{name: getattr(config, name) for name in cls.config_fields}
         )
 
+    def check(self, key_dim: int) -> None:
+        """Raises `ValueError` for a size of heads that does not fit.
+
+        Args:
+            key_dim: int. Size `H` of each head.
+        """
+
     def build(self, layer: keras.layers.Layer, bidirectional: bool) -> None:
         """Adds weights to a layer.
+
+        Before a model is loaded from a file, this is called with an object
+        that has only `num_heads`, `key_dim`, `value_dim` and `add_weight`, to
+        compare the shapes of weights.
 
         Args:
             layer: `SelfAttention`.

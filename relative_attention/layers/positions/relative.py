@@ -60,7 +60,7 @@ class RelationTables(PositionEncoding):
 
     def make_initializer(self, layer: keras.layers.Layer) -> Any:
         """Returns the initializer of a table."""
-        return self.relation_initializer.clone()
+        return new_draws(self.relation_initializer)
 
     def build(self, layer: keras.layers.Layer, bidirectional: bool) -> None:
         """Adds `key_relation_embeddings` and `value_relation_embeddings`."""
@@ -105,8 +105,31 @@ class RelationTables(PositionEncoding):
         }
 
 
+def new_draws(
+    initializer: Callable[..., Tensor], add_to_seed: int = 0
+) -> Callable[..., Tensor]:
+    """Returns the initializer of one more weight.
+
+    One without a seed is copied, as it would draw the same values again.
+
+    Args:
+        initializer: `keras.initializers.Initializer` or a function.
+        add_to_seed: int. Added to a seed that is a number. Defaults to `0`.
+    """
+    seed = getattr(initializer, "seed", None)
+    # A function, and a generator of seeds, draw other values at each call.
+    if isinstance(seed, keras.random.SeedGenerator) or not isinstance(
+        initializer, keras.initializers.Initializer
+    ):
+        return initializer
+    config = initializer.get_config()
+    if isinstance(config.get("seed"), int):
+        config["seed"] += add_to_seed
+    return type(initializer).from_config(config)
+
+
 def _draw_each_head(
-    initializer: keras.initializers.Initializer,
+    initializer: Callable[..., Tensor],
 ) -> Callable[..., Tensor]:
     """Makes an initializer draw `(N, R, H)` as `N` separate tables.
 
@@ -115,14 +138,13 @@ def _draw_each_head(
     """
 
     def draw(shape: tuple[int, ...], dtype: str | None = None) -> Tensor:
-        tables = []
-        for head in range(shape[0]):
-            config = initializer.get_config()
-            if isinstance(config.get("seed"), int):
-                config["seed"] += head
-            of_head = type(initializer).from_config(config)
-            tables.append(of_head(tuple(shape[1:]), dtype=dtype))
-        return ops.stack(tables)
+        size = tuple(shape[1:])
+        return ops.stack(
+            [
+                new_draws(initializer, head)(size, dtype=dtype)
+                for head in range(shape[0])
+            ]
+        )
 
     return draw
 

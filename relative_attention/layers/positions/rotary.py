@@ -53,12 +53,15 @@ class Rotary(PositionEncoding):
     def __init__(self, max_wavelength: float = 10000.0) -> None:
         self.max_wavelength = checked_positive("max_wavelength", max_wavelength)
 
-    def build(self, layer: keras.layers.Layer, bidirectional: bool) -> None:
-        if layer.key_dim % 2:
+    def check(self, key_dim: int) -> None:
+        if key_dim % 2:
             raise ValueError(
                 "`key_dim` must be even with rotary positions, which rotate "
-                f"pairs of features. Received: key_dim={layer.key_dim}."
+                f"pairs of features. Received: key_dim={key_dim}."
             )
+
+    def build(self, layer: keras.layers.Layer, bidirectional: bool) -> None:
+        self.check(layer.key_dim)
 
     def rotate(self, x: Tensor, positions: Tensor) -> Tensor:
         """Rotates the pairs of features of `x` by their angles (eq. 34)."""

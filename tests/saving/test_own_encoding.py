@@ -1,0 +1,112 @@
+"""A position encoding of a user's module: trained, saved, found again."""
+
+import json
+import sys
+
+import pytest
+import yaml
+
+import relative_attention as ra
+from tests.small_run import RECIPE
+
+MODULE = """
+from keras import ops
+
+import relative_attention as ra
+
+
+class LogBias(ra.positions.PositionEncoding):
+    def __init__(self, scale=1.0):
+        self.scale = scale
+
+    def logits(self, layer, query, query_positions, key_positions):
+        distance = key_positions[None, :] - query_positions[:, None]
+        distance = ops.cast(ops.abs(distance), query.dtype)
+        return -self.scale * ops.log(1 + distance)[None, None]
+
+    def get_config(self):
+        return {"scale": self.scale}
+"""
+NAME = "module_of_mine"
+ENCODING = f"{NAME}:LogBias(scale=2.0)"
+LINES = ["one two three", "seven"]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch, corpus):
+    """The working directory, with the module and a run of a recipe."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / f"{NAME}.py").write_text(MODULE)
+    model = {**RECIPE["model"], "position_encoding": ENCODING}
+    training = {**RECIPE["training"], "steps": 1}
+    recipe = {**RECIPE, "model": model, "training": training}
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(recipe))
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    ra.train(
+        ra.find_recipe("mine.yaml"),
+        tmp_path / "run",
+        data_directory=corpus,
+        report=lambda line: None,
+    )
+    yield tmp_path
+    sys.modules.pop(NAME, None)
+
+
+def test_own_encoding_is_found_with_the_module_that_the_user_names(
+    folder, run_python
+):
+    translator = ra.load_translator("run")
+    block = translator.model.encoder_blocks[0]
+    assert block.self_attention.position_encoding.scale == 2
+    saved = json.loads((folder / "run" / "config.json").read_text())
+    assert saved["model"]["position_encoding"] == ENCODING
+    translator.model.save("model.keras")
+    expected = translator.translate(LINES)
+
+    script = f"""
+import json, sys
+import keras
+import relative_attention as ra
+from relative_attention.cli import main
+
+def refused(load):
+    try:
+        load()
+    except Exception as error:
+        assert "needs the module {NAME}" in str(error), error
+    else:
+        raise AssertionError("it was loaded")
+
+refused(lambda: ra.load_translator("run"))
+refused(lambda: ra.find_recipe("run"))
+refused(lambda: keras.saving.load_model("model.keras"))
+assert main(["translate", "run", "--input", "lines"]) == 1
+assert "{NAME}" not in sys.modules
+command = ["translate", "run", "--input", "lines", "--module", "{NAME}"]
+assert main(command) == 0
+translator = ra.load_translator("run", module="{NAME}")
+model = keras.saving.load_model("model.keras")
+assert model.config == translator.model.config
+print(json.dumps(translator.translate({LINES})))
+"""
+    (folder / "lines").write_text("one two three\nseven\n")
+    *printed, last = run_python(script, cwd=folder).splitlines()
+    assert json.loads(last) == printed == expected
+
+
+def test_module_that_cannot_be_imported_is_one_line(tmp_path, monkeypatch, run):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "broken_module.py").write_text("1 / 0")
+    for name, problem in (
+        ("broken_module", "ZeroDivisionError"),
+        ("no_such_module", "ModuleNotFoundError"),
+    ):
+        model = {**RECIPE["model"], "position_encoding": f"{name}:LogBias"}
+        (tmp_path / "mine.yaml").write_text(
+            yaml.safe_dump({**RECIPE, "model": model})
+        )
+        with pytest.raises(ra.InputError, match=f"{name}.*{problem}"):
+            ra.find_recipe("mine.yaml")
+        status, _, errors = run("train", "mine.yaml", "--output", "run")
+        assert status == 1 and errors.count("\n") == 1
+    assert not (tmp_path / "run").exists()
