@@ -67,7 +67,7 @@ def add_translate(subparsers: command.Subparsers) -> None:
         "--split-sentences",
         "translate the sentences of a line one by one, and join the "
         "translations (default: where the model's folder has the language of "
-        "the source, without --nbest and --prefix)",
+        "the source, without --nbest, --prefix and --alignments)",
     )
     parser.flag(
         "--alignments",
@@ -254,7 +254,9 @@ def _splitting(
             "model's folder does not have: set `decoding.source_language` in "
             "its config.json, to 'en' for English."
         )
-    needs_lines = options.nbest is not None or options.prefix is not None
+    needs_lines = options.alignments or any(
+        value is not None for value in (options.nbest, options.prefix)
+    )
     if asked is None and not needs_lines:
         asked = translator.split_sentences
         return asked and language is not None, asked and language is None

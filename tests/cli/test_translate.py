@@ -188,6 +188,7 @@ def test_options_of_the_search_are_passed_on(
     translate, translator, source, load_once
 ):
     options = {"num_beams": 2, "length_penalty": 3.0, "max_length": 5}
+    options["no_repeat_ngram"] = 1
     more = {"min_length": 2, "batch_tokens": 7, "dtype": "bfloat16"}
     status, out, _ = translate(
         "--input",
