@@ -73,6 +73,8 @@ BROWSER = ["playwright>=1.65"]
 # `translate --split-sentences`; not needed by the page, as browsers split.
 SENTENCES = ["sentencex>=1.0.32"]
 SERVE = ["prometheus-client>=0.26", "starlette>=1.10", "uvicorn>=0.54"]
+# What Keras exports to, for tests of it.
+EXPORTS = ["ai-edge-litert>=2.3", "onnxruntime>=1.32", "tf2onnx>=1.17"]
 SERVING = ["tensorflow-serving-api>=2.18.1"]
 # The second is imported by the first, which does not ask for it.
 WMT = ["tensorflow-datasets>=4.9.10", "importlib_resources>=7.1"]
@@ -160,6 +162,7 @@ setuptools.setup(
         + DEMO
         + CTRANSLATE2
         + DOCS
+        + EXPORTS
         + SENTENCES
         + SERVE
         + SERVING
