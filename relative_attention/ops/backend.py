@@ -2,6 +2,7 @@
 
 import functools
 import sys
+import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 from typing import Any
@@ -46,7 +47,7 @@ def runs_elsewhere() -> bool:
     Other runtimes lack some operations of TensorFlow. Keras does not tell its
     layers what it traces them for, so this looks who has called.
     """
-    frame = sys._getframe()
+    frame: types.FrameType | None = sys._getframe()
     while frame is not None:
         if frame.f_globals.get("__name__") in _EXPORTERS:
             return True
