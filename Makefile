@@ -37,7 +37,7 @@ test-rest: $(VENV)/.test test-backends
 # whole models are left to the last line, which takes two minutes and not ten.
 test-backends: $(VENV)/.test $(VENV)/.backends
 	KERAS_BACKEND=torch $(TEST) --first-case \
-		tests/ops tests/layers tests/models
+		tests/ops tests/layers tests/training tests/models
 	KERAS_BACKEND=jax $(TEST) --first-case \
 		tests/ops tests/layers
 	$(TEST) -m "" $(BACKENDS)

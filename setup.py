@@ -118,6 +118,7 @@ setuptools.setup(
     packages=setuptools.find_packages(include=["relative_attention*"]),
     package_data={
         "relative_attention": ["py.typed", "*.pyi"],
+        "relative_attention.corpora": ["tatoeba_pairs/*"],
         "relative_attention.plot": ["page/*"],
         "relative_attention.serve": ["page/*"],
     },
@@ -146,7 +147,6 @@ setuptools.setup(
         # There is none for Windows: KerasHub's tokenizers and SavedModels of
         # strings are not to be had there.
         "tensorflow-text>=2.18.1; platform_system != 'Windows'",
-        "wrapt>=2.0.0",
     ],
     extras_require={
         "ctranslate2": CTRANSLATE2,
@@ -176,6 +176,10 @@ setuptools.setup(
         "console_scripts": ["relative-attention=relative_attention.cli:main"]
     },
     author="The relative-attention authors",
+    project_urls={
+        "Source": ADDRESS,
+        "Changelog": f"{ADDRESS}/blob/main/CHANGELOG.md",
+    },
     keywords=[
         "attention",
         "keras",

@@ -1,7 +1,4 @@
-"""The tables that pages have of stored results."""
-
-from collections.abc import Callable
-from collections.abc import Sequence
+"""Tables of what benchmarks measured."""
 
 from benchmarks.attention.attention_speed import KERAS
 from benchmarks.attention.attention_speed import PLAIN
@@ -174,25 +171,27 @@ def positions_table(result: Result) -> str:
         cells.append([name, *(f"{bleu:.2f}" for bleu in columns)])
     (any_joined, *_), (any_words, *_) = joined.values(), words.values()
     header = ["", *("1 line" if n == 1 else f"{n} joined" for n in any_joined)]
-    header += [f"from {n} words" for n in any_words]
+    header += _ranges(list(any_words))
     return markdown_table(header, cells)
 
 
-# By the name of the mark in the page: the table, and the results it is made of.
-TABLES: dict[str, tuple[Callable[..., str], Sequence[str]]] = {
-    "attention_speed": (
-        attention_table,
-        ["attention_speed", "attention_speed_bfloat16"],
-    ),
-    "translation_speed": (translation_table, ["translation_speed"]),
-    "output_length": (output_length_table, ["output_length"]),
-    "training_speed": (training_table, ["training_speed"]),
-    "growth": (growth_table, ["growth"]),
-    "small_corpora": (
-        small_corpora_table,
-        ["small_corpora_2000", "small_corpora_20000", "small_corpora_160000"],
-    ),
-    "opennmt_tf_quality": (quality_table, ["opennmt_tf_quality"]),
-    "positions": (positions_table, ["joined_lines_positions"]),
-    "positions_tatoeba": (positions_table, ["joined_lines_tatoeba"]),
-}
+def _ranges(least: list[int]) -> list[str]:
+    """Returns names such as `1 to 8 words` and `17 words or more`."""
+    names = [
+        f"{low} to {high - 1} words" for low, high in zip(least, least[1:])
+    ]
+    return [*names, f"{least[-1]} words or more"]
+
+
+def encodings_table(result: Result) -> str:
+    """Returns the time of each encoding over no positions, by length."""
+    lengths = list(dict.fromkeys(row["tokens"] for row in result.rows))
+    ratios = {
+        (row["encoding"], row["tokens"]): median(row["backward"]["over"][PLAIN])
+        for row in result.rows
+    }
+    cells = [
+        [f"`{name}`", *(f"{ratios[name, tokens]:.2f}" for tokens in lengths)]
+        for name in dict.fromkeys(name for name, _ in ratios)
+    ]
+    return markdown_table(["encoding", *map(str, lengths)], cells)

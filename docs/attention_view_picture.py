@@ -16,8 +16,8 @@ from playwright.sync_api import sync_playwright
 
 import relative_attention as ra
 
-MODEL = "multi30k_en_de_tiny_relative"
-SENTENCE = "A young woman in a red dress is playing the guitar."
+MODEL = "tatoeba_en_de"
+SENTENCE = "The children are playing in the garden with their dog."
 SIZE = {"width": 1240, "height": 1000}
 
 

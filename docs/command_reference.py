@@ -30,8 +30,7 @@ _HEAD = """\
   (`relative-attention list`). A folder of that name with a model takes
   precedence.
 - `section.key=value` replaces a value of the recipe: [all keys](recipes.md).
-- What you asked for goes to standard output, errors and warnings to standard
-  error.
+- Results go to standard output, errors and warnings to standard error.
 - Exit status: 0 for success, 1 for an error (one line on standard error says
   what is wrong; none if the reader of the output has gone), 2 for a wrong
   command line, 130 after Ctrl-C.
@@ -67,7 +66,7 @@ def _command(parser: argparse.ArgumentParser) -> Iterator[str]:
     if examples:
         yield f"For example:\n\n{_block(examples)}"
     rows = [
-        f"| `{_left(action)}` | {_meaning(action)} |\n"
+        f"| `{_left(action)}` | {_meaning(parser, action)} |\n"
         for action in actions
         if not isinstance(action, argparse._SubParsersAction)
     ]
@@ -122,11 +121,11 @@ def _value(action: argparse.Action) -> str:
     return action.dest.upper()
 
 
-def _meaning(action: argparse.Action) -> str:
-    text = action.help or ""
-    if action.option_strings and action.default and "default: " not in text:
-        text = f"{text} (default: {action.default})".strip()
-    return _text(text)
+def _meaning(parser: argparse.ArgumentParser, action: argparse.Action) -> str:
+    """Returns what `--help` says of an argument."""
+    if action.help is None:
+        return ""
+    return _text(parser._get_formatter()._expand_help(action))
 
 
 def _text(text: str) -> str:

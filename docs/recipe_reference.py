@@ -2,7 +2,7 @@
 
     python docs/recipe_reference.py
 
-Each key's row is made from its declaration in `relative_attention`, which also
+Each key's item is made from its declaration in `relative_attention`, which also
 checks its value, and from the text below the declaration. The section `model`
 is made from the docstring of `TransformerConfig`. A test compares the page
 with the output of this script.
@@ -38,9 +38,9 @@ package. Any value can be replaced on the command line:
     relative-attention train my.yaml training.steps=1000 model.dropout=0.2
 
 An unknown key, a value of the wrong type or one that is not allowed is an
-error before any work. Keys with "yes" under *resume* may change when a run is
-resumed (`train --resume runs/mine training.epochs=60`), but the tokens of an
-update must stay the same. A recipe may also have a `name` (by default that of
+error before any work. Some keys may change when a run is resumed
+(`train --resume runs/mine training.epochs=60`), but the tokens of an update
+must stay the same. A recipe may also have a `name` (by default that of
 its file or folder) and a `description`.
 """
 
@@ -59,31 +59,26 @@ def reference() -> str:
     """Returns the page as Markdown."""
     parts = [_HEAD]
     for name, cls in SECTIONS.items():
-        parts += [f"## `{name}`\n", _sentences(cls), _section_table(cls)]
+        parts += [f"## `{name}`\n", _sentences(cls), _section_list(cls)]
     names = ", ".join(f"`{preset}`" for preset in presets())
     model = textwrap.fill(_MODEL.format(presets=names), 80)
-    parts += ["## `model`\n", f"{model}\n", _model_table()]
+    parts += ["## `model`\n", f"{model}\n", _model_list()]
     return "\n".join(parts)
 
 
-def _section_table(cls: type) -> str:
+def _section_list(cls: type) -> str:
     keys = keys_of(cls)
     meanings = _meanings(cls)
-    rows = []
+    items = []
     for field in dataclasses.fields(cls):
         rule = keys[field.name]
-        rows.append(
-            [
-                f"`{field.name}`",
-                _type(cls, field.name),
-                _value(field.default),
-                meanings[field.name],
-                _bounds(rule),
-                "yes" if rule.may_change else "no",
-            ]
-        )
-    head = ["key", "type", "default", "meaning", "allowed", "resume"]
-    return _table(head, rows)
+        words = [meanings[field.name].rstrip(".")]
+        if _bounds(rule):
+            words.append(f"Allowed: {_bounds(rule)}")
+        if rule.may_change:
+            words.append("*May change when a run is resumed*")
+        items.append(_item(cls, field, ". ".join(words)))
+    return "".join(items)
 
 
 def _meanings(cls: type) -> dict[str, str]:
@@ -97,19 +92,19 @@ def _meanings(cls: type) -> dict[str, str]:
     return meanings
 
 
-def _model_table() -> str:
+def _model_list() -> str:
     meanings = _documented(TransformerConfig)
-    rows = [
-        [
-            f"`{field.name}`",
-            _type(TransformerConfig, field.name),
-            _value(field.default),
-            meanings[field.name],
-        ]
+    return "".join(
+        _item(TransformerConfig, field, meanings[field.name].rstrip("."))
         for field in dataclasses.fields(TransformerConfig)
         if field.name not in FOLLOWS_FROM_DATA
-    ]
-    return _table(["key", "type", "default", "meaning"], rows)
+    )
+
+
+def _item(cls: type, field: dataclasses.Field, text: str) -> str:
+    """Returns an item of a list: a key, its type, default and meaning."""
+    kind, default = _type(cls, field.name), _value(field.default)
+    return f"- **`{field.name}`** ({kind}, default {default}): {text}.\n"
 
 
 def _documented(cls: type) -> dict[str, str]:
@@ -161,12 +156,6 @@ def _bounds(rule: Key) -> str:
     if rule.choices:
         parts.append(" or ".join(f"`{choice}`" for choice in rule.choices))
     return ", or ".join(parts)
-
-
-def _table(head: list[str], rows: list[list[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    cells = ([cell.replace("|", "\\|") for cell in line] for line in lines)
-    return "".join(f"| {' | '.join(line)} |\n" for line in cells)
 
 
 if __name__ == "__main__":

@@ -10,10 +10,11 @@ checkers, which do not see imports on demand. Which file has what:
 
 import ast
 import importlib
+import importlib.abc
+import importlib.util
 import pkgutil
+import sys
 from typing import Any
-
-import wrapt
 
 from relative_attention.version import __version__
 
@@ -51,26 +52,36 @@ def __getattr__(name: str) -> Any:
         )
     module = _MODULE_OF[name]
     # Packages that keep their own names, such as `plot.curve_figure`.
-    if module == __name__:
-        return importlib.import_module(f"{__name__}.{name}")
-    return getattr(importlib.import_module(module), name)
+    is_package = module == __name__
+    try:
+        found = importlib.import_module(
+            f"{module}.{name}" if is_package else module
+        )
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith(__name__):
+            raise
+        from relative_attention.errors import missing_package
+
+        raise missing_package(f"`ra.{name}`", error) from None
+    return found if is_package else getattr(found, name)
 
 
 def __dir__() -> list[str]:
     return sorted([*globals(), *__all__])
 
 
-@wrapt.when_imported("keras")
-def _register_with_keras(keras: Any) -> None:
+def _register_with_keras() -> None:
     """Lets `keras.models.load_model` find classes that were not used yet.
 
     A class enters the registry of Keras when its module is imported, here when
     its name is first used. Until then the registry has an object that imports
     the class as soon as Keras uses it.
     """
-    registry = keras.saving.get_custom_objects()
+    import keras
+
     from relative_attention.layers import positions
 
+    registry = keras.saving.get_custom_objects()
     modules = {
         **dict.fromkeys(_HUB_CLASSES, f"{__name__}.hub"),
         **dict.fromkeys(positions.__all__, positions.__name__),
@@ -81,6 +92,50 @@ def _register_with_keras(keras: Any) -> None:
         },
     }
     for name, module in modules.items():
-        registry.setdefault(
-            f"{__name__}>{name}", wrapt.lazy_import(module, name)
-        )
+        registry.setdefault(f"{__name__}>{name}", _LazyClass(module, name))
+
+
+class _LazyClass:
+    """Stands for a class until it is used, then imports it."""
+
+    def __init__(self, module: str, name: str) -> None:
+        self._place = module, name
+
+    # As a class is asked what it is, such as whether it is a function.
+    __class__ = property(lambda self: type)  # type: ignore[assignment]
+
+    def __getattr__(self, name: str) -> Any:
+        module, own = self._place
+        return getattr(getattr(importlib.import_module(module), own), name)
+
+
+class _AfterKeras(importlib.abc.MetaPathFinder):
+    """Registers the classes as soon as something imports Keras."""
+
+    def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
+        if name != "keras":
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        if spec is None or spec.loader is None:
+            sys.meta_path.insert(0, self)
+            return spec
+        execute = spec.loader.exec_module
+
+        def execute_and_register(module: Any) -> None:
+            try:
+                execute(module)
+            except BaseException:
+                # Its backend may be missing; the next import is another try.
+                sys.meta_path.insert(0, self)
+                raise
+            _register_with_keras()
+
+        spec.loader.exec_module = execute_and_register  # type: ignore
+        return spec
+
+
+if sys.modules.get("keras") is not None:
+    _register_with_keras()
+else:
+    sys.meta_path.insert(0, _AfterKeras())

@@ -11,10 +11,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-import yaml
-
 from relative_attention.errors import InputError
+from relative_attention.errors import check_packages
 from relative_attention.errors import did_you_mean
+from relative_attention.schema import check_mapping
 
 _PACKAGE = pathlib.Path(__file__).parent
 
@@ -59,24 +59,20 @@ def recipe_summary(directory: pathlib.Path) -> tuple[str, list[str]]:
     `train.de.gz`. Both are empty if the recipe does not have them.
     """
     try:
-        text = (directory / "recipe.yaml").read_text("utf-8")
-        recipe = yaml.safe_load(text)
-        description = str(recipe.get("description") or "")
-        source, target = (
-            re.findall(r"\.([a-z]{2,3})(?:\.gz)?$", str(recipe["data"][side]))
-            for side in ("source", "target")
-        )
+        recipe = _read_yaml(directory / "recipe.yaml")
+        data = check_mapping(recipe.get("data"), "data")
     # The folder may be from anywhere.
-    except (
-        OSError,
-        ValueError,
-        LookupError,
-        TypeError,
-        AttributeError,
-        RecursionError,
-        yaml.YAMLError,
-    ):
+    except InputError:
         return "", []
+    description = recipe.get("description")
+    if not isinstance(description, str):
+        description = ""
+    source, target = (
+        re.findall(r"\.([a-z]{2,3})(?:\.gz)?$", name)
+        if isinstance(name := data.get(side), str)
+        else []
+        for side in ("source", "target")
+    )
     is_known = source and target and source != target
     return description, source + target if is_known else []
 
@@ -113,7 +109,15 @@ def study_description(name: str) -> str:
 
 
 def _description(path: pathlib.Path) -> str:
-    return yaml.safe_load(path.read_text("utf-8"))["description"]
+    return _read_yaml(path)["description"]
+
+
+def _read_yaml(path: pathlib.Path) -> dict[str, Any]:
+    # Imported when it is used: a model is made without it.
+    check_packages("Recipes need the package PyYAML", None, "yaml")
+    from relative_attention.strict_yaml import read_yaml_file
+
+    return read_yaml_file(path, "recipe")
 
 
 def find_model(name: pathlib.Path | str) -> pathlib.Path:

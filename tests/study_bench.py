@@ -8,51 +8,49 @@ import pytest
 import yaml
 
 import relative_attention as ra
-from relative_attention.evaluation.significance import BleuStatistics
+from relative_attention.evaluation.significance import SentenceStatistics
 from relative_attention.studies import runs
-from relative_attention.studies.study import deciding_values
 
 WORDS = "a man rides an old red bike down the long street .".split()
 RNG = np.random.default_rng(1)
 REFERENCES = [" ".join(RNG.choice(WORDS, 9)) for _ in range(50)]
 
-# Stands in for training: it writes the record that it finds in a folder,
-# once there is no file `hold`.
+# Stands in for `train`: it copies the results that it finds in a folder, once
+# there is no file `hold`.
 CHILD = """
-import json, pathlib, shutil, signal, sys, time
-job = json.loads(sys.argv[1])
-name = f"{job['row']}-{job['seed']}"
-output = pathlib.Path(job["output"])
-(output / name).mkdir(exist_ok=True)
+import pathlib, shutil, signal, sys, time
+command, recipe, run = sys.argv[1:4]
+assert command == "train"
+run = pathlib.Path(run.removeprefix("--output="))
+output = run.parent
+run.mkdir(exist_ok=True)
 def stopped(*_):
-    (output / name / "stopped").touch()
+    (run / "stopped").touch()
     sys.exit(143)
 signal.signal(signal.SIGTERM, stopped)
 with open(output / "order", "a") as order:
-    order.write(name + "\\n")
+    order.write(run.name + "\\n")
 while (output / "hold").exists():
     time.sleep(0.01)
-made = output / "made" / f"{name}.json"
+made = output / "made" / f"{run.name}.json"
 if not made.exists():
     print("relative-attention: it cannot be done")
     sys.exit(1)
-shutil.copyfile(made, output / f"{name}.study.json")
+shutil.copyfile(recipe, run / "recipe.yaml")
+shutil.copyfile(made, run / "results.json")
 """
 
 
-def record_of(study, row, seed, rate, **changes):
-    """What a run gives, of made-up translations."""
+def results_of(seed, rate, **changes):
+    """The results of a run, of made-up translations."""
     rng = np.random.default_rng(seed)
     hypotheses = [
         " ".join(w if rng.random() > rate else "?" for w in line.split())
         for line in REFERENCES
     ]
-    statistics = BleuStatistics.of_texts(hypotheses, REFERENCES)
-    (found,) = (one for one in study.rows if one.name == row)
+    statistics = SentenceStatistics.of_texts(hypotheses, REFERENCES)
+    test = {"bleu_lowercased": 5.0, "bleu_signature": statistics.signature}
     return {
-        "row": row,
-        "seed": seed,
-        "values": deciding_values(study.recipe_for(found, seed)),
         "precision": "float32",
         "steps": 12,
         "minutes": 1.5,
@@ -62,12 +60,9 @@ def record_of(study, row, seed, rate, **changes):
         "python": "3",
         "keras": "3",
         "tensorflow": "2",
-        "test": {
-            "bleu": round(statistics.bleu(), 4),
-            "bleu_lowercased": 5.0,
-            **statistics.to_json(),
-        },
-        "validation": {"bleu": 40.0 + seed, "loss": 1.25},
+        "scores": {"validation": {"bleu": 40.0 + seed}, "test": test},
+        "curve": [{"step": 12, "val_loss": 1.25}],
+        "test_counts": statistics.to_json()["counts"],
         **changes,
     }
 
@@ -91,15 +86,27 @@ class Bench:
             for seed in (1, 2):
                 self.make(row, seed, rate)
 
-    def make(self, row, seed, rate=0.2, study=None, output=None, **changes):
+    def make(self, row, seed, rate=0.2, output=None, **changes):
         """Leaves what a run will give."""
         folder = (output or self.output) / "made"
         folder.mkdir(parents=True, exist_ok=True)
-        record = self.record(row, seed, rate, study, **changes)
-        (folder / f"{row}-{seed}.json").write_text(json.dumps(record))
+        results = results_of(seed, rate, **changes)
+        (folder / f"{row}-{seed}.json").write_text(json.dumps(results))
 
-    def record(self, row, seed, rate=0.2, study=None, **changes):
-        return record_of(study or self.study, row, seed, rate, **changes)
+    def finish(self, row, seed, output=None):
+        """Makes the folder of a finished run, and returns its record."""
+        output = output or self.output
+        (found,) = (one for one in self.study.rows if one.name == row)
+        recipe = self.study.recipe_for(found, seed)
+        run = runs.StudyRun(row, seed, recipe, str(output))
+        run.path().mkdir(parents=True)
+        recipe.save(run.path() / "recipe.yaml")
+        made = self.output / "made" / f"{run.name}.json"
+        shutil.copyfile(made, run.path() / "results.json")
+        return run.record()
+
+    def finish_elsewhere(self, row, seed):
+        return self.finish(row, seed, self.output.with_name("elsewhere"))
 
     def run(self, study=None, output=None, **arguments):
         return ra.run_study(

@@ -6,6 +6,8 @@ import re
 import pytest
 import yaml
 
+import relative_attention as ra
+
 ROOT = pathlib.Path(__file__).parents[1]
 TARGETS = set(
     re.findall(r"^([a-z][\w-]*):", (ROOT / "Makefile").read_text("utf-8"), re.M)
@@ -54,11 +56,13 @@ def test_oldest_versions_are_the_lower_bounds():
 
 
 def test_forms_and_citation_can_be_read():
-    for path in (ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml"):
+    forms = set((ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml"))
+    for path in forms - {ROOT / ".github" / "ISSUE_TEMPLATE" / "config.yml"}:
         form = yaml.safe_load(path.read_text("utf-8"))
         assert form["name"] and form["description"] and form["body"]
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
     assert {"cff-version", "message", "title", "authors"} <= citation.keys()
+    assert citation["version"] == ra.__version__
     names = [
         a["family-names"] for a in citation["preferred-citation"]["authors"]
     ]

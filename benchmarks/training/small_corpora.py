@@ -36,25 +36,25 @@ _WARMUP, _DROPOUT, _PIECES = _KEYS = (
 def measure(options: argparse.Namespace) -> list[Row]:
     """Trains a model with each of the settings, and scores it."""
     load_tensorflow_quietly()
-    recipe = ra.find_recipe("small_relative").override(
-        [
-            *_first_pairs(options),
-            f"training.epochs={options.epochs}",
-            f"training.steps={options.steps or 'null'}",
-            "training.early_stopping=0",
-            "training.bleu_every=0",
-            "training.pictures=false",
-        ]
+    recipe = ra.find_recipe("small_relative").replace(
+        {
+            **_first_pairs(options),
+            "training.epochs": options.epochs,
+            "training.steps": options.steps or None,
+            "training.early_stopping": 0,
+            "training.bleu_every": 0,
+            "training.pictures": False,
+        }
     )
     chosen = _train(recipe, "chosen", options)
     rows = [chosen]
     # With other pieces an epoch has more or fewer updates.
-    recipe = recipe.override(
-        [
-            *(f"{key}={chosen[key]}" for key in _KEYS),
-            f"training.steps={chosen['steps']}",
-            "training.epochs=null",
-        ]
+    recipe = recipe.replace(
+        {
+            **{key: chosen[key] for key in _KEYS},
+            "training.steps": chosen["steps"],
+            "training.epochs": None,
+        }
     )
     warmup_steps, pieces = chosen[_WARMUP], chosen[_PIECES]
     for name, values in {
@@ -64,7 +64,7 @@ def measure(options: argparse.Namespace) -> list[Row]:
         "fixed": {_WARMUP: 2000, _DROPOUT: 0.1, _PIECES: 8000},
     }.items():
         show_progress(name)
-        changed = recipe.override(f"{k}={v}" for k, v in values.items())
+        changed = recipe.replace(values)
         rows.append(_train(changed, name, options))
     show_progress()
     return rows
@@ -88,11 +88,11 @@ def _train(recipe: ra.Recipe, name: str, options: argparse.Namespace) -> Row:
     }
 
 
-def _first_pairs(options: argparse.Namespace) -> list[str]:
-    """Writes the first pairs, and returns the keys that name the texts."""
+def _first_pairs(options: argparse.Namespace) -> dict[str, str]:
+    """Writes the first pairs, and returns the paths of texts by recipe key."""
     corpus = options.data.resolve() / options.corpus
     options.runs.mkdir(parents=True, exist_ok=True)
-    keys = []
+    paths = {}
     for side in ("source", "target"):
         language = getattr(options, side)
         path = options.runs.resolve() / f"{options.pairs}.{language}"
@@ -104,9 +104,9 @@ def _first_pairs(options: argparse.Namespace) -> list[str]:
         ) as file:
             lines = itertools.islice(file, options.pairs)
             path.write_text("".join(lines), encoding="utf-8")
-        keys.append(f"data.{side}={path}")
-        keys.append(f"data.validation_{side}={corpus}/val.{language}.gz")
-    return keys
+        paths[f"data.{side}"] = str(path)
+        paths[f"data.validation_{side}"] = f"{corpus}/val.{language}.gz"
+    return paths
 
 
 def describe(result: Result) -> str:

@@ -6,12 +6,12 @@ in code font.
 """
 
 import functools
-import inspect
 import re
 from typing import Any
 
+from api_reference import anchors
+from api_reference import public_names
 from docutils import nodes
-from own_members import owner_of
 from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.transforms import SphinxTransform
@@ -24,44 +24,25 @@ _LOGGER = logging.getLogger(__name__)
 
 @functools.cache
 def entries() -> dict[str, tuple[str, str]]:
-    """Returns kind and full name of what may be written, by what is written.
+    """Returns page and anchor by what may be written.
 
     Names of one word that begin with a small letter are the field's words as
     well (`sample`, `train`): they need the prefix `ra.`.
     """
-    found = {}
-    for name in ra.__all__:
-        public = getattr(ra, name)
-        if inspect.ismodule(public):
-            for member in public.__all__:
-                full = f"ra.{name}.{member}"
-                found[full] = (_kind(getattr(public, member)), full)
-        elif not name.startswith("__"):
-            found[f"ra.{name}"] = (_kind(public), f"ra.{name}")
-            if inspect.isclass(public):
-                found[name] = found[f"ra.{name}"]
-                found |= _methods(name, public)
-            elif "_" in name:
-                found[name] = found[f"ra.{name}"]
-    return {
-        written: (kind, full.replace("ra.", "relative_attention.", 1))
-        for written, (kind, full) in found.items()
-    }
-
-
-def _kind(public: object) -> str:
-    return "class" if inspect.isclass(public) else "func"
-
-
-def _methods(name: str, public: type) -> dict[str, tuple[str, str]]:
-    methods = {}
-    for method, member in inspect.getmembers(public, inspect.isroutine):
-        owner = owner_of(member)
-        # A method without a docstring has no entry.
-        if owner and not method.startswith("_") and member.__doc__:
-            at = owner if owner in ra.__all__ else name
-            methods[f"{name}.{method}"] = ("meth", f"ra.{at}.{method}")
-    return methods
+    found = {f"ra.{name}": at for name, at in anchors().items()}
+    for name, public in public_names().items():
+        # A method that a public class has from another public one.
+        for base in getattr(public, "__mro__", ())[1:]:
+            for method in vars(base):
+                at = anchors().get(f"{base.__name__}.{method}")
+                if at:
+                    found.setdefault(f"ra.{name}.{method}", at)
+    for name, at in list(found.items()):
+        short = name.removeprefix("ra.")
+        is_class = isinstance(public_names().get(short), type)
+        if is_class or "_" in short or "." in short:
+            found.setdefault(short, at)
+    return found
 
 
 class NameLinks(SphinxTransform):
@@ -83,15 +64,15 @@ class NameLinks(SphinxTransform):
                 name = name.removeprefix("ra.")
             if name not in entries():
                 continue
-            kind, full = entries()[name]
+            page, anchor = entries()[name]
             link = addnodes.pending_xref(
                 "",
                 literal.deepcopy(),
-                refdomain="py",
-                reftype=kind,
-                reftarget=full,
+                reftype="myst",
+                refdomain="doc",
+                reftarget=f"docs/api/{page}",
+                reftargetid=anchor,
                 refexplicit=True,
-                refwarn=True,
                 refdoc=self.env.docname,
             )
             literal.replace_self(link)

@@ -3,7 +3,8 @@
 Where the repository is browsed, a link to a folder shows what is in it, with
 its `README.md`. The site has the latter alone: the link leads to it, and is
 plain text where there is none. In place of the repository's own `README.md` the
-site has its first page.
+site has its first page, and for the `LICENSE.md` beside weights a page for each
+license.
 """
 
 import pathlib
@@ -27,6 +28,9 @@ class RepositoryLinks(SphinxPostTransform):
             target, domain = link["reftarget"], link.get("refdomain")
             if domain == "doc" and target == "README":
                 self._lead_to(link, self.config.root_doc)
+            elif domain == "doc" and target.endswith("/LICENSE"):
+                corpus = "multi30k" if "multi30k" in target else "tatoeba"
+                self._lead_to(link, f"docs/science/license_{corpus}")
             elif domain is None and target and not target.startswith("#"):
                 self._lead_to_folder(link, target)
 

@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,7 @@ from relative_attention.cli import streams
 from relative_attention.errors import InputError
 from relative_attention.files import atomic_directory
 from relative_attention.files import check_is_free
+from relative_attention.zoo import find_model
 
 # The options of each format. CTranslate2's search is set at each call.
 _OPTIONS_OF = {
@@ -54,7 +56,7 @@ def add_average(subparsers: command.Subparsers) -> None:
     either = parser.add_mutually_exclusive_group()
     either.add_argument(
         "--output",
-        metavar="DIR_OR_F",
+        metavar="FILE",
         help="of a run, a folder for the new model (default: RUN_average_N), "
         "or a .safetensors file for its weights only; of files, a .safetensors "
         "file",
@@ -79,14 +81,25 @@ def _average(options: argparse.Namespace) -> None:
         )
     if options.output is not None and options.output.endswith(".safetensors"):
         streams.check_output(options.output)
+    losses = None
     if is_run:
         output = average.average_run(
             first, options.last, options.output, options.in_place
         )
+        files = [output / "model.safetensors" if output.is_dir() else output]
+        best = find_model(first) / "best.safetensors"
+        if best.is_file():
+            losses = average.validation_losses(first, [*files, best])
     else:
         output = average.average_files(options.paths, options.output)
     kind = "weights" if output.is_file() else "model"
     print(f"{kind}: {output}")
+    if losses is not None:
+        print(
+            f"validation loss: {losses[0]:.4f}, of the run's best weights "
+            f"{losses[1]:.4f}",
+            file=sys.stderr,
+        )
 
 
 # === export ===
@@ -131,7 +144,7 @@ def add_export(subparsers: command.Subparsers) -> None:
         "--token-ids-only", "saved_model: leave out the signatures on strings"
     )
     parser.text(
-        "--warmup F",
+        "--warmup FILE",
         "saved_model: a text whose lines TensorFlow Serving translates "
         "before it accepts requests",
     )
@@ -230,21 +243,25 @@ def _add_opennmt_tf(systems: command.Subparsers) -> None:
         "--output runs/converted",
     )
     parser.add_argument(
-        "checkpoint", help="its prefix (run/ckpt-5000), or its folder"
+        "checkpoint",
+        metavar="CHECKPOINT",
+        help="its prefix (run/ckpt-5000), or its folder",
     )
     for side in ("source", "target"):
         parser.text(
-            f"--{side}-vocabulary F",
+            f"--{side}-vocabulary FILE",
             f"the vocabulary file of the {side}, one token per line",
             required=True,
         )
     parser.text("--output DIR", required=True)
     parser.text(
-        "--tokenizer F",
+        "--tokenizer FILE",
         "the SentencePiece model of the tokens; without it, text is read and "
         "written as tokens with blanks between",
     )
-    parser.text("--source-tokenizer F", "that of the source, if it has its own")
+    parser.text(
+        "--source-tokenizer FILE", "that of the source, if it has its own"
+    )
     parser.flag(
         "--source-start",
         "the run had `source_sequence_controls: {start: true}`",
@@ -283,21 +300,23 @@ def _add_tensor2tensor(systems: command.Subparsers) -> None:
         "--output runs/converted",
     )
     parser.add_argument(
-        "checkpoint", help="its prefix (model.ckpt-250000), or its folder"
+        "checkpoint",
+        metavar="CHECKPOINT",
+        help="its prefix (model.ckpt-250000), or its folder",
     )
     parser.text(
-        "--hparams F",
+        "--hparams FILE",
         "the hparams.json that tensor2tensor wrote beside it",
         required=True,
     )
     parser.text("--output DIR", required=True)
     parser.text(
-        "--vocabulary F",
+        "--vocabulary FILE",
         "the *.subwords file of the target, or of both languages; "
         "without it the model cannot translate strings",
     )
     parser.text(
-        "--source-vocabulary F",
+        "--source-vocabulary FILE",
         "the *.subwords file of the source, if it has its own",
     )
     parser.integer(

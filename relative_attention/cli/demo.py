@@ -49,12 +49,12 @@ def run_demo(
     _check_is_ours(output)
     corpora = write_spoken_numbers(output / "corpus", languages)
     prefixes = {"train": "", "validation": "validation_", "test": "test_"}
-    files = [
-        f"data.{prefix}{side}={getattr(corpora[part], side)}"
+    files = {
+        f"data.{prefix}{side}": getattr(corpora[part], side)
         for part, prefix in prefixes.items()
         for side in ("source", "target")
-    ]
-    train(recipe.override(files), output / "model", overwrite=True)
+    }
+    train(recipe.replace(files), output / "model", overwrite=True)
     translator = load_translator(output / "model")
     sources, references = (list(side) for side in zip(*corpora["test"]))
     hypotheses = translator.translate(sources)

@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +14,8 @@ from relative_attention.files import write_lines
 
 # The metrics of `corpus_scores`, which would load sacreBLEU for `--help`.
 _METRICS = ("bleu", "chrf", "ter")
+# sacreBLEU's tokenizers that download nothing, and Moses'.
+_TOKENIZERS = "13a intl zh char none ja-mecab ko-mecab moses".split()
 
 
 # === score ===
@@ -30,10 +33,10 @@ def add_score(subparsers: command.Subparsers) -> None:
         "--target test.de > scores.tsv",
     )
     command.add_models(parser)
-    parser.text("--source F", required=True)
-    parser.text("--target F", required=True)
+    parser.text("--source FILE", required=True)
+    parser.text("--target FILE", required=True)
     parser.text(
-        "--output F",
+        "--output FILE",
         "one line per pair; both numbers include the end of sentence "
         "(default: standard output)",
     )
@@ -64,20 +67,7 @@ def _score(options: argparse.Namespace) -> None:
 
 def _read_pairs(source: str, target: str) -> tuple[list[str], list[str]]:
     """Reads both files, and refuses pairs that cannot be scored."""
-    from relative_attention.data.lines import read_lines
-
-    # Once each, as a pipe cannot be read again.
-    sources, targets = (list(read_lines(path)) for path in (source, target))
-    if len(sources) != len(targets):
-        raise InputError(
-            "The two files must have a line for each other's lines. Received: "
-            f"{source} with {len(sources):,} lines, {target} with "
-            f"{len(targets):,}."
-        )
-    if not sources:
-        raise InputError(
-            f"{source} and {target} are empty: there is nothing to score."
-        )
+    targets, sources = _read_texts(target, source)
     for path, lines in ((source, sources), (target, targets)):
         for number, line in enumerate(lines, start=1):
             if not line.strip():
@@ -86,6 +76,24 @@ def _read_pairs(source: str, target: str) -> tuple[list[str], list[str]]:
                     "score. Leave the pair out of both files."
                 )
     return sources, targets
+
+
+def _read_texts(first: str, *others: str) -> list[list[str]]:
+    """Reads files, which must have the same number of lines."""
+    from relative_attention.data.lines import read_lines
+
+    # Once each, as a pipe cannot be read again.
+    texts = [list(read_lines(path)) for path in (first, *others)]
+    for path, lines in zip(others, texts[1:]):
+        if len(lines) != len(texts[0]):
+            raise InputError(
+                "The two files must have a line for each other's lines. "
+                f"Received: {path} with {len(lines):,} lines, {first} with "
+                f"{len(texts[0]):,}."
+            )
+    if not texts[0]:
+        raise InputError(f"{first} is empty: there is nothing to score.")
+    return texts
 
 
 # === evaluate ===
@@ -97,14 +105,25 @@ def add_evaluate(subparsers: command.Subparsers) -> None:
         subparsers,
         "evaluate",
         _evaluate,
-        "translate a text and print BLEU, chrF and TER with sacreBLEU's "
-        "signatures; compare with other translations",
+        "print BLEU, chrF and TER, with sacreBLEU's signatures, of a model's "
+        "translations or of files of translations; compare several",
         "relative-attention evaluate runs/my_model --source test.en "
         "--reference test.de --compare runs/other_model",
     )
-    command.add_models(parser)
-    parser.text("--source F", required=True)
-    parser.text("--reference F", required=True)
+    parser.words(
+        "models",
+        "MODEL_OR_F",
+        f"{command.MODEL}; several with the same vocabulary are an ensemble. "
+        "Or files of translations, each compared with the first",
+        nargs="+",
+    )
+    parser.text("--source FILE", "the text to translate, if there is a model")
+    parser.text(
+        "--reference FILE",
+        "may be given several times, for several references of each line",
+        action="append",
+        required=True,
+    )
     parser.text(
         "--metrics",
         "default: all",
@@ -115,27 +134,26 @@ def add_evaluate(subparsers: command.Subparsers) -> None:
     parser.flag("--lowercase", "ignore case in BLEU and chrF; TER always does")
     parser.text(
         "--tokenizer",
-        "tokenizer for BLEU (default: 13a); moses needs `--language`, and is "
-        "used in many papers on small corpora, with `--lowercase`; cased 13a "
-        "is then printed as well",
-        choices=("13a", "moses"),
-        default="13a",
+        "tokenizer for BLEU (default: 13a; for references without blanks zh "
+        "or char); moses needs `--language`, and is used in many papers on "
+        "small corpora, with `--lowercase`; cased 13a is then printed as well",
+        choices=_TOKENIZERS,
     )
     parser.text("--language CODE", "such as `de`, for `--tokenizer moses`")
-    parser.text("--hypotheses F", "also write the translations here")
+    parser.text("--hypotheses FILE", "also write the model's translations here")
     parser.text(
-        "--sentence-scores F",
+        "--sentence-scores FILE",
         "also write the scores of each sentence here, separated by tabs, "
         "with a header: the metrics, and the model's own score",
     )
     parser.text(
-        "--plot F",
+        "--plot FILE",
         "also draw BLEU against the length of the source here, as PNG, "
         "one line per system; needs `matplotlib`",
     )
     parser.text(
-        "--compare DIR_OR_F",
-        "another model (a folder, or a name of the zoo), or a file of "
+        "--compare FILE",
+        "another model (a folder, or a bundled one), or a file of "
         "translations, to compare by paired bootstrap; may be given several "
         "times",
         action="append",
@@ -150,59 +168,104 @@ def add_evaluate(subparsers: command.Subparsers) -> None:
 
 def _evaluate(options: argparse.Namespace) -> None:
     from relative_attention import evaluation
+    from relative_attention.evaluation.scores import fitting_tokenizer
     from relative_attention.evaluation.significance import bootstrap_table
 
-    _check(options)
-    corpus = ra.ParallelCorpus(options.source, options.reference)
-    corpus.check()
-    sources, references = (list(side) for side in zip(*corpus))
-    others = {path: _other(path, options) for path in options.compare}
-    tokenize = options.tokenizer
+    systems = _systems(options)
+    _check(options, systems)
+    texts = _texts(options, systems)
+    references = [texts[path] for path in options.reference]
+    tokenize = options.tokenizer or fitting_tokenizer(references)
     if options.language is not None:
         tokenize = f"moses-{options.language}"
     shared = {"lowercase": options.lowercase, "tokenize": tokenize}
     how: dict[str, Any] = {"metrics": options.metrics, **shared}
-    translations = _translations(command.load_models(options), sources)
-    hypotheses = [translation.text for translation in translations]
+    # All of them, before minutes of translation.
+    translators = {
+        name: command.load_models(options, models)
+        for name, models in systems.items()
+        if models
+    }
+    first, *others = systems
+    if first in translators:
+        translations = _translations(translators[first], texts[options.source])
+        hypotheses = [translation.text for translation in translations]
+    else:
+        translations, hypotheses = [], texts[first]
     if options.hypotheses:
         write_lines(options.hypotheses, hypotheses)
     if options.sentence_scores:
         columns = evaluation.sentence_scores(hypotheses, references, **how)
-        columns["model"] = [translation.score for translation in translations]
+        if translations:
+            columns["model"] = [one.score for one in translations]
         rows = [[f"{x:.4f}" for x in row] for row in zip(*columns.values())]
         lines = map("\t".join, [list(columns), *rows])
         write_lines(options.sentence_scores, lines)
-    if options.tokenizer != "13a" and "bleu" in options.metrics:
+    if options.tokenizer == "moses" and "bleu" in options.metrics:
         print(evaluation.corpus_bleu(hypotheses, references))
     scores = evaluation.corpus_scores(hypotheses, references, **how)
     print(*scores.values(), sep="\n", flush=True)
-    systems = {_name(options): hypotheses}
-    for name, other in others.items():
-        if not isinstance(other, list):
-            other = [t.text for t in _translations(other, sources)]
-        systems[name] = other
+    found = {first: hypotheses}
+    for name in others:
+        if name in translators:
+            search = _translations(translators[name], texts[options.source])
+            found[name] = [translation.text for translation in search]
+        else:
+            found[name] = texts[name]
     if options.plot:
+        sources = texts[options.source]
         by_length = {
             name: evaluation.bleu_by_length(
-                sources, texts, references, **shared
+                sources, hypotheses, references, **shared
             )
-            for name, texts in systems.items()
+            for name, hypotheses in found.items()
         }
         figure = ra.plot.length_figure(by_length)
         ra.plot.save_figure(figure, options.plot)
     if others:
         results = evaluation.paired_bootstrap(
-            systems, references, num_resamples=options.resamples, **how
+            found, references, num_resamples=options.resamples, **how
         )
         print(f"\n{bootstrap_table(results)}")
 
 
-def _check(options: argparse.Namespace) -> None:
+def _systems(options: argparse.Namespace) -> dict[str, list[str]]:
+    """Returns the models of each system by its name; none for a file."""
+    from relative_attention.zoo import find_file_or_model
+
+    def is_file(path: str) -> bool:
+        return not find_file_or_model(path).is_dir()
+
+    files = [path for path in options.models if is_file(path)]
+    if files and len(files) < len(options.models):
+        raise InputError(
+            f"{files[0]} is a file, and cannot be in an ensemble of models. "
+            f"Compare it by `--compare {files[0]}`."
+        )
+    systems: list[tuple[str, list[str]]] = [(path, []) for path in files]
+    if not files:
+        systems = [(" + ".join(options.models), options.models)]
+    for path in options.compare:
+        systems.append((path, [] if is_file(path) else [path]))
+    names = [name for name, _ in systems]
+    for number, name in enumerate(names):
+        if name in names[:number]:
+            raise InputError(
+                f"`{name}` is compared with itself. Give another model, or a "
+                "file of translations."
+            )
+    return dict(systems)
+
+
+def _check(
+    options: argparse.Namespace, systems: Mapping[str, Sequence[str]]
+) -> None:
     """Refuses options that are wrong, before any work."""
     from relative_attention.evaluation.scores import check_moses
+    from relative_attention.evaluation.scores import check_tokenizer
     from relative_attention.evaluation.significance import check_bootstrap
 
-    files = [options.source, options.reference, *options.compare]
+    files = [options.source, *options.reference, *systems]
     for path in (options.hypotheses, options.sentence_scores, options.plot):
         streams.check_output(path, *files)
         files.append(path)
@@ -214,30 +277,49 @@ def _check(options: argparse.Namespace) -> None:
             "the references' language, such as `de`. Received: --tokenizer "
             f"{options.tokenizer}, --language {options.language}."
         )
-    if options.language is not None:
-        check_moses(options.language)
     with command.input_errors():
         check_bootstrap(options.resamples)
-    names = [_name(options), *options.compare]
-    for number, name in enumerate(names):
-        if name in names[:number]:
+        if options.language is not None:
+            check_moses(options.language)
+        elif options.tokenizer is not None:
+            check_tokenizer(options.tokenizer)
+    models = [name for name, of_one in systems.items() if of_one]
+    if options.source is None and (models or options.plot):
+        raise InputError(
+            "Give the source text by `--source F`: it is "
+            + (f"what {models[0]} translates." if models else "for `--plot`.")
+        )
+    of_models = (*command.DECODING_OPTIONS, *command.ENGINE_OPTIONS)
+    for name in command.given(options, of_models) if not models else ():
+        raise InputError(
+            f"{command.spelled(name)} is for models, and "
+            f"{' and '.join(systems)} hold translations: leave it out."
+        )
+    first = next(iter(systems))
+    if options.hypotheses and first not in models:
+        raise InputError(
+            f"--hypotheses is for models, and {first} holds translations: "
+            "leave it out."
+        )
+
+
+def _texts(
+    options: argparse.Namespace, systems: Mapping[str, Sequence[str]]
+) -> dict[str, list[str]]:
+    """Reads all files, by their paths."""
+    files = [name for name, models in systems.items() if not models]
+    paths = [*options.reference, *files]
+    if options.source is not None:
+        paths.append(options.source)
+    texts = dict(zip(paths, _read_texts(*paths)))
+    for path in (*options.reference, *files):
+        if all("\t" in line for line in texts[path]):
             raise InputError(
-                f"`--compare {name}` is compared with itself. Give another "
-                "model, or a file of translations."
+                f"Each line of {path} has a tab, so it is a table, not a "
+                "text. Write each column to a file of its own, such as by "
+                "`cut -f 3`."
             )
-
-
-def _other(
-    path: str, options: argparse.Namespace
-) -> "ra.Translator | list[str]":
-    """Returns a translator, or the translations of a file."""
-    from relative_attention.data.lines import read_lines
-    from relative_attention.zoo import find_file_or_model
-
-    if find_file_or_model(path).is_dir():
-        return command.load_models(options, [path])
-    ra.ParallelCorpus(path, options.reference).check()
-    return list(read_lines(path))
+    return texts
 
 
 def _translations(
@@ -250,8 +332,3 @@ def _translations(
     cut = [n for n, t in enumerate(translations, start=1) if t.was_cut]
     streams.report_cut(len(cut), cut, translator)
     return translations
-
-
-def _name(options: argparse.Namespace) -> str:
-    """Returns the names of the models in tables and pictures."""
-    return " + ".join(options.models)

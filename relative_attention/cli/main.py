@@ -16,6 +16,7 @@ from relative_attention.cli.command import Command
 from relative_attention.cli.command import spelled
 from relative_attention.errors import InputError
 from relative_attention.errors import is_out_of_memory
+from relative_attention.errors import missing_package
 from relative_attention.layers.positions import import_modules
 from relative_attention.quiet_tensorflow import load_tensorflow_quietly
 from relative_attention.version import __version__
@@ -69,9 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("relative_attention"):
             raise
-        return _fail(
-            f"This needs the package {error.name}, which is not installed."
-        )
+        return _fail(str(missing_package("This command", error)))
     except BrokenPipeError:
         # The reader has closed the pipe.
         _drop_unwritten()
@@ -114,6 +113,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
         prog="relative-attention",
         description="Translation models with relative position "
         "representations.",
+        epilog="Start with: relative-attention translate tatoeba_en_de",
     )
     parser.add_argument(
         "--version", action="version", version=f"%(prog)s {__version__}"
@@ -179,3 +179,15 @@ def _load_keras() -> None:
             "KERAS_BACKEND or keras.json, must be tensorflow, jax or torch, "
             "and installed."
         ) from error
+    if keras.backend.backend() == "jax":
+        import jax
+
+        try:
+            jax.devices()
+        # An assertion, if JAX knows the kind of device and finds none.
+        except (RuntimeError, AssertionError) as error:
+            reason = " ".join(str(error).split()) or "no device was found"
+            raise InputError(
+                f"JAX cannot start: {reason}. Its devices, by the variable "
+                "JAX_PLATFORMS, must be of this machine."
+            ) from error

@@ -33,7 +33,7 @@ def add_serve(subparsers: command.Subparsers) -> None:
         nargs="+",
         metavar="MODEL",
         help="the folder that `train` filled, or the name of a trained model "
-        "of the zoo; requests use that name, or the folder's; NAME=FOLDER "
+        "that is bundled; requests use that name, or the folder's; NAME=FOLDER "
         "gives it another",
     )
     parser.text(
@@ -46,7 +46,7 @@ def add_serve(subparsers: command.Subparsers) -> None:
         "--port N", "default: 8501; 0 takes any that is free", default=8501
     )
     parser.text(
-        "--token-file F",
+        "--token-file FILE",
         "a file with the token that requests must bring (`Authorization: "
         "Bearer TOKEN`)",
     )

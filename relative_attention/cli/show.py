@@ -104,7 +104,7 @@ def add_plot(subparsers: command.Subparsers) -> None:
     parser.text(
         "--output DIR",
         "folder for curve.png and attention.png (default: MODEL; for a "
-        "model of the zoo, the working directory). A name that ends in "
+        "bundled model, the working directory). A name that ends in "
         ".html is the page of the attention view: attention by block and "
         "head, split into content and position",
     )

@@ -4,6 +4,8 @@ import argparse
 import os
 import pathlib
 import re
+import signal
+import threading
 from collections.abc import Mapping
 from typing import Any
 
@@ -76,12 +78,13 @@ def add_data(subparsers: command.Subparsers) -> None:
     """Adds `data` to the command line."""
     parser = subparsers.add_parser(
         "data",
-        help="get a corpus, or prepare one's own",
-        description="Get a corpus, or prepare one's own.",
+        help="get a corpus, or prepare your own",
+        description="Get a corpus, or prepare your own.",
     )
     kinds = parser.add_subparsers(dest="corpus", required=True, metavar="WHAT")
     for corpus in _CORPORA:
         _add_wmt14(kinds, corpus)
+    _add_tatoeba(kinds)
     _add_variants(kinds)
 
 
@@ -104,11 +107,43 @@ def _add_wmt14(kinds: command.Subparsers, corpus: str) -> None:
 def _wmt14(options: argparse.Namespace) -> None:
     from relative_attention.corpora.wmt14 import fetch_wmt14
     from relative_attention.runs.report import print_error
+
+    output = options.output or pathlib.Path(_data_folder(), options.corpus)
+    print(f"corpus: {fetch_wmt14(options.corpus, output, print_error)}")
+
+
+def _data_folder() -> str:
     from relative_attention.runs.texts import DATA_VARIABLE
 
-    root = os.environ.get(DATA_VARIABLE) or "data"
-    output = options.output or pathlib.Path(root, options.corpus)
-    print(f"corpus: {fetch_wmt14(options.corpus, output, print_error)}")
+    return os.environ.get(DATA_VARIABLE) or "data"
+
+
+def _add_tatoeba(kinds: command.Subparsers) -> None:
+    parser = command.add_command(
+        kinds,
+        "tatoeba",
+        _tatoeba,
+        "split an archive of everyday sentences, from "
+        "www.manythings.org/anki, as for the bundled models",
+        "relative-attention data tatoeba deu-eng.zip",
+    )
+    parser.add_argument(
+        "archive", metavar="ARCHIVE", help="deu-eng.zip or fra-eng.zip"
+    )
+    parser.text(
+        "--output DIR",
+        "the folder of all corpora, in which tatoeba/en-de or tatoeba/en-fr "
+        "gets train, val and test (default: $RELATIVE_ATTENTION_DATA, or else "
+        "data)",
+    )
+
+
+def _tatoeba(options: argparse.Namespace) -> None:
+    from relative_attention.corpora.tatoeba import split_tatoeba
+    from relative_attention.runs.report import print_error
+
+    output = options.output or _data_folder()
+    print(f"corpus: {split_tatoeba(options.archive, output, print_error)}")
 
 
 def _add_variants(kinds: command.Subparsers) -> None:
@@ -121,17 +156,15 @@ def _add_variants(kinds: command.Subparsers) -> None:
         "relative-attention data variants --source my.en --target my.de "
         "--output with_variants",
     )
-    parser.text("--source F", "the text to translate", required=True)
-    parser.text("--target F", "its translation, line by line", required=True)
+    parser.text("--source FILE", "the text to translate", required=True)
+    parser.text("--target FILE", "its translation, line by line", required=True)
     parser.text(
         "--output DIR",
         "a new folder for the two texts with variants, which keep their names",
         required=True,
     )
-    parser.number(
-        "--share S", "variants per line (default: %(default)s)", default=0.3
-    )
-    parser.integer("--seed N", "default: %(default)s", default=1)
+    parser.number("--share S", "variants per line (default: 0.3)", default=0.3)
+    parser.integer("--seed N", "default: 1", default=1)
 
 
 def _variants(options: argparse.Namespace) -> None:
@@ -267,7 +300,7 @@ def add_study(subparsers: command.Subparsers) -> None:
         "--results FILE",
         "JSON of all finished runs, which are not run again; the table "
         "(.md) and the picture (.png) are written next to it (default: "
-        "STUDY.json, in a checkout next to a study of the zoo, else in "
+        "STUDY.json, in a checkout next to a study of the package, else in "
         "--output)",
     )
     parser.integer(
@@ -302,6 +335,20 @@ def _sort_study_words(options: argparse.Namespace) -> None:
             "one STUDY is needed (`relative-attention list` shows those that "
             "come with the package)"
         )
+
+
+def stop_with_parent() -> None:
+    """Lets this process save and end, as on SIGTERM, if its parent is killed.
+
+    Standard input must be a pipe from the parent, which writes nothing. So a
+    study trains its runs, none of which continues alone, unseen.
+    """
+
+    def wait() -> None:
+        os.read(0, 1)
+        signal.raise_signal(signal.SIGTERM)
+
+    threading.Thread(target=wait, daemon=True).start()
 
 
 def _study(options: argparse.Namespace) -> None:

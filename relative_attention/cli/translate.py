@@ -18,6 +18,7 @@ from relative_attention.cli import streams
 from relative_attention.errors import InputError
 
 _DRAWING_OPTIONS = ("temperature", "top_k", "top_p", "seed")
+_SEARCH_OPTIONS = ("num_beams", "length_penalty", "engine")
 # Options that affect the output, besides those of the translator.
 _WRITTEN = (
     "engine",
@@ -25,6 +26,7 @@ _WRITTEN = (
     "shard",
     "nbest",
     "split_sentences",
+    "alignments",
     "sample",
     *_DRAWING_OPTIONS,
 )
@@ -40,9 +42,9 @@ def add_translate(subparsers: command.Subparsers) -> None:
         "relative-attention translate runs/my_model < source > hypotheses",
     )
     command.add_models(parser)
-    parser.text("--input F", "default: standard input")
+    parser.text("--input FILE", "default: standard input")
     parser.text(
-        "--output F",
+        "--output FILE",
         "output file, there when complete; with --input, rerun the same "
         "command to resume (default: standard output, as it comes)",
     )
@@ -58,7 +60,7 @@ def add_translate(subparsers: command.Subparsers) -> None:
         "as line number, score and translation, separated by tabs",
     )
     parser.text(
-        "--prefix F",
+        "--prefix FILE",
         "a text with the beginning of each translation, line by line; an "
         "empty line leaves it free",
     )
@@ -67,6 +69,12 @@ def add_translate(subparsers: command.Subparsers) -> None:
         "translate the sentences of a line one by one, and join the "
         "translations; the text is in LANGUAGE, such as en (needs the extra "
         "`sentences`)",
+    )
+    parser.flag(
+        "--alignments",
+        "add, after a tab, which source word each word comes from, as "
+        "Pharaoh's `0-0 1-2`: numbers from 0 of words between blanks, by "
+        "attention",
     )
     command.add_decoding_options(parser)
     command.add_engine_options(parser)
@@ -97,11 +105,13 @@ def _translate(options: argparse.Namespace) -> None:
     if arguments and not options.sample:
         name = command.spelled(next(iter(arguments)))
         raise InputError(f"{name} says how to draw; add --sample to draw.")
-    if options.sample and options.engine:
-        raise InputError(
-            f"--engine {options.engine} only searches; leave it out to draw "
-            "with --sample."
-        )
+    if options.sample:
+        for name in command.given(options, _SEARCH_OPTIONS):
+            raise InputError(
+                f"{command.spelled(name)} is for a search; leave it out to "
+                "draw with --sample."
+            )
+    _check_alignments(options)
     for path in (options.input, options.prefix):
         if path and not files.is_stream(path):
             # `InputError` if it cannot be read.
@@ -135,7 +145,7 @@ def _translate(options: argparse.Namespace) -> None:
                 elif max(map(len, sources), default=0) > trained_length:
                     num_long += 1
                     long_lines.append(number)
-                output.write(_written(number, parts, options.nbest).encode())
+                output.write(_written(number, parts, options).encode())
             # The memory of a large job does not grow with its lines.
             del cut_lines[streams.NAMED_LINES :]
             del long_lines[streams.NAMED_LINES :]
@@ -168,18 +178,49 @@ def _decode(
             report(num_done * len(lines) // len(sentences))
 
     arguments = {**arguments, "report": report_lines}
+    if options.alignments:
+        arguments["return_alignment"] = True
     found = iter(decode(sentences, num_results, **arguments))
     return [[next(found) for _ in line] for line in lines]
 
 
 def _written(
-    number: int, parts: "list[list[ra.Translation]]", nbest: int | None
+    number: int,
+    parts: "list[list[ra.Translation]]",
+    options: argparse.Namespace,
 ) -> str:
     """Returns the output for a line, from the results of its sentences."""
-    if nbest is None:
-        return " ".join(best.text for best, *_ in parts) + "\n"
+
+    def row(parts: "list[ra.Translation]", *columns: str) -> str:
+        columns = (*columns, " ".join(one.text for one in parts))
+        if options.alignments:
+            # Such a line is not split into sentences.
+            pairs = parts[0].alignment or ()
+            columns = (*columns, " ".join(f"{i}-{j}" for i, j in pairs))
+        return "\t".join(columns) + "\n"
+
+    if options.nbest is None:
+        return row([best for best, *_ in parts])
     (results,) = parts
-    return "".join(f"{number}\t{r.score:.6f}\t{r.text}\n" for r in results)
+    return "".join(
+        row([one], str(number), f"{one.score:.6f}") for one in results
+    )
+
+
+def _check_alignments(options: argparse.Namespace) -> None:
+    """Refuses what has no alignment, before any work."""
+    if not options.alignments:
+        return
+    if options.split_sentences is not None:
+        raise InputError(
+            "--split-sentences and --alignments exclude one another: words "
+            "are counted by the line. Put each sentence on a line of its own."
+        )
+    if options.engine or len(options.models) > 1:
+        raise InputError(
+            "--alignments needs the attention of one model: leave out "
+            f"{'--engine' if options.engine else 'all models but one'}."
+        )
 
 
 # === Input ===

@@ -23,12 +23,16 @@ from relative_attention.files import atomic_directory
 from relative_attention.files import write_lines
 from relative_attention.models import Transformer
 from relative_attention.models import TransformerConfig
+from relative_attention.models.weight_shapes import check_size
 from relative_attention.models.weights import save_weights
 from relative_attention.saving.model_directory import save_config
 from relative_attention.saving.model_directory import save_vocabularies
 from relative_attention.tensor_type import Tensor
 
 _INDEX = ".index"
+# A config may ask for so many times the numbers of a checkpoint before it is
+# refused for its size alone: below, the error names the variables.
+_MOST_TIMES = 16
 # The most variables that an error names.
 _MOST_LISTED = 4
 
@@ -155,18 +159,26 @@ def _prefixes(folder: pathlib.Path) -> list[str]:
     return sorted(path.stem for path in folder.glob(f"*{_INDEX}"))
 
 
-def build_model(fields: dict[str, Any], source: str) -> Transformer:
+def build_model(
+    fields: dict[str, Any], source: str, checkpoint: TensorFlowCheckpoint
+) -> Transformer:
     """Builds a model from what a checkpoint or its hparams describe.
 
     Args:
         fields: dict of arguments of `TransformerConfig`.
         source: string. The source of the fields, for the error.
+        checkpoint: `TensorFlowCheckpoint`, which must have as many numbers.
 
     Raises:
-        InputError: if the config is not valid.
+        InputError: if the config is not valid, or of a larger model.
     """
     try:
-        return Transformer(TransformerConfig(**fields))
+        config = TransformerConfig(**fields)
+        numbers = sum(map(math.prod, checkpoint.shapes.values()))
+        check_size(config, _MOST_TIMES * numbers, checkpoint.prefix)
+        return Transformer(config)
+    except InputError:
+        raise
     except ValueError as error:
         raise InputError(
             f"{source} cannot be converted to a model of this package. {error}"

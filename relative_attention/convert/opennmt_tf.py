@@ -176,7 +176,7 @@ def load_opennmt_tf(
     """
     checkpoint = _ObjectCheckpoint(checkpoint_path)
     fields = _config_fields(checkpoint, num_heads, position_encoding)
-    model = build_model(fields, checkpoint.prefix)
+    model = build_model(fields, checkpoint.prefix, checkpoint)
     config = model.config
     norm = "pre-norm" if config.normalize_first else "post-norm"
     restore(

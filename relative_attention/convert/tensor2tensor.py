@@ -218,6 +218,7 @@ def load_tensor2tensor(
             "use_target_space_embedding": space_shape is not None,
         },
         "The hparams",
+        checkpoint,
     )
 
     # A layer normalization has the scope of its step.

@@ -10,11 +10,10 @@ from typing import TypeAlias
 import numpy as np
 
 from relative_attention.argument_checks import checked_int
-from relative_attention.data.joined_rows import JoinedRows
-from relative_attention.data.joined_rows import take_ranges
-from relative_attention.data.keyed_permutation import permuted_within
-from relative_attention.data.length_order import LengthOrder
+from relative_attention.argument_checks import checked_number
+from relative_attention.data.token_corpus import LengthOrder
 from relative_attention.data.token_corpus import TokenCorpus
+from relative_attention.data.token_corpus import order_by_length
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -93,10 +92,10 @@ class TokenBatches:
         self.join_share = join_share
         self.max_length = max_length
         # Rows of several pairs; without them, each pair is a row.
-        self._joined: JoinedRows | None = None
+        self._joined: _JoinedRows | None = None
         if join is not None and checked_int("join", join) > 1:
             limit = min(batch_tokens, max_length or batch_tokens)
-            self._joined = JoinedRows(corpus, join, join_share, limit, seed)
+            self._joined = _JoinedRows(corpus, join, join_share, limit, seed)
         self._order = (self._joined or corpus).length_order
         self._bounds = self._cut()
         # Two epochs: while one ends, batches of the next are prefetched.
@@ -107,7 +106,7 @@ class TokenBatches:
         return len(self._bounds) - 1
 
     def source_length(self, share: float) -> int:
-        """Returns the length that a share of the source rows has at most.
+        """Returns the length that at most a share of source rows exceeds.
 
         Args:
             share: float in `[0, 1]`.
@@ -186,7 +185,7 @@ class TokenBatches:
         else:
             drawn = self._epoch(epoch)
             key = drawn.text_key
-            positions = permuted_within(
+            positions = _permuted_within(
                 drawn.bucket_starts,
                 self._positions(drawn.batch_order[number]),
                 drawn.key,
@@ -347,6 +346,226 @@ def _rows_of(
     row_lengths = np.add.reduceat(lengths, np.cumsum(sizes) - sizes)
     is_token = np.arange(row_lengths.max() + 1) < row_lengths[:, None]
     rows = np.zeros(is_token.shape, np.int32)
-    rows[is_token] = take_ranges(ids, starts, lengths)
+    rows[is_token] = _take_ranges(ids, starts, lengths)
     rows[np.arange(len(rows)), row_lengths] = _END_ID
     return rows
+
+
+# === Joined rows ===
+
+
+class _JoinedRows:
+    """Rows of one or more pairs of a corpus, which change with a key.
+
+    The pairs are divided into rows once, at random. A row then keeps its
+    length: with a key, each pair is replaced by another of the same source
+    length and the same target length. So the rows of all keys can be cut into
+    the same batches, and with each key every pair is in one row.
+
+    Args:
+        corpus: `TokenCorpus`, which has the pairs.
+        most: int. The most pairs of a row, at least 2.
+        share: float in `[0, 1]`. The share of rows of several pairs.
+        max_length: int. Rows that would have more tokens on a side, the end
+            of sentence included, are single pairs instead.
+        seed: int.
+
+    Attributes:
+        length_order: `LengthOrder` of the rows, whose lengths include the one
+            end of sentence of each.
+
+    Raises:
+        ValueError: if `share` is not in `[0, 1]`.
+    """
+
+    def __init__(
+        self,
+        corpus: TokenCorpus,
+        most: int,
+        share: float,
+        max_length: int,
+        seed: int,
+    ) -> None:
+        checked_number(
+            "join_share", share, lambda rate: 0 <= rate <= 1, "in [0, 1]"
+        )
+        # Other draws than those of epochs, which have the seed `[seed, epoch]`.
+        random = np.random.default_rng([seed, 0, 1])
+        count = len(corpus)
+        places = random.permutation(count).astype(np.uint32)
+        sizes = random.integers(2, most + 1, count, np.int32)
+        sizes[random.random(count) >= share] = 1
+        firsts = np.cumsum(sizes, dtype=np.int64) - sizes
+        firsts = firsts[firsts < count]
+        pairs = corpus.length_order.pairs[places]
+        # Without the ends of sentences, of which a row has one.
+        sides = (
+            corpus.source_lengths[pairs] - 1,
+            corpus.target_lengths[pairs] - 1,
+        )
+        longest = np.maximum(*(np.add.reduceat(side, firsts) for side in sides))
+        is_first = np.repeat(
+            longest + 1 > max_length, np.diff(firsts, append=count)
+        )
+        is_first[firsts] = True
+        firsts = np.flatnonzero(is_first)
+        source, target = (np.add.reduceat(side, firsts) + 1 for side in sides)
+        self.length_order = order_by_length(source, target)
+        self._corpus = corpus
+        # For each pair of each row, its position in the order of lengths.
+        self._places = places
+        # Where each row starts in them, and where the last one ends.
+        self._starts = np.append(firsts, count)
+
+    def pairs(
+        self, rows: np.ndarray, key: np.uint64 | None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Returns the pairs of some rows, and how many pairs each row has.
+
+        With `key`, another pair of the same lengths is at each place.
+        """
+        starts = self._starts[rows]
+        sizes = self._starts[rows + 1] - starts
+        places = _take_ranges(self._places, starts, sizes).astype(np.int64)
+        order = self._corpus.length_order
+        if key is not None:
+            places = _permuted_within(order.starts, places, key)
+        return order.pairs[places], sizes
+
+
+def _take_ranges(
+    values: np.ndarray, starts: np.ndarray, lengths: np.ndarray
+) -> np.ndarray:
+    """Returns ranges of an array, one after another.
+
+    Of `[10, 11, 12, 13, 14]`, the ranges with the starts `[3, 0]` and the
+    lengths `[2, 1]` are `[13, 14, 10]`.
+    """
+    ends = np.cumsum(lengths)
+    shifts = np.repeat(starts - (ends - lengths), lengths)
+    return values[np.arange(len(shifts)) + shifts]
+
+
+# === Permutations by a key, one element at a time ===
+
+# `tf.random.experimental.index_shuffle` does the same, but needs TensorFlow. It
+# also draws other permutations, so older runs would resume with other batches.
+
+# With three rounds, all orders of a range are about equally frequent.
+_ROUNDS = 3
+# The multipliers of SplitMix64, which spread every bit over all others.
+_MULTIPLIERS = np.array([0xBF58476D1CE4E5B9, 0x94D049BB133111EB], np.uint64)
+_STEP = 0x9E3779B97F4A7C15
+# The difference between the keys of neighboring ranges: odd, so that no two
+# keys are equal, and with bits well mixed, so that no two are similar.
+_KEY_STEP = np.uint64(0xD1342543DE82EF95)
+# Added to the key in the two halves of each round, so that they differ.
+_ROUND_KEYS = [
+    [np.uint64((2 * number + half) * _STEP % 2**64) for half in range(2)]
+    for number in range(_ROUNDS)
+]
+
+
+def keyed_permutation(
+    indices: np.ndarray, sizes: np.ndarray, keys: np.ndarray
+) -> np.ndarray:
+    """Permutes each index within its own range.
+
+    Each size and key define one permutation of `range(size)`. Computing one of
+    its elements takes the same time for all sizes.
+
+    Args:
+        indices: int array `(B,)`, each at least 0 and below its size.
+        sizes: int array `(B,)`. Size of the range of each index.
+        keys: uint64 array `(B,)`. Key of the permutation of each range.
+
+    Returns:
+        Int64 array `(B,)`.
+
+    Reference:
+     - [Black and Rogaway, 2002](https://doi.org/10.1007/3-540-45760-7_9):
+       Feistel networks, repeated until the result is in the range.
+    """
+    values = np.array(indices, np.uint64)
+    sizes = np.asarray(sizes, np.uint64)
+    keys = np.asarray(keys, np.uint64)
+    # The number of bits of the largest index, and at least one in either half.
+    # The size is more than half of all numbers with these bits, so at least
+    # every second number is in the range.
+    _, bits = np.frexp(sizes.astype(np.float64) - 0.5)
+    bits = np.maximum(bits, 2)
+    low = (bits // 2).astype(np.uint64)
+    high = bits.astype(np.uint64) - low
+    # Cycle walking: a permutation of all numbers with these bits, repeated
+    # until the result is in the range, is a permutation of the range.
+    outside = np.arange(len(values))
+    while len(outside):
+        values[outside] = _encrypt(
+            values[outside], low[outside], high[outside], keys[outside]
+        )
+        outside = outside[values[outside] >= sizes[outside]]
+    return values.astype(np.int64)
+
+
+def _permuted_within(
+    starts: np.ndarray, positions: np.ndarray, key: np.uint64
+) -> np.ndarray:
+    """Shuffles positions within their ranges.
+
+    No range is shuffled as a whole, so the time per position does not depend on
+    the sizes.
+
+    Args:
+        starts: int array `(num_ranges + 1,)`. Where each range starts, and
+            where the last one ends.
+        positions: int array `(B,)`, at least 0 and below the last end.
+        key: uint64. The permutation of a range depends on it and on the number
+            of the range.
+
+    Returns:
+        Int64 array `(B,)` of positions.
+    """
+    ranges = np.searchsorted(starts, positions, "right") - 1
+    first = starts[ranges]
+    keys = ranges.astype(np.uint64) * _KEY_STEP + key
+    return first + keyed_permutation(
+        positions - first, starts[ranges + 1] - first, keys
+    )
+
+
+def _encrypt(
+    values: np.ndarray, low: np.ndarray, high: np.ndarray, keys: np.ndarray
+) -> np.ndarray:
+    """Permutes the numbers of `low + high` bits, by a Feistel network.
+
+    Each half round combines one half of the bits with a hash of the other half,
+    by exclusive or. The other half is unchanged, so the step can be undone, and
+    no two numbers become one.
+
+    Args:
+        values: uint64 array `(B,)`.
+        low: uint64 array `(B,)`. Number of bits in the lower half.
+        high: uint64 array `(B,)`. Number of bits in the upper half.
+        keys: uint64 array `(B,)`.
+
+    Returns:
+        Uint64 array `(B,)`.
+    """
+    low_mask, high_mask = _ones(low), _ones(high)
+    left, right = values >> low, values & low_mask
+    for first, second in _ROUND_KEYS:
+        left = left ^ (_mixed_bits(right + (keys + first)) & high_mask)
+        right = right ^ (_mixed_bits(left + (keys + second)) & low_mask)
+    return (left << low) | right
+
+
+def _ones(bits: np.ndarray) -> np.ndarray:
+    """Returns the numbers whose lowest bits are 1 and whose others are 0."""
+    return (np.uint64(1) << bits) - np.uint64(1)
+
+
+def _mixed_bits(values: np.ndarray) -> np.ndarray:
+    """Returns a hash of each number: the last steps of SplitMix64."""
+    for shift, multiplier in zip((30, 27), _MULTIPLIERS):
+        values = (values ^ (values >> np.uint64(shift))) * multiplier
+    return values ^ (values >> np.uint64(31))

@@ -1,31 +1,51 @@
-"""A parallel corpus as token ids, which are kept on disk."""
+"""A parallel corpus as token ids, which are kept on disk.
+
+A folder holds an array per file, as its bytes alone; `counts.json` has their
+types and their checksum, and `origin.json` what they were made of.
+"""
 
 import contextlib
 import dataclasses
 import functools
 import hashlib
+import itertools
 import json
 import os
 import pathlib
+import zlib
+from collections.abc import Iterable
+from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from relative_attention.data.encode_corpus import ARRAYS
-from relative_attention.data.encode_corpus import array_checksum
-from relative_attention.data.encode_corpus import encode_corpus
-from relative_attention.data.length_order import LengthOrder
-from relative_attention.data.length_order import order_by_length
 from relative_attention.data.lines import ParallelCorpus
+from relative_attention.data.lines import batched
 from relative_attention.data.vocabulary_kinds import AnyVocabulary
 from relative_attention.errors import InputError
 from relative_attention.files import atomic_directory
 from relative_attention.files import read_json_object
 
 # Version of the files. Files of another version are rebuilt.
-_FORMAT = 4
+_FORMAT = 6
 # The errors of reading a file that is cut or holds something else.
 _DAMAGED = (OSError, EOFError, ValueError, TypeError, LookupError)
+
+_SIDES = ("source", "target")
+# The arrays of a folder, in the order of their checksum.
+_ARRAYS = (
+    "source_ids",
+    "source_offsets",
+    "target_ids",
+    "target_offsets",
+    "line_numbers",
+)
+
+# Lines encoded at a time: enough to keep SentencePiece's threads busy.
+_BATCH_LINES = 10_000
+# Numbers summed at a time.
+_CHUNK = 1 << 20
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,15 +94,15 @@ class TokenCorpus:
         return np.diff(self.target_offsets.astype(np.int64)) + 1
 
     @functools.cached_property
-    def length_order(self) -> LengthOrder:
+    def length_order(self) -> "LengthOrder":
         """The pairs sorted by length."""
         return order_by_length(self.source_lengths, self.target_lengths)
 
     @functools.cached_property
     def checksum(self) -> int:
         """The checksum of the ids of all pairs, in their order."""
-        return array_checksum(
-            getattr(self, name) for name in ARRAYS if name != "line_numbers"
+        return _checksum(
+            getattr(self, name) for name in _ARRAYS if name != "line_numbers"
         )
 
     def with_line_numbers(self, numbers: np.ndarray) -> "TokenCorpus":
@@ -144,18 +164,18 @@ class TokenCorpus:
         # rebuilt.
         with contextlib.suppress(*_DAMAGED):
             if read_json_object(directory / "origin.json") == origin:
-                return cls._load(directory)
+                return cls.load(directory)
         _check_replaceable(directory)
         corpus.check()
         with atomic_directory(directory) as folder:
-            encode_corpus(
+            _encode(
                 corpus,
                 (source_vocabulary, target_vocabulary),
                 max_length,
                 folder,
             )
             (folder / "origin.json").write_text(json.dumps(origin))
-        return cls._load(directory)
+        return cls.load(directory)
 
     @staticmethod
     def is_made_of(
@@ -177,16 +197,21 @@ class TokenCorpus:
         return origin.get("files") == _files(corpus)
 
     @classmethod
-    def _load(cls, directory: pathlib.Path) -> "TokenCorpus":
-        """Reads the arrays of a folder; raises one of `_DAMAGED` on failure."""
+    def load(cls, directory: pathlib.Path) -> "TokenCorpus":
+        """Reads the arrays of a folder that `prepare` filled.
+
+        Args:
+            directory: path of the folder.
+
+        Raises:
+            OSError, ValueError, LookupError, TypeError: if one is missing or
+                damaged.
+        """
         counts = read_json_object(directory / "counts.json")
         checksum = counts.pop("checksum")
-        arrays = {
-            name: np.load(directory / f"{name}.npy", mmap_mode="r")
-            for name in ARRAYS
-        }
+        arrays: dict[str, Any] = _mapped_arrays(directory, counts.pop("types"))
         tokens = cls(**arrays, **counts)
-        if array_checksum([tokens.line_numbers], tokens.checksum) != checksum:
+        if _checksum([tokens.line_numbers], tokens.checksum) != checksum:
             raise ValueError("The arrays of a corpus were changed.")
         return tokens
 
@@ -238,3 +263,193 @@ def _files(corpus: ParallelCorpus) -> list[list]:
             stat = os.stat(path)
             files.append([path, stat.st_size, stat.st_mtime_ns])
     return files
+
+
+# === Encoding ===
+
+
+def _encode(
+    corpus: ParallelCorpus,
+    vocabularies: tuple[AnyVocabulary, AnyVocabulary],
+    max_length: int,
+    folder: pathlib.Path,
+) -> None:
+    """Encodes a corpus into the files of a folder.
+
+    Raises:
+        InputError: if no pair is left.
+    """
+    # The same on every machine.
+    types = {"line_numbers": "<u4"}
+    for side, vocabulary in zip(_SIDES, vocabularies):
+        types[f"{side}_ids"] = "<u2" if len(vocabulary) <= 2**16 else "<i4"
+        types[f"{side}_offsets"] = "<i8"
+    counts, num_pairs = _write_arrays(
+        corpus, vocabularies, max_length, types, folder
+    )
+    if not num_pairs:
+        raise InputError(
+            f"{corpus.source} and {corpus.target}: no pair is left. "
+            f"{counts['num_empty']:,} have an empty line, "
+            f"{counts['num_too_long']:,} have a line of {max_length} tokens or "
+            "more (`data.max_length`)."
+        )
+    checksum = _checksum(_mapped_arrays(folder, types).values())
+    content = {**counts, "types": types, "checksum": checksum}
+    (folder / "counts.json").write_text(json.dumps(content))
+
+
+def _mapped_arrays(
+    folder: pathlib.Path, types: Mapping[str, str]
+) -> dict[str, np.ndarray]:
+    """Returns the arrays of a folder, which are read when needed."""
+    arrays: dict[str, np.ndarray] = {}
+    for name in _ARRAYS:
+        path, dtype = folder / f"{name}.bin", np.dtype(types[name])
+        if dtype.kind not in "iu":
+            # Other bytes than numbers would end the process.
+            raise ValueError(f"An array of {dtype} holds no ids.")
+        if path.stat().st_size:
+            arrays[name] = np.memmap(path, dtype, "r")
+        else:
+            # A side may have no ids, and an empty file cannot be mapped.
+            arrays[name] = np.zeros(0, dtype)
+    return arrays
+
+
+def _checksum(arrays: Iterable[np.ndarray], checksum: int = 0) -> int:
+    """Returns the checksum of integers, whatever type they are stored as.
+
+    `checksum` is the checksum of the arrays before them.
+    """
+    for array in arrays:
+        flat = array.reshape(-1)
+        for start in range(0, len(flat), _CHUNK):
+            part = flat[start : start + _CHUNK].astype("<u4")
+            checksum = zlib.crc32(part.data, checksum)
+    return checksum
+
+
+def _write_arrays(
+    corpus: ParallelCorpus,
+    vocabularies: Sequence[AnyVocabulary],
+    max_length: int,
+    types: Mapping[str, str],
+    folder: pathlib.Path,
+) -> tuple[dict[str, int], int]:
+    """Encodes a corpus some lines at a time, and appends to the files.
+
+    Returns:
+        The numbers of pairs left out, and the number of pairs that are left.
+    """
+    counts = {"num_empty": 0, "num_too_long": 0}
+    lengths = dict.fromkeys(types, 0)
+    with contextlib.ExitStack() as stack:
+        files = {
+            name: stack.enter_context(open(folder / f"{name}.bin", "wb"))
+            for name in types
+        }
+
+        def append(name: str, values: Iterable[int]) -> None:
+            array = np.fromiter(values, types[name])
+            # Not `tofile`, whose error does not say that the disk is full.
+            files[name].write(array.data)
+            lengths[name] += len(array)
+
+        for side in _SIDES:
+            append(f"{side}_offsets", [0])
+        for batch in batched(enumerate(corpus, start=1), _BATCH_LINES):
+            full = [
+                (number, pair)
+                for number, pair in batch
+                if pair[0].strip() and pair[1].strip()
+            ]
+            rows = [
+                vocabulary.encode([pair[side] for _, pair in full])
+                for side, vocabulary in enumerate(vocabularies)
+            ]
+            # One position is for the end of sentence, which rows lack here.
+            fits = [
+                max(len(source), len(target)) < max_length
+                for source, target in zip(*rows)
+            ]
+            counts["num_empty"] += len(batch) - len(full)
+            counts["num_too_long"] += len(fits) - sum(fits)
+            append(
+                "line_numbers",
+                (number for number, _ in itertools.compress(full, fits)),
+            )
+            for side, encoded in zip(_SIDES, rows):
+                kept = list(itertools.compress(encoded, fits))
+                ends = np.cumsum([len(row) for row in kept], dtype=np.int64)
+                append(f"{side}_offsets", lengths[f"{side}_ids"] + ends)
+                append(f"{side}_ids", itertools.chain.from_iterable(kept))
+    return counts, lengths["line_numbers"]
+
+
+# === The order of lengths ===
+
+
+@dataclasses.dataclass(frozen=True)
+class LengthOrder:
+    """The pairs of a corpus, sorted by length.
+
+    The first key is the length of the longer side of a pair; the second is
+    the difference between the two lengths, source minus target. Pairs that are
+    equal in both form a length group, in the order of the corpus.
+
+    For example, four pairs whose sentences have these lengths,
+
+    | pair | source | target | longest | difference |
+    | ---- | ------ | ------ | ------- | ---------- |
+    | 0    | 3      | 2      | 3       | 1          |
+    | 1    | 2      | 2      | 2       | 0          |
+    | 2    | 2      | 3      | 3       | -1         |
+    | 3    | 3      | 2      | 3       | 1          |
+
+    are sorted as `pairs = [1, 2, 0, 3]`. They form three length groups: pair 1,
+    pair 2, and the pairs 0 and 3. So `longest` is `[2, 3, 3]`, `difference` is
+    `[0, -1, 1]` and `starts` is `[0, 1, 2, 4]`.
+
+    Attributes:
+        pairs: int64 array `(num_pairs,)`. Index of the pair at each position of
+            this order.
+        longest: int64 array `(num_groups,)`. Length of the longer side in each
+            length group, the end of sentence included.
+        difference: int64 array `(num_groups,)`. Source length minus target
+            length in each length group.
+        starts: int64 array `(num_groups + 1,)`. Position in `pairs` at which
+            each length group starts, and at which the last one ends.
+    """
+
+    pairs: np.ndarray
+    longest: np.ndarray
+    difference: np.ndarray
+    starts: np.ndarray
+
+
+def order_by_length(
+    source_lengths: np.ndarray, target_lengths: np.ndarray
+) -> LengthOrder:
+    """Sorts pairs by their lengths.
+
+    Args:
+        source_lengths: int64 array `(num_pairs,)`. Number of tokens of each
+            source sentence, the end of sentence included.
+        target_lengths: int64 array `(num_pairs,)`. The same of the target.
+    """
+    longest = np.maximum(source_lengths, target_lengths)
+    difference = source_lengths - target_lengths
+    # Stable: pairs of a length group stay in the order of the corpus.
+    pairs = np.lexsort((difference, longest))
+    longest, difference = longest[pairs], difference[pairs]
+    # No pair has the length 0, so the first one starts a group.
+    is_first = np.diff(longest, prepend=0) != 0
+    is_first |= np.diff(difference, prepend=0) != 0
+    firsts = np.flatnonzero(is_first)
+    return LengthOrder(
+        pairs,
+        longest[firsts],
+        difference[firsts],
+        np.append(firsts, len(pairs)),
+    )

@@ -227,6 +227,8 @@ def _learn(lines: Iterable[str], size: int, **options: Any) -> bytes:
         unk_id=2,
         bos_id=-1,
         minloglevel=2,
+        # SentencePiece drops longer lines without a word, in bytes.
+        max_sentence_length=2**30,
         **options,
     )
     return model.getvalue()
@@ -256,7 +258,7 @@ def _reason(error: RuntimeError) -> str:
     if "sentences_.empty" in text:
         return "there is no text"
     if too_large := re.search(r"value <= (\d+)", text):
-        return f"it carries at most {too_large[1]}"
+        return f"it holds at most {too_large[1]}"
     if too_small := re.search(r"required_chars\. \d+ vs (\d+)", text):
         return f"its characters and the special pieces are {too_small[1]}"
     return text.strip().split("\n")[-1]

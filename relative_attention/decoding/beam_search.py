@@ -71,8 +71,8 @@ def beam_search(
     `max_length` if that is less. A translation does not depend on the other
     sentences in the batch.
 
-    # Differs from tensor2tensor: there the length limit, and with several
-    # results the end of the search, depend on the whole batch.
+    In tensor2tensor the length limit, and with several results the end of the
+    search, depend on the whole batch.
 
     Args:
         model: `Transformer`, `Ensemble`, or anything with its `start_cache`

@@ -1,6 +1,5 @@
 """Constraints on a translation: its length and its beginning."""
 
-import math
 import warnings
 from typing import Any
 from typing import NamedTuple
@@ -19,6 +18,7 @@ from relative_attention.tensor_type import Tensor
 
 # Log-probability of an impossible hypothesis; finite, so that sums are numbers.
 IMPOSSIBLE = -1e7
+_MOST_PENALTY = 10
 # Longer than any translation, and far below the largest int32.
 _NO_LIMIT = 2**30
 # Logits that a step may have for one sentence: 512 MB in float32, of which
@@ -152,13 +152,14 @@ def check_length_penalty(length_penalty: Any) -> float:
     """Returns the exponent of the length penalty as a float.
 
     Raises:
-        ValueError: if it is not a number, below 0 or not finite.
+        ValueError: if it is not a number, below 0 or above 10.
     """
     return checked_number(
         "length_penalty",
         length_penalty,
-        lambda value: 0 <= value < math.inf,
-        "at least 0, and finite",
+        # The power of a long translation would overflow float32.
+        lambda value: 0 <= value <= _MOST_PENALTY,
+        f"from 0 to {_MOST_PENALTY}",
     )
 
 
@@ -193,7 +194,10 @@ def _checked_source(token_ids: Tensor, config: Any) -> Tensor:
     if config is not None:
         size = config.source_vocabulary_size or config.vocabulary_size
         _check_ids("source_token_ids", ids, size)
-        _check_ends(ids)
+        # Models of OpenNMT-tf, which start with a token, may have been trained
+        # on sources without an end.
+        if config.start_token_id == 0:
+            _check_ends(ids)
     return ids
 
 

@@ -61,8 +61,7 @@ def sample(
     number only depends on the seed, the source sentence, the number of the
     result, the position and the token. So a result does not depend on the other
     sentences in the batch. The batch only affects the rounding of logits: if
-    two sums are equal to about 1e-6, once in some million tokens, either may be
-    drawn.
+    two sums are equal to about 1e-6, which is rare, either may be drawn.
 
     Args:
         model: `Transformer` or `Ensemble`.

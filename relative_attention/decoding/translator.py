@@ -14,10 +14,12 @@ from keras import ops
 
 from relative_attention.argument_checks import checked_at_least
 from relative_attention.argument_checks import checked_sentences
+from relative_attention.decoding.alignment import word_alignment
 from relative_attention.decoding.beam_search import beam_search
 from relative_attention.decoding.constraints import IMPOSSIBLE
 from relative_attention.decoding.constraints import check_length_penalty
 from relative_attention.decoding.constraints import check_num_beams
+from relative_attention.decoding.model_steps import END_ID
 from relative_attention.decoding.model_steps import StepModel
 from relative_attention.decoding.sampling import sample
 from relative_attention.schema import key
@@ -34,9 +36,9 @@ class DecodingSection:
     This is the section `decoding` of a recipe and of a model's config.json.
     """
 
-    num_beams: int = key(4, at_least=1, at_most=1000, may_change=True)
+    num_beams: int = key(4, at_least=1, at_most=100, may_change=True)
     """Number of beams per sentence."""
-    length_penalty: float = key(0.6, at_least=0, may_change=True)
+    length_penalty: float = key(0.6, at_least=0, at_most=10, may_change=True)
     """GNMT's exponent alpha."""
     max_extra_length: int = key(
         50, at_least=0, at_most=100_000, may_change=True
@@ -65,6 +67,9 @@ class Translation:
         attention: `None`, or the cross-attention scores, float32
             `(L, N, T, S)`: by decoder block and head, from each of
             `token_ids` to each of `source_token_ids`. Not printed.
+        alignment: `None`, or pairs of the numbers of a source word and of the
+            word of the translation that comes from it, from 0. Words are parts
+            of a text between blanks.
     """
 
     text: str
@@ -75,6 +80,7 @@ class Translation:
     attention: np.ndarray | None = dataclasses.field(
         default=None, compare=False, repr=False
     )
+    alignment: tuple[tuple[int, int], ...] | None = None
 
 
 class TextVocabulary(Protocol):
@@ -215,6 +221,7 @@ class Translator:
         report: ReportCount | None = None,
         num_beams: int | None = None,
         length_penalty: float | None = None,
+        return_alignment: bool = False,
     ) -> list[Any]:
         """Translates by beam search, with scores, ids and what was cut.
 
@@ -232,35 +239,43 @@ class Translator:
                 translator's.
             length_penalty: float. Length penalty of this search. Defaults to
                 `None`, the translator's.
+            return_alignment: bool. Also return which source word each word
+                comes from, by attention. Defaults to `False`.
 
         Returns:
             List of `Translation`, one per sentence, in their order; with
             `num_results` a list of lists of them, best first. There may be
-            fewer results, and there is one for an empty sentence.
+            fewer results: a text in other pieces is the same. For an empty
+            sentence there is one, its prefix.
 
         Raises:
             TypeError: if `sentences` is not a list of strings.
             ValueError: if a number is out of range, a sentence is not valid
                 text, or there is not a prefix for each sentence.
             InputError: if the model gives logits that are not finite, or
-                `return_attention` is given with an `Ensemble`.
+                `return_attention` or `return_alignment` is given with an
+                `Ensemble`.
         """
         if num_beams is None:
             num_beams = self.num_beams
         num_beams = checked_at_least("num_beams", num_beams, 1)
         if length_penalty is None:
             length_penalty = self.length_penalty
-        return self._decode(
+        found = self._decode(
             beam_search,
             sentences,
             num_results,
             num_beams,
             target_prefixes,
             report,
+            return_attention,
+            return_alignment,
             num_beams=num_beams,
             length_penalty=length_penalty,
-            return_attention=return_attention,
         )
+        if num_results is None:
+            return found
+        return [_distinct(results) for results in found]
 
     def sample(
         self,
@@ -273,13 +288,15 @@ class Translator:
         target_prefixes: Sequence[str] | None = None,
         return_attention: bool = False,
         report: ReportCount | None = None,
+        return_alignment: bool = False,
     ) -> list[Any]:
         """Draws translations at random, see `relative_attention.sample`.
 
         Args:
             temperature, top_k, top_p, seed: see `relative_attention.sample`.
-            sentences, num_results, target_prefixes, return_attention, report:
-                see `search`; here `num_results` has no limit.
+            sentences, num_results, target_prefixes: see `search`; here
+                `num_results` has no limit.
+            return_attention, report, return_alignment: see `search`.
 
         Returns, Raises: see `search`.
         """
@@ -290,11 +307,12 @@ class Translator:
             num_results or 1,
             target_prefixes,
             report,
+            return_attention,
+            return_alignment,
             temperature=temperature,
             top_k=top_k,
             top_p=top_p,
             seed=seed,
-            return_attention=return_attention,
         )
 
     def _decode(
@@ -305,12 +323,15 @@ class Translator:
         num_hypotheses: int,
         target_prefixes: Sequence[str] | None,
         report: ReportCount | None,
+        return_attention: bool,
+        return_alignment: bool,
         **settings: Any,
     ) -> list[Any]:
         """Decodes sentences in batches, and restores their order.
 
         Args:
             sentences, num_results, target_prefixes, report: see `search`.
+            return_attention, return_alignment: see `search`.
             decode: `beam_search` or `sample`.
             num_hypotheses: int. Hypotheses per sentence, which need memory.
             **settings: other arguments of `decode`.
@@ -322,8 +343,14 @@ class Translator:
         rows = self.source_vocabulary.encode(sentences)
         limit = self.max_source_length - 1
         was_cut = [len(row) > limit for row in rows]
-        # The result for a blank line, without a search.
-        found = [[Translation("", 0.0, was_cut=cut)] for cut in was_cut]
+        # The result for a blank line, without a search: its prefix.
+        no_words = () if return_alignment else None
+        found = [
+            [Translation(text, 0.0, cut, (), tuple(prefix), alignment=no_words)]
+            for text, cut, prefix in zip(
+                self._texts(prefixes), was_cut, prefixes
+            )
+        ]
         lengths = {}
         for index, sentence in enumerate(sentences):
             if sentence.strip():
@@ -344,6 +371,7 @@ class Translator:
                 max_length=self.max_length,
                 min_length=self.min_length,
                 target_prefix=padded_rows(begun) if any(begun) else None,
+                return_attention=return_attention or return_alignment,
                 **settings,
             )
             translations = read_translations(
@@ -353,6 +381,11 @@ class Translator:
                 self.vocabulary,
             )
             for index, results_of_one in zip(batch, translations):
+                if return_alignment:
+                    results_of_one = [
+                        self._aligned(one, return_attention)
+                        for one in results_of_one
+                    ]
                 found[index] = results_of_one
             num_done += len(batch)
             if report is not None:
@@ -372,7 +405,46 @@ class Translator:
                 f"each sentence. Received: {len(target_prefixes)} for "
                 f"{num_sentences} sentences."
             )
-        return self.vocabulary.encode(target_prefixes)
+        rows = self.vocabulary.encode(target_prefixes)
+        for number, row in enumerate(rows):
+            if not {0, END_ID}.isdisjoint(row):
+                raise ValueError(
+                    "`target_prefixes` must hold no padding and no end of "
+                    f"sentence. Received: {target_prefixes[number]!r}."
+                )
+        return rows
+
+    def _texts(self, rows: Sequence[Sequence[int]]) -> list[str]:
+        """Returns the text of each row of ids."""
+        if not any(map(len, rows)):
+            return [""] * len(rows)
+        return list(map(_line, self.vocabulary.decode(padded_rows(rows))))
+
+    def _aligned(
+        self, translation: Translation, keeps_attention: bool
+    ) -> Translation:
+        """Adds the alignment of words, which needs the attention scores."""
+        attention: Any = translation.attention
+        alignment = word_alignment(
+            attention,
+            translation.source_token_ids,
+            translation.token_ids,
+            (self.source_vocabulary, self.vocabulary),
+        )
+        return dataclasses.replace(
+            translation,
+            # The scores of a large text would fill the memory.
+            attention=attention if keeps_attention else None,
+            alignment=alignment,
+        )
+
+
+def _distinct(results: Sequence[Translation]) -> list[Translation]:
+    """Returns the best of the results with the same text."""
+    best: dict[str, Translation] = {}
+    for one in results:
+        best.setdefault(one.text, one)
+    return list(best.values())
 
 
 # === Batches ===

@@ -2,9 +2,12 @@
 
 import bisect
 import dataclasses
+import importlib.util
+import re
 from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
+from typing import TypeAlias
 
 import sacrebleu
 
@@ -13,8 +16,22 @@ from relative_attention.errors import InputError
 from relative_attention.errors import did_you_mean
 
 METRICS = ("bleu", "chrf", "ter")
+# A line for each hypothesis; or several such lists.
+References: TypeAlias = Sequence[str] | Sequence[Sequence[str]]
+
 _MOSES = "moses-"
 _NUM_BUCKETS = 8
+# Languages written without blanks between words. Japanese is scored by
+# characters, as sacreBLEU's tokenizer for it needs more packages: a score must
+# not depend on what is installed.
+_WITHOUT_BLANKS = {
+    "zh": "zh",
+    **dict.fromkeys(["yue", "wuu", "ja", "th", "lo", "km", "my", "bo"], "char"),
+}
+_HAN = "\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U0003ffff"
+# Thai, Lao, Tibetan, Burmese, Khmer, kana.
+_OTHERS = "\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff"
+_MOST_SAMPLED = 1000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,15 +74,16 @@ class LengthScore:
 
 def corpus_bleu(
     hypotheses: Sequence[str],
-    references: Sequence[str],
+    references: References,
     lowercase: bool = False,
     tokenize: str = "13a",
 ) -> CorpusScore:
-    """Computes BLEU of translations against one reference each.
+    """Computes BLEU of translations against one or more references each.
 
     Args:
         hypotheses: list of strings, detokenized.
-        references: list of strings, one for each hypothesis.
+        references: list of strings, one for each hypothesis; or a list of such
+            lists, if there are several references.
         lowercase: bool. Whether to ignore case. Defaults to `False`.
         tokenize: string. The name of a tokenizer, see `corpus_scores`.
             Defaults to `"13a"`, the one of the WMT evaluations.
@@ -75,8 +93,9 @@ def corpus_bleu(
 
     Raises:
         TypeError: if an argument is not a list of strings.
-        ValueError: if the numbers of lines differ or are 0.
-        InputError: if Moses' tokenizer is requested and not available.
+        ValueError: if the numbers of lines differ or are 0, or a tokenizer is
+            unknown.
+        InputError: if a tokenizer is requested and not installed.
 
     Reference:
      - [Post, 2018](https://arxiv.org/abs/1804.08771)
@@ -88,16 +107,16 @@ def corpus_bleu(
 
 def corpus_scores(
     hypotheses: Sequence[str],
-    references: Sequence[str],
+    references: References,
     metrics: Sequence[str] = METRICS,
     lowercase: bool = False,
     tokenize: str = "13a",
 ) -> dict[str, CorpusScore]:
-    """Scores translations against one reference each.
+    """Scores translations against one or more references each.
 
     Args:
         hypotheses: list of strings, detokenized.
-        references: list of strings, one for each hypothesis.
+        references: as for `corpus_bleu`.
         metrics: list of names among `"bleu"`, `"chrf"` and `"ter"`. Defaults
             to all.
         lowercase: bool. Whether BLEU and chrF ignore case. TER always does,
@@ -105,17 +124,19 @@ def corpus_scores(
         tokenize: string. The name of a sacreBLEU tokenizer for BLEU; or
             `"moses-de"`, `"moses-fr"` and so on for the Moses tokenizer of
             that language, which many papers use, mostly on lowercased text.
-            Defaults to `"13a"`, the one of the WMT evaluations.
+            Text without blanks between words needs `"zh"`, `"char"`,
+            `"ja-mecab"` or a like one. Defaults to `"13a"`, the one of the WMT
+            evaluations.
 
     Returns:
         Dict of metric to `CorpusScore`, in the order of `metrics`.
 
     Raises:
         TypeError: if the texts are not lists of strings.
-        ValueError: if the numbers of lines differ or are 0, or a metric is
-            unknown.
-        InputError: if `sacremoses` is not installed or does not know the
-            language.
+        ValueError: if the numbers of lines differ or are 0, or a metric or
+            tokenizer is unknown.
+        InputError: if a tokenizer is not installed, or Moses' does not know
+            the language.
 
     Example:
     >>> for score in corpus_scores(hypotheses, references).values():
@@ -131,10 +152,10 @@ def corpus_scores(
      - [Post, 2018](https://arxiv.org/abs/1804.08771)
     """
     scorers = sacrebleu_metrics(metrics, lowercase, tokenize)
-    hypotheses, references = checked_lines(hypotheses, references)
+    hypotheses, sets = checked_lines(hypotheses, references)
     scores = {}
     for name, scorer in scorers.items():
-        score = scorer.corpus_score(hypotheses, [references])
+        score = scorer.corpus_score(hypotheses, sets)
         # The signature is complete only after a text has been scored.
         signature = scorer.get_signature().format()
         scores[name] = CorpusScore(score.name, score.score, signature)
@@ -143,12 +164,12 @@ def corpus_scores(
 
 def sentence_scores(
     hypotheses: Sequence[str],
-    references: Sequence[str],
+    references: References,
     metrics: Sequence[str] = METRICS,
     lowercase: bool = False,
     tokenize: str = "13a",
 ) -> dict[str, list[float]]:
-    """Scores each translation against its reference.
+    """Scores each translation against its references.
 
     Use the scores to find bad sentences. Their mean is not the score of the
     text. BLEU ignores n-grams that are longer than the sentence (sacreBLEU's
@@ -156,7 +177,7 @@ def sentence_scores(
 
     Args:
         hypotheses: list of strings, detokenized.
-        references: list of strings, one for each hypothesis.
+        references: as for `corpus_bleu`.
         metrics: list of names among `"bleu"`, `"chrf"` and `"ter"`. Defaults
             to all.
         lowercase: as for `corpus_scores`.
@@ -167,18 +188,18 @@ def sentence_scores(
 
     Raises:
         TypeError: if the texts are not lists of strings.
-        ValueError: if the numbers of lines differ or are 0, or a metric is
-            unknown.
-        InputError: if Moses' tokenizer is requested and not available.
+        ValueError: if the numbers of lines differ or are 0, or a metric or
+            tokenizer is unknown.
+        InputError: if a tokenizer is requested and not installed.
     """
     scorers = sacrebleu_metrics(
         metrics, lowercase, tokenize, effective_order=True
     )
-    hypotheses, references = checked_lines(hypotheses, references)
+    hypotheses, sets = checked_lines(hypotheses, references)
     return {
         name: [
-            scorer.sentence_score(hypothesis, [reference]).score
-            for hypothesis, reference in zip(hypotheses, references)
+            scorer.sentence_score(hypothesis, list(of_one)).score
+            for hypothesis, of_one in zip(hypotheses, zip(*sets))
         ]
         for name, scorer in scorers.items()
     }
@@ -187,7 +208,7 @@ def sentence_scores(
 def bleu_by_length(
     sources: Sequence[str],
     hypotheses: Sequence[str],
-    references: Sequence[str],
+    references: References,
     boundaries: Sequence[int] | None = None,
     lowercase: bool = False,
     tokenize: str = "13a",
@@ -201,7 +222,7 @@ def bleu_by_length(
     Args:
         sources: list of strings, the text that was translated.
         hypotheses: list of strings, one for each source, detokenized.
-        references: list of strings, one for each source.
+        references: as for `corpus_bleu`.
         boundaries: list of ascending ints, the most words of each bucket except
             the last, which has all longer sentences. Defaults to `None`: at
             most eight buckets of about equal size, with all sentences of one
@@ -214,16 +235,16 @@ def bleu_by_length(
 
     Raises:
         TypeError: if the texts are not lists of strings.
-        ValueError: if the numbers of lines differ or are 0, or `boundaries`
-            are not ascending.
-        InputError: if Moses' tokenizer is requested and not available.
+        ValueError: if the numbers of lines differ or are 0, `boundaries` are
+            not ascending, or a tokenizer is unknown.
+        InputError: if a tokenizer is requested and not installed.
 
     Example:
     >>> for score in bleu_by_length(sources, hypotheses, references, [10, 20]):
     ...     print(f"{score.least} to {score.most} words: {score.bleu:.1f}")
     """
-    sources, references = checked_lines(sources, references, "sources")
-    hypotheses, references = checked_lines(hypotheses, references)
+    sources, _ = checked_lines(sources, references, "sources")
+    hypotheses, sets = checked_lines(hypotheses, references)
     lengths = [len(source.split()) for source in sources]
     if boundaries is None:
         boundaries = _octiles(lengths)
@@ -241,7 +262,7 @@ def bleu_by_length(
     for _, lines in sorted(buckets.items()):
         bleu = corpus_bleu(
             [hypotheses[line] for line in lines],
-            [references[line] for line in lines],
+            [[one[line] for line in lines] for one in sets],
             lowercase,
             tokenize,
         )
@@ -263,20 +284,81 @@ def _octiles(lengths: Sequence[int]) -> list[int]:
     return sorted(set(ends))
 
 
+def fitting_tokenizer(
+    references: References, language: str | None = None
+) -> str:
+    """Returns sacreBLEU's tokenizer for a text, with which BLEU can rise.
+
+    Args:
+        references: as for `corpus_bleu`.
+        language: string. The code of their language, such as `"zh"` or
+            `"zh-TW"`. Defaults to `None`: their characters tell.
+
+    Returns:
+        `"zh"` for Chinese, `"char"` for other text without blanks between
+        words, else `"13a"`.
+    """
+    _, sets = checked_lines(_one_set(references), references)
+    sample = sets[0][:_MOST_SAMPLED]
+    if language is not None:
+        own = _WITHOUT_BLANKS.get(_base(language))
+        if own is not None:
+            return own
+    text = "".join("".join(sample).split())
+    num_han, num_others = (
+        len(re.findall(f"[{some}]", text)) for some in (_HAN, _OTHERS)
+    )
+    if num_han + num_others > len(text) / 2:
+        return "zh" if num_han > 9 * num_others else "char"
+    # Digits without blanks, for example: no line has the four words of BLEU.
+    return "13a" if can_rise(sample, "13a") else "char"
+
+
+def can_rise(references: References, tokenize: str) -> bool:
+    """Returns whether the BLEU of a perfect translation is not 0."""
+    return (
+        corpus_bleu(_one_set(references), references, True, tokenize).score > 0
+    )
+
+
+def _base(language: str) -> str:
+    """Returns the code of a language without its region or script."""
+    return re.split("[-_]", language.lower())[0]
+
+
+def _one_set(references: References) -> Any:
+    return references[0] if _are_several(references) else references
+
+
+def _are_several(references: References) -> bool:
+    return (
+        isinstance(references, list | tuple)
+        and len(references) > 0
+        and not isinstance(references[0], str)
+        and hasattr(references[0], "__len__")
+    )
+
+
 def checked_lines(
     hypotheses: Sequence[str],
-    references: Sequence[str],
+    references: References,
     name: str = "hypotheses",
-) -> tuple[list[str], list[str]]:
-    """Returns both texts as lists with the same length, not 0."""
+) -> tuple[list[str], list[list[str]]]:
+    """Returns a text and its references, all with the same length, not 0."""
     hypotheses = checked_sentences(name, hypotheses)
-    references = checked_sentences("references", references)
-    if len(hypotheses) != len(references) or not references:
-        raise ValueError(
-            f"`{name}` and `references` must have the same number of lines, "
-            f"at least one. Received: {len(hypotheses)} and {len(references)}."
-        )
-    return hypotheses, references
+    several: Any = {"references": references}
+    if _are_several(references):
+        several = {f"references[{n}]": one for n, one in enumerate(references)}
+    sets = []
+    for other, lines in several.items():
+        sets.append(checked_sentences(other, lines))
+        if len(hypotheses) != len(sets[-1]) or not hypotheses:
+            raise ValueError(
+                f"`{name}` and `{other}` must have the same number of lines, "
+                "at least one. Received: "
+                f"{len(hypotheses)} and {len(sets[-1])}."
+            )
+    return hypotheses, sets
 
 
 def sacrebleu_metrics(
@@ -309,6 +391,7 @@ def sacrebleu_metrics(
 def _bleu_metric(
     lowercase: bool, tokenize: str, effective_order: bool
 ) -> sacrebleu.metrics.BLEU:
+    check_tokenizer(tokenize)
     is_moses = tokenize.startswith(_MOSES)
     metric = sacrebleu.metrics.BLEU(
         lowercase=lowercase,
@@ -327,6 +410,47 @@ def _bleu_metric(
             f"{tokenize}-sacremoses-{sacremoses.__version__}"
         )
     return metric
+
+
+# Tokenizers that need packages: what to import, and sacreBLEU's extra.
+_EXTRAS = {"ja-mecab": ("MeCab", "ja"), "ko-mecab": ("mecab_ko", "ko")}
+
+
+def check_tokenizer(tokenize: str) -> None:
+    """Refuses a tokenizer that is unknown or not installed.
+
+    Raises:
+        ValueError: if there is no such tokenizer.
+        InputError: if it needs a package that is not installed.
+    """
+    if str(tokenize).startswith(_MOSES):
+        check_moses(tokenize.removeprefix(_MOSES))
+        return
+    known = list(sacrebleu.metrics.BLEU.TOKENIZERS)
+    if tokenize not in known:
+        raise ValueError(
+            f"Unknown tokenizer {tokenize!r}.{did_you_mean(tokenize, known)} "
+            f"Known: {', '.join(known)}, and {_MOSES} with the code of a "
+            "language."
+        )
+    module, extra = _EXTRAS.get(tokenize, (None, None))
+    if module is not None and importlib.util.find_spec(module) is None:
+        raise InputError(
+            f"The tokenizer {tokenize} needs more packages. Install them with "
+            f"`pip install 'sacrebleu[{extra}]'`, or choose char."
+        )
+
+
+def moses_tokenizer(language: str | None) -> str | None:
+    """Returns the tokenizer for lowercased BLEU as in papers, if there is one.
+
+    Raises:
+        InputError: if `sacremoses` is not installed, or the language unknown.
+    """
+    if language is None or _base(language) in _WITHOUT_BLANKS:
+        return None
+    check_moses(language)
+    return f"{_MOSES}{language}"
 
 
 def check_moses(language: str) -> ModuleType:

@@ -1,29 +1,25 @@
 """Tests whether one system is better than another by more than chance.
 
-`paired_bootstrap` compares the translations of single models, with the numbers
-of `sacrebleu --paired-bs`. `bootstrap_of_means` compares systems that were
-trained with several seeds, using only the counts of `BleuStatistics`.
+Both `paired_bootstrap`, of the translations of single models, and
+`bootstrap_of_means`, of systems that were trained with several seeds, resample
+what sacreBLEU counts in each sentence (`SentenceStatistics`).
 """
 
 import base64
-import contextlib
 import dataclasses
-import logging
-import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 from typing import TypeVar
 
 import numpy as np
-import sacrebleu
 import tabulate
-from sacrebleu.significance import PairedTest
 
 from relative_attention.argument_checks import checked_at_least
 from relative_attention.evaluation.scores import METRICS
+from relative_attention.evaluation.scores import References
 from relative_attention.evaluation.scores import checked_lines
 from relative_attention.evaluation.scores import sacrebleu_metrics
 
@@ -32,16 +28,21 @@ Seed = TypeVar("Seed")
 # A 95 % interval leaves out one in forty resamples at either end.
 _LEAST_RESAMPLES = 40
 _SIGNIFICANT = 0.05
-# sacreBLEU's counts: lengths of translation and reference, correct n-grams of
-# one to four tokens, and all n-grams.
+# sacreBLEU's counts of BLEU: lengths of translation and reference, correct
+# n-grams of one to four tokens, and all n-grams.
 _NUM_COUNTS = 10
 # Little-endian on every machine. Most high bytes are 0, which compress well.
 _STORED = "<u2"
+# A file may come from anywhere, and a few bytes inflate to gigabytes.
+_MOST_SENTENCES = 1_000_000
+_MOST_BYTES = _MOST_SENTENCES * _NUM_COUNTS * 2
 
 
 @dataclasses.dataclass(frozen=True)
 class BootstrapResult:
     """A system's score, its uncertainty, and whether it beats the first.
+
+    With several seeds, scores are means over them.
 
     Attributes:
         system: The name of the system.
@@ -53,6 +54,11 @@ class BootstrapResult:
             system if both were equally good; `None` for the first system.
         signature: sacreBLEU's signature, with the number of resamples (`bs`)
             and the `seed`.
+        difference: The score minus that of the first system.
+        low: The lower end of the interval that contains 95 % of the resampled
+            differences.
+        high: Its upper end.
+        num_seeds: The number of runs of the system that were compared.
     """
 
     system: str
@@ -62,11 +68,15 @@ class BootstrapResult:
     interval: float
     p_value: float | None
     signature: str
+    difference: float = 0.0
+    low: float = 0.0
+    high: float = 0.0
+    num_seeds: int = 1
 
 
 def paired_bootstrap(
     systems: Mapping[str, Sequence[str]],
-    references: Sequence[str],
+    references: References,
     metrics: Sequence[str] = METRICS,
     num_resamples: int = 1000,
     seed: int = 12345,
@@ -80,13 +90,14 @@ def paired_bootstrap(
     the difference of the scores could be chance. The numbers are those of
     `sacrebleu --paired-bs`.
 
-    # Differs from sacreBLEU: a system with exactly the score of the first has
-    the p-value 1; sacreBLEU gives the lowest, 1 / (num_resamples + 1).
+    Unlike in sacreBLEU, a system with exactly the score of the first has the
+    p-value 1; sacreBLEU gives the lowest, 1 / (num_resamples + 1).
 
     Args:
         systems: dict of name to list of strings, detokenized. Each is compared
             with the first.
-        references: list of strings, one for each line of a system.
+        references: list of strings, one for each line of a system; or a list
+            of such lists, if there are several references.
         metrics: list of names among `"bleu"`, `"chrf"` and `"ter"`. Defaults
             to all.
         num_resamples: int. The number of texts to draw, at least 40. Defaults
@@ -101,10 +112,12 @@ def paired_bootstrap(
         their order.
 
     Raises:
-        TypeError: if the texts are not lists of strings.
+        TypeError: if `systems` is no dict, or the texts are not lists of
+            strings.
         ValueError: if there are fewer than two systems, their numbers of
-            lines differ, a metric is unknown, or a number is too small.
-        InputError: if Moses' tokenizer is requested and not available.
+            lines differ, a metric or tokenizer is unknown, or a number is too
+            small.
+        InputError: if a tokenizer is requested and not installed.
 
     Example:
     >>> results = paired_bootstrap(
@@ -116,6 +129,12 @@ def paired_bootstrap(
     Reference:
      - [Koehn, 2004](https://aclanthology.org/W04-3250)
     """
+    if not isinstance(systems, Mapping):
+        raise TypeError(
+            "`systems` must be a dict of name to list of strings, such as "
+            "{'baseline': [...], 'relative': [...]}. Received: "
+            f"{type(systems).__name__}."
+        )
     check_bootstrap(num_resamples, seed)
     scorers = sacrebleu_metrics(metrics, lowercase, tokenize)
     if len(systems) < 2:
@@ -123,68 +142,25 @@ def paired_bootstrap(
             "`systems` must hold at least two: the first and those to compare "
             f"with it. Received: {list(systems)}."
         )
-    for system, hypotheses in systems.items():
-        checked_lines(hypotheses, references, f"systems[{system!r}]")
-    with _sacrebleu_settings(seed):
-        signatures: Any
-        scores: Any
-        signatures, scores = PairedTest(
-            [(name, list(lines)) for name, lines in systems.items()],
-            scorers,
-            [list(references)],
-            test_type="bs",
-            n_samples=num_resamples,
-        )()
-    # sacreBLEU chooses the names of columns, in the order of the metrics.
-    return {
-        metric: [
-            BootstrapResult(
-                system,
-                column,
-                result.score,
-                float(result.mean),
-                float(result.ci),
-                _paired_p_value(result, scores[column][0]),
-                str(signatures[column].format()),
-            )
-            for system, result in zip(systems, scores[column])
-        ]
-        for metric, column in zip(scorers, signatures)
+    texts = {
+        name: checked_lines(hypotheses, references, f"systems[{name!r}]")
+        for name, hypotheses in systems.items()
     }
+    results = {}
+    for metric, scorer in scorers.items():
+        runs = {
+            name: [SentenceStatistics.of_scorer(scorer, *text)]
+            for name, text in texts.items()
+        }
+        results[metric] = _bootstrap(runs, num_resamples, seed, _from_absolute)
+    return results
 
 
 def check_bootstrap(num_resamples: int = 1000, seed: int = 12345) -> None:
     """Raises `ValueError` if a number is too small for a bootstrap."""
     checked_at_least("num_resamples", num_resamples, _LEAST_RESAMPLES)
-    # For sacreBLEU, 0 means no seed, so texts would change each time.
+    # For sacreBLEU, 0 means no seed.
     checked_at_least("seed", seed, 1)
-
-
-def _paired_p_value(result: Any, first: Any) -> float | None:
-    if result is first:
-        return None
-    # sacreBLEU only counts resamples that differ by more than their mean, so
-    # two equal texts would differ with certainty.
-    return 1.0 if result.score == first.score else result.p_value
-
-
-@contextlib.contextmanager
-def _sacrebleu_settings(seed: int) -> Iterator[None]:
-    """Sets sacreBLEU's seed, and silences its log."""
-    logger = logging.getLogger("sacrebleu")
-    level = logger.level
-    # sacreBLEU reads the seed only from the environment.
-    before = os.environ.get("SACREBLEU_SEED")
-    try:
-        logger.setLevel(logging.ERROR)
-        os.environ["SACREBLEU_SEED"] = str(seed)
-        yield
-    finally:
-        logger.setLevel(level)
-        if before is None:
-            del os.environ["SACREBLEU_SEED"]
-        else:
-            os.environ["SACREBLEU_SEED"] = before
 
 
 def bootstrap_table(results: Mapping[str, Sequence[BootstrapResult]]) -> str:
@@ -230,40 +206,63 @@ def _table_row(result: BootstrapResult) -> tuple[str, ...]:
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class BleuStatistics:
-    """The counts from which BLEU is computed, sentence by sentence.
+class SentenceStatistics:
+    """What sacreBLEU counts in each sentence, and computes a score from.
 
-    A thousand sentences take a few kilobytes. The text cannot be restored from
-    them, so they may be stored even if the text may not.
+    Those of BLEU take a few kilobytes for a thousand sentences. The text cannot
+    be restored from them, so they may be stored even if the text may not.
 
     Attributes:
-        counts: Integer array `(sentences, 10)`: the length of the translation
-            and of the reference in tokens; the correct n-grams of one to four
-            tokens; all n-grams of one to four tokens.
+        counts: Array `(sentences, counts)`. Of BLEU: the length of the
+            translation and of the reference in tokens; the correct n-grams of
+            one to four tokens; all n-grams of one to four tokens.
         signature: sacreBLEU's signature.
+        scorer: sacreBLEU's metric.
     """
 
     counts: np.ndarray
     signature: str
+    scorer: Any
+
+    @classmethod
+    def of_scorer(
+        cls,
+        scorer: Any,
+        hypotheses: Sequence[str],
+        references: Sequence[Sequence[str]],
+    ) -> "SentenceStatistics":
+        """Counts in translations with lists of references, one or more."""
+        # sacreBLEU's own significance tests start from these counts.
+        counts = scorer._extract_corpus_statistics(hypotheses, references)
+        # The signature is complete only after a text has been read.
+        return cls(np.array(counts), scorer.get_signature().format(), scorer)
 
     @classmethod
     def of_texts(
-        cls, hypotheses: Sequence[str], references: Sequence[str]
-    ) -> "BleuStatistics":
-        """Counts in translations with one reference each, as `corpus_bleu`."""
-        hypotheses, references = checked_lines(hypotheses, references)
-        metric = sacrebleu_metrics(["bleu"])["bleu"]
-        # sacreBLEU's own significance tests start from these counts.
-        counts = metric._extract_corpus_statistics(hypotheses, [references])
-        # The signature is complete only after a text has been scored.
-        metric.corpus_score(hypotheses, [references])
-        return cls(np.array(counts), metric.get_signature().format())
+        cls,
+        hypotheses: Sequence[str],
+        references: References,
+        tokenize: str = "13a",
+    ) -> "SentenceStatistics":
+        """Counts for BLEU, as `corpus_bleu`."""
+        scorer = sacrebleu_metrics(["bleu"], tokenize=tokenize)["bleu"]
+        return cls.of_scorer(scorer, *checked_lines(hypotheses, references))
 
-    def bleu(self) -> float:
-        """Returns BLEU of all sentences."""
-        return _bleu_of_counts(self.counts.sum(axis=0))
+    def total(self, times: np.ndarray | None = None) -> Any:
+        """Returns sacreBLEU's score of the whole text.
 
-    def has_text_of(self, other: "BleuStatistics") -> bool:
+        Args:
+            times: int array, how often each sentence is in the text. Defaults
+                to `None`, once.
+        """
+        totals = self.counts.sum(0) if times is None else times @ self.counts
+        return self.scorer._compute_score_from_stats(totals.tolist())
+
+    def score(self, times: np.ndarray | None = None) -> float:
+        """Returns the number of `total`."""
+        return self.total(times).score
+
+    def has_text_of(self, other: "SentenceStatistics") -> bool:
         """Returns whether both seem to have the same test text and signature.
 
         Compares the lengths of the references, as there is no text.
@@ -273,58 +272,39 @@ class BleuStatistics:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Returns a dict of strings that `from_json` reads."""
+        """Returns a dict of strings that `from_json` reads; of BLEU only."""
         # By column, where equal numbers are adjacent and compress well.
         stored = np.ascontiguousarray(self.counts.T).astype(_STORED).tobytes()
         packed = base64.b64encode(zlib.compress(stored, 9)).decode("ascii")
         return {"signature": self.signature, "counts": packed}
 
     @classmethod
-    def from_json(cls, mapping: dict[str, Any]) -> "BleuStatistics":
+    def from_json(cls, mapping: dict[str, Any]) -> "SentenceStatistics":
         """Reads what `to_json` returned; `ValueError` if it is damaged."""
         try:
-            stored = zlib.decompress(base64.b64decode(mapping["counts"]))
+            packed = base64.b64decode(mapping["counts"])
+            inflating = zlib.decompressobj()
+            stored = inflating.decompress(packed, _MOST_BYTES)
+            if not inflating.eof:
+                raise ValueError(
+                    "they are cut short, or of more than "
+                    f"{_MOST_SENTENCES:,} sentences"
+                )
             columns = np.frombuffer(stored, _STORED).reshape(_NUM_COUNTS, -1)
-            return cls(columns.T.astype(np.int64), str(mapping["signature"]))
+            counts = columns.T.astype(np.int64)
         except (LookupError, TypeError, ValueError, zlib.error) as error:
             raise ValueError(f"damaged counts of BLEU: {error}") from error
-
-
-def _bleu_of_counts(total: np.ndarray) -> float:
-    """Returns BLEU of the summed counts of some sentences, `(10,)`."""
-    length, reference_length, *ngrams = total.tolist()
-    return sacrebleu.metrics.BLEU.compute_bleu(
-        ngrams[:4], ngrams[4:], length, reference_length, smooth_method="exp"
-    ).score
-
-
-@dataclasses.dataclass(frozen=True)
-class BootstrapDifference:
-    """How much better one system is than another, and how certain that is.
-
-    Attributes:
-        difference: The mean BLEU of the system minus that of the baseline.
-        low: The lower end of the interval that contains 95 % of the resampled
-            differences.
-        high: Its upper end.
-        p_value: The probability of at least this difference if both were
-            equally good.
-        num_seeds: The number of pairs of runs that were compared.
-    """
-
-    difference: float
-    low: float
-    high: float
-    p_value: float
-    num_seeds: int
+        # Text is not read again, so any tokenizer does.
+        scorer = sacrebleu_metrics(["bleu"])["bleu"]
+        return cls(counts, str(mapping["signature"]), scorer)
 
 
 def bootstrap_of_means(
-    system: Mapping[Seed, BleuStatistics],
-    baseline: Mapping[Seed, BleuStatistics],
+    system: Mapping[Seed, SentenceStatistics],
+    baseline: Mapping[Seed, SentenceStatistics],
     num_resamples: int = 1000,
     seed: int = 12345,
-) -> BootstrapDifference:
+) -> BootstrapResult:
     """Compares two systems, each trained with several seeds.
 
     Runs of the same seed are a pair, and the mean is over the pairs. Texts are
@@ -332,20 +312,20 @@ def bootstrap_of_means(
     interval estimates how the difference would vary with the test text. See the
     standard deviation over seeds for how it varies with the seed.
 
-    # Differs from sacreBLEU: differences keep their sign. sacreBLEU takes
-    absolute values before it subtracts their mean, which matters if the sign
-    is uncertain.
+    Unlike in sacreBLEU, differences keep their sign. sacreBLEU takes absolute
+    values before it subtracts their mean, which matters if the sign is
+    uncertain.
 
     Args:
-        system: dict of seed to `BleuStatistics`.
-        baseline: dict of seed to `BleuStatistics`, of the same test text.
+        system: dict of seed to `SentenceStatistics`.
+        baseline: dict of seed to `SentenceStatistics`, of the same test text.
             Seeds that only one of the two has are ignored.
         num_resamples: int. The number of texts to draw, at least 40. Defaults
             to `1000`.
         seed: int. The random seed, at least 1. Defaults to `12345`.
 
     Returns:
-        `BootstrapDifference`.
+        `BootstrapResult` of the system.
 
     Raises:
         ValueError: if they have no seed in common, the test texts differ, or a
@@ -361,49 +341,98 @@ def bootstrap_of_means(
             "`system` and `baseline` must have a seed in common. Received: "
             f"{list(system)} and {list(baseline)}."
         )
-    pairs = [(system[name], baseline[name]) for name in seeds]
-    _check_same_text([statistics for pair in pairs for statistics in pair])
-    size = len(pairs[0][0].counts)
-    draws = np.random.default_rng(seed).choice(size, (num_resamples, size))
-    # How often each resample has each sentence.
-    times = np.stack([np.bincount(draw, minlength=size) for draw in draws])
-    resampled = np.mean(
-        [
-            _scores(times @ one.counts) - _scores(times @ other.counts)
-            for one, other in pairs
-        ],
-        axis=0,
-    )
-    difference = float(
-        np.mean([one.bleu() - other.bleu() for one, other in pairs])
-    )
-    ordered = np.sort(resampled)
+    runs = {
+        "baseline": [baseline[name] for name in seeds],
+        "system": [system[name] for name in seeds],
+    }
+    _check_same_text([*runs["baseline"], *runs["system"]])
+    return _bootstrap(runs, num_resamples, seed, _from_mean)[1]
+
+
+def _bootstrap(
+    runs: Mapping[str, Sequence[SentenceStatistics]],
+    num_resamples: int,
+    seed: int,
+    by_chance: Callable[[np.ndarray], np.ndarray],
+) -> list[BootstrapResult]:
+    """Scores each system, and resamples of its sentences.
+
+    Args:
+        runs: the runs of each system by its name, of the same text.
+        num_resamples, seed: see `paired_bootstrap`.
+        by_chance: function of resampled differences that returns how far they
+            are from their mean.
+    """
+    first = next(iter(runs.values()))
+    size = len(first[0].counts)
+    # The draws of sacreBLEU, one at a time, as a text may be long.
+    rng = np.random.default_rng(seed)
+    rows = []
+    for _ in range(num_resamples):
+        times = np.bincount(rng.choice(size, size), minlength=size)
+        rows.append(
+            [
+                np.mean([run.score(times) for run in of_one])
+                for of_one in runs.values()
+            ]
+        )
+    resampled = np.array(rows).T  # (systems, resamples)
+    scores = [np.mean([run.score() for run in some]) for some in runs.values()]
+    results = []
+    for number, (system, of_one) in enumerate(runs.items()):
+        differences = resampled[number] - resampled[0]
+        difference = float(scores[number] - scores[0])
+        p_value = _p_value(by_chance(differences), difference)
+        low, high = _interval(differences)
+        ends = _interval(resampled[number])
+        nrefs, _, rest = of_one[0].signature.partition("|")
+        results.append(
+            BootstrapResult(
+                system=system,
+                name=of_one[0].total().name,
+                score=float(scores[number]),
+                mean=float(resampled[number].mean()),
+                interval=0.5 * (ends[1] - ends[0]),
+                p_value=p_value if number else None,
+                signature=f"{nrefs}|bs:{num_resamples}|seed:{seed}|{rest}",
+                difference=difference,
+                low=low,
+                high=high,
+                num_seeds=len(of_one),
+            )
+        )
+    return results
+
+
+def _interval(values: np.ndarray) -> tuple[float, float]:
+    """Returns the ends of the interval that contains 95 % of the values."""
+    ordered = np.sort(values)
     # The same number, 2.5 % rounded down, is left out at either end.
-    left_out = num_resamples // _LEAST_RESAMPLES
-    return BootstrapDifference(
-        difference,
-        float(ordered[left_out]),
-        float(ordered[-left_out - 1]),
-        _p_value(resampled, difference),
-        len(pairs),
-    )
+    left_out = len(ordered) // _LEAST_RESAMPLES
+    return float(ordered[left_out]), float(ordered[-left_out - 1])
 
 
-def _scores(totals: np.ndarray) -> np.ndarray:
-    """Returns BLEU of each row of summed counts."""
-    return np.array([_bleu_of_counts(total) for total in totals])
+def _from_absolute(differences: np.ndarray) -> np.ndarray:
+    """Takes absolute values first, as sacreBLEU does."""
+    absolute = np.abs(differences)
+    return absolute - absolute.mean()
 
 
-def _p_value(resampled: np.ndarray, difference: float) -> float:
-    """Returns the p-value, computed as by sacreBLEU."""
+def _from_mean(differences: np.ndarray) -> np.ndarray:
+    return np.abs(differences - differences.mean())
+
+
+def _p_value(by_chance: np.ndarray, difference: float) -> float:
+    """Returns the p-value, counted as by sacreBLEU."""
+    # sacreBLEU only counts resamples that differ by more than their mean, so
+    # two equal texts would differ with certainty.
     if difference == 0:
         return 1.0
-    by_chance = np.abs(resampled - resampled.mean())
     greater = int(np.sum(by_chance > abs(difference)))
-    return (greater + 1) / (len(resampled) + 1)
+    return (greater + 1) / (len(by_chance) + 1)
 
 
-def _check_same_text(all_statistics: Sequence[BleuStatistics]) -> None:
+def _check_same_text(all_statistics: Sequence[SentenceStatistics]) -> None:
     first = all_statistics[0]
     for other in all_statistics[1:]:
         if not other.has_text_of(first):

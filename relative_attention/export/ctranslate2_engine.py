@@ -254,31 +254,37 @@ class CTranslate2Model:
                 too_long.setdefault(limit, []).append(number)
         for limit, numbers in too_long.items():
             search(numbers, limit)
-        self._add_prefixes(found, sources, prefixes)
+        if begun or least:
+            self._score_again(found, sources)
         return _results(found, length_penalty, num_results)
 
-    def _add_prefixes(
-        self,
-        found: list[list["_Hypothesis"]],
-        sources: list[list[str]],
-        prefixes: list[list[str]],
+    def _score_again(
+        self, found: list[list["_Hypothesis"]], sources: list[list[str]]
     ) -> None:
-        """Adds what CTranslate2 leaves out, the probability of prefixes."""
-        numbers = [n for n, prefix in enumerate(prefixes) if prefix]
-        if not numbers:
+        """Gives hypotheses their log P, which a constrained search has not.
+
+        CTranslate2 leaves out the probability of a prefix, and divides that of
+        an end that is too early among the other tokens.
+        """
+        places = [
+            (number, rank)
+            for number, hypotheses in enumerate(found)
+            for rank, one in enumerate(hypotheses)
+            if one.token_ids
+        ]
+        if not places:
             return
+        texts = [found[number][rank].text_ids for number, rank in places]
         scores = self._engine.score_batch(
-            [sources[number] for number in numbers],
-            [prefixes[number] for number in numbers],
+            [sources[number] for number, _ in places],
+            [[self._target_tokens[i] for i in ids] for ids in texts],
             max_input_length=0,
         )
-        for number, score in zip(numbers, scores):
-            # Without the end of sentence, which comes later.
-            added = sum(score.log_probs[: len(prefixes[number])])
-            found[number] = [
-                one._replace(log_prob=one.log_prob + added)
-                for one in found[number]
-            ]
+        for (number, rank), score in zip(places, scores):
+            one = found[number][rank]
+            # A score has an end, which a hypothesis at its limit lacks.
+            log_prob = sum(score.log_probs[: len(one.token_ids)])
+            found[number][rank] = one._replace(log_prob=log_prob)
 
     def likeliest_tokens(
         self, source: Sequence[int], prefix: Sequence[int], num_tokens: int
@@ -312,6 +318,12 @@ class _Hypothesis(NamedTuple):
     token_ids: list[int]
     log_prob: float
 
+    @property
+    def text_ids(self) -> list[int]:
+        """The ids without the end."""
+        has_ended = self.token_ids[-1:] == [END_ID]
+        return self.token_ids[:-1] if has_ended else self.token_ids
+
     def score(self, alpha: float) -> float:
         """Returns the score of a hypothesis that has ended."""
         return self.log_prob / ((5 + len(self.token_ids)) / 6) ** alpha
@@ -326,7 +338,7 @@ def _results(
         ended = [
             (one.score(length_penalty), one.token_ids)
             for one in hypotheses
-            if one.token_ids[-1:] == [END_ID]
+            if one.text_ids != one.token_ids
         ]
         # Where none has ended, the beams as they are.
         ranked = sorted(ended, reverse=True) or [

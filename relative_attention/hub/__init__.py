@@ -3,7 +3,7 @@
 Importing this package registers its classes with Keras, so that
 `keras_hub.models.Seq2SeqLM.from_preset` and the like find them, too.
 
-presets.py        names of the zoo and trained models as presets; uploads
+presets.py        bundled and trained models as presets; uploads
 backbone.py       the `Transformer` as a backbone; adapters and int8
 preprocessing.py  strings to ids and back
 task.py           the task: fit on strings, generate strings

@@ -1,10 +1,11 @@
 """Presets: what `from_preset` finds, and what `upload_preset` uploads.
 
 KerasHub's presets are folders written by `save_to_preset`, and hub handles.
-Here names of the zoo and folders of trained models are presets, too.
+Here bundled models and folders of trained models are presets, too.
 """
 
 import contextlib
+import dataclasses
 import json
 import pathlib
 import re
@@ -20,6 +21,9 @@ import numpy as np
 
 from relative_attention.errors import InputError
 from relative_attention.errors import did_you_mean
+from relative_attention.files import read_json_object
+from relative_attention.models import TransformerConfig
+from relative_attention.models.weight_shapes import check_size
 from relative_attention.models.weights import weight_name
 from relative_attention.saving import load_translator
 from relative_attention.saving.model_directory import load_results
@@ -44,7 +48,7 @@ translator.generate(["..."])
 class FromPreset:
     """A class of KerasHub that also loads models of this package.
 
-    Subclasses have `from_translator`, for names of the zoo and for folders of
+    Subclasses have `from_translator`, for bundled models and for folders of
     trained models.
     """
 
@@ -55,7 +59,7 @@ class FromPreset:
         """Loads an instance of this class from a preset.
 
         Args:
-            preset: string or path. A name of the zoo; a folder written by
+            preset: string or path. A bundled model; a folder written by
                 `save_to_preset`, training or `save_translator`; or a hub
                 handle, `hf://user/name` or `kaggle://...`.
             *args, **kwargs: for a task or a backbone, `load_weights`, `False`
@@ -77,9 +81,11 @@ class FromPreset:
             raise InputError(
                 f"No preset at {preset}.{did_you_mean(preset, zoo_models())} A "
                 "preset is a folder that `save_to_preset` filled, a handle "
-                "such as hf://user/name, or a model of the zoo: "
+                "such as hf://user/name, or a bundled model: "
                 f"{', '.join(zoo_models())}."
             )
+        if kwargs.get("load_weights", True):
+            _check_size(pathlib.Path(preset))
         with readable_errors(f"{preset} could not be loaded"):
             return super().from_preset(preset, *args, **kwargs)  # type: ignore[misc]
 
@@ -90,6 +96,33 @@ def model_folder(preset: str) -> pathlib.Path | None:
     if path.is_dir():
         return path.absolute() if is_model(path) else None
     return find_model(preset) if str(preset) in zoo_models() else None
+
+
+def _check_size(folder: pathlib.Path) -> None:
+    """Refuses a config of a far larger model than the weights beside it.
+
+    What else is wrong in a folder, KerasHub says. Of a hub's handle there is no
+    folder yet.
+    """
+    files = [*folder.glob("*.weights*.h5")]
+    # A byte may hold two numbers, and a file may be cut short.
+    most_numbers = 32 * sum(file.stat().st_size for file in files)
+    names = {field.name for field in dataclasses.fields(TransformerConfig)}
+    for file, keys in (
+        ("config.json", ["config"]),
+        ("task.json", ["config", "backbone", "config"]),
+    ):
+        try:
+            content: Any = read_json_object(folder / file)
+            for key in keys:
+                content = content[key]
+            config = TransformerConfig(
+                **{name: content[name] for name in names & content.keys()}
+            )
+        except (OSError, LookupError, TypeError, ValueError, AttributeError):
+            continue
+        if files:
+            check_size(config, most_numbers, folder)
 
 
 @contextlib.contextmanager

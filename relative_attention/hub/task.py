@@ -147,7 +147,7 @@ class TranslationLM(FromPreset, TrainableModel, keras_hub.models.Seq2SeqLM):
         """Loads a translation model.
 
         Args:
-            preset: string or path. A name of the zoo; a folder written by
+            preset: string or path. A bundled model; a folder written by
                 `save_to_preset`, training or `save_translator`; or a hub
                 handle, `hf://user/name` or `kaggle://...`.
             load_weights: bool. Whether to load the weights, or to leave them
@@ -253,7 +253,7 @@ class TranslationLM(FromPreset, TrainableModel, keras_hub.models.Seq2SeqLM):
         """Uploads the task to a hub, with a card.
 
         The card names the task, translation, and the code to load it. If the
-        task was loaded by a name of the zoo, or from a folder of a training
+        task was loaded as a bundled model, or from a folder of a training
         run, it also names languages and license. If the weights have not
         changed since, it also has the BLEU and the card of that folder. An
         existing card on Hugging Face is not changed.

@@ -239,8 +239,8 @@ class SinusoidalPositions(keras.layers.Layer):
 
     The columns are tensor2tensor's: all sines, then all cosines, then a zero
     if `D` is odd, with wavelengths from `2 pi` to `2 pi * max_wavelength`.
-    # Differs from the paper: Vaswani et al. alternate sine and cosine, a
-    permutation of columns that the next matrix absorbs.
+    Vaswani et al. alternate sine and cosine. The order of the columns makes no
+    difference to what a next matrix can learn.
 
     Args:
         max_wavelength: float. The longest wavelength, in units of `2 pi`

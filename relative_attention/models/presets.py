@@ -241,7 +241,7 @@ def preset_training(name: str) -> dict[str, float | bool]:
 def find_preset(
     name: str, overrides: dict[str, Any]
 ) -> tuple[TransformerConfig, pathlib.Path | None]:
-    """Returns config and weights of an architecture or of a model of the zoo.
+    """Returns config and weights of an architecture or of a bundled model.
 
     Args:
         name: string. One of `presets()` or of `zoo_models()`.

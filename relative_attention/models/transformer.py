@@ -499,7 +499,7 @@ class Transformer(TrainableModel):
         dtype: Any = None,
         **overrides: Any,
     ) -> Self:
-        """Makes a model with the architecture of a preset, or one of the zoo.
+        """Makes a model with the architecture of a preset, or a bundled one.
 
         Args:
             name: string. One of `relative_attention.presets()`, or the name
@@ -513,7 +513,7 @@ class Transformer(TrainableModel):
                 `dropout`.
 
         Returns:
-            `Transformer`, with random weights, or with those of the zoo.
+            `Transformer`, with random weights, or those of a bundled model.
 
         Raises:
             ValueError: if the name or a field is unknown, a value is wrong,

@@ -7,11 +7,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-from safetensors import SafetensorError
-from safetensors.numpy import load_file
-from safetensors.numpy import save
 
 from relative_attention.errors import InputError
+from relative_attention.errors import check_packages
 from relative_attention.files import atomic_file
 from relative_attention.tensor_type import Tensor
 
@@ -36,6 +34,9 @@ def save_arrays(
     arrays: Mapping[str, np.ndarray], path: str | pathlib.Path
 ) -> None:
     """Writes a dict of NumPy arrays, whole or not at all."""
+    _check_safetensors()
+    from safetensors.numpy import save
+
     with atomic_file(path) as file:
         file.write(save(dict(arrays)))
 
@@ -96,6 +97,10 @@ def load_arrays(path: str | pathlib.Path) -> dict[str, np.ndarray]:
     """
     if not os.path.isfile(path):
         raise InputError(f"No weights at {path}.")
+    _check_safetensors()
+    from safetensors import SafetensorError
+    from safetensors.numpy import load_file
+
     try:
         return load_file(path)
     except (SafetensorError, OSError) as error:
@@ -103,6 +108,13 @@ def load_arrays(path: str | pathlib.Path) -> dict[str, np.ndarray]:
             f"{path} cannot be read: it is cut short, damaged or not a "
             f".safetensors file ({error})."
         ) from error
+
+
+def _check_safetensors() -> None:
+    # Imported when it is used: a model trains without it.
+    check_packages(
+        "Files of weights need the package safetensors", None, "safetensors"
+    )
 
 
 # === The weights of a model folder ===

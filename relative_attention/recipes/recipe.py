@@ -7,10 +7,10 @@ recipe, from a file or from the command line.
 
 import dataclasses
 import pathlib
-import re
 import reprlib
 import types
 from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import Any
 
 import yaml
@@ -38,6 +38,8 @@ from relative_attention.schema import keys_of
 from relative_attention.schema import read_section
 from relative_attention.schema import types_of
 from relative_attention.schema import unknown
+from relative_attention.strict_yaml import read_yaml
+from relative_attention.strict_yaml import read_yaml_file
 from relative_attention.zoo import zoo_directory
 from relative_attention.zoo import zoo_recipes
 
@@ -69,6 +71,8 @@ class Recipe:
     # preset, as the recipe omits them. Not a field: a recipe made directly has
     # all values given.
     _derived = frozenset[str]()
+    # The keys that were replaced, which a model to start from may not change.
+    _given = frozenset[str]()
 
     @classmethod
     def load(cls, path: pathlib.Path | str) -> "Recipe":
@@ -104,8 +108,13 @@ class Recipe:
         mapping = dict(check_mapping(mapping, "recipe"))
         if "name" not in mapping:
             raise InputError("`name` must say what the recipe is called.")
-        derived = mapping.pop("derived", None)
-        derived = derived if isinstance(derived, list) else []
+        derived = mapping.pop("derived", None) or []
+        if not isinstance(derived, list) or not all(
+            isinstance(key, str) for key in derived
+        ):
+            raise InputError(
+                "`derived` must be a list of keys, as `save` writes it."
+            )
         sections = {
             name: dict(check_mapping(mapping.pop(name, None), name))
             for name in _ALL_SECTIONS
@@ -127,16 +136,54 @@ class Recipe:
             _drop_gone_keys(name, sections[name])
             fields[name] = read_section(section_class, name, sections[name])
         recipe = cls(**fields)
-        names = {*map(str, derived), *(f"training.{key}" for key in omitted)}
+        names = {*derived, *(f"training.{key}" for key in omitted)}
         object.__setattr__(recipe, "_derived", frozenset(names))
         _check_together(recipe)
         return recipe
 
-    def override(self, assignments: Iterable[str]) -> "Recipe":
+    def replace(self, values: Mapping[str, Any]) -> "Recipe":
         """Returns a copy with some values replaced.
 
         If `model.preset` changes, values that came from the old preset come
         from the new one.
+
+        Args:
+            values: A dict of `section.key` to value.
+
+        Raises:
+            InputError: as `from_mapping`.
+
+        Example:
+        >>> recipe = find_recipe("small_relative")
+        >>> recipe = recipe.replace({"training.steps": 1000})
+        """
+        mapping = self.to_mapping()
+        derived = set(self._derived)
+        for name, value in values.items():
+            section, key = _section_and_key(name)
+            mapping[section][key] = value
+            if name == "model.position_encoding":
+                _import_own(mapping["model"])
+            derived.discard(name)
+        preset = mapping["model"].get("preset")
+        if preset != self.model.get("preset"):
+            for key in _preset_training(preset):
+                if f"training.{key}" in derived:
+                    del mapping["training"][key]
+        recipe = Recipe.from_mapping({**mapping, "derived": [*derived]})
+        object.__setattr__(recipe, "_given", self._given | values.keys())
+        return recipe
+
+    def is_given(self, key: str) -> bool:
+        """Returns whether `replace` or `override` set a value.
+
+        Args:
+            key: A string `section.key`.
+        """
+        return key in self._given
+
+    def override(self, assignments: Iterable[str]) -> "Recipe":
+        """Returns a copy with values of the command line; see `replace`.
 
         Args:
             assignments: A list of strings `section.key=value`, with the value
@@ -145,20 +192,7 @@ class Recipe:
         Raises:
             InputError: as `from_mapping`, or if a string is not an assignment.
         """
-        mapping = self.to_mapping()
-        derived = set(self._derived)
-        for assignment in assignments:
-            section, key, value = _read_assignment(assignment)
-            mapping[section][key] = value
-            if (section, key) == ("model", "position_encoding"):
-                _import_own(mapping["model"])
-            derived.discard(f"{section}.{key}")
-        preset = mapping["model"].get("preset")
-        if preset != self.model.get("preset"):
-            for key in _preset_training(preset):
-                if f"training.{key}" in derived:
-                    del mapping["training"][key]
-        return Recipe.from_mapping({**mapping, "derived": [*derived]})
+        return self.replace(read_assignments(assignments))
 
     def to_mapping(self) -> dict[str, Any]:
         """Returns nested dicts, which `from_mapping` reads."""
@@ -208,7 +242,7 @@ class Recipe:
 
 
 def find_recipe(name: pathlib.Path | str) -> Recipe:
-    """Returns a recipe by its path, or by its name in the zoo.
+    """Returns a recipe by its path, or by its name in the package.
 
     Args:
         name: A string, the path of a YAML file or of a folder with a
@@ -231,7 +265,8 @@ def find_recipe(name: pathlib.Path | str) -> Recipe:
     if str(name) in known:
         return Recipe.load(zoo_directory() / name / "recipe.yaml")
     raise InputError(
-        f"Unknown recipe {str(name)!r}: neither a file nor one of the zoo."
+        f"Unknown recipe {str(name)!r}: neither a file nor one that comes "
+        "with the package."
         f"{did_you_mean(name, known)} Known: {', '.join(known)}."
     )
 
@@ -389,6 +424,13 @@ def _check_vocabulary(recipe: Recipe) -> None:
             "`vocabulary.source_model` and `vocabulary.target_model`, or "
             "neither, and no `vocabulary.model`."
         )
+    shared = recipe.model.get("share_embeddings")
+    if not section.joint and shared in ("all", "source_target"):
+        raise InputError(
+            f"`model.share_embeddings: {shared}` needs one vocabulary for both "
+            "sides, and `vocabulary.joint` is false: equal ids would be "
+            "different words. Choose target or none."
+        )
     is_given = section.model is not None or None not in sides
     if is_given and recipe.training.start_from and section.from_start:
         raise InputError(
@@ -398,27 +440,39 @@ def _check_vocabulary(recipe: Recipe) -> None:
         )
 
 
-# === YAML, in a file or on the command line ===
+# === The command line ===
 
 _short = reprlib.Repr()
 _short.maxstring = _short.maxother = 200
 
 
-def _read_assignment(assignment: str) -> tuple[str, str, Any]:
-    """Returns section, key and value of a string `section.key=value`.
+def read_assignments(assignments: Iterable[str]) -> dict[str, Any]:
+    """Returns the values of strings `section.key=value`, by `section.key`.
 
-    The value is YAML. Values of keys that can only be strings, such as names of
+    A value is YAML. Values of keys that can only be strings, such as names of
     files, are used literally, unless they are in quotes or null.
     """
-    name, equals, text = assignment.partition("=")
-    section, dot, key = name.partition(".")
-    if not (equals and dot and key):
-        raise InputError(
-            "An override must be `section.key=value`, for example "
-            f"`training.steps=1000`. Received: {assignment!r}."
-        )
+    values = {}
+    for assignment in assignments:
+        name, equals, text = assignment.partition("=")
+        if not equals or not name.partition(".")[2]:
+            raise InputError(
+                "An override must be `section.key=value`, for example "
+                f"`training.steps=1000`. Received: {assignment!r}."
+            )
+        values[name] = _read_value(name, text)
+    return values
+
+
+def _section_and_key(name: str) -> tuple[str, str]:
+    section, _, key = name.partition(".")
     if section not in _ALL_SECTIONS:
         raise InputError(unknown("section", section, _ALL_SECTIONS))
+    return section, key
+
+
+def _read_value(name: str, text: str) -> Any:
+    section, key = _section_and_key(name)
     is_text = False
     if name not in GONE:
         cls = _model_class(key) if section == "model" else SECTIONS[section]
@@ -426,82 +480,5 @@ def _read_assignment(assignment: str) -> tuple[str, str, Any]:
         is_text = set(allowed) <= {str, types.NoneType}
     nulls = ("", "~", "null", "Null", "NULL")
     if is_text and text not in nulls and text[0] not in "'\"":
-        return section, key, text
-    what = f"The value of `{name}`, {_short.repr(text)},"
-    return section, key, _read_yaml(text, what)
-
-
-def read_yaml_file(path: pathlib.Path, what: str) -> dict[str, Any]:
-    """Returns the keys and values of a file; `what` it is, for an error."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"No {what} at {path}: {error}.") from error
-    return check_mapping(_read_yaml(text, str(path)), path)
-
-
-def _read_yaml(text: str, what: str) -> Any:
-    """Returns the content of a YAML text."""
-    try:
-        return yaml.load(text, _Loader)
-    # Besides its own errors, PyYAML raises errors of impossible dates and
-    # numbers, and of tags on values of other kinds.
-    except Exception as error:
-        problem = " ".join(str(error).split())
-        if isinstance(error, RecursionError):
-            problem = "nested too deeply"
-        if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark:
-            # Without the lines that PyYAML adds.
-            mark = error.problem_mark
-            where = f"(line {mark.line + 1}, column {mark.column + 1})"
-            problem = f"{error.problem} {where}"
-        raise InputError(f"{what} is not YAML: {problem}.") from error
-
-
-class _Loader(yaml.SafeLoader):
-    """A loader that refuses duplicate keys and reads numbers as decimal.
-
-    PyYAML silently uses the last of duplicate keys.
-    """
-
-    def flatten_mapping(self, node: yaml.MappingNode) -> None:
-        # Lists of mappings can be nested, so a few lines could fill the memory.
-        merged = [value for key, value in node.value if key.value == "<<"]
-        if len(merged) > 1 or any(
-            isinstance(value, yaml.SequenceNode) for value in merged
-        ):
-            raise _wrong("`<<` takes one mapping", node)
-        super().flatten_mapping(node)
-
-    def construct_number(self, node: yaml.ScalarNode) -> Any:
-        # In YAML 1.1, 010 is 8 and 1:30 is 90.
-        if re.fullmatch(r"[-+]?0[0-9_]+|.*:.*", node.value):
-            return node.value
-        if node.tag.endswith("int"):
-            return self.construct_yaml_int(node)
-        return self.construct_yaml_float(node)
-
-    def construct_mapping(
-        self, node: yaml.MappingNode, deep: bool = False
-    ) -> dict[Any, Any]:
-        names = set()
-        if isinstance(node, yaml.MappingNode):
-            for key, _ in node.value:
-                if not isinstance(key, yaml.ScalarNode) or key.value == "<<":
-                    continue
-                if key.value in names:
-                    raise _wrong(f"{key.value!r} is there twice", key)
-                names.add(key.value)
-        return super().construct_mapping(node, deep)
-
-
-def _wrong(problem: str, node: yaml.Node) -> yaml.MarkedYAMLError:
-    return yaml.constructor.ConstructorError(
-        None, None, problem, node.start_mark
-    )
-
-
-for _kind in ("int", "float"):
-    _Loader.add_constructor(
-        f"tag:yaml.org,2002:{_kind}", _Loader.construct_number
-    )
+        return text
+    return read_yaml(text, f"The value of `{name}`, {_short.repr(text)},")

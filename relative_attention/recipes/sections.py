@@ -55,7 +55,9 @@ class DataSection:
     way, and outputs tokens."""
     target_language: str | None = key(None, may_change=True)
     """Language code of `target`, such as `de`. If given, lowercased BLEU with
-    Moses' tokenizer is reported as well."""
+    Moses' tokenizer is reported as well. BLEU of `zh` has sacreBLEU's tokenizer
+    `zh`, that of other languages without blanks (`ja`, `th`) `char`. Without
+    the key, characters tell."""
     held_out: int = key(1000, at_least=1)
     """Lines to hold out if there is no validation text; at most a tenth of all
     lines."""
@@ -117,20 +119,20 @@ class TrainingSection:
 
     The preset sets the defaults of `learning_rate_scale`, `warmup_steps`,
     `zero_first_step`, `adam_beta_2` and `label_smoothing`
-    (`preset_training`). The table shows the paper's.
+    (`preset_training`). The list shows the paper's.
     """
 
     start_from: str | None = key(None)
     """Trained model whose weights to start from: a folder, or the name of a
-    model of the zoo."""
+    bundled model."""
     steps: int | None = key(None, at_least=1, may_change=True)
     """Number of updates. Give this, `epochs` or both; training ends at the
     first one reached."""
     epochs: int | None = key(None, at_least=1, may_change=True)
     """Passes over the corpus."""
     minutes: float | None = key(None, is_positive=True, may_change=True)
-    """Time limit: training stops after the first validation that ends later;
-    `null` for none."""
+    """Time limit of training, to which it keeps within an update: it stops,
+    validates and saves; `null` for none."""
     devices: int | str = key(
         "all", at_least=1, choices=("all",), may_change=True
     )
@@ -196,7 +198,8 @@ class TrainingSection:
     for those alone."""
     save_minutes: float | None = key(None, is_positive=True, may_change=True)
     """Minutes between two checkpoints, besides one at each validation; `null`
-    for those alone."""
+    for those alone. The next one replaces them, and they are not averaged:
+    what is averaged does not depend on the clock."""
     keep_checkpoints: int = key(5, at_least=1, may_change=True)
     """Number of checkpoints to keep, the last ones."""
     average_last: int = key(0, at_least=0, may_change=True)

@@ -3,13 +3,21 @@
 import pathlib
 from collections.abc import Sequence
 
+import keras
+
+from relative_attention.data import TokenBatches
+from relative_attention.data import TokenCorpus
 from relative_attention.errors import InputError
 from relative_attention.files import atomic_directory
 from relative_attention.files import check_is_free
 from relative_attention.files import lock_run
 from relative_attention.files import write_lines
+from relative_attention.models import Transformer
+from relative_attention.models.weights import load_weights
+from relative_attention.recipes import Recipe
 from relative_attention.runs.checkpoint import RunCheckpoints
 from relative_attention.runs.checkpoint import average_checkpoints
+from relative_attention.runs.run import compile_model
 from relative_attention.saving.model_directory import load_config
 from relative_attention.saving.model_directory import load_vocabularies
 from relative_attention.saving.model_directory import save_config
@@ -19,6 +27,7 @@ from relative_attention.zoo import find_file_or_model
 from relative_attention.zoo import find_model
 
 _WEIGHTS = ".safetensors"
+_BATCH_TOKENS = 4096
 
 
 def average_run(
@@ -30,7 +39,7 @@ def average_run(
     """Averages the last checkpoints of a run.
 
     Args:
-        directory: The path of the run, or the name of a model of the zoo.
+        directory: The path of the run, or the name of a bundled model.
         last: How many checkpoints. Defaults to `None`, all that the run kept.
         output: The path of a model folder to write, which `load_translator`
             reads, or of a `.safetensors` file with only the weights. Defaults
@@ -77,13 +86,57 @@ def average_run(
     return output
 
 
+def validation_losses(
+    directory: pathlib.Path | str, paths: Sequence[pathlib.Path]
+) -> list[float] | None:
+    """Computes the validation loss of weights of a run.
+
+    The mean of a young run is worse than its last weights: the loss tells.
+
+    Args:
+        directory: The path of the run.
+        paths: A list of `.safetensors` files.
+
+    Returns:
+        A list of floats, or `None` if the run no longer has its recipe or the
+        ids of its validation text, or this backend of Keras does not train.
+    """
+    run = find_model(directory)
+    cache = run / "cache" / "validation"
+    if not (run / "recipe.yaml").is_file() or not cache.is_dir():
+        return None
+    if keras.backend.backend() not in ("tensorflow", "jax"):
+        return None
+    training = Recipe.load(run / "recipe.yaml").training
+    try:
+        corpus = TokenCorpus.load(cache)
+    except (OSError, ValueError, LookupError, TypeError):
+        return None
+    config, _ = load_config(run)
+    tokens = training.batch_tokens
+    batches = TokenBatches(
+        corpus,
+        tokens if isinstance(tokens, int) else _BATCH_TOKENS,
+        training.seed,
+        config.start_token_id,
+    )
+    model = Transformer(config)
+    compile_model(model, training, total_steps=1)
+    losses = []
+    for path in paths:
+        load_weights(model.weights, path)
+        scores = model.evaluate(batches, verbose=0, return_dict=True)
+        losses.append(float(scores["loss"]))
+    return losses
+
+
 def average_files(
     paths: Sequence[pathlib.Path | str], output: pathlib.Path | str | None
 ) -> pathlib.Path:
     """Averages `.safetensors` files, or folders that hold one.
 
     Args:
-        paths: A list of paths, or of names of models of the zoo.
+        paths: A list of paths, or of names of bundled models.
         output: The path of the `.safetensors` file to write.
 
     Returns:

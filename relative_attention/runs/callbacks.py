@@ -148,16 +148,25 @@ class ProgressLine(keras.callbacks.Callback):
 
     def _line(self, logs: dict[str, Any]) -> str:
         step = self.num_steps()
-        num_done = min(_BAR_LENGTH * step // self.total_steps, _BAR_LENGTH)
+        total = self._last_step(step)
+        about = "~" if total < self.total_steps else ""
+        num_done = min(_BAR_LENGTH * step // max(total, 1), _BAR_LENGTH)
         parts = [f"[{'#' * num_done:<{_BAR_LENGTH}}]"]
         # First, as a narrow terminal cuts off the end.
         if self._step:
             seconds = int(self._seconds_left(step))
             parts.append(f"{datetime.timedelta(seconds=seconds)} left")
-        parts += [f"step {step:,}/{self.total_steps:,}", *_metrics(logs)]
+        parts.append(f"step {step:,}/{about}{total:,}")
         if self._step:
             parts.append(f"{self._speeds()[1]:,.0f} tokens/s")
-        return " ".join(parts)
+        return " ".join([*parts, *_metrics(logs)])
+
+    def _last_step(self, step: int) -> int:
+        """Returns the last step, or about that of a time limit before it."""
+        limit = self.seconds_left()
+        if limit is None or not self._step:
+            return self.total_steps
+        return min(self.total_steps, step + int(limit * self._speeds()[0]))
 
     def _write(self, line: str, end: str) -> None:
         if self._rewrites:

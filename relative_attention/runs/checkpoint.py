@@ -235,17 +235,19 @@ class RunCheckpoints:
             delete_directory(aside)
         return checkpoint.rename(aside)
 
-    def prune(self, step: int, keep: int) -> None:
-        """Deletes old checkpoints, and those made when the run was stopped.
+    def prune(self, saved: pathlib.Path, keep: int) -> None:
+        """Deletes old checkpoints, and those that the next one replaces.
 
         Args:
-            step: int. The step just saved; later ones do not count.
-            keep: int. How many to keep, including this one.
+            saved: path of the checkpoint just saved; later ones do not count.
+            keep: int. How many to keep of the kind `step`.
         """
+        step = self.step_of(saved)
         written = [p for p in self.regular() if self.step_of(p) <= step]
         stops = [path for path in self.all() if path.name.startswith("stop")]
         for path in [*stops, *written[:-keep]]:
-            delete_directory(path)
+            if path != saved:
+                delete_directory(path)
 
     def _paths(self, pattern: re.Pattern[str]) -> list[pathlib.Path]:
         # Of a folder that is missing, `glob` finds nothing.
@@ -304,7 +306,7 @@ def _check_same_arrays(
                 f"the other {other}. Models must have the same architecture, "
                 "vocabulary and dtype: `relative-attention export MODEL "
                 "--format model --dtype float16 FOLDER` converts to the dtype "
-                "of the zoo's models."
+                "of bundled models."
             )
 
 

@@ -62,11 +62,16 @@ class Cluster:
         All machines must call this, whatever their flag. If each decided by its
         own clock, they would wait for each other forever.
         """
-        if self._resolver is None or self.num_replicas == 1:
+        if not self.asks_others:
             return flag
         import tensorflow as tf
 
         return bool(self._sum_of_votes(tf.constant(float(flag))) > 0)
+
+    @property
+    def asks_others(self) -> bool:
+        """Whether `any` waits for other machines."""
+        return self._resolver is not None and self.num_replicas > 1
 
     @contextlib.contextmanager
     def chief_first(self) -> Iterator[None]:

@@ -46,25 +46,25 @@ def follow_corpus(
         run: The path of the run to resume, whose numbers are kept, or `None`.
         report: A function to call with a line about the choice.
     """
-    keys = [*CHOSEN_KEYS]
-    if inputs.vocabularies is not None:
+    values = values_by_key(recipe)
+    keys = [key for key in CHOSEN_KEYS if values.get(key) == AUTO]
+    if inputs.vocabularies is not None and "vocabulary.size" in keys:
         # Nothing is left to choose.
         keys.remove("vocabulary.size")
-    values = values_by_key(recipe)
-    keys = [key for key in keys if values.get(key) == AUTO]
     if not keys:
         return recipe
     if run is not None:
         values = values_by_key(Recipe.load(run / "recipe.yaml"))
-        return recipe.override(f"{key}={values.get(key)}" for key in keys)
-    num_pairs = count_lines(cast(str, inputs.files.source))
-    values = _choose(recipe, num_pairs)
-    assignments = [f"{key}={values[key]}" for key in keys]
-    report(f"for {num_pairs:,} pairs: {' '.join(assignments)}")
-    return recipe.override(assignments)
+    else:
+        num_pairs = count_lines(cast(str, inputs.files.source))
+        values = choose_values(recipe, num_pairs)
+        chosen = " ".join(f"{key}={values[key]}" for key in keys)
+        report(f"for {num_pairs:,} pairs: {chosen}")
+    return recipe.replace({key: values.get(key) for key in keys})
 
 
-def _choose(recipe: Recipe, num_pairs: int) -> dict[str, int | float]:
+def choose_values(recipe: Recipe, num_pairs: int) -> dict[str, int | float]:
+    """Returns the values of `CHOSEN_KEYS` for a number of training pairs."""
     pieces, dropout = next(
         choice for limit, *choice in _BY_PAIRS if num_pairs < limit
     )

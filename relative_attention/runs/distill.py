@@ -2,6 +2,7 @@
 
 import dataclasses
 import gc
+import itertools
 import os
 import pathlib
 from collections.abc import Sequence
@@ -9,10 +10,13 @@ from typing import Any
 from typing import cast
 
 from relative_attention.data import ParallelCorpus
+from relative_attention.data import SubwordVocabulary
 from relative_attention.data import TokenVocabulary
 from relative_attention.data.vocabulary_kinds import AnyVocabulary
+from relative_attention.data.vocabulary_kinds import is_same_vocabulary
 from relative_attention.decoding import Translator
 from relative_attention.errors import InputError
+from relative_attention.evaluation.scores import fitting_tokenizer
 from relative_attention.files import file_sha256
 from relative_attention.files import lock_run
 from relative_attention.recipes.recipe import Recipe
@@ -36,6 +40,7 @@ from relative_attention.runs.run_directory import claim_run_directory
 from relative_attention.runs.run_directory import is_run
 from relative_attention.runs.run_directory import recorded_files
 from relative_attention.runs.run_directory import write_record
+from relative_attention.runs.start_from import follow_start
 from relative_attention.runs.texts import find_file
 from relative_attention.runs.texts import named_files
 from relative_attention.saving.model_directory import load_translator
@@ -73,9 +78,9 @@ def distill(
 
     With `closest_of` the student does not learn the most probable translation
     but the one closest to the target of the corpus by sentence BLEU
-    (sequence-level interpolation). BLEU uses sacreBLEU's tokenizer `13a`,
-    except for pre-tokenized text. If all candidates have the same score, which
-    is possible in scripts without blanks, the most probable one is used.
+    (sequence-level interpolation). BLEU uses sacreBLEU's tokenizer `13a`, for
+    text without blanks `zh` or `char`, and none for pre-tokenized text. If all
+    candidates have the same score, the most probable one is used.
     Translations of the other direction are always the most probable ones.
 
     A teacher may read the text in a third language, line by line:
@@ -88,7 +93,7 @@ def distill(
 
     Args:
         recipe: A `Recipe`, the student's.
-        teachers: A list of folders of trained models, names of the zoo, or
+        teachers: A list of folders of trained models, bundled models, or
             `MODEL@TEXT`, whose text is searched for like the recipe's. The
             teachers of an ensemble must have the same vocabulary.
         output: The path of the folder to fill, as for `train`.
@@ -153,7 +158,9 @@ def distill(
         overwrite,
     )
     texts = inputs.files
-    student = follow_corpus(student, inputs, output if resume else None, report)
+    run = output if resume else None
+    student = follow_start(student, inputs.initial_weights, run, report)
+    student = follow_corpus(student, inputs, run, report)
     check_joining(student, vocabularies[0])
     # `find_inputs` has refused a recipe without them.
     corpus = ParallelCorpus(cast(str, texts.source), cast(str, texts.target))
@@ -205,7 +212,10 @@ def distill(
         save_origin(origin, output)
         if find_vocabularies(student, output) is None:
             save_vocabularies(*vocabularies[0], output)
-        tokenize = "none" if recipe.data.tokenized else "13a"
+        tokenize = "none"
+        if not recipe.data.tokenized:
+            some = [t for _, t in itertools.islice(corpus, 1000)]
+            tokenize = fitting_tokenizer(some, recipe.data.target_language)
         write_distilled_pairs(
             corpus, others, loaded, output, origin, tokenize, report
         )
@@ -291,21 +301,43 @@ def _student_recipe(
                 f"{str(recipe.data.tokenized).lower()}."
             )
     source, target = vocabularies[0]
-    values = {
+    values: dict[str, Any] = {
         "data.source": SOURCE,
         "data.target": TARGET,
-        "vocabulary.joint": str(source is target).lower(),
+        "vocabulary.joint": source is target,
         "vocabulary.size": len(target),
-        "vocabulary.model": "null",
-        "vocabulary.source_model": "null",
-        "vocabulary.target_model": "null",
+        "vocabulary.model": None,
+        "vocabulary.source_model": None,
+        "vocabulary.target_model": None,
     }
     if recipe.data.validation_source is None:
         values["data.validation_source"] = VALIDATION_SOURCE
         values["data.validation_target"] = VALIDATION_TARGET
     if recipe.training.start_from is not None:
-        # Keeps the rows of pieces in both; all rows if all are in both.
-        values["vocabulary.from_start"] = "false"
-    student = recipe.override(f"{key}={value}" for key, value in values.items())
+        values["vocabulary.from_start"] = keeps_vocabulary(
+            recipe.training.start_from, vocabularies[0]
+        )
+    student = recipe.replace(values)
     student.model_config(len(target), None if source is target else len(source))
     return student
+
+
+def keeps_vocabulary(
+    start_from: str, vocabularies: tuple[AnyVocabulary, AnyVocabulary]
+) -> bool:
+    """Returns whether a model to start from has the student's vocabulary.
+
+    Otherwise the rows of pieces in both are kept.
+    """
+    old = load_vocabularies(find_model(start_from))
+    if all(map(is_same_vocabulary, old, vocabularies)):
+        return True
+    if any(isinstance(one, SubwordVocabulary) for one in (*old, *vocabularies)):
+        raise InputError(
+            "The student gets the vocabulary of the first teacher, and that "
+            f"of {start_from} (`training.start_from`) is another: of "
+            "tensor2tensor's subwords no rows could be kept. Start from a "
+            "model with the teacher's vocabulary, or leave out "
+            "`training.start_from`."
+        )
+    return False

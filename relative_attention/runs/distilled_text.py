@@ -65,7 +65,7 @@ class Teacher:
     """A trained model and its text: `MODEL`, or `MODEL@TEXT`.
 
     Attributes:
-        model: The folder of a trained model, or a name of the zoo.
+        model: The folder of a trained model, or a bundled model.
         text: The name of a text, the recipe's lines in another language; `None`
             for the recipe's own text.
         backward: Whether it translates into the recipe's source.

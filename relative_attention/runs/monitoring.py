@@ -13,9 +13,11 @@ from relative_attention.errors import InputError
 from relative_attention.errors import NotFiniteError
 from relative_attention.errors import install_hint
 from relative_attention.evaluation import corpus_bleu
+from relative_attention.evaluation.scores import can_rise
 from relative_attention.plot import model_figure
 from relative_attention.plot import training_curve
 from relative_attention.plot.figure import figure_png
+from relative_attention.recipes.sections import DataSection
 from relative_attention.runs.callbacks import ProgressLine
 from relative_attention.runs.logs import ChartLog
 from relative_attention.runs.logs import EventLog
@@ -24,6 +26,7 @@ from relative_attention.runs.prepare import PreparedData
 from relative_attention.runs.progress import Logs
 from relative_attention.runs.progress import RunProgress
 from relative_attention.runs.report import Report
+from relative_attention.runs.report import bleu_tokenizer
 from relative_attention.training import averaged_weights
 
 # More sentences would add little, and are translated many times.
@@ -76,23 +79,35 @@ class ValidationBleu(keras.callbacks.Callback):
     Args:
         data: A `PreparedData`.
         every: An integer, the rounds between two computations.
+        section: A `DataSection`, which decides sacreBLEU's tokenizer.
+
+    Attributes:
+        tokenize: The tokenizer.
+        can_rise: Whether BLEU of a perfect translation is not 0.
     """
 
-    def __init__(self, data: PreparedData, every: int) -> None:
+    def __init__(
+        self, data: PreparedData, every: int, section: DataSection
+    ) -> None:
         super().__init__()
         self.data = data
         self.every = every
+        pairs = itertools.islice(data.validation, _MOST_SENTENCES)
+        self._sources, self._references = (list(side) for side in zip(*pairs))
+        self.tokenize = bleu_tokenizer(section, self._references)
+        self.can_rise = can_rise(self._references, self.tokenize)
 
     def on_train_begin(self, logs: Logs | None = None) -> None:
-        pairs = itertools.islice(self.data.validation, _MOST_SENTENCES)
-        self._sources, self._references = (list(side) for side in zip(*pairs))
         self._translator = _greedy_translator(self.model, self.data)
 
     def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
         if (epoch + 1) % self.every == 0 and logs is not None:
             with averaged_weights(self.model):
                 hypotheses = _translate(self._translator, self._sources)
-            logs["val_bleu"] = corpus_bleu(hypotheses, self._references).score
+            bleu = corpus_bleu(
+                hypotheses, self._references, tokenize=self.tokenize
+            )
+            logs["val_bleu"] = bleu.score
 
 
 class PictureLog(keras.callbacks.Callback):

@@ -25,7 +25,7 @@ from relative_attention.data import Vocabulary
 from relative_attention.data.lines import read_lines
 from relative_attention.data.vocabulary_kinds import AnyVocabulary
 from relative_attention.errors import InputError
-from relative_attention.evaluation.scores import check_moses
+from relative_attention.evaluation.scores import moses_tokenizer
 from relative_attention.recipes.recipe import Recipe
 from relative_attention.recipes.sections import DataSection
 from relative_attention.runs.report import Report
@@ -82,8 +82,7 @@ def find_inputs(
     A resumed run finds its files where they were when it was started. With
     `overwrite` all texts are read again.
     """
-    if recipe.data.target_language is not None:
-        check_moses(recipe.data.target_language)
+    moses_tokenizer(recipe.data.target_language)
     known = recorded_files(output) if resume else {}
     files = find_corpus(recipe.data, data_directory, known)
     texts = _texts(files)
@@ -282,6 +281,30 @@ def prepare_data(
     )
 
 
+def learn_before(
+    recipe: Recipe, inputs: RunInputs, folder: pathlib.Path, report: Report
+) -> RunInputs:
+    """Returns inputs with vocabularies, which may turn out impossible.
+
+    Called before a run is deleted to make room for another.
+
+    Args:
+        recipe: A `Recipe`.
+        inputs: A `RunInputs`.
+        folder: The path of an empty folder for temporary texts.
+        report: A function to call with each line for the log.
+    """
+    if inputs.vocabularies is not None:
+        return inputs
+    texts = _texts(inputs.files)
+    corpus = texts["train"]
+    if "validation" not in texts:
+        how = (inputs.files.held_out, recipe.training.seed)
+        corpus, _ = hold_out(corpus, *how, folder / "held_out")
+    vocabularies = _vocabularies(recipe, corpus, folder, report, None)
+    return dataclasses.replace(inputs, vocabularies=vocabularies)
+
+
 def _with_variants(
     corpus: ParallelCorpus,
     recipe: Recipe,
@@ -351,7 +374,7 @@ def _learn(
         vocabulary = Vocabulary.train(lines, size, or_fewer=True)
     if len(vocabulary) < size:
         report(
-            f"the text carries {len(vocabulary):,} {kind}, fewer than the "
+            f"the text holds only {len(vocabulary):,} {kind}, fewer than the "
             f"{size:,} of `vocabulary.size`: the vocabulary has these"
         )
     return vocabulary

@@ -2,10 +2,12 @@
 
 `RunProgress` writes in the folder of a run:
 
-    checkpoints/step-00001000     after a validation, or when one is due:
-                                  everything for resuming
+    checkpoints/step-00001000     after a validation, or when one is due by
+                                  its step: everything for resuming
                                   (`checkpoint.py`)
-    checkpoints/stop-00001234     after a signal; deleted with the next one
+    checkpoints/stop-00001234     after a signal, or when one is due by the
+                                  clock; deleted with the next one, so that no
+                                  average depends on the clock
     epochs/step-00000580...       weights at the end of an epoch of the corpus,
                                   if the finished model is their mean
     best.safetensors              weights of the best validation so far;
@@ -48,6 +50,9 @@ from relative_attention.runs.run_directory import delete_torn_files
 from relative_attention.training import averaged_weights
 from relative_attention.training.trainable import metric_sums
 from relative_attention.training.trainable import set_metric_sums
+
+# Updates between two times that machines agree whether the time is up.
+_AGREE_EVERY = 8
 
 # What Keras gives to a callback: numbers by name, perhaps on a device.
 Logs: TypeAlias = dict[str, Any]
@@ -198,11 +203,16 @@ class RunProgress(keras.callbacks.Callback):
                 "Give it as many devices as before, or set "
                 "`training.effective_batch_tokens` to what an update had."
             )
-            if name == "num_shapes":
-                way_out = (
-                    "Resume with the backend of Keras (`KERAS_BACKEND`) that "
-                    "it was started on: tensorflow has no fixed shapes, jax "
-                    "has."
+            if name == "num_shapes" and None in (old, new):
+                # Only JAX needs batches of fixed shapes.
+                first, here = (
+                    "tensorflow" if shapes is None else "jax"
+                    for shapes in (old, new)
+                )
+                raise InputError(
+                    f"The run in {self.directory} was started on Keras' "
+                    f"backend {first}, and this is {here}: its batches would "
+                    f"not be the same. Resume it with KERAS_BACKEND={first}."
                 )
             raise InputError(
                 f"The run in {self.directory} had {name} = {old}, now it is "
@@ -247,14 +257,24 @@ class RunProgress(keras.callbacks.Callback):
             # does not come here again.
             self._save_pass()
         is_last = self.step == self.total_steps
-        if is_last or self.step % self.steps_per_round == 0:
+        is_round = is_last or self.step % self.steps_per_round == 0
+        if is_round or self._time_is_up():
             # The validation, which may be long, ends with a checkpoint. A run
             # that is stopped during validation must keep these logs.
             self.unvalidated = _numbers(logs)
+            if not is_round:
+                # Keras leaves the round, and validates.
+                self.model.stop_training = True
             return
         self._stop_if_told(logs)
-        if self._is_save_due():
+        if self.training.save_every and (
+            self.step % self.training.save_every == 0
+        ):
             self._save("step", logs)
+        elif self._seconds_since_save() >= 60 * (
+            self.training.save_minutes or math.inf
+        ):
+            self._save("stop", logs)
 
     def on_test_batch_end(self, batch: int, logs: Logs | None = None) -> None:
         if self.signals.received is not None:
@@ -301,6 +321,17 @@ class RunProgress(keras.callbacks.Callback):
             return False
         return self.cluster.any(self._reason_to_end() is not None)
 
+    def _time_is_up(self) -> bool:
+        """Returns whether the time limit ends a round before its last update.
+
+        Machines must agree, and waiting for one another takes a while.
+        """
+        if not self.training.minutes:
+            return False
+        if self.cluster.asks_others and self.step % _AGREE_EVERY:
+            return False
+        return self.cluster.any(self.seconds_left() == 0)
+
     def seconds_left(self) -> float | None:
         """Returns the seconds left of `training.minutes`, if it is set."""
         if not self.training.minutes:
@@ -345,13 +376,8 @@ class RunProgress(keras.callbacks.Callback):
 
     # === What is written ===
 
-    def _is_save_due(self) -> bool:
-        every, minutes = self.training.save_every, self.training.save_minutes
-        seconds = time.perf_counter() - self._last_save
-        return bool(
-            (every and self.step % every == 0)
-            or (minutes and seconds >= 60 * minutes)
-        )
+    def _seconds_since_save(self) -> float:
+        return time.perf_counter() - self._last_save
 
     def _stop_if_told(self, logs: Logs | None = None) -> None:
         """After a signal, saves a checkpoint and ends the process."""
@@ -381,8 +407,7 @@ class RunProgress(keras.callbacks.Callback):
         path = self.checkpoints.path(kind, self.step)
         save_checkpoint(self.model, path, state)
         # Only now, as old ones are needed until the new one is complete.
-        if kind == "step":
-            self.checkpoints.prune(self.step, self.training.keep_checkpoints)
+        self.checkpoints.prune(path, self.training.keep_checkpoints)
         self._prune_passes()
 
     def _check_folder(self) -> None:

@@ -20,9 +20,13 @@ from relative_attention.data import ParallelCorpus
 from relative_attention.decoding import Translator
 from relative_attention.errors import InputError
 from relative_attention.evaluation import corpus_bleu
+from relative_attention.evaluation.scores import fitting_tokenizer
+from relative_attention.evaluation.scores import moses_tokenizer
+from relative_attention.evaluation.significance import SentenceStatistics
 from relative_attention.files import read_json
 from relative_attention.files import write_json
 from relative_attention.recipes.recipe import Recipe
+from relative_attention.recipes.sections import DataSection
 from relative_attention.runs.logs import CURVE_COLUMNS
 from relative_attention.saving.model_directory import load_results
 from relative_attention.zoo import find_curve
@@ -170,6 +174,11 @@ def write_results(
 ) -> dict[str, Any]:
     """Scores the finished model and writes `results.json`."""
     last = history[-1]
+    scored = {
+        name: _score_corpus(translator, corpus, recipe.data)
+        for name, corpus in corpora.items()
+        if corpus is not None
+    }
     # A resumed round that only ran validation has no training speed.
     speeds = [
         record["tokens_per_second"]
@@ -184,11 +193,7 @@ def write_results(
         "steps": last["step"],
         "minutes": round(last["seconds"] / 60, 1),
         "tokens_per_second": round(sum(speeds) / max(len(speeds), 1)),
-        "scores": {
-            name: score_corpus(translator, corpus, recipe.data.target_language)
-            for name, corpus in corpora.items()
-            if corpus is not None
-        },
+        "scores": {name: scores for name, (scores, _) in scored.items()},
         "curve": [
             {
                 "step": record["step"],
@@ -202,6 +207,9 @@ def write_results(
             for record in history
         ],
     }
+    if "test" in scored:
+        # Studies compare runs by them.
+        results["test_counts"] = scored["test"][1]
     write_json(directory / "results.json", results)
     return results
 
@@ -211,25 +219,35 @@ def _rounded(value: float) -> float:
     return round(value, 4) if abs(value) >= 1 else float(f"{value:.5g}")
 
 
-def score_corpus(
-    translator: Translator,
-    corpus: ParallelCorpus,
-    target_language: str | None = None,
-) -> dict[str, Any]:
-    """Returns BLEU, cased and not, with sacreBLEU's signatures."""
+def _score_corpus(
+    translator: Translator, corpus: ParallelCorpus, section: DataSection
+) -> tuple[dict[str, Any], str]:
+    """Returns BLEU, cased and not, with signatures, and counts of cased BLEU.
+
+    The counts are those of `SentenceStatistics.to_json`.
+    """
     sources, references = (list(side) for side in zip(*corpus))
     hypotheses = translator.translate(sources)
     scores: dict[str, Any] = {}
-    kinds = [("bleu", False, "13a"), ("bleu_lowercased", True, "13a")]
-    if target_language is not None:
-        kinds.append(
-            ("bleu_moses_lowercased", True, f"moses-{target_language}")
-        )
+    tokenize = bleu_tokenizer(section, references)
+    counts = SentenceStatistics.of_texts(hypotheses, references, tokenize)
+    kinds = [("bleu", False, tokenize), ("bleu_lowercased", True, tokenize)]
+    moses = moses_tokenizer(section.target_language)
+    if moses is not None:
+        kinds.append(("bleu_moses_lowercased", True, moses))
     for name, lowercase, tokenize in kinds:
         bleu = corpus_bleu(hypotheses, references, lowercase, tokenize)
         scores[name] = round(bleu.score, 2)
         scores[f"{name}_signature"] = bleu.signature
-    return scores
+    return scores, counts.to_json()["counts"]
+
+
+def bleu_tokenizer(section: DataSection, references: Sequence[str]) -> str:
+    """Returns sacreBLEU's tokenizer for the target text of a recipe."""
+    if section.tokenized:
+        # It has blanks, whatever its language.
+        return "13a"
+    return fitting_tokenizer(references, section.target_language)
 
 
 def load_curve(directory: pathlib.Path | str) -> list[dict[str, float]]:

@@ -14,6 +14,7 @@ import dataclasses
 import math
 import pathlib
 import shutil
+import tempfile
 from typing import Any
 
 import keras
@@ -44,6 +45,7 @@ from relative_attention.runs.monitoring import monitoring_callbacks
 from relative_attention.runs.precision import choose_precision
 from relative_attention.runs.prepare import PreparedData
 from relative_attention.runs.prepare import find_inputs
+from relative_attention.runs.prepare import learn_before
 from relative_attention.runs.prepare import prepare_data
 from relative_attention.runs.progress import TRAIN_IDS
 from relative_attention.runs.progress import VALIDATION_IDS
@@ -55,7 +57,9 @@ from relative_attention.runs.report import say_nothing
 from relative_attention.runs.report import write_results
 from relative_attention.runs.run_directory import check_resume
 from relative_attention.runs.run_directory import claim_run_directory
+from relative_attention.runs.run_directory import is_run
 from relative_attention.runs.start_from import InitialWeights
+from relative_attention.runs.start_from import follow_start
 from relative_attention.saving.model_directory import load_results
 from relative_attention.saving.model_directory import load_translator
 from relative_attention.saving.model_directory import save_config
@@ -125,9 +129,16 @@ def train(
     # Before anything of an existing run is changed.
     with lock_run(output, cluster.is_chief, report):
         with cluster.chief_first():
-            recipe = follow_corpus(
-                recipe, inputs, output if resume else None, report
+            before = output if resume else None
+            recipe = follow_start(
+                recipe, inputs.initial_weights, before, report
             )
+            recipe = follow_corpus(recipe, inputs, before, report)
+            if overwrite and cluster.is_chief and is_run(output):
+                with tempfile.TemporaryDirectory(dir=output.parent) as folder:
+                    inputs = learn_before(
+                        recipe, inputs, pathlib.Path(folder), report
+                    )
             if cluster.is_chief:
                 claim_run_directory(
                     output, recipe, resume, overwrite, inputs.paths
@@ -406,10 +417,24 @@ class TrainingRun:
             ),
         ]
         if training.bleu_every:
-            callbacks.append(ValidationBleu(self.data, training.bleu_every))
+            callbacks.append(self._validation_bleu())
         if self.cluster.is_chief:
             callbacks += monitoring_callbacks(self.data, progress)
         return [*callbacks, progress]
+
+    def _validation_bleu(self) -> ValidationBleu:
+        """Returns the callback of BLEU, which may choose the best weights."""
+        training, data = self.recipe.training, self.recipe.data
+        callback = ValidationBleu(self.data, training.bleu_every, data)
+        if callback.tokenize != "13a":
+            self.report(f"BLEU: of the tokens of {callback.tokenize}")
+        if training.best_by == "bleu" and not callback.can_rise:
+            raise InputError(
+                "`training.best_by: bleu` needs validation targets of four "
+                "tokens or more: BLEU of these is 0 even for a perfect "
+                "translation. Add `training.best_by=loss`."
+            )
+        return callback
 
 
 def training_length(

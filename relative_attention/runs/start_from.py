@@ -44,6 +44,7 @@ class InitialWeights:
 
     Attributes:
         directory: The path of the model directory.
+        config: Its `TransformerConfig`.
         vocabularies: A pair of source and target vocabulary, the same object
             if joint.
         keeps_vocabularies: A boolean to indicate whether the new model has
@@ -51,6 +52,7 @@ class InitialWeights:
     """
 
     directory: pathlib.Path
+    config: TransformerConfig
     vocabularies: tuple[AnyVocabulary, AnyVocabulary]
     keeps_vocabularies: bool
 
@@ -212,8 +214,7 @@ def find_initial_weights(
     keeps = recipe.vocabulary.from_start
     for vocabulary in vocabularies:
         _check_vocabulary(directory, vocabulary, keeps, recipe.data.tokenized)
-    _check_architecture(recipe, directory, config, vocabularies)
-    return InitialWeights(directory, vocabularies, keeps)
+    return InitialWeights(directory, config, vocabularies, keeps)
 
 
 def _check_vocabulary(
@@ -260,36 +261,79 @@ def _check_vocabulary(
         )
 
 
-def _check_architecture(
+def follow_start(
     recipe: Recipe,
-    directory: pathlib.Path,
-    config: TransformerConfig,
-    vocabularies: tuple[AnyVocabulary, AnyVocabulary],
-) -> None:
-    """Raises `InputError` unless a model has the architecture of a recipe."""
-    is_joint = vocabularies[0] is vocabularies[1]
-    if recipe.vocabulary.joint != is_joint:
-        raise InputError(
-            f"`vocabulary.joint` is {recipe.vocabulary.joint} in the recipe "
-            f"and {is_joint} in {directory}, the model to start from. Set "
-            f"`vocabulary.joint={str(is_joint).lower()}`."
-        )
+    start: InitialWeights | None,
+    run: pathlib.Path | None,
+    report: Report,
+) -> Recipe:
+    """Returns the recipe with the architecture of the model it starts from.
+
+    A bundled model has sizes that no recipe beside its own has. What decides
+    no shape, such as dropout, stays the recipe's.
+
+    Args:
+        recipe: A `Recipe`.
+        start: The `InitialWeights`, or `None`.
+        run: The path of the run to resume, whose architecture is kept, or
+            `None`.
+        report: A function to call with a line about what is replaced.
+
+    Raises:
+        InputError: if a value of the command line contradicts the model.
+    """
+    if start is None:
+        if recipe.training.start_from is None or run is None:
+            return recipe
+        # The run has weights of its own, and the architecture in its recipe.
+        before = Recipe.load(run / "recipe.yaml")
+        values: dict[str, Any] = {
+            f"model.{name}": value
+            for name, value in before.model.items()
+            if name not in ("preset", *_MAY_DIFFER)
+        }
+        values["vocabulary.joint"] = before.vocabulary.joint
+        values = {k: v for k, v in values.items() if not recipe.is_given(k)}
+        return recipe.replace(values)
+    is_joint = start.vocabularies[0] is start.vocabularies[1]
+    config = start.config
     size = config.vocabulary_size
     source_size = None if is_joint else config.source_vocabulary_size or size
-    now = _architecture(recipe.model_config(size, source_size))
-    before = _architecture(config)
-    different = [
-        f"`model.{name}` is {now[name]!r} in the recipe and "
-        f"{before[name]!r} there"
-        for name in before
-        if before[name] != now[name]
-    ]
+    sections = recipe.replace({"vocabulary.joint": is_joint})
+    now = _architecture(sections.model_config(size, source_size))
+    wanted = _architecture(config)
+    values = {
+        f"model.{name}": getattr(config, name)
+        for name, value in wanted.items()
+        if now[name] != value
+    }
+    if recipe.vocabulary.joint != is_joint:
+        values["vocabulary.joint"] = is_joint
+    shown = {
+        **{f"model.{name}": (now[name], wanted[name]) for name in wanted},
+        "vocabulary.joint": (recipe.vocabulary.joint, is_joint),
+    }
+    different = []
+    for key in filter(recipe.is_given, values):
+        own, there = shown[key]
+        different.append(
+            f"`{key}` is {own!r} in the recipe and {there!r} there"
+        )
     if different:
         raise InputError(
-            f"The model of the recipe is not that of {directory}, the model "
-            f"to start from: {'; '.join(different)}. Give the recipe the same "
-            "values, or train without `training.start_from`."
+            f"The model of the recipe is not that of {start.directory}, the "
+            f"model to start from: {'; '.join(different)}. Leave these out, "
+            "or train without `training.start_from`."
         )
+    if values:
+        told = ", ".join(
+            f"{key} {value}"
+            for key, value in values.items()
+            # The others have no effect, or follow from these.
+            if value is not None and shown[key][1] is not None
+        )
+        report(f"architecture: that of {start.directory}, with {told}")
+    return recipe.replace(values)
 
 
 def _architecture(config: TransformerConfig) -> dict[str, Any]:

@@ -97,7 +97,8 @@ def find_file(
         path = find_text_file(folder / name)
         if path is not None:
             return path
-    looked = ", ".join(str(folder.absolute()) for folder in folders)
+    # The variable may name the folder of `--data`.
+    looked = ", ".join({str(folder.absolute()): None for folder in folders})
     origin = f" Get it: {section.origin}" if section.origin else ""
     raise InputError(
         f"No text file {name} (or {name}.gz); looked in {looked}.{origin} "

@@ -10,7 +10,6 @@ import dataclasses
 import hashlib
 import importlib
 import json
-import math
 import pathlib
 from collections.abc import Sequence
 from typing import Any
@@ -33,11 +32,10 @@ from relative_attention.files import check_is_free
 from relative_attention.files import file_sha256
 from relative_attention.files import read_json_object
 from relative_attention.files import write_json
-from relative_attention.layers.positions import encoding_of
-from relative_attention.layers.positions import find_names
 from relative_attention.layers.positions import import_modules
 from relative_attention.models import Transformer
 from relative_attention.models import TransformerConfig
+from relative_attention.models.weight_shapes import check_shapes
 from relative_attention.models.weights import load_weights
 from relative_attention.models.weights import save_arrays
 from relative_attention.models.weights import stored_weights
@@ -79,8 +77,8 @@ def load_translator(
      - With a length penalty, a search ends when one hypothesis more has ended
        than it has beams, where `beam_search` goes on while a beam may still
        score higher. Greedy search finds the same.
-     - With `min_length`, the probability of an end that is ruled out is
-       divided among the other tokens.
+     - With `min_length`, beams are compared as if an end that is too early
+       had no probability. The scores of what is found are the same.
      - The model only searches: `sample`, `score_translations`, attention and
        exports are refused. So are several models, and what
        `export_ctranslate2` cannot express.
@@ -258,15 +256,15 @@ def stopped_run_hint(directory: pathlib.Path) -> str:
 
 
 def check_weights(config: TransformerConfig, path: pathlib.Path) -> None:
-    """Refuses weights that cannot fit, before a model is built.
+    """Refuses weights that do not fit a config, before a model is built.
 
     The folder may come from anywhere: a config with a billion layers must not
-    fill the memory.
+    fill the memory. Only the head of the file is read.
     """
     try:
         with safe_open(path, "numpy") as file:
             slices = {name: file.get_slice(name) for name in file.keys()}
-            shapes = [entry.get_shape() for entry in slices.values()]
+            shapes = {n: tuple(e.get_shape()) for n, e in slices.items()}
             dtypes = {n: entry.get_dtype() for n, entry in slices.items()}
     except (OSError, SafetensorError) as error:
         raise InputError(
@@ -279,38 +277,7 @@ def check_weights(config: TransformerConfig, path: pathlib.Path) -> None:
                 f"{path} holds {name} as {dtype}. Weights must be one of "
                 f"{', '.join(_STORED_DTYPES)}."
             )
-    num_numbers = sum(math.prod(shape) for shape in shapes)
-    least = _least_weights(config)
-    if least > num_numbers:
-        raise InputError(
-            f"{path} does not fit the config.json beside it: such a model has "
-            f"at least {least:,} numbers, and the file has {num_numbers:,}."
-        )
-
-
-def _least_weights(config: TransformerConfig) -> int:
-    """Returns a lower bound on the number of weights of this config."""
-    key_dim = config.key_dim or config.hidden_dim // config.num_heads
-    value_dim = config.value_dim or key_dim
-    encoding = encoding_of(config)
-    relations = sum(
-        num_layers
-        * encoding.num_weights(
-            config.num_heads, key_dim, value_dim, bidirectional
-        )
-        for num_layers, bidirectional in (
-            (config.num_encoder_layers, True),
-            (config.num_decoder_layers, False),
-        )
-    )
-    attention = 2 * config.hidden_dim * config.num_heads * (key_dim + value_dim)
-    feed_forward = 2 * config.hidden_dim * config.intermediate_dim
-    num_layers = config.num_encoder_layers + config.num_decoder_layers
-    embeddings = config.vocabulary_size * config.hidden_dim
-    on_embeddings = find_names(config.position_encoding).embedding_class()
-    if on_embeddings and "max_length" in on_embeddings.config_fields:
-        embeddings += config.max_length * config.hidden_dim
-    return embeddings + num_layers * (attention + feed_forward) + relations
+    check_shapes(config, shapes, path)
 
 
 def _check_same(

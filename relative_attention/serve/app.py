@@ -41,6 +41,7 @@ from relative_attention.decoding import Translator
 from relative_attention.errors import InputError
 from relative_attention.evaluation import corpus_bleu
 from relative_attention.evaluation import sentence_scores
+from relative_attention.evaluation.scores import fitting_tokenizer
 from relative_attention.plot import attention_view
 from relative_attention.plot import content_security_policy
 from relative_attention.serve.batcher import Batcher
@@ -181,6 +182,9 @@ class _Handlers:
 
     async def status(self, request: Request) -> Response:
         """Returns the version of a model, like TensorFlow Serving."""
+        if request.path_params["name"].endswith(":predict"):
+            # The path of `predict`, which is for POST.
+            raise HTTPException(405, headers={"Allow": "POST"})
         version = {
             "version": str(self._model(request).version),
             "state": "AVAILABLE",
@@ -314,8 +318,11 @@ def _view_page(translator: Translator, sentence: str, translation: str) -> str:
 
 def _bleu(translations: list[str], references: list[str]) -> dict[str, Any]:
     """Computes BLEU of all and of each."""
-    bleu = corpus_bleu(translations, references)
-    scores = sentence_scores(translations, references, ["bleu"])
+    tokenize = fitting_tokenizer(references)
+    bleu = corpus_bleu(translations, references, tokenize=tokenize)
+    scores = sentence_scores(
+        translations, references, ["bleu"], tokenize=tokenize
+    )
     return {
         "bleu": bleu.score,
         "signature": bleu.signature,

@@ -69,7 +69,7 @@ def named_models(arguments: Sequence[str]) -> dict[str, pathlib.Path]:
     """Returns the folder of each model to serve, by name.
 
     Args:
-        arguments: list of strings, each a name of the zoo, the path of a
+        arguments: list of strings, each a bundled model, the path of a
             folder, whose base name is used, or `NAME=PATH`.
 
     Raises:

@@ -3,12 +3,13 @@
     run_study
       study_runs         the runs of a study: rows and seeds
       _missing           those without a record, after all checks
-      _train_all         a process for each of them, some at a time
-        StudyRun.train   in such a process: train, translate, write a record
+      _train_all         the command `train` for each of them, some at a time
+      StudyRun.record    what the table needs of a finished run
       StudyResults.write adds the record, and writes the table of all records
 
-A run is an ordinary `train` in `OUTPUT/ROW-SEED`, with its log and its record
-next to it. The same command resumes an interrupted one.
+A run is an ordinary one in the folder `OUTPUT/ROW-SEED`, with its recipe and
+its log next to it. Its record is computed from that folder. The same command
+resumes an interrupted study.
 """
 
 import contextlib
@@ -17,10 +18,8 @@ import json
 import operator
 import os
 import pathlib
-import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -29,26 +28,26 @@ from typing import Any
 import tabulate
 
 from relative_attention.data import ParallelCorpus
+from relative_attention.data.lines import count_lines
 from relative_attention.errors import InputError
-from relative_attention.evaluation import corpus_bleu
-from relative_attention.evaluation.significance import BleuStatistics
+from relative_attention.evaluation.significance import SentenceStatistics
 from relative_attention.files import atomic_file
 from relative_attention.files import locked_directory
 from relative_attention.files import read_json_object
-from relative_attention.files import write_json
-from relative_attention.files import write_lines
 from relative_attention.plot import study_figure
 from relative_attention.plot.figure import save_figure
 from relative_attention.recipes import Recipe
-from relative_attention.runs import train
+from relative_attention.recipes.recipe import AUTO
+from relative_attention.recipes.recipe import values_by_key
 from relative_attention.runs.callbacks import StopSignals
+from relative_attention.runs.corpus_defaults import CHOSEN_KEYS
+from relative_attention.runs.corpus_defaults import choose_values
 from relative_attention.runs.precision import choose_precision
 from relative_attention.runs.report import Report
+from relative_attention.runs.report import bleu_tokenizer
 from relative_attention.runs.report import print_error
 from relative_attention.runs.run_directory import recorded_files
 from relative_attention.runs.texts import find_corpus
-from relative_attention.saving.model_directory import load_results
-from relative_attention.saving.model_directory import load_translator
 from relative_attention.schema import unknown
 from relative_attention.studies.study import Study
 from relative_attention.studies.study import as_text
@@ -62,9 +61,10 @@ from relative_attention.zoo import studies_directory
 
 _FORMAT = 1
 _SECONDS_BETWEEN_LOOKS = 0.1
+# The command `train`, which ends with this process.
 _CHILD = (
-    "import sys; from relative_attention.studies import runs; "
-    "runs.stop_with_parent(); sys.exit(runs.main(sys.argv[1]))"
+    "import sys; from relative_attention.cli import main, train; "
+    "train.stop_with_parent(); sys.exit(main())"
 )
 # The entries of a record that table and list read.
 _KINDS: dict[str, Any] = {
@@ -91,6 +91,7 @@ class StudyRun:
     recipe: Recipe
     output: str
     data_directory: str | None = None
+    same_as: str | None = None
 
     @property
     def name(self) -> str:
@@ -109,11 +110,29 @@ class StudyRun:
         corpus.check()
         return corpus
 
+    def resolved(self) -> "StudyRun":
+        """Returns the run with a number for each `auto` of its recipe."""
+        values = values_by_key(self.recipe)
+        keys = [key for key in CHOSEN_KEYS if values.get(key) == AUTO]
+        if not keys:
+            return self
+        known = recorded_files(self.path())
+        texts = find_corpus(self.recipe.data, self.data_directory, known)
+        chosen = choose_values(self.recipe, count_lines(str(texts.source)))
+        recipe = self.recipe.replace({key: chosen[key] for key in keys})
+        return dataclasses.replace(self, recipe=recipe)
+
     def check_same(
         self, values: Mapping[str, Any], holder: object, way_out: str
     ) -> None:
         """Refuses a run of another recipe than the study's."""
-        found = first_difference(values, deciding_values(self.recipe))
+        now = deciding_values(self.recipe)
+        # A record has what was chosen for its corpus.
+        chosen = [key for key in CHOSEN_KEYS if now.get(key) == AUTO]
+        found = first_difference(
+            {k: v for k, v in values.items() if k not in chosen},
+            {k: v for k, v in now.items() if k not in chosen},
+        )
         if found is not None:
             key, before, now = found
             raise InputError(
@@ -122,76 +141,48 @@ class StudyRun:
                 f"`{key}={as_text(before)}`, or {way_out}."
             )
 
-    def read_record(self) -> Record | None:
-        """Returns the record that was written next to the run, if any."""
+    def record(self) -> Record | None:
+        """Returns the record of the run, computed from its folder.
+
+        Returns `None` if the run is not finished, or its results are damaged,
+        which `train` then writes again.
+
+        Raises:
+            InputError: if the run is of another recipe.
+        """
         try:
-            record = read_json_object(self.path(".study.json"))
+            results = read_json_object(self.path() / "results.json")
+            curve, scores = results.pop("curve"), results.pop("scores")
+            test = {
+                "signature": scores["test"]["bleu_signature"],
+                "counts": results.pop("test_counts"),
+            }
+            # With more digits than the run's score.
+            bleu = round(SentenceStatistics.from_json(test).score(), 4)
+            losses = [one["val_loss"] for one in curve if "val_loss" in one]
+            record = {
+                "row": self.row,
+                "seed": self.seed,
+                "values": deciding_values(self.recipe),
+                **results,
+                "test": {
+                    "bleu": bleu,
+                    "bleu_lowercased": scores["test"]["bleu_lowercased"],
+                    **test,
+                },
+                "validation": {
+                    "bleu": scores["validation"]["bleu"],
+                    "loss": min(losses, default=None),
+                },
+            }
             _check_record(record)
-        except (OSError, ValueError):
-            # If it is damaged, it is made again from the run.
+        except (OSError, ValueError, LookupError, TypeError, AttributeError):
             return None
-        self.check_same(record["values"], self.output, "move the run away")
+        trained = Recipe.load(self.path() / "recipe.yaml")
+        self.check_same(
+            deciding_values(trained), self.output, "move the run away"
+        )
         return record
-
-    def train(self) -> None:
-        """Trains the run unless it is finished, and writes its record."""
-        directory = self.path()
-        if (directory / "results.json").is_file():
-            found = deciding_values(Recipe.load(directory / "recipe.yaml"))
-            self.check_same(found, self.output, "move the run away")
-        else:
-            train(self.recipe, directory, self.data_directory, resume="auto")
-        results = load_results(directory)
-        sources, references = (list(side) for side in zip(*self.test_corpus()))
-        hypotheses = load_translator(directory).translate(sources)
-        write_lines(self.path(".hypotheses"), hypotheses)
-        statistics = BleuStatistics.of_texts(hypotheses, references)
-        lowercased = corpus_bleu(hypotheses, references, lowercase=True)
-        curve, scores = results.pop("curve", []), results.pop("scores", {})
-        losses = [point["val_loss"] for point in curve if "val_loss" in point]
-        record = {
-            "row": self.row,
-            "seed": self.seed,
-            "values": deciding_values(self.recipe),
-            **results,
-            "test": {
-                "bleu": round(statistics.bleu(), 4),
-                "bleu_lowercased": round(lowercased.score, 2),
-                **statistics.to_json(),
-            },
-            "validation": {
-                "bleu": scores.get("validation", {}).get("bleu"),
-                "loss": min(losses, default=None),
-            },
-        }
-        write_json(self.path(".study.json"), record)
-
-
-def stop_with_parent() -> None:
-    """Lets this process save and end, as on SIGTERM, if its parent is killed.
-
-    Standard input must be a pipe from the parent, which writes nothing.
-    """
-
-    def wait() -> None:
-        os.read(0, 1)
-        signal.raise_signal(signal.SIGTERM)
-
-    threading.Thread(target=wait, daemon=True).start()
-
-
-def main(argument: str) -> int:
-    """Trains the run that `argument` describes; returns an exit status."""
-    fields = json.loads(argument)
-    fields["recipe"] = Recipe.from_mapping(fields["recipe"])
-    try:
-        StudyRun(**fields).train()
-    except InputError as error:
-        print_error(f"relative-attention: {error}")
-        return 1
-    except KeyboardInterrupt:
-        return 130
-    return 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -272,24 +263,33 @@ class StudyResults:
                     "with `--results`."
                 )
 
-    def find_equal(self, expected: Record) -> Record | None:
-        """Returns a record of the same run from results files next to this.
+    def shared_record(
+        self, run: StudyRun, expected: Record, report: Report
+    ) -> Record | None:
+        """Returns the record of the same run of another study, if it has one.
 
-        Tables of one paper share rows, which need not be trained twice.
+        That is the run of the row `same_as`. With other values, as by an
+        assignment on the command line, a run is trained here.
         """
-        own = {name: expected[name] for name in ("row", "seed")}
-        for path in sorted(self.path.parent.glob("*.json")):
-            try:
-                study, records = _read_results(path)
-            except (OSError, ValueError):
-                continue
-            for name, record in records.items():
-                if not _misfit(record, expected) and not first_difference(
-                    record["values"], expected["values"]
-                ):
-                    # For a shared record, where it was trained.
-                    return {"taken_from": f"{study}: {name}", **record, **own}
-        return None
+        if run.same_as is None:
+            return None
+        study, row = run.same_as.split(":")
+        origin = f"{study}: {row}-{run.seed}"
+        try:
+            _, records = _read_results(self.path.with_name(f"{study}.json"))
+        except (OSError, ValueError):
+            return None
+        record = records.get(f"{row}-{run.seed}")
+        if record is None:
+            return None
+        if _misfit(record, expected) or first_difference(
+            record["values"], expected["values"]
+        ):
+            report(f"{run.name}: not taken from {origin}, which is another run")
+            return None
+        own = {"row": run.row, "seed": run.seed}
+        # For a shared record, where it was trained.
+        return {"taken_from": origin, **record, **own}
 
 
 def run_study(
@@ -407,7 +407,9 @@ def study_runs(
                 seeds is None or seed in seeds
             ):
                 recipe = study.recipe_for(row, seed)
-                run = StudyRun(row.name, seed, recipe, folder, data)
+                run = StudyRun(
+                    row.name, seed, recipe, folder, data, row.same_as
+                )
                 runs.append((turn, run))
     return [run for _, run in sorted(runs, key=operator.itemgetter(0))]
 
@@ -473,29 +475,34 @@ def _missing(
 ) -> list[StudyRun]:
     """Returns the runs to train, after checking that all can be trained.
 
-    Runs that are already done are added to the results: those of a process that
-    died before it could, and those of another study next to this one.
+    Runs that are already done are added to the results: finished ones whose
+    record is not there, and those of another study that a row is `same_as`.
     """
     left = []
     for run in runs:
         if run.name in records:
             continue
+        run = run.resolved()
         references = [target for _, target in run.test_corpus()]
+        tokenize = bleu_tokenizer(run.recipe.data, references)
+        test = SentenceStatistics.of_texts(references, references, tokenize)
         # Not a result: of the test it has the signature and the text.
         expected = {
             "row": run.row,
             "seed": run.seed,
             "values": deciding_values(run.recipe),
             "precision": choose_precision(run.recipe.training.precision)[0],
-            "test": BleuStatistics.of_texts(references, references).to_json(),
+            "test": test.to_json(),
         }
-        record = run.read_record() or results_file.find_equal(expected)
+        record = run.record() or results_file.shared_record(
+            run, expected, report
+        )
         if record is None:
             results_file.check_fits(expected, records)
             left.append(run)
         else:
             results_file.write(record)
-            origin = record.get("taken_from", run.path(".study.json"))
+            origin = record.get("taken_from", run.path())
             report(f"{run.name}: taken from {origin}")
     return left
 
@@ -558,11 +565,15 @@ def _start(run: StudyRun, num_jobs: int) -> subprocess.Popen[bytes]:
         # Otherwise the first process takes most memory of a GPU.
         environment.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")
         environment.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
-    log = run.path(".log")
+    recipe, log = run.path(".yaml"), run.path(".log")
     log.parent.mkdir(parents=True, exist_ok=True)
+    run.recipe.save(recipe)
+    words = ["train", str(recipe), f"--output={run.path()}", "--resume=auto"]
+    if run.data_directory is not None:
+        words.append(f"--data={run.data_directory}")
     with open(log, "ab") as file:
         return subprocess.Popen(
-            [sys.executable, "-c", _CHILD, json.dumps(dataclasses.asdict(run))],
+            [sys.executable, "-c", _CHILD, *words],
             stdin=subprocess.PIPE,
             stdout=file,
             stderr=file,
@@ -581,7 +592,7 @@ def _add(
     Raises:
         InputError: if it failed, with the last line of its log.
     """
-    record = None if status else run.read_record()
+    record = None if status else run.record()
     if record is None:
         log = run.path(".log").read_text("utf-8", errors="replace")
         last = log.strip().rpartition("\n")[2]
@@ -623,7 +634,7 @@ def _check_record(record: Any) -> None:
             value = value.get(part) if isinstance(value, dict) else None
         if not isinstance(value, kinds):
             raise ValueError(f"`{name}` is {value!r}")
-    BleuStatistics.from_json(record["test"])
+    SentenceStatistics.from_json(record["test"])
 
 
 def _misfit(record: Record, other: Record) -> str | None:
@@ -638,7 +649,9 @@ def _misfit(record: Record, other: Record) -> str | None:
     if record["test"]["signature"] != signature:
         return f"its BLEU is not {signature}. Install that sacreBLEU"
     texts = [one["values"].get("data.test_target") for one in (record, other)]
-    own, others = (BleuStatistics.from_json(r["test"]) for r in (record, other))
+    own, others = (
+        SentenceStatistics.from_json(r["test"]) for r in (record, other)
+    )
     if texts[0] == texts[1] and not own.has_text_of(others):
         return (
             f"its test text {texts[0]} is another. Give the `--data` that the "

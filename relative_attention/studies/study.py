@@ -1,6 +1,6 @@
 """Studies: recipes that differ in one respect, trained with several seeds.
 
-A study is a YAML file; those of the zoo are in `models/studies`.
+A study is a YAML file; those of the package are in `models/studies`.
 """
 
 import dataclasses
@@ -8,6 +8,7 @@ import json
 import pathlib
 import re
 from collections.abc import Iterable
+from collections.abc import Iterator
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,12 +19,12 @@ from relative_attention.recipes import find_recipe
 from relative_attention.recipes.recipe import AUTO
 from relative_attention.recipes.recipe import FOLLOWS_FROM_DATA
 from relative_attention.recipes.recipe import SECTIONS
-from relative_attention.recipes.recipe import read_yaml_file
+from relative_attention.recipes.recipe import read_assignments
 from relative_attention.recipes.recipe import values_by_key
-from relative_attention.runs.corpus_defaults import CHOSEN_KEYS
 from relative_attention.schema import check_mapping
 from relative_attention.schema import field_value
 from relative_attention.schema import unknown
+from relative_attention.strict_yaml import read_yaml_file
 from relative_attention.zoo import studies_directory
 from relative_attention.zoo import zoo_studies
 
@@ -64,6 +65,8 @@ class StudyRow:
         overrides: Values of the recipe, by `section.key`, after the study's.
         compare_with: Name of the row that the bootstrap compares it with.
         paper: BLEU reported by the paper.
+        same_as: `STUDY:ROW`, a row with the same runs, of a study whose results
+            are in the same folder.
         seeds: Defaults to the study's.
     """
 
@@ -74,6 +77,7 @@ class StudyRow:
     overrides: dict = dataclasses.field(default_factory=dict)
     compare_with: str | None = None
     paper: float | None = None
+    same_as: str | None = None
     seeds: list = dataclasses.field(default_factory=list)
 
     @property
@@ -96,7 +100,7 @@ class Study:
         axis: The recipe key on the axis of the picture, or `None`.
         assignments: A tuple of `section.key=value` from the command line,
             which take precedence over the rows.
-        comes_with_package: Whether it is a study of the zoo, whose results
+        comes_with_package: Whether it is a study of the package, whose results
             file is next to it.
     """
 
@@ -180,12 +184,13 @@ class Study:
         Raises:
             InputError: if there is no such recipe, or an override is wrong.
         """
-        values = {**self.overrides, **row.overrides}
-        overrides = [
-            f"{name}={as_text(value)}" for name, value in values.items()
-        ]
-        return find_recipe(row.recipe).override(
-            [*overrides, *self.assignments, f"{_SEED}={seed}"]
+        return find_recipe(row.recipe).replace(
+            {
+                **self.overrides,
+                **row.overrides,
+                **read_assignments(self.assignments),
+                _SEED: seed,
+            }
         )
 
     def _check(self) -> None:
@@ -212,6 +217,11 @@ class Study:
             raise InputError(
                 unknown("row to compare with", row.compare_with, names)
             )
+        _require(
+            row.same_as is None or re.fullmatch(r"[^:/]+:[^:]+", row.same_as),
+            "`same_as` must be STUDY:ROW, a row of a study whose results are "
+            f"in the same folder. Received: {row.same_as!r}.",
+        )
         seeds = row.seeds
         numbers = {seed for seed in seeds if type(seed) is int and seed >= 0}
         _require(
@@ -229,6 +239,14 @@ class Study:
 
     def _check_recipe(self, row: StudyRow, recipes: dict[str, Recipe]) -> None:
         """Checks that the recipe of a row fits the table."""
+        problems = list(self._problems(row, recipes))
+        # All at once, as most are mended by one override each.
+        _require(not problems, " ".join(problems))
+
+    def _problems(
+        self, row: StudyRow, recipes: dict[str, Recipe]
+    ) -> Iterator[str]:
+        """Yields what is wrong with the recipe of a row, each a sentence."""
         recipe, first = recipes[row.name], recipes[self.rows[0].name]
         other = recipes[row.compare_with or row.name]
         expected = {
@@ -236,46 +254,46 @@ class Study:
             **{name: value_of(first, name) for name in _SAME_IN_ALL},
             **{name: value_of(other, name) for name in _SAME_IF_COMPARED},
         }
-        for name, value in expected.items():
-            _require(
-                value_of(recipe, name) == value,
-                f"`{name}` must be {as_text(value)}, as rows of one table have "
-                "the same number of updates and precision, and are compared on "
-                f"the same text. Received: {value_of(recipe, name)}.",
+        if expected["training.steps"] is None:
+            yield (
+                "`training.steps` must be a number, the same in all rows. "
+                "Received: null."
             )
-        _require(
-            recipe.data.test_source is not None,
-            "`data.test_source` and `data.test_target` must name what the rows "
-            "are compared on.",
-        )
-        values = values_by_key(recipe)
-        for name in CHOSEN_KEYS:
-            _require(
-                values.get(name) != AUTO,
-                f"`{name}` must be a number, so that it is the same wherever a "
-                f"run is trained. Received: {AUTO}.",
+        for name, value in expected.items():
+            if value_of(recipe, name) != value:
+                yield (
+                    f"`{name}` must be {as_text(value)}, as rows of one table "
+                    "have the same number of updates and precision, and are "
+                    "compared on the same text. Received: "
+                    f"{value_of(recipe, name)}."
+                )
+        if recipe.data.test_source is None:
+            yield (
+                "`data.test_source` and `data.test_target` must name what the "
+                "rows are compared on."
             )
         training = recipe.training
         tokens, devices = training.batch_tokens, training.devices
-        _require(
-            training.effective_batch_tokens is not None
-            or (tokens != "auto" and devices == 1),
-            "`training.batch_tokens` must be a number and `training.devices` "
-            "1, or `training.effective_batch_tokens` be given, so that an "
-            "update has as many tokens on every machine. Received: "
-            f"{tokens}, {devices} and null.",
-        )
+        if training.effective_batch_tokens is None and (
+            tokens == AUTO or devices != 1
+        ):
+            yield (
+                "`training.batch_tokens` must be a number and "
+                "`training.devices` 1, or `training.effective_batch_tokens` be "
+                "given, so that an update has as many tokens on every machine. "
+                f"Received: {tokens}, {devices} and null."
+            )
         if self.axis is not None:
             value = value_of(recipe, self.axis)
-            _require(
-                isinstance(value, int | float) and value >= 0,
-                "`axis` must be a key whose values are numbers, none below 0. "
-                f"Received: `{self.axis}`, which is {value!r}.",
-            )
+            if not isinstance(value, int | float) or value < 0:
+                yield (
+                    "`axis` must be a key whose values are numbers, none below "
+                    f"0. Received: `{self.axis}`, which is {value!r}."
+                )
 
 
 def find_study(name: pathlib.Path | str) -> Study:
-    """Returns a study by its path, or by its name in the zoo.
+    """Returns a study by its path, or by its name in the package.
 
     Args:
         name: A string, the path of a YAML file, which takes precedence, or the

@@ -10,10 +10,11 @@ from collections.abc import Iterable
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
+from typing import cast
 
 import tabulate
 
-from relative_attention.evaluation.significance import BleuStatistics
+from relative_attention.evaluation.significance import SentenceStatistics
 from relative_attention.evaluation.significance import bootstrap_of_means
 from relative_attention.studies.study import Study
 from relative_attention.studies.study import StudyRow
@@ -100,7 +101,7 @@ def _difference(
     """Returns the bootstrap against the row's `compare_with`."""
     own, other = (
         {
-            seed: BleuStatistics.from_json(record["test"])
+            seed: SentenceStatistics.from_json(record["test"])
             for one in study.rows
             if one.name == name
             for seed, record in _records_of(one, records).items()
@@ -114,7 +115,7 @@ def _difference(
         "mean": round(found.difference, 4),
         "low": round(found.low, 4),
         "high": round(found.high, 4),
-        "p_value": round(found.p_value, 4),
+        "p_value": round(cast(float, found.p_value), 4),
         "num_seeds": found.num_seeds,
     }
 

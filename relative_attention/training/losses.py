@@ -33,9 +33,8 @@ class MaskedCrossEntropy(keras.losses.Loss):
     replicas.
 
     Loss and gradient are computed in blocks of rows that stay in the
-    processor's cache. This takes two thirds of the time of
-    `keras.losses.CategoricalCrossentropy` on one-hot labels, and half the
-    memory. Both are computed in float32, whatever the dtype of the logits.
+    processor's cache, without one-hot labels, and in float32, whatever the
+    dtype of the logits.
 
     Args:
         label_smoothing: float. In `[0, 1)`. Defaults to `0.1`.

@@ -51,9 +51,9 @@ class Perplexity(TokenMean):
         sample_weight: optional float tensor `(B,)` or `(B, T)`.
 
     Raises:
-        ValueError: if a shape is wrong, or an id is not in `[0, V)` and that
-            is seen outside a graph; in one
-            `MaskedCrossEntropy(check_labels=True)` checks ids.
+        ValueError: if a shape is wrong, or an id is not in `[0, V)`. In a
+            graph ids are not checked here; `MaskedCrossEntropy` does that with
+            `check_labels=True`.
     """
 
     _field = "negative_log_likelihoods"
@@ -82,9 +82,9 @@ class TokenAccuracy(TokenMean):
         sample_weight: optional float tensor `(B,)` or `(B, T)`.
 
     Raises:
-        ValueError: if a shape is wrong, or an id is not in `[0, V)` and that
-            is seen outside a graph; in one
-            `MaskedCrossEntropy(check_labels=True)` checks ids.
+        ValueError: if a shape is wrong, or an id is not in `[0, V)`. In a
+            graph ids are not checked here; `MaskedCrossEntropy` does that with
+            `check_labels=True`.
     """
 
     _field = "matches"

@@ -1,7 +1,10 @@
 """Benchmarks of decoding, at tiny sizes."""
 
+import unicodedata
+
 import pytest
 
+import relative_attention as ra
 from benchmarks.decoding import first_translation
 
 pytestmark = pytest.mark.only_on("tensorflow", reason="graphs of TensorFlow")
@@ -65,3 +68,67 @@ def test_quality_in_int8(run_benchmark, model_folder, source):
     # Scales of rows so short weigh a lot.
     assert weights["bytes"] == both["bytes"] < 0.6 * plain["bytes"]
     assert "int8 weights and inputs" in printed
+
+
+class _Echo:
+    """A translator by a function of one text; none may come twice."""
+
+    def __init__(self, translate):
+        self._translate = translate
+
+    def translate(self, texts):
+        assert len(set(texts)) == len(texts)
+        return [self._translate(text) for text in texts]
+
+
+@pytest.mark.parametrize("part", ["validation", "test"])
+@pytest.mark.parametrize(
+    "translate, same, copied, is_long",
+    [
+        pytest.param(str, 0, 1, False, id="as it is"),
+        pytest.param(
+            lambda text: " ".join(
+                unicodedata.normalize("NFC", text).strip("\ufeff").split()
+            ),
+            *(1, 1, False),
+            id="cleaned",
+        ),
+        pytest.param(lambda text: "", 1, 0, False, id="nothing"),
+        pytest.param(lambda text: f"{text} " * 4, 0, 1, True, id="repeated"),
+    ],
+)
+def test_everyday_text(
+    run_benchmark, monkeypatch, tmp_path, part, translate, same, copied, is_long
+):
+    text = tmp_path / "text.en"
+    text.write_text('Tom has two cats.\nA "café" is near.\n' * 4)
+    (tmp_path / "recipe.yaml").write_text(
+        "data: {source: text.en, target: text.en, validation_source: text.en, "
+        "validation_target: text.en, test_source: text.en, "
+        "test_target: text.en}\n"
+        "model: {preset: transformer_tiny}\ntraining: {epochs: 1}\n"
+    )
+    monkeypatch.setattr(ra, "load_translator", lambda _: _Echo(translate))
+    result, printed = run_benchmark(
+        "decoding.everyday", tmp_path, "--data", tmp_path, "--part", part
+    )
+    rows = {}
+    for row in result.rows:
+        rows.setdefault(row["what"], []).append(row)
+    (bleu,) = rows["BLEU"]
+    if translate is str:
+        assert bleu["value"] == pytest.approx(100)
+        for row in rows["share of BLEU"]:
+            assert row["value"] == pytest.approx(1), row["kind"]
+    assert len(rows["share of BLEU"]) == 5 and len(rows["the same"]) == 8
+    assert {row["value"] for row in rows["the same"]} == {same}
+    assert len(rows["copied"]) == 12
+    for row in rows["copied"]:
+        assert (row["value"], row["lines"]) == (copied, 100), row["kind"]
+        assert len(row["missed"]) == (0 if copied else 10)
+    (runaway,) = rows["runaway"]
+    assert runaway["lines"] >= 60
+    # Short ones are still shorter than 20 characters.
+    assert runaway["value"] == len(runaway["outputs"])
+    assert (runaway["value"] > 0.7 * runaway["lines"]) == is_long
+    assert "four lines joined" in printed and "odd inputs" in printed

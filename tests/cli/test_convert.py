@@ -1,6 +1,7 @@
 """`relative-attention average` and `export`."""
 
 import functools
+import re
 import shutil
 
 import numpy as np
@@ -50,6 +51,7 @@ def test_last_checkpoints_become_a_model(average, trained, tmp_path):
     status, out, err = average(trained, "--last", 2, "--output", output)
     assert (status, out) == (0, f"model: {output}\n"), err
     assert_is_mean(output / "model.safetensors", trained, [8, 12])
+    assert re.match(r"validation loss: \d\.\d+, of the run's best", err)
     assert (output / "average.txt").read_text().splitlines() == [
         str(trained / "checkpoints" / f"step-{step:08}") for step in (8, 12)
     ]

@@ -201,17 +201,83 @@ def test_what_is_wrong_is_named_before_any_translation(
     )
     short, target = tmp_path / "short", corpus / "test.de"
     short.write_text("one\n")
+    table = tmp_path / "table"
+    table.write_text("1\t-0.5\tein Text\n" * 20)
     for options, message in (
         (["--compare", short], "short with 1 lines.*with 20"),
         (["--compare", tmp_path], f"{tmp_path} is no model directory"),
         (
             ["--compare", target, "--compare", target],
-            f"`--compare {target}` is compared with itself",
+            f"`{target}` is compared with itself",
         ),
+        (["--compare", table], "table has a tab.*cut -f"),
+        (["--reference", table], "table has a tab.*cut -f"),
         (["--resamples", "39"], "`num_resamples` must be at least 40"),
+        (["--tokenizer", "ko-mecab"], r"sacrebleu\[ko\]"),
         (["--tokenizer", "moses"], "go together.*moses, --language None"),
     ):
         check_refused(evaluate(*options), message)
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     message = r"pip install '\.\[plot\]'"
     check_refused(evaluate("--plot", "absent.png"), message)
+
+
+# === evaluate files of translations ===
+
+
+@pytest.fixture
+def files(corpus, pairs, tmp_path):
+    """Two files of translations, the second perfect, and the reference."""
+    first = tmp_path / "first.de"
+    first.write_text("".join(f"{line} und\n" for line in pairs[1]))
+    return first, corpus / "test.de", ("--reference", corpus / "test.de")
+
+
+@pytest.mark.parametrize("compare", [(), ("--compare",)], ids=["two", "option"])
+def test_two_files_of_translations_are_compared(compare, run, files, pairs):
+    first, second, reference = files
+    status, out, err = run(
+        *("evaluate", first, *compare, second, *reference),
+        *("--resamples", "50"),
+    )
+    assert (status, err) == (0, "")
+    texts = [f"{line} und" for line in pairs[1]], list(pairs[1])
+    scores = ra.corpus_scores(texts[0], pairs[1])
+    results = ra.paired_bootstrap(
+        {str(first): texts[0], str(second): texts[1]},
+        pairs[1],
+        num_resamples=50,
+    )
+    head, _, table = out.partition("\n\n")
+    assert head.split("\n") == [str(score) for score in scores.values()]
+    assert table == f"{bootstrap_table(results)}\n"
+
+
+def test_one_file_is_scored_with_several_references(run, files, pairs):
+    first, second, reference = files
+    status, out, _ = run("evaluate", first, *reference, "--reference", first)
+    texts = [f"{line} und" for line in pairs[1]]
+    scores = ra.corpus_scores(texts, [pairs[1], texts])
+    assert (status, out.count("nrefs:2")) == (0, 3)
+    assert out == "".join(f"{score}\n" for score in scores.values())
+
+
+def test_references_without_blanks_choose_the_tokenizer(run, tmp_path):
+    path = tmp_path / "test.zh"
+    path.write_text("我今天很高兴见到你。\n" * 2)
+    status, out, _ = run("evaluate", path, "--reference", path)
+    assert status == 0
+    assert out.startswith("BLEU 100.00") and "tok:zh" in out
+
+
+def test_what_files_have_no_use_for_is_named(run, files, model, corpus):
+    first, second, reference = files
+    for options, message in (
+        ((first, "--num-beams", "3"), "--num-beams is for models"),
+        ((first, "--hypotheses", "new"), "--hypotheses is for models"),
+        ((first, "--plot", "new.png"), "--source F`: it is for `--plot`"),
+        ((first, "--compare", model), f"--source F`: it is what {model} trans"),
+        ((first, model), f"first.de is a file.*`--compare {first}`"),
+        ((corpus / "absent",), "absent"),
+    ):
+        check_refused(run("evaluate", *options, *reference), message)

@@ -50,9 +50,14 @@ def help_of(command, capsys):
 
 def test_example_of_each_command_is_a_command_that_there_is(capsys):
     commands = re.findall(r"^    (\w+)\b", help_of("", capsys), re.M)
-    commands.remove("convert")
-    commands += ["convert tensor2tensor", "convert opennmt-tf"]
-    assert len(commands) == 16
+    kinds = {
+        "convert": ("tensor2tensor", "opennmt-tf"),
+        "data": ("wmt14_en_de", "wmt14_en_fr", "tatoeba", "variants"),
+    }
+    for command, names in kinds.items():
+        commands.remove(command)
+        commands += [f"{command} {name}" for name in names]
+    assert len(commands) == 19
     for command in commands:
         example = help_of(command, capsys).split("example:")[1]
         lines = re.findall(r"relative-attention (.*)", example)
@@ -81,6 +86,19 @@ def test_backend_that_is_missing_is_one_line():
     assert (done.returncode, done.stdout) == (1, "")
     assert "Keras cannot start" in done.stderr and "nonsense" in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def test_devices_that_jax_does_not_find_are_one_line():
+    pytest.importorskip("jax")
+    done = subprocess.run(
+        [sys.executable, "-m", "relative_attention", "translate", "anything"],
+        env={**os.environ, "KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cuda"},
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("relative-attention: JAX cannot start")
+    assert "JAX_PLATFORMS" in done.stderr and done.stderr.count("\n") == 1
 
 
 def test_package_that_is_missing_is_one_line(run, monkeypatch):
@@ -118,8 +136,8 @@ def test_interrupt_exits_with_130_and_says_how_to_go_on(
     def interrupt(*arguments, **keywords):
         raise KeyboardInterrupt
 
-    for name in ("train", "distill", "demo.run_demo"):
-        monkeypatch.setattr(f"relative_attention.runs.{name}", interrupt)
+    for name in ("runs.train", "runs.distill", "cli.demo.run_demo"):
+        monkeypatch.setattr(f"relative_attention.{name}", interrupt)
     status, out, err = run(*words.format(recipe=recipe_file).split())
     assert (status, out) == (130, "")
     assert hint in err

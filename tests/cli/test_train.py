@@ -1,4 +1,4 @@
-"""`relative-attention train`, `study`, `distill` and `demo`."""
+"""`relative-attention train`, `study`, `distill`, `demo` and `data`."""
 
 import functools
 import json
@@ -9,6 +9,7 @@ import yaml
 
 import relative_attention as ra
 from relative_attention.cli import parse
+from relative_attention.corpora import tatoeba
 from tests.cli.conftest import check_refused
 
 pytest_plugins = "tests.study_bench"
@@ -239,3 +240,27 @@ def test_demo_of_one_language_is_refused(run, tmp_path):
     check_refused(run("demo", *words), "`languages` must be two")
     (tmp_path / "corpus").mkdir()
     check_refused(run("demo", "--output", tmp_path), "holds other files than")
+
+
+# === data ===
+
+
+@pytest.mark.parametrize(
+    "options, output",
+    [((), "corpora"), (("--output", "here"), "here")],
+    ids=["by default", "given"],
+)
+def test_data_tatoeba_writes_where_recipes_look(
+    run, monkeypatch, options, output
+):
+    calls = []
+
+    def split(*arguments):
+        calls.append(arguments[:2])
+        return "corpora/tatoeba/en-de"
+
+    monkeypatch.setattr(tatoeba, "split_tatoeba", split)
+    monkeypatch.setenv("RELATIVE_ATTENTION_DATA", "corpora")
+    status, out, _ = run("data", "tatoeba", "deu-eng.zip", *options)
+    assert (status, out) == (0, "corpus: corpora/tatoeba/en-de\n")
+    assert calls == [("deu-eng.zip", output)]

@@ -98,7 +98,9 @@ def test_n_best_are_numbered_with_scores_and_tabs(
         assert (status, out) == (0, as_table(found))
     numbers = [line.split("\t")[0] for line in out.splitlines()]
     # An empty line has one translation.
-    assert numbers == ["1", "1", "1", "2", "3", "3", "3", "4", "5", "5", "5"]
+    assert numbers == sorted(numbers) and set(numbers) == {*"12345"}
+    assert numbers.count("1") == 3
+    assert numbers.count("2") == numbers.count("4") == 1
 
 
 def test_output_is_written_whole_or_not_at_all(
@@ -172,6 +174,26 @@ def test_options_of_the_search_are_passed_on(
     assert out == as_text(ra.Translator(**settings).translate(LINES))
 
 
+def test_alignments_follow_the_translations(translate, translator, source):
+    found = translator.search(LINES, 2, return_alignment=True)
+    links = [
+        [" ".join(f"{i}-{j}" for i, j in one.alignment) for one in results]
+        for results in found
+    ]
+    assert any(map(any, links))
+    _, out, _ = translate("--input", source, "--alignments")
+    assert out == "".join(
+        f"{results[0].text}\t{of_one[0]}\n"
+        for results, of_one in zip(found, links)
+    )
+    _, out, _ = translate("--input", source, "--alignments", "--nbest=2")
+    table = as_table(found).splitlines()
+    ends = [link for of_one in links for link in of_one]
+    assert out.splitlines() == [
+        f"{row}\t{end}" for row, end in zip(table, ends, strict=True)
+    ]
+
+
 @pytest.mark.large
 def test_draws_are_those_of_the_options(translate, translator, source):
     options = {"temperature": 1.7, "top_k": 50, "top_p": 0.9, "seed": 5}
@@ -189,6 +211,10 @@ def test_draws_are_those_of_the_options(translate, translator, source):
         ("--sample --nbest=0", "--nbest must be at least 1"),
         ("--sample --temperature=0", "temperature=0"),
         ("--top-k=5", "--top-k says how to draw; add --sample"),
+        ("--sample --num-beams=3", "--num-beams is for a search; leave it"),
+        ("--sample --length-penalty=1", "--length-penalty is for a search"),
+        ("--alignments --engine=ctranslate2", "leave out --engine"),
+        ("--alignments --split-sentences=en", "exclude one another: words"),
         ("--shard=1/2", "give it with `--input F`. Received: standard input"),
         ("--split-sentences=english", "the code of the text's language"),
         ("--split-sentences=en --nbest=2", "and --nbest exclude one another"),

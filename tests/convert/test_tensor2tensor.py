@@ -1,6 +1,7 @@
 """tensor2tensor's checkpoints: what they hold, and what can be wrong."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -270,3 +271,22 @@ def test_variable_that_fits_nowhere_is_named(load, arrays, name, message):
     # A checkpoint of something else has nothing of ours.
     with pytest.raises(ra.InputError, match="symbol_modality.*Received: "):
         load({"resnet/kernel": other[name]}, step=2)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"num_hidden_layers": 100_000}, {"max_relative_position": 2**31 - 1}],
+    ids=str,
+)
+def test_hparams_of_a_far_larger_model_build_nothing(load, arrays, change):
+    with pytest.raises(ra.InputError, match="cannot be those of its config"):
+        load(arrays, **change)
+
+
+def test_name_of_a_variable_is_not_believed(load, arrays):
+    renamed = {
+        re.sub(r"symbol_modality_\d+", "symbol_modality_10000000000", name): x
+        for name, x in arrays.items()
+    }
+    with pytest.raises(ra.InputError, match="cannot be those of its config"):
+        load(renamed)

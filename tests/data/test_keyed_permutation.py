@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from relative_attention.data.keyed_permutation import keyed_permutation
+from relative_attention.data.token_batches import keyed_permutation
 
 
 def permutation(size, key):

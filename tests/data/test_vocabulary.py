@@ -110,7 +110,7 @@ def test_error_when_the_model_has_other_ids():
 
 def test_error_when_the_size_does_not_suit_the_text():
     for lines, size, reason in (
-        (TEXT, 100_000, r"it carries at most \d+"),
+        (TEXT, 100_000, r"it holds at most \d+"),
         (TEXT, 260, "its characters and the special pieces are 2"),
         (["", ""], 300, "there is no text"),
     ):
@@ -243,3 +243,10 @@ def test_tokens_are_the_most_frequent():
 def test_tokens_need_a_text_and_room(lines, size):
     with pytest.raises(ra.InputError, match=f"No vocabulary of {size} tokens"):
         ra.TokenVocabulary.train(lines, size)
+
+
+def test_long_lines_are_learned_from():
+    # In SentencePiece, lines of over 4,192 bytes are dropped by default.
+    vocabulary = ra.Vocabulary.train(["zebra " * 1000] * 3, 270)
+    assert len(vocabulary) == 270
+    assert "zebra" in "".join(vocabulary.pieces(range(270)))

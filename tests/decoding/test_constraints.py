@@ -151,8 +151,9 @@ def test_strings_and_rows_of_several_lengths_are_refused(
         (ra.beam_search, {"num_beams": 0}, "at least 1"),
         (ra.beam_search, {"num_results": 5}, "between 1 and `num_beams`, 4"),
         (ra.beam_search, {"max_length": -1}, "at least 0"),
-        (ra.beam_search, {"length_penalty": -0.5}, "at least 0, and finite"),
-        (ra.beam_search, {"length_penalty": np.nan}, "at least 0, and finite"),
+        (ra.beam_search, {"length_penalty": -0.5}, "from 0 to 10"),
+        (ra.beam_search, {"length_penalty": 1e39}, "from 0 to 10"),
+        (ra.beam_search, {"length_penalty": np.nan}, "from 0 to 10"),
         (ra.sample, {"min_length": -2}, "at least 0"),
         (
             ra.sample,

@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 import relative_attention as ra
+from tests.decoding.known_models import Chain
 from tests.decoding.known_models import Letters
 from tests.decoding.known_models import Numbers
 from tests.decoding.known_models import make_model
@@ -142,12 +143,43 @@ def test_translations_begin_with_their_prefixes():
     prefixes = ["qq", "", "be yond", "k", "x"]
     translator = make_translator()
     assert translator.translate(sentences, target_prefixes=prefixes) == [
-        *("qqd", CAESAR[2], "beyond", "", "xz")
+        *("qqd", CAESAR[2], "beyond", "k", "xz")
     ]
     drawn = translator.sample(sentences, target_prefixes=prefixes, seed=1)
     for translation, sentence, prefix in zip(drawn, sentences, prefixes):
         if sentence.strip():
             assert translation.text.startswith(prefix.replace(" ", ""))
+
+
+@METHODS
+def test_prefix_with_an_end_is_named(method):
+    tokens = ["<blank>", "</s>", "<s>", "a", "b", "<unk>"]
+    vocabulary = ra.TokenVocabulary(tokens)
+    translator = ra.Translator(make_translator().model, vocabulary)
+    with pytest.raises(ValueError, match="no end of sentence.*: 'a </s> b'"):
+        getattr(translator, method)(
+            ["a", "b"], target_prefixes=["b", "a </s> b"]
+        )
+
+
+def test_text_in_other_pieces_is_one_result():
+    class Halves(Letters):
+        """Ids of one letter are two pieces of the same text."""
+
+        def decode(self, rows):
+            return [t.replace("b", "a") for t in super().decode(rows)]
+
+    model = Chain(
+        {0: {2: 0.5, 3: 0.3, 4: 0.2}, **dict.fromkeys((2, 3, 4), {1: 1.0})}
+    )
+    translator = ra.Translator(model, Halves(), num_beams=3)
+    (found,) = translator.search(["a"], num_results=3)
+    assert [(one.text, one.token_ids) for one in found] == [
+        ("a", (2, 1)),
+        ("c", (4, 1)),
+    ]
+    drawn = translator.sample(["a"], num_results=40, seed=1)
+    assert len(drawn[0]) == 40
 
 
 @METHODS

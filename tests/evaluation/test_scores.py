@@ -1,6 +1,7 @@
 """Scores of texts and sentences: those of sacreBLEU, with Moses besides."""
 
 import gzip
+import importlib.util
 import pathlib
 import sys
 
@@ -9,6 +10,7 @@ import sacrebleu
 import sacremoses
 
 import relative_attention as ra
+from relative_attention.evaluation.scores import fitting_tokenizer
 from relative_attention.evaluation.scores import sacrebleu_metrics
 
 MULTI30K = pathlib.Path(__file__).parents[3] / "shared/data/multi30k"
@@ -87,6 +89,56 @@ def test_unequal_numbers_of_lines_are_refused(function):
             function(*texts)
     with pytest.raises(TypeError, match="`hypotheses` must be a list of str"):
         function("a string", REFERENCES)
+
+
+def test_second_reference_counts():
+    hypotheses = ["Ein Mann fährt mit dem Rad.", "Zwei Hunde spielen."]
+    first = ["Ein Herr ist auf dem Fahrrad.", "Da sind Hunde."]
+    for metric, score in ra.corpus_scores(
+        hypotheses, [first, hypotheses]
+    ).items():
+        function = getattr(sacrebleu, f"corpus_{metric}")
+        assert score.score == function(hypotheses, [first, hypotheses]).score
+        assert "nrefs:2|" in score.signature
+        (alone,) = ra.corpus_scores(hypotheses, first, [metric]).values()
+        assert alone.score != pytest.approx(score.score)
+    assert ra.sentence_scores(hypotheses, [first, hypotheses])["ter"] == [0, 0]
+    with pytest.raises(ValueError, match=r"`references\[1\]`.*2 and 1"):
+        ra.corpus_scores(hypotheses, [first, ["one"]])
+
+
+# === Tokenizers ===
+
+
+@pytest.mark.parametrize(
+    ("line", "language", "tokenizer"),
+    [
+        ("我今天很高兴见到你。", None, "zh"),
+        ("今日はいい天気ですね。", None, "char"),
+        ("วันนี้อากาศดีมาก", None, "char"),
+        ("오늘 날씨가 아주 좋네요.", None, "13a"),
+        ("Ein Mann fährt mit dem Rad.", None, "13a"),
+        ("今日は weather がいい", "ja-JP", "char"),
+        ("The Wikipedia of 维基百科 is here", "zh", "zh"),
+        # No four tokens on a line.
+        ("12345", None, "char"),
+    ],
+)
+def test_bleu_can_rise_with_the_fitting_tokenizer(line, language, tokenizer):
+    assert fitting_tokenizer([line], language) == tokenizer
+    score = ra.corpus_bleu([line], [line], tokenize=tokenizer)
+    assert score.score == pytest.approx(100)
+
+
+def test_unknown_tokenizer_is_named():
+    with pytest.raises(ValueError, match="tokenizer '13b'. Did you mean '13a'"):
+        ra.corpus_bleu(HYPOTHESES, REFERENCES, tokenize="13b")
+
+
+def test_tokenizer_that_is_not_installed_names_its_extra(monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ra.InputError, match=r"pip install 'sacrebleu\[ja\]'"):
+        ra.corpus_bleu(HYPOTHESES, REFERENCES, tokenize="ja-mecab")
 
 
 # === BLEU by length ===

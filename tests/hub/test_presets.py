@@ -323,3 +323,14 @@ def test_translators_that_make_no_task_are_refused(joined):
     words = ra.TokenVocabulary.train(["a b c"], 20)
     with pytest.raises(ra.InputError, match="TokenVocabulary"):
         ra.hub.TranslationTokenizer.from_vocabulary(words)
+
+
+@pytest.mark.parametrize("name", ["config.json", "task.json"])
+def test_config_of_a_far_larger_model_builds_nothing(name, copy):
+    def enlarge(content):
+        backbone = content["config"].get("backbone", content)
+        backbone["config"]["num_encoder_layers"] = 1_000_000
+
+    change(copy / name, enlarge)
+    with pytest.raises(ra.InputError, match="cannot be those of its config"):
+        ra.hub.TranslationLM.from_preset(str(copy))

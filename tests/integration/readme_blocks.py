@@ -12,8 +12,8 @@ README = ROOT / "README.md"
 # Those with examples that one reader follows, from the first to the last; what
 # they share, a model that is trained, is made once.
 _GUIDES = (
-    "install translate train clusters resume decode evaluate export positions "
-    "faq"
+    "install layer translate train languages clusters resume decode evaluate "
+    "export positions faq"
 )
 # These have tests of their own.
 OTHER_GUIDES = (

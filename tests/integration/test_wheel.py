@@ -57,6 +57,10 @@ def test_recipes_and_types_are_in_the_package_that_is_built(
     assert sorted(parts) == sorted(
         file.name for file in (tmp_path / page).iterdir()
     )
+    # Which sentences are in the validation and test texts of the zoo.
+    hashes = package / "corpora" / "tatoeba_pairs"
+    sizes = [path.stat().st_size for path in sorted(hashes.iterdir())]
+    assert sizes == 2 * [12_000, 9_000]
     # What the server's page consists of.
     page = {path.name for path in (package / "serve" / "page").iterdir()}
     assert page == {"index.html", "page.css", "page.js", "icon.svg"}

@@ -25,6 +25,14 @@ def test_override_replaces_one_value_and_all_are_saved(recipe, tmp_path):
             "training.learning_rate_scale=1e-3",
         ]
     )
+    assert changed == recipe.replace(
+        {
+            "training.steps": 7,
+            "model.dropout": 0.2,
+            "data.source": None,
+            "training.learning_rate_scale": 1e-3,
+        }
+    )
     assert changed.training.steps == 7
     assert changed.model["dropout"] == 0.2
     assert changed.data.source is None
@@ -70,6 +78,10 @@ def test_override_replaces_one_value_and_all_are_saved(recipe, tmp_path):
             "give both .* and no `vocabulary.model`",
         ),
         (
+            "vocabulary.joint=false model.share_embeddings=all",
+            "`model.share_embeddings: all` needs one vocabulary",
+        ),
+        (
             "vocabulary.model=a training.start_from=b",
             "`vocabulary.from_start: false`",
         ),
@@ -95,8 +107,11 @@ REST = "model: {preset: transformer_tiny}\ntraining: {steps: 1}"
         ("data: {source: 2024}", "`data.source` must be str.* in quotes"),
         ("model: {preset: a}\nmodel: {preset: b}", "'model' is there twice"),
         (f"name: ../../elsewhere\n{REST}", "must be the name of a folder"),
-        # Each line would be twice as long as the one before.
-        ("a: &a {x: 1}\nb: {<<: [*a, *a]}", "`<<` takes one mapping"),
+        # A few lines of these would fill the memory.
+        ("a: &a {x: 1}\nb: *a", r"alias \*a must be written out \(line 2, "),
+        ("a: {<<: {x: 1}}", "`<<` must be written out"),
+        ("a: &a [*a]", r"alias \*a must be written out"),
+        (f"derived: [[x]]\n{REST}", "`derived` must be a list of keys"),
     ],
     ids=lambda value: value[:30],
 )
@@ -233,9 +248,10 @@ def test_name_of_a_file_is_taken_as_it_stands(tmp_path):
     names = ["2024", "my #1.en", "*.en", "[draft].en", "a: b", "1e5"]
     expected = {"'a b'": "a b", '"null"': "null", "null": None}
     for text, value in {**dict(zip(names, names)), **expected}.items():
-        recipe = ra.Recipe.from_mapping(MINIMAL)
-        recipe = recipe.override([f"data.source={text}"])
+        minimal = ra.Recipe.from_mapping(MINIMAL)
+        recipe = minimal.override([f"data.source={text}"])
         assert recipe.data.source == value
+        assert recipe == minimal.replace({"data.source": value})
         recipe.save(tmp_path / "recipe.yaml")
         assert ra.Recipe.load(tmp_path / "recipe.yaml") == recipe
 

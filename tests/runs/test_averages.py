@@ -1,12 +1,14 @@
 """Runs whose model is a mean: of checkpoints, of passes, of moving weights."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
 
 import relative_attention as ra
 from relative_attention.models.weights import load_arrays
+from relative_attention.runs.average import validation_losses
 from tests.runs.conftest import assert_same_arrays
 from tests.runs.conftest import train_quickly
 from tests.small_run import RECIPE
@@ -139,3 +141,20 @@ def test_moving_average_is_what_is_kept_and_not_what_is_trained(
     for name, array in kept.items():
         assert array.tobytes() in averages, name
     assert any((kept[name] != raw[name]).any() for name in kept)
+
+
+def test_validation_losses_are_those_of_the_run(quick_run):
+    history = json.loads((quick_run / "history.json").read_text())
+    paths = [
+        quick_run / "checkpoints" / f"step-{record['step']:08}" / MODEL
+        for record in history
+    ]
+    losses = validation_losses(quick_run, paths)
+    assert losses == pytest.approx(
+        [record["val_loss"] for record in history], rel=1e-5
+    )
+
+
+def test_losses_of_a_run_without_its_texts_are_unknown(copy):
+    shutil.rmtree(copy / "cache")
+    assert validation_losses(copy, [copy / MODEL]) is None

@@ -65,8 +65,8 @@ def test_line_says_what_is_looked_at(clock):
         0, {**LOGS, "val_loss": 2.25, "val_tokens": 9.0, "val_bleu": 31.256}
     )
     assert file.getvalue() == (
-        "[##########          ] 0:00:02 left step 10/20 loss 2.5 "
-        "perplexity 12.25 accuracy 0.5 500 tokens/s "
+        "[##########          ] 0:00:02 left step 10/20 500 tokens/s "
+        "loss 2.5 perplexity 12.25 accuracy 0.5 "
         "| validation loss 2.25 BLEU 31.26\n"
     )
 
@@ -149,7 +149,7 @@ def test_without_a_terminal_there_is_a_line_a_minute(clock):
     line.on_train_batch_end(8, {"loss": number, "tokens": 10.0})
     assert number.num_reads == 1
     assert file.getvalue() == (
-        "[##########          ] 0:01:20 left step 10/20 loss 2.5 0 tokens/s\n"
+        "[##########          ] 0:01:20 left step 10/20 0 tokens/s loss 2.5\n"
     )
 
 
@@ -159,7 +159,17 @@ def test_time_left_is_at_most_the_rest_of_the_limit(clock):
     clock.now += 3600.0
     line.on_train_batch_end(0, dict(LOGS))
     line.on_epoch_end(0, dict(LOGS))
-    assert "] 1:15:00 left step 10/20 " in file.getvalue()
+    assert "] 1:15:00 left step 10/" in file.getvalue()
+
+
+def test_bar_ends_where_the_time_limit_does(clock):
+    line, file = make_line(num_steps=10, seconds_left=lambda: 4.0)
+    line.on_epoch_begin(0)
+    clock.now += 20.0
+    line.on_train_batch_end(9, dict(LOGS))
+    line.on_epoch_end(0, dict(LOGS))
+    # Two updates more of the ten that are planned.
+    assert "[################    ] 0:00:04 left step 10/~12 " in file.getvalue()
 
 
 def test_line_on_a_terminal_never_wraps(clock, monkeypatch):
@@ -173,7 +183,7 @@ def test_line_on_a_terminal_never_wraps(clock, monkeypatch):
         clock.now += 1.0
     text = file.getvalue().removeprefix("\r").removesuffix("\x1b[K")
     assert len(text) == 39
-    assert text.startswith("0:00:10 left step 10/20 loss 2.5")
+    assert text.startswith("0:00:10 left step 10/20 0 tokens/s loss")
 
 
 # === Updates that were not finite ===

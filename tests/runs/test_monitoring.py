@@ -150,3 +150,44 @@ def test_plot_says_why_there_is_nothing_to_draw(
     assert main(["plot", str(tmp_path)]) == 1
     assert message in capsys.readouterr().err
     assert not (tmp_path / "curve.png").exists()
+
+
+# === BLEU that can rise ===
+
+
+@pytest.fixture
+def quickly_into(corpus, tmp_path):
+    """`quickly_into(convert, ...)` trains on targets that `convert` makes."""
+    texts = tmp_path / "texts"
+    texts.mkdir()
+
+    def train(convert, *overrides, **arguments):
+        for source in corpus.glob("*.en"):
+            (texts / source.name).write_bytes(source.read_bytes())
+            lines = (corpus / f"{source.stem}.de").read_text().splitlines()
+            (texts / f"{source.stem}.de").write_text(
+                "".join(f"{convert(line)}\n" for line in lines)
+            )
+        recipe = ra.Recipe.from_mapping(RECIPE)
+        overrides = ("training.bleu_every=1", *overrides)
+        return train_quickly(
+            recipe, tmp_path / "run", texts, *overrides, **arguments
+        )
+
+    return train
+
+
+def test_chinese_is_scored_by_its_tokenizer(quickly_into):
+    lines = []
+    quickly_into(
+        lambda line: "".join(chr(0x4E00 + ord(c) % 97) for c in line),
+        "data.target_language=null",
+        "training.best_by=bleu",
+        report=lines.append,
+    )
+    assert "BLEU: of the tokens of zh" in lines
+
+
+def test_weights_are_not_chosen_by_a_score_that_cannot_rise(quickly_into):
+    with pytest.raises(ra.InputError, match="0 even for a perfect translation"):
+        quickly_into(lambda line: line[:2], "training.best_by=bleu")

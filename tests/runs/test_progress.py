@@ -34,6 +34,8 @@ def model():
 
 
 class Machine:
+    asks_others = False
+
     def __init__(self, is_chief=True):
         self.is_chief = is_chief
 
@@ -157,17 +159,17 @@ def test_machine_that_is_not_the_chief_writes_nothing(run):
 
 
 @pytest.mark.parametrize(
-    ("training", "step", "seconds", "is_due"),
+    ("training", "step", "seconds", "names"),
     [
-        ({"save_every": 4}, 8, 0.0, True),
-        ({"save_every": 4}, 7, 1e9, False),
-        ({"save_minutes": 0.5}, 7, 29.0, False),
-        ({"save_every": 4, "save_minutes": 0.5}, 7, 30.0, True),
+        ({"save_every": 4}, 8, 0.0, ["step-00000008"]),
+        ({"save_every": 4}, 7, 1e9, []),
+        ({"save_minutes": 0.5}, 7, 29.0, []),
+        ({"save_every": 4, "save_minutes": 0.5}, 7, 30.0, ["stop-00000007"]),
     ],
     ids=str,
 )
 def test_checkpoint_is_due_by_steps_or_by_time(
-    run, training, step, seconds, is_due, monkeypatch
+    run, training, step, seconds, names, monkeypatch
 ):
     progress = run.start(**training)
     progress.step = step - 1
@@ -175,7 +177,23 @@ def test_checkpoint_is_due_by_steps_or_by_time(
     progress._last_save = now - seconds
     monkeypatch.setattr("time.perf_counter", lambda: now)
     progress.on_train_batch_end(0, {"loss": 1.0})
-    assert run.folder.exists() == is_due
+    assert (run.names() if run.folder.exists() else []) == names
+
+
+def test_clock_does_not_decide_what_is_averaged(run, monkeypatch):
+    found = []
+    for seconds in (0.0, 100.0):
+        progress = run.start(save_every=2, save_minutes=1.0, keep_checkpoints=2)
+        progress.steps_per_round = 100
+        now = time.perf_counter()
+        for batch in range(7):
+            now += seconds
+            monkeypatch.setattr("time.perf_counter", lambda now=now: now)
+            progress.on_train_batch_end(batch, {"loss": 1.0})
+        found.append([path.name for path in progress.checkpoints.regular()])
+    assert found == [["step-00000004", "step-00000006"]] * 2
+    # One more, to resume from.
+    assert run.names()[-1] == "stop-00000007" and len(run.names()) == 3
 
 
 def test_full_disk_keeps_the_checkpoint_before(run, monkeypatch):
@@ -336,9 +354,28 @@ def test_validation_that_ends_the_run_stops_fit_and_says_why(run):
     ]
 
 
+def test_time_limit_ends_a_round_before_its_last_update(run, monkeypatch):
+    progress = run.start(minutes=1.0, validate_every=50)
+    progress.model.stop_training = False
+    now = time.perf_counter()
+    stops = []
+    for batch in range(3):
+        now += 25.0
+        monkeypatch.setattr("time.perf_counter", lambda now=now: now)
+        progress.on_train_batch_end(batch, {"loss": 1.0})
+        stops.append(progress.model.stop_training)
+    assert stops == [False, False, True]
+    # A run that is killed in its validation resumes with it.
+    assert progress.unvalidated == {"loss": 1.0}
+    progress.on_epoch_end(0, {"loss": 1.0, "val_loss": 1.0})
+    assert run.names() == ["step-00000003"]
+    assert "update 3: the time is up (`training.minutes` 1)" in run.lines[-1]
+
+
 class OneOfSeveral:
     """A machine whose flag the others see."""
 
+    asks_others = True
     answer = None
 
     def __init__(self, is_chief, flags):

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import math
 import os
 import shutil
 import signal
@@ -96,6 +97,22 @@ def test_resumed_run_equals_uninterrupted_run(quickly, quick_run, tmp_path):
     assert seconds == sorted(seconds)
 
 
+def test_time_limit_ends_training_in_a_round(quickly, tmp_path):
+    overrides = ("training.steps=40", "training.validate_every=40")
+    results = quickly(tmp_path / "run", *overrides, "training.minutes=1e-6")
+    assert [epoch["step"] for epoch in results["curve"]] == [1]
+    assert math.isfinite(results["curve"][0]["val_loss"])
+    assert checkpoints_of(tmp_path / "run") == ["step-00000001"]
+    # And with more time it goes on to the end of the round.
+    results = quickly(
+        tmp_path / "run",
+        *("training.steps=3", "training.validate_every=40"),
+        "training.minutes=60",
+        resume=True,
+    )
+    assert [epoch["step"] for epoch in results["curve"]] == [1, 3]
+
+
 def test_time_limit_is_kept_to_when_a_run_is_resumed(quickly, copy, quick_run):
     overrides = ("training.steps=40", "training.minutes=1e-6")
     assert quickly(copy, *overrides, resume=True)["steps"] == 4
@@ -106,6 +123,15 @@ def test_overwriting_starts_again(quickly, copy):
     results = quickly(copy, "training.steps=1", overwrite=True)
     assert results["steps"] == 1
     assert checkpoints_of(copy) == ["step-00000001"]
+
+
+def test_run_is_kept_if_the_new_one_has_no_vocabulary(quickly, copy):
+    before = {path.name: path.stat().st_mtime_ns for path in copy.iterdir()}
+    with pytest.raises(ra.InputError, match="No vocabulary of 20 pieces"):
+        quickly(copy, "vocabulary.size=20", overwrite=True)
+    names = {path.name: path.stat().st_mtime_ns for path in copy.iterdir()}
+    assert names == before
+    assert [path for path in copy.parent.iterdir()] == [copy]
 
 
 class Terminator(keras.callbacks.Callback):
@@ -202,7 +228,7 @@ def test_run_of_an_earlier_version_is_resumed_with_a_warning(quickly, stop):
     quickly(output, EPOCH, resume=True, report=lines.append)
     (line,) = [line for line in lines if "earlier version" in line]
     assert "no checksum of the texts" in line
-    assert "no sums of the epoch" in line
+    assert "no sums of the round" in line
     # From now on they are there.
     lines.clear()
     overrides = (EPOCH, "training.steps=5")

@@ -13,9 +13,11 @@ from relative_attention.models.weights import load_arrays
 from relative_attention.models.weights import save_arrays
 from relative_attention.models.weights import save_weights
 from relative_attention.models.weights import weight_name
+from relative_attention.runs.distill import keeps_vocabulary
 from relative_attention.runs.prepare import find_inputs
 from relative_attention.runs.prepare import prepare_data
 from relative_attention.runs.start_from import find_initial_weights
+from relative_attention.runs.start_from import follow_start
 from relative_attention.saving.model_directory import save_config
 from relative_attention.saving.model_directory import save_vocabularies
 from tests.runs.conftest import assert_same_arrays
@@ -310,21 +312,57 @@ def test_run_has_started_when_it_has_a_checkpoint(recipe, tmp_path):
 # === What is refused ===
 
 
-def test_another_architecture_is_refused_but_what_has_no_effect(directory):
+def test_architecture_is_that_of_the_model(directory):
+    old = make(directory, vocabulary(OLD_TEXT), position_encoding="sinusoidal")
+    recipe = ra.Recipe.from_mapping(
+        recipe_of(directory, joint=False, hidden_dim=16, dropout=0.3)
+    )
+    start = find_initial_weights(recipe, directory.with_name("new"))
+    lines = []
+    new = follow_start(recipe, start, None, lines.append)
+    config = new.model_config(len(start.vocabularies[1]))
+    assert dataclasses.replace(config, dropout=0.1) == dataclasses.replace(
+        old.config, dropout=0.1
+    )
+    # What decides no shape is the recipe's.
+    assert config.dropout == 0.3
+    assert new.vocabulary.joint
+    assert lines == [
+        f"architecture: that of {directory}, with model.hidden_dim 8, "
+        "model.position_encoding sinusoidal, model.first_position 0, "
+        "vocabulary.joint True"
+    ]
+    # A run that is resumed has it in its recipe.
+    run = directory.with_name("run")
+    run.mkdir()
+    new.save(run / "recipe.yaml")
+    again = follow_start(recipe, None, run, lines.append)
+    assert again.to_mapping() == new.to_mapping()
+
+
+def test_values_of_the_command_line_contradict_the_model(directory):
     make(directory, vocabulary(OLD_TEXT), position_encoding="sinusoidal")
     same = {"position_encoding": "sinusoidal", "max_relative_position": 9}
-    start_of(directory, **same, key_dim=4)
-    for changes, message in (
-        ({"hidden_dim": 16}, "model.hidden_dim` is 16 in the recipe and 8"),
-        ({"key_dim": 3}, "model.key_dim` is 3 in the recipe and 4"),
+    recipe, start = start_of(directory, **same, key_dim=4)
+    for assignment, message in (
+        ("model.hidden_dim=16", "model.hidden_dim` is 16 in the recipe and 8"),
+        ("model.key_dim=3", "model.key_dim` is 3 in the recipe and 4"),
         (
-            {"position_encoding": "relative"},
+            "model.position_encoding=relative",
             "is 'relative' in the recipe and 'sinusoidal'",
         ),
-        ({"joint": False}, "vocabulary.joint` is False in the recipe and True"),
+        (
+            "vocabulary.joint=false",
+            "vocabulary.joint` is False in the recipe and True",
+        ),
     ):
         with pytest.raises(ra.InputError, match=message):
-            start_of(directory, **{**same, **changes})
+            follow_start(recipe.override([assignment]), start, None, print)
+    # Without an effect, or the same.
+    given = recipe.override(
+        ["model.max_relative_position=7", "model.key_dim=4"]
+    )
+    assert follow_start(given, start, None, print) == given
 
 
 @pytest.mark.parametrize(
@@ -371,3 +409,15 @@ def test_missing_models_are_refused(directory, tmp_path):
     (directory / "model.safetensors").unlink()
     with pytest.raises(ra.InputError, match="No weights at"):
         start_of(directory)
+
+
+def test_student_keeps_rows_or_names_a_way_out(directory):
+    make(directory, subwords())
+    student = vocabulary(NEW_TEXT)
+    own = subwords()
+    assert keeps_vocabulary(str(directory), (own, own))
+    with pytest.raises(ra.InputError, match="leave out `training.start_from`"):
+        keeps_vocabulary(str(directory), (student, student))
+    other = directory.with_name("other")
+    make(other, vocabulary(OLD_TEXT))
+    assert not keeps_vocabulary(str(other), (student, student))

@@ -175,6 +175,7 @@ def test_history_of_another_shape_is_an_error(text, tmp_path):
         ("num_encoder_layers", 10**9),
         ("hidden_dim", 2_000_000),
         ("max_relative_position", 10**9),
+        ("max_relative_position", 2**31 - 1),
     ],
 )
 def test_model_that_would_fill_the_memory_is_not_built(field, value, model):

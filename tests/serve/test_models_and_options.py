@@ -49,7 +49,17 @@ def test_names_that_are_wrong(
 
 @pytest.mark.parametrize(
     "recipe",
-    ["[]", "a: [", "data: {source: a.en}", "data: {source: a.txt}"],
+    [
+        *("[]", "a: [", "data: {source: a.en}", "data: {source: a.txt}"),
+        "description: [not, text]\ndata: {source: [a.en], target: a.de}",
+        # As text it would fill the memory.
+        "a0: &a0 [x, x]\n"
+        + "".join(
+            f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n"
+            for n in range(1, 9)
+        )
+        + "description: *a8\n",
+    ],
 )
 def test_recipe_that_names_no_languages(recipe, tmp_path):
     assert recipe_summary(tmp_path) == ("", [])

@@ -81,6 +81,7 @@ def test_n_best_is_filled_up_as_in_the_saved_model(client, translator):
     [
         ("POST", "/v1/models/half:predict", 404, "no model 'half'"),
         ("GET", "/v1/models/half", 404, "no model 'half'"),
+        ("GET", "/v1/models/mine:predict", 405, "Method Not Allowed: GET"),
         ("POST", "/v1/models/mine:classify", 405, "Method Not Allowed: POST"),
         ("GET", "/v2/models/mine", 404, "Not Found: GET /v2/models/mine"),
     ],

@@ -15,6 +15,7 @@ import pytest
 import relative_attention as ra
 from relative_attention.studies import results_path
 from relative_attention.studies import runs
+from relative_attention.studies.study import deciding_values
 
 pytest_plugins = "tests.study_bench"
 
@@ -133,7 +134,7 @@ def test_run_that_fails_does_not_keep_the_others(study_bench):
     assert set(study_bench.records()) == {"relative-1", "relative-2"}
     study_bench.make("plain", 1)
     study_bench.make("plain", 2, tensorflow=None, jax="0.11")
-    (study_bench.output / "plain-2.study.json").unlink()
+    shutil.rmtree(study_bench.output / "plain-2")
     study_bench.run()
     assert study_bench.order()[4:] == ["plain-1", "plain-2"]
     assert "Keras 3, TensorFlow 2, JAX 0.11; commit" in study_bench.page()
@@ -174,21 +175,22 @@ def test_what_cannot_be_run_is_refused(study_bench, monkeypatch):
     study_bench.refused("Unset TF_CONFIG")
 
 
-def test_what_a_dead_process_left_is_taken_up(study_bench):
-    record = study_bench.output / "plain-1.study.json"
-    shutil.copyfile(study_bench.output / "made" / "plain-1.json", record)
-    # What is damaged is made again.
-    (study_bench.output / "plain-2.study.json").write_text('{"row": "plain"}')
+def test_finished_run_is_adopted_and_damaged_results_made_again(study_bench):
+    study_bench.finish("plain", 1)
+    study_bench.finish("plain", 2)
+    (study_bench.output / "plain-2" / "results.json").write_text(
+        '{"steps": 12}'
+    )
     study_bench.run()
     assert study_bench.order() == ["relative-1", "plain-2", "relative-2"]
     assert len(study_bench.records()) == 4
-    # But not what is of another recipe.
+    # But not a run of another recipe.
     study_bench.results.unlink()
     other = study_bench.study.override(["model.dropout=0.4"])
     study_bench.refused("plain-1 has `model.dropout` 0.3, and", other)
 
 
-def test_equal_runs_of_another_study_are_taken(study_bench):
+def test_row_that_is_the_same_as_one_of_another_study_is_taken(study_bench):
     study_bench.run()
     other = ra.Study.from_mapping(
         "clipping",
@@ -198,14 +200,19 @@ def test_equal_runs_of_another_study_are_taken(study_bench):
             "seeds": [1, 2],
             "axis": "model.max_relative_position",
             "rows": [
-                {"name": "k3", "compare_with": "k4"},
+                {
+                    "name": "k3",
+                    "compare_with": "k4",
+                    "same_as": "positions:relative",
+                },
                 {"name": "k4", "overrides": {"model.max_relative_position": 4}},
             ],
         },
     )
     output = study_bench.output.with_name("clipping")
-    for seed in (1, 2):
-        study_bench.make("k4", seed, study=other, output=output)
+    for row in ("k3", "k4"):
+        for seed in (1, 2):
+            study_bench.make(row, seed, output=output)
     results = study_bench.output / "clipping.json"
     table = study_bench.run(other, output, results=results)
     assert study_bench.order(output) == ["k4-1", "k4-2"]
@@ -215,17 +222,17 @@ def test_equal_runs_of_another_study_are_taken(study_bench):
     page = results.with_suffix(".md").read_text()
     assert "(2 taken from other studies)" in " ".join(page.split())
     assert [row["axis"] for row in table] == [3, 4]
-
-
-def test_equal_runs_of_another_text_are_not_taken(study_bench):
-    """Two corpora may have files of the same names."""
-    study_bench.run()
+    # Two corpora may have files of the same names.
     study_bench.change_references(" !")
-    output = study_bench.output.with_name("elsewhere")
-    shutil.copytree(study_bench.output / "made", output / "made")
-    other = study_bench.output / "other.json"
-    study_bench.run(output=output, results=other)
-    assert len(study_bench.order(output)) == 4
+    shutil.rmtree(output / "k4-1")
+    study_bench.run(
+        other, output, results=results.with_name("x.json"), seeds=[1]
+    )
+    assert study_bench.order(output)[2:] == ["k3-1", "k4-1"]
+    assert (
+        "k3-1: not taken from positions: relative-1, which is another run"
+        in study_bench.lines
+    )
 
 
 RECORD = '{"row": "plain", "seed": 1, "values": 1}'
@@ -248,7 +255,7 @@ def test_what_another_process_adds_meanwhile_is_not_run(study_bench):
 
     def report(line):
         if line.startswith("plain-1: started"):
-            file.write(study_bench.record("relative", 1))
+            file.write(study_bench.finish_elsewhere("relative", 1))
 
     table = study_bench.run(report=report)
     assert study_bench.order() == ["plain-1", "plain-2", "relative-2"]
@@ -258,7 +265,9 @@ def test_what_another_process_adds_meanwhile_is_not_run(study_bench):
 def test_two_processes_add_to_one_file(study_bench, monkeypatch):
     """None loses what the other adds while it makes the table."""
     file = runs.StudyResults(study_bench.study, study_bench.results)
-    first, second = (study_bench.record("plain", seed) for seed in (1, 2))
+    first, second = (
+        study_bench.finish_elsewhere("plain", seed) for seed in (1, 2)
+    )
     other = threading.Thread(target=file.write, args=[second])
     make_table = runs.study_table
 
@@ -280,3 +289,27 @@ def test_results_lie_beside_studies_of_a_checkout_alone(study_bench, tmp_path):
     assert ours == folder / "table1.json"
     theirs = results_path(study_bench.study)
     assert theirs == pathlib.Path("runs/positions/positions.json")
+
+
+def test_auto_is_a_number_of_the_corpus_for_each_run(recipe, corpus, tmp_path):
+    auto = recipe.replace(
+        {
+            "model.dropout": "auto",
+            "training.warmup_steps": "auto",
+            "vocabulary.size": "auto",
+        }
+    )
+    run = runs.StudyRun("row", 1, auto, str(tmp_path), str(corpus))
+    found = run.resolved()
+    assert found.recipe.model["dropout"] == 0.3
+    assert found.recipe.training.warmup_steps == 400
+    assert found.recipe.vocabulary.size == 2000
+    # Nothing is left to choose.
+    assert found.resolved() is found
+    # A record has the numbers, where the study has `auto`.
+    record = deciding_values(found.recipe)
+    run.check_same(record, "results", "")
+    with pytest.raises(ra.InputError, match="`training.seed`"):
+        run.check_same({**record, "training.seed": 7}, "results", "")
+    with pytest.raises(ra.InputError, match="`model.dropout`"):
+        found.check_same({**record, "model.dropout": 0.2}, "results", "")

@@ -67,6 +67,7 @@ def test_study_makes_the_recipes_of_its_runs(recipe_file, tmp_path, recipe):
         ("seeds", 1, "`study.seeds` must be list"),
         ("rows.1.seeds", [True], "Row 'relative': `seeds`.*whole numbers"),
         ("overrides", {"training.seed": 5}, "`training.seed` follows from"),
+        ("rows.1.same_as", "table1", "must be STUDY:ROW.*Received: 'table1'"),
         ("rows.1.recipe", "wmt15", "Row 'relative': Unknown recipe"),
         ("recipe", "", "Row 'sinusoidal': it or the study.*`recipe`"),
         (
@@ -75,7 +76,18 @@ def test_study_makes_the_recipes_of_its_runs(recipe_file, tmp_path, recipe):
             "Row 'relative': `training.steps` must be 12, as.*Received: 5",
         ),
         ("overrides", {"training.minutes": 60}, "`training.minutes` must be n"),
-        ("overrides", {"model.dropout": "auto"}, "`model.dropout` must be a n"),
+        (
+            "overrides",
+            {
+                "training.minutes": 60,
+                "training.early_stopping": 2,
+                "data.test_source": None,
+                "data.test_target": None,
+            },
+            # All that is wrong.
+            "minutes` must be null.*early_stopping` must be 0.*must name what"
+            ".*`training.devices` 1, or",
+        ),
         (
             "overrides",
             {"training.devices": 1, "training.batch_tokens": "auto"},

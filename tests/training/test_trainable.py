@@ -456,6 +456,20 @@ def test_step_without_logits_needs_far_less_memory(run_python):
     assert projected < 0.6 * logits
 
 
+def test_subclass_trains_on_the_logits_that_it_computes():
+    class Doubled(ra.Transformer):
+        def logits(self, *args):
+            return 2 * super().logits(*args)
+
+    model = Doubled(tiny_transformer().config)
+    loss = ra.MaskedCrossEntropy()
+    model.compile("sgd", loss, metrics=[ra.Perplexity()])
+    x, y, _ = batch_of(4)
+    expected = ops.convert_to_numpy(loss(y, model(x)))
+    shown = model.train_on_batch(x, y, return_dict=True)["loss"]
+    np.testing.assert_allclose(shown, expected, rtol=1e-5)
+
+
 @pytest.mark.only_on("torch", reason="it has a device without numbers")
 def test_metrics_are_on_the_device_of_the_logits():
     with keras.device("meta"):

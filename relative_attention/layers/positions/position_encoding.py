@@ -47,26 +47,12 @@ class PositionEncoding:
             key_dim: int. Size `H` of each head.
         """
 
-    def num_weights(
-        self, num_heads: int, key_dim: int, value_dim: int, bidirectional: bool
-    ) -> int:
-        """Returns how many numbers `build` adds to a layer.
-
-        A model from elsewhere is only built if its file has as many.
-
-        Args:
-            num_heads: int. Number of heads `N`.
-            key_dim: int. Size `H` of each head's queries and keys.
-            value_dim: int. Size `H_v` of each head's values.
-            bidirectional: bool. See `build`.
-
-        Returns:
-            int.
-        """
-        return 0
-
     def build(self, layer: keras.layers.Layer, bidirectional: bool) -> None:
         """Adds weights to a layer.
+
+        Before a model is loaded from a file, this is called with an object
+        that has only `num_heads`, `key_dim`, `value_dim` and `add_weight`, to
+        compare the shapes of weights.
 
         Args:
             layer: `SelfAttention`.

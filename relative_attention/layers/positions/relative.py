@@ -58,16 +58,6 @@ class RelationTables(PositionEncoding):
         """Returns the number `R` of rows of a table."""
         raise NotImplementedError
 
-    def num_weights(
-        self, num_heads: int, key_dim: int, value_dim: int, bidirectional: bool
-    ) -> int:
-        columns = (
-            self.use_key_relations * key_dim
-            + self.use_value_relations * value_dim
-        )
-        tables = 1 if self.share_relations_across_heads else num_heads
-        return tables * self.num_rows(bidirectional) * columns
-
     def make_initializer(self, layer: keras.layers.Layer) -> Any:
         """Returns the initializer of a table."""
         return new_draws(self.relation_initializer)

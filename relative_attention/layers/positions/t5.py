@@ -43,11 +43,6 @@ class T5Bias(PositionEncoding):
      - [Raffel et al., 2020](https://arxiv.org/abs/1910.10683), section 2.1
     """
 
-    def num_weights(
-        self, num_heads: int, key_dim: int, value_dim: int, bidirectional: bool
-    ) -> int:
-        return _NUM_BUCKETS * num_heads
-
     def build(self, layer: keras.layers.Layer, bidirectional: bool) -> None:
         """Adds `relative_attention_bias`."""
         width = layer.num_heads * layer.key_dim

@@ -607,7 +607,7 @@ function isDark() {
   return theme ? theme === "dark" : systemTheme.matches;
 }
 function renderTheme() {
-  byId("theme").textContent = isDark() ? "Light colours" : "Dark colours";
+  byId("theme").textContent = isDark() ? "Light colors" : "Dark colors";
   // Pictures are painted in the colors of the theme.
   renderHeads();
   renderDistance();

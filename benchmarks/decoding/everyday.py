@@ -1,0 +1,381 @@
+"""How a model holds for what people type.
+
+The program translates a text of the model's recipe as it is, changed in one way
+each, and with things in it that must be copied; and odd inputs. From the root
+of a checkout, with the package installed:
+
+    python -m benchmarks.decoding.everyday MODEL --data FOLDER
+
+`FOLDER` is that of `train --data`. `--part validation` measures on the
+validation text, to choose a model; the default is the test text. The table has:
+
+- BLEU: cased, of the whole text.
+- Share of BLEU: lowercased BLEU of the first 400 lines, changed, over that of
+  the same lines as they are. The references stay those of the text. Final
+  marks do not count where lines have lost theirs, nor quotation marks where
+  lines stand in them: they are taken off all translations and references.
+- Four lines joined: cased BLEU of the whole text, four lines joined by a blank,
+  over that of translations of single lines, joined.
+- The same: translations that stay the same when their line is changed, of 100
+  lines that the change alters (few English lines have accents to decompose).
+- Copied: sentences whose translation has a thing as it was typed, of 100 of a
+  kind. Things come from `everyday.yaml`, half of them for each text; numbers
+  are drawn. A thing replaces a name that stands once on both sides (Tom, Mary,
+  John, Boston), or a number, in digits or words, with a noun after it: few
+  lines have one, so they get several numbers, one at a time. Every second emoji
+  stands at the end of a line. In German and French, every second decimal has a
+  comma.
+- Runaway: odd inputs of `everyday.yaml` whose translation is longer than three
+  times the input, and than 20 characters.
+
+Each text is translated as `Translator.translate` does by default.
+"""
+
+import argparse
+import itertools
+import pathlib
+import random
+import re
+import unicodedata
+from collections.abc import Callable
+from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
+
+import yaml
+
+import relative_attention as ra
+from benchmarks.harness.command import benchmark
+from benchmarks.harness.progress import show_progress
+from benchmarks.harness.results import Result
+from benchmarks.harness.results import Row
+from benchmarks.harness.tables import markdown_table
+from relative_attention.quiet_tensorflow import load_tensorflow_quietly
+from relative_attention.runs.texts import find_corpus
+from relative_attention.zoo import find_model
+
+_LISTS = pathlib.Path(__file__).with_suffix(".yaml")
+_CHANGED_LINES = 400
+_SAME_LINES = 100
+_COPIED_LINES = 100
+_JOINED = 4
+_MISSES = 10
+_NAMES = ("Tom", "Mary", "John", "Boston")
+_TAGS = ("b", "i", "em", "strong", "u", "code", "h1", "td")
+_SCRIPTS = ("Cyrillic", "Greek", "Chinese")
+# What follows a name that may be replaced, and a number: no hour of the day.
+_ENDS = r"[,.!?]?(?:\s|$)"
+_NOUN = r"\s(?!o'clock|Uhr|heures?)[^\W\d]"
+_LONGEST = 20
+_LONGEST_RATIO = 3
+_FINAL_MARK = re.compile(r"\s*[.!?…]+$")
+# Also with the blanks that French has inside.
+_QUOTATION_MARKS = re.compile(r'["„“”‹›]|«\s*|\s*»')
+
+Change = Callable[[str], str]
+# Translates each distinct text once.
+Translate = Callable[[Iterable[str]], list[str]]
+
+_SAME: dict[str, Change] = {
+    r"`\n` at the end": lambda line: f"{line}\n",
+    r"`\r\n` at the end": lambda line: f"{line}\r\n",
+    "two blanks for one": lambda line: line.replace(" ", "  "),
+    "tab for a blank": lambda line: line.replace(" ", "\t", 1),
+    "byte order mark before": lambda line: f"\ufeff{line}",
+    "U+00A0 for blanks": lambda line: line.replace(" ", "\u00a0"),
+    "accents decomposed": lambda line: unicodedata.normalize("NFD", line),
+    "blanks around": lambda line: f"  {line} ",
+}
+
+
+def _without_mark(line: str) -> str:
+    return _FINAL_MARK.sub("", line)
+
+
+def _without_quotation_marks(line: str) -> str:
+    return _QUOTATION_MARKS.sub("", line)
+
+
+# What is done to the source, and to all texts that are scored.
+_CHANGES: dict[str, tuple[Change, Change]] = {
+    "capitals": (str.upper, str),
+    "lowercase": (str.lower, str),
+    "no final mark": (_without_mark, _without_mark),
+    "quoted": (lambda line: f'"{line}"', _without_quotation_marks),
+}
+
+
+def measure(options: argparse.Namespace) -> list[Row]:
+    """Translates the text in all its forms, and the odd inputs."""
+    load_tensorflow_quietly()
+    recipe = ra.find_recipe(find_model(options.model))
+    text = find_corpus(recipe.data, options.data)
+    prefix = f"{options.part}_"
+    names = [getattr(text, f"{prefix}{side}") for side in ("source", "target")]
+    if None in names:
+        raise ra.InputError(
+            f"The recipe of MODEL must name a {options.part} text. Received: "
+            f"`data.{prefix}source` null."
+        )
+    pairs = list(ra.ParallelCorpus(*names))
+    # As `test.en.gz`.
+    languages = [name.removesuffix(".gz").rpartition(".")[2] for name in names]
+    lists = _read_lists(options.part)
+    translate = _translate_once(ra.load_translator(options.model))
+    show_progress("BLEU")
+    rows = _bleu(pairs, translate)
+    show_progress("other forms")
+    rows += _unchanged([source for source, _ in pairs], translate)
+    show_progress("things to copy")
+    rows += _copied(pairs, languages, lists, translate)
+    show_progress("odd inputs")
+    rows += _runaway(lists["odd_inputs"], translate)
+    show_progress()
+    return rows
+
+
+def _read_lists(part: str) -> dict[str, Any]:
+    """Returns the lists of `everyday.yaml`, of things every other one."""
+    lists = yaml.safe_load(_LISTS.read_text("utf-8"))
+    lists["surnames"] = " ".join(lists["surnames"].values())
+    return {
+        name: value.split()[part == "test" :: 2]
+        if isinstance(value, str)
+        else value
+        for name, value in lists.items()
+    }
+
+
+def _translate_once(translator: ra.Translator) -> Translate:
+    known: dict[str, str] = {}
+
+    def translate(texts: Iterable[str]) -> list[str]:
+        texts = list(texts)
+        new = [text for text in dict.fromkeys(texts) if text not in known]
+        known.update(zip(new, translator.translate(new)))
+        return [known[text] for text in texts]
+
+    return translate
+
+
+def _row(what: str, kind: str, value: float, lines: int, **more: Any) -> Row:
+    return {"what": what, "kind": kind, "value": value, "lines": lines, **more}
+
+
+def _share(part: float, whole: float) -> float:
+    return part / whole if whole else 0.0
+
+
+# === BLEU ===
+
+
+def _bleu(pairs: Sequence[tuple[str, str]], translate: Translate) -> list[Row]:
+    sources, references = (list(side) for side in zip(*pairs))
+    plain = translate(sources)
+    whole = ra.corpus_bleu(plain, references)
+    count, signature = len(pairs), whole.signature
+    rows = [_row("BLEU", "cased", whole.score, count, signature=signature)]
+    first = slice(_CHANGED_LINES)
+
+    def lowercased(texts: Iterable[str], scored: Change) -> float:
+        own, expected = (
+            list(map(scored, lines)) for lines in (texts, references[first])
+        )
+        return ra.corpus_bleu(own, expected, lowercase=True).score
+
+    for name, (change, scored) in _CHANGES.items():
+        changed = translate(map(change, sources[first]))
+        share = _share(
+            lowercased(changed, scored), lowercased(plain[first], scored)
+        )
+        rows.append(_row("share of BLEU", name, share, len(changed)))
+    joined = ra.corpus_bleu(translate(_join(sources)), _join(references))
+    apart = ra.corpus_bleu(_join(plain), _join(references))
+    share = _share(joined.score, apart.score)
+    return [*rows, _row("share of BLEU", "four lines joined", share, count)]
+
+
+def _join(lines: Sequence[str]) -> list[str]:
+    return [
+        " ".join(lines[start : start + _JOINED])
+        for start in range(0, len(lines), _JOINED)
+    ]
+
+
+# === Other forms of a line ===
+
+
+def _unchanged(sources: Sequence[str], translate: Translate) -> list[Row]:
+    rows: list[Row] = []
+    for name, change in _SAME.items():
+        able = (line for line in sources if change(line) != line)
+        lines = list(itertools.islice(able, _SAME_LINES))
+        pairs = zip(translate(lines), translate(map(change, lines)))
+        same = sum(before == after for before, after in pairs)
+        share = _share(same, len(lines))
+        rows.append(_row("the same", name, share, len(lines)))
+    return rows
+
+
+# === Things to copy ===
+
+
+def _copied(
+    pairs: Sequence[tuple[str, str]],
+    languages: Sequence[str],
+    lists: Mapping[str, Any],
+    translate: Translate,
+) -> list[Row]:
+    names = list(_carriers(pairs, {name: name for name in _NAMES}, _ENDS))
+    twins = {
+        digits: digits
+        for source, _ in pairs
+        for digits in re.findall(r"\d+", source)
+    }
+    words = (lists["number_words"].get(each, "").split() for each in languages)
+    numbers = list(_carriers(pairs, twins | dict(zip(*words)), _NOUN))
+    line_ends = [(f"{source} ", "") for source, _ in pairs]
+    carriers = {
+        "integer": numbers,
+        "decimal": numbers,
+        "emoji": [*itertools.chain(*zip(names, line_ends))],
+    }
+    rows: list[Row] = []
+    for kind, things in _things(lists, languages[0]).items():
+        if not carriers.get(kind, names):
+            raise ra.InputError(f"The text has no line to put a {kind} in.")
+        places = itertools.cycle(carriers.get(kind, names))
+        chosen = list(itertools.islice(zip(places, things), _COPIED_LINES))
+        typed = [before + thing + after for (before, after), thing in chosen]
+        found = translate(typed)
+        missed = [
+            [line, translation]
+            for line, translation, (_, thing) in zip(typed, found, chosen)
+            if thing not in translation
+        ]
+        share = 1 - len(missed) / len(typed)
+        shown = missed[:_MISSES]
+        rows.append(_row("copied", kind, share, len(typed), missed=shown))
+    return rows
+
+
+def _carriers(
+    pairs: Iterable[tuple[str, str]], twins: Mapping[str, str], after: str
+) -> Iterator[tuple[str, str]]:
+    """Yields what stands before and after a word that is to be replaced.
+
+    Args:
+        pairs: source and target lines.
+        twins: words of the source, and what they are in the target.
+        after: pattern of what must follow.
+    """
+    for pair in pairs:
+        own, other = (re.findall(r"\w+", line) for line in pair)
+        for word in own:
+            twin = twins.get(word)
+            if own.count(word) != 1 or other.count(twin) != 1:
+                continue
+            place = re.search(rf"(?<!\S){word}(?={after})", pair[0])
+            if place:
+                yield pair[0][: place.start()], pair[0][place.end() :]
+                break
+
+
+def _things(
+    lists: Mapping[str, Any], language: str
+) -> dict[str, Iterator[str]]:
+    """Returns things of each kind to copy, without an end."""
+    # Names differ between the texts, so the numbers do, too.
+    draw = random.Random(" ".join(lists["surnames"]))
+
+    def number(most_digits: int) -> str:
+        return str(draw.randrange(10, 10 ** draw.randint(2, most_digits)))
+
+    def decimals() -> Iterator[str]:
+        for mark in itertools.cycle("." if language == "en" else ".,"):
+            yield f"{number(3)}{mark}{number(2)}"
+
+    def markup() -> Iterator[str]:
+        for tag, name in zip(itertools.cycle(_TAGS), every("surnames")):
+            yield f"<{tag}>{name}</{tag}>"
+
+    def every(name: str) -> Iterator[str]:
+        return itertools.cycle(lists[name])
+
+    return {
+        "integer": (number(5) for _ in itertools.count()),
+        "decimal": decimals(),
+        "name": every("surnames"),
+        "two names": map(
+            " ".join, zip(every("given_names"), every("surnames"))
+        ),
+        "code": every("codes"),
+        "e-mail": every("emails"),
+        "link": every("links"),
+        "markup": markup(),
+        "emoji": every("emoji"),
+        **{script: every(script) for script in _SCRIPTS},
+    }
+
+
+# === Odd inputs ===
+
+
+def _runaway(typed: Sequence[str], translate: Translate) -> list[Row]:
+    found = [
+        [line, text]
+        for line, text in zip(typed, translate(typed))
+        if len(text) > max(_LONGEST_RATIO * len(line), _LONGEST)
+    ]
+    count = len(found)
+    return [_row("runaway", "odd inputs", count, len(typed), outputs=found)]
+
+
+def describe(result: Result) -> str:
+    """Returns the table, and how BLEU was computed."""
+    return f"{everyday_table(result)}\n\n{result.rows[0]['signature']}"
+
+
+def everyday_table(result: Result) -> str:
+    """Returns what was measured, a row each."""
+
+    def shown(row: Row) -> str:
+        if row["what"] == "runaway":
+            return str(row["value"])
+        return f"{row['value']:.2f}" if row["lines"] else "-"
+
+    cells = [
+        [row["what"], row["kind"], f"{row['lines']:,}", shown(row)]
+        for row in result.rows
+    ]
+    return markdown_table(["", "", "lines", result.options["part"]], cells)
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model", help="a model directory, or a name of the zoo")
+    parser.add_argument(
+        "--data",
+        metavar="DIR",
+        help="the folder of the corpora, as for `train`",
+    )
+    parser.add_argument(
+        "--part",
+        choices=("validation", "test"),
+        default="test",
+        help="the text (default: %(default)s)",
+    )
+
+
+main = benchmark(
+    "decoding.everyday",
+    __doc__,
+    "tatoeba_en_de --data data",
+    _add_arguments,
+    measure,
+    describe,
+)
+
+if __name__ == "__main__":
+    main()

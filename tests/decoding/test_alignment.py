@@ -1,0 +1,73 @@
+"""Alignments of words, from attention scores that are known."""
+
+import numpy as np
+import pytest
+
+import relative_attention as ra
+from relative_attention.decoding.alignment import word_alignment
+
+
+class Pieces:
+    """A vocabulary of pieces, `_` before the first of a word."""
+
+    end_id = 1
+
+    def __init__(self, *pieces):
+        self.pieces = pieces
+
+    def decode(self, rows):
+        return [
+            "".join(self.pieces[i] for i in row if i > 1)
+            .replace("_", " ")
+            .removeprefix(" ")
+            for row in rows
+        ]
+
+
+SOURCE = Pieces("", "", "_the", "_c", "at", "_slept")
+TARGET = Pieces("", "", "_geschlafen", "_hat", "_die", "_Kat", "ze", "_")
+
+
+def scores(rows, num_columns):
+    """Two blocks of two heads, of which the last block counts."""
+    last = np.full((len(rows), num_columns), 0.01)
+    for number, column in enumerate(rows):
+        last[number, column] = 0.9
+    first = last[::-1, ::-1]
+    return np.stack([np.stack([some, some]) for some in (first, last)])
+
+
+@pytest.mark.parametrize("blank", [(), (7,)], ids=["", "blank"])
+def test_pieces_are_joined_into_words(blank):
+    # "die Katze hat geschlafen", of "the cat slept".
+    target = [4, *blank, 5, 6, 3, 2, 1]
+    attended = [0, *[0] * len(blank), 1, 2, 3, 3, 4]
+    found = word_alignment(
+        scores(attended, 5), [2, 3, 4, 5, 1], target, (SOURCE, TARGET)
+    )
+    assert found == ((0, 0), (1, 1), (2, 2), (2, 3))
+
+
+def test_end_is_no_word_and_nothing_is_aligned_to_it():
+    # Both words attend to the end most.
+    attention = scores([2, 2, 2], 3)
+    attention[..., 0, 1] = 0.5
+    attention[..., 1, 0] = 0.5
+    found = word_alignment(attention, [2, 5, 1], [4, 3, 1], (SOURCE, TARGET))
+    assert found == ((1, 0), (0, 1))
+    assert word_alignment(attention, [1], [4, 1], (SOURCE, TARGET)) == ()
+    assert word_alignment(attention, [2, 1], [1], (SOURCE, TARGET)) == ()
+
+
+def test_translator_aligns_the_words_that_it_returns():
+    translator = ra.load_translator("tatoeba_en_de")
+    lines = ["I don't know where my sister lives now.", " ", "I know."]
+    found = translator.search(lines, return_alignment=True)
+    assert found[0].text == "Ich weiß nicht, wo meine Schwester jetzt lebt."
+    sources = [source for source, _ in found[0].alignment]
+    assert sources == [0, 2, 3, 3, 4, 5, 7, 6]
+    assert found[1].alignment == ()
+    assert found[0].attention is None
+    for one in translator.sample(lines, seed=1, return_alignment=True):
+        words = [target for _, target in one.alignment]
+        assert words == list(range(len(one.text.split())))
