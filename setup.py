@@ -71,6 +71,8 @@ DOCS = [
 # Debian's Chromium is driven by it; no browser of its own is needed.
 BROWSER = ["playwright>=1.65"]
 SERVE = ["prometheus-client>=0.26", "starlette>=1.10", "uvicorn>=0.54"]
+# What Keras exports to, for tests of it.
+EXPORTS = ["ai-edge-litert>=2.3", "onnxruntime>=1.32", "tf2onnx>=1.17"]
 SERVING = ["tensorflow-serving-api>=2.18.1"]
 # The second is imported by the first, which does not ask for it.
 WMT = ["tensorflow-datasets>=4.9.10", "importlib_resources>=7.1"]
@@ -158,6 +160,7 @@ setuptools.setup(
         + DEMO
         + CTRANSLATE2
         + DOCS
+        + EXPORTS
         + SERVE
         + SERVING
         + WMT,

@@ -1,6 +1,9 @@
 """Constraints on a translation: its length, its beginning, its repeats."""
 
+import contextlib
+import contextvars
 import warnings
+from collections.abc import Iterator
 from typing import Any
 from typing import NamedTuple
 
@@ -24,6 +27,21 @@ _NO_LIMIT = 2**30
 # Logits that a step may have for one sentence: 512 MB in float32, of which
 # there are several copies.
 _MAX_LOGITS = 2**27
+
+
+# Whether a vocabulary made the sources. A `TokenVocabulary` may have no end of
+# sentence, as in OpenNMT-tf.
+_ends_are_known = contextvars.ContextVar("ends_are_known", default=False)
+
+
+@contextlib.contextmanager
+def known_ends() -> Iterator[None]:
+    """Within it, searches do not warn of sources without an end."""
+    token = _ends_are_known.set(True)
+    try:
+        yield
+    finally:
+        _ends_are_known.reset(token)
 
 
 class Constraints(NamedTuple):
@@ -252,7 +270,8 @@ def _checked_source(token_ids: Tensor, config: Any) -> Tensor:
     if config is not None:
         size = config.source_vocabulary_size or config.vocabulary_size
         _check_ids("source_token_ids", ids, size)
-        _check_ends(ids)
+        if not _ends_are_known.get():
+            _check_ends(ids)
     return ids
 
 

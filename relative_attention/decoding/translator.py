@@ -21,6 +21,7 @@ from relative_attention.decoding.beam_search import beam_search
 from relative_attention.decoding.constraints import IMPOSSIBLE
 from relative_attention.decoding.constraints import check_length_penalty
 from relative_attention.decoding.constraints import check_num_beams
+from relative_attention.decoding.constraints import known_ends
 from relative_attention.decoding.model_steps import END_ID
 from relative_attention.decoding.model_steps import StepModel
 from relative_attention.decoding.paragraphs import Paragraphs
@@ -504,17 +505,18 @@ class Translator:
                 for index in batch
             ]
             begun = [prefixes[index] for index in batch]
-            results = decode(
-                self.model,
-                padded_rows(source_rows),
-                num_results=num_results,
-                max_extra_length=self.max_extra_length,
-                max_length=self.max_length,
-                min_length=self.min_length,
-                target_prefix=padded_rows(begun) if any(begun) else None,
-                return_attention=return_attention or return_alignment,
-                **settings,
-            )
+            with known_ends():
+                results = decode(
+                    self.model,
+                    padded_rows(source_rows),
+                    num_results=num_results,
+                    max_extra_length=self.max_extra_length,
+                    max_length=self.max_length,
+                    min_length=self.min_length,
+                    target_prefix=padded_rows(begun) if any(begun) else None,
+                    return_attention=return_attention or return_alignment,
+                    **settings,
+                )
             translations = read_translations(
                 results,
                 source_rows,

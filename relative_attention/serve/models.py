@@ -17,6 +17,7 @@ from relative_attention.decoding import Translation
 from relative_attention.decoding import Translator
 from relative_attention.decoding import beam_search
 from relative_attention.decoding.compiled import run_compiled
+from relative_attention.decoding.constraints import known_ends
 from relative_attention.decoding.paragraphs import Paragraphs
 from relative_attention.decoding.translator import read_translations
 from relative_attention.errors import InputError
@@ -252,17 +253,17 @@ def find_alternatives(
     tokens = [t for t in order if t not in (0, translator.vocabulary.end_id)]
     prefixes = [[*begun, token] for token in tokens[:_NUM_ALTERNATIVES]]
     sources = [source] * len(prefixes)
-    results = beam_search(
-        translator.model,
-        np.array(sources),
-        num_beams=translator.num_beams,
-        length_penalty=translator.length_penalty,
-        max_extra_length=translator.max_extra_length,
-        max_length=translator.max_length,
-        min_length=translator.min_length,
-        no_repeat_ngram=translator.no_repeat_ngram,
-        target_prefix=np.array(prefixes),
-    )
+    with known_ends():
+        results = beam_search(
+            translator.model,
+            np.array(sources),
+            num_beams=translator.num_beams,
+            length_penalty=translator.length_penalty,
+            max_extra_length=translator.max_extra_length,
+            max_length=translator.max_length,
+            min_length=translator.min_length,
+            target_prefix=np.array(prefixes),
+        )
     found = read_translations(
         results, sources, [False] * len(sources), translator.vocabulary
     )
