@@ -66,7 +66,7 @@ def _command(parser: argparse.ArgumentParser) -> Iterator[str]:
     if examples:
         yield f"For example:\n\n{_block(examples)}"
     rows = [
-        f"| `{_left(action)}` | {_meaning(action)} |\n"
+        f"| `{_left(action)}` | {_meaning(parser, action)} |\n"
         for action in actions
         if not isinstance(action, argparse._SubParsersAction)
     ]
@@ -123,11 +123,11 @@ def _value(action: argparse.Action) -> str:
     return action.dest.upper()
 
 
-def _meaning(action: argparse.Action) -> str:
-    text = action.help or ""
-    if action.option_strings and action.default and "default: " not in text:
-        text = f"{text} (default: {action.default})".strip()
-    return _text(text)
+def _meaning(parser: argparse.ArgumentParser, action: argparse.Action) -> str:
+    """Returns what `--help` says of an argument."""
+    if action.help is None:
+        return ""
+    return _text(parser._get_formatter()._expand_help(action))
 
 
 def _text(text: str) -> str:

@@ -42,6 +42,15 @@ class Command(argparse.ArgumentParser):
     _words: str | None = None
     _sort: Callable[[argparse.Namespace], None] | None = None
 
+    def add_argument(self, *names: Any, **more: Any) -> argparse.Action:
+        """Adds an argument; the help of an option ends with its default."""
+        action = super().add_argument(*names, **more)
+        text = action.help or ""
+        has_default = action.default and action.default != argparse.SUPPRESS
+        if action.option_strings and has_default and "default: " not in text:
+            action.help = f"{text} (default: %(default)s)".strip()
+        return action
+
     def text(self, usage: str, help: str | None = None, **more: Any) -> None:
         """Adds an option such as `--input F`."""
         name, _, metavar = usage.partition(" ")

@@ -243,7 +243,9 @@ def _add_opennmt_tf(systems: command.Subparsers) -> None:
         "--output runs/converted",
     )
     parser.add_argument(
-        "checkpoint", help="its prefix (run/ckpt-5000), or its folder"
+        "checkpoint",
+        metavar="CHECKPOINT",
+        help="its prefix (run/ckpt-5000), or its folder",
     )
     for side in ("source", "target"):
         parser.text(
@@ -298,7 +300,9 @@ def _add_tensor2tensor(systems: command.Subparsers) -> None:
         "--output runs/converted",
     )
     parser.add_argument(
-        "checkpoint", help="its prefix (model.ckpt-250000), or its folder"
+        "checkpoint",
+        metavar="CHECKPOINT",
+        help="its prefix (model.ckpt-250000), or its folder",
     )
     parser.text(
         "--hparams FILE",

@@ -202,6 +202,9 @@ class TokenCorpus:
     def load(cls, directory: pathlib.Path) -> "TokenCorpus":
         """Reads the arrays of a folder that `prepare` filled.
 
+        Args:
+            directory: path of the folder.
+
         Raises:
             OSError, ValueError, LookupError, TypeError: if one is missing or
                 damaged.

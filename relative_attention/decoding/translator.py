@@ -334,9 +334,9 @@ class Translator:
 
         Args:
             temperature, top_k, top_p, seed: see `relative_attention.sample`.
-            sentences, num_results, target_prefixes, return_attention, report,
-                return_alignment: see `search`; here `num_results` has no
-                limit.
+            sentences, num_results, target_prefixes: see `search`; here
+                `num_results` has no limit.
+            return_attention, report, return_alignment: see `search`.
             split_sentences: see `search`.
 
         Returns, Raises: see `search`.

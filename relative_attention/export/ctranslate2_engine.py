@@ -274,6 +274,8 @@ class CTranslate2Model:
             for rank, one in enumerate(hypotheses)
             if one.token_ids
         ]
+        if not places:
+            return
         texts = [found[number][rank].text_ids for number, rank in places]
         scores = self._engine.score_batch(
             [sources[number] for number, _ in places],

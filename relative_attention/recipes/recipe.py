@@ -175,7 +175,11 @@ class Recipe:
         return recipe
 
     def is_given(self, key: str) -> bool:
-        """Returns whether `replace` or `override` set `section.key`."""
+        """Returns whether `replace` or `override` set a value.
+
+        Args:
+            key: A string `section.key`.
+        """
         return key in self._given
 
     def override(self, assignments: Iterable[str]) -> "Recipe":

@@ -124,7 +124,7 @@ class TrainingSection:
 
     The preset sets the defaults of `learning_rate_scale`, `warmup_steps`,
     `zero_first_step`, `adam_beta_2` and `label_smoothing`
-    (`preset_training`). The table shows the paper's.
+    (`preset_training`). The list shows the paper's.
     """
 
     start_from: str | None = key(None)

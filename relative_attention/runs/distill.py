@@ -317,7 +317,7 @@ def _student_recipe(
         values["data.validation_source"] = VALIDATION_SOURCE
         values["data.validation_target"] = VALIDATION_TARGET
     if recipe.training.start_from is not None:
-        values["vocabulary.from_start"] = _keeps_vocabulary(
+        values["vocabulary.from_start"] = keeps_vocabulary(
             recipe.training.start_from, vocabularies[0]
         )
     student = recipe.replace(values)
@@ -325,7 +325,7 @@ def _student_recipe(
     return student
 
 
-def _keeps_vocabulary(
+def keeps_vocabulary(
     start_from: str, vocabularies: tuple[AnyVocabulary, AnyVocabulary]
 ) -> bool:
     """Returns whether a model to start from has the student's vocabulary.

@@ -90,30 +90,53 @@ def claim_run_directory(
     files = files or {}
     if resume and overwrite:
         raise InputError("`--resume` and `--overwrite` exclude one another.")
-    if path.exists() and not path.is_dir():
-        raise InputError(f"{path} is a file, not a folder for a run.")
-    if is_run(path):
-        if overwrite:
-            _clear(path, files.values())
-        elif not has_trained(path):
+    match _state(path), resume, bool(overwrite):
+        case "file", _, _:
+            raise InputError(f"{path} is a file, not a folder for a run.")
+        case "foreign", _, _:
+            raise InputError(
+                f"{path} holds files but no run. Choose another `--output`."
+            )
+        case "free", _, _:
+            pass
+        case _, _, True:
+            _delete_run(path, files.values())
+        case "begun", True, _ if _has_recipe(path, recipe):
+            pass
+        case "begun", _, _:
             # Vocabularies and other files may be of another recipe.
-            has_recipe = resume and (path / "recipe.yaml").is_file()
-            if not has_recipe or _differences(path, recipe):
-                _clear(path, files.values(), keep_texts=True)
-        elif resume:
+            _delete_set_up(path, files.values())
+        case "trained", True, _:
             _check_same_recipe(path, recipe)
-        else:
+        case _:
             raise InputError(
                 f"{path} holds another run. Resume it by `train --resume "
                 f"{path}`, pass `--overwrite` to delete it, or choose another "
                 "`--output`."
             )
-    elif path.exists() and any(p.name != RUN_LOCK for p in path.iterdir()):
-        raise InputError(
-            f"{path} holds files but no run. Choose another `--output`."
-        )
     write_record(path, files)
     recipe.save(path / "recipe.yaml")
+
+
+def _state(path: pathlib.Path) -> str:
+    """Returns what a path is: file, free, foreign, begun or trained.
+
+    A run that has begun has no checkpoint yet.
+    """
+    if is_run(path):
+        return "trained" if has_trained(path) else "begun"
+    if path.exists() and not path.is_dir():
+        return "file"
+    is_free = not path.exists() or all(
+        inside.name == RUN_LOCK for inside in path.iterdir()
+    )
+    return "free" if is_free else "foreign"
+
+
+def _has_recipe(path: pathlib.Path, recipe: Recipe) -> bool:
+    """Returns whether a run that has begun is of this recipe."""
+    has_one = (path / "recipe.yaml").is_file()
+    return has_one and not _differences(path, recipe)
 
 
 def is_run(directory: pathlib.Path) -> bool:
@@ -181,14 +204,44 @@ def _differences(
     ]
 
 
-def _clear(
-    directory: pathlib.Path, data: Iterable[str], keep_texts: bool = False
-) -> None:
+def _delete_run(directory: pathlib.Path, data: Iterable[str]) -> None:
     """Deletes a run, unless other files would be lost.
 
     These are files of `data`, which the recipe reads, and what no run writes.
-    With `keep_texts`, that is left, as are texts and translations, which record
-    their inputs and may have taken long to make.
+    """
+    own, others = _content(directory, data)
+    if others:
+        raise InputError(
+            f"{others[0].parent} holds {others[0].name}, which no run writes: "
+            "it is not deleted. Move it away, or choose another `--output`."
+        )
+    for path in own:
+        _delete(path)
+
+
+def _delete_set_up(directory: pathlib.Path, data: Iterable[str]) -> None:
+    """Deletes what a run prepared, unless the recipe reads it.
+
+    Token ids and translations stay, which record their inputs and may have
+    taken long to make, and what no run writes.
+    """
+    own, _ = _content(directory, data)
+    for path in own:
+        if path.name == "cache":
+            # Unlike the ids there, these do not record their inputs.
+            for name in ("held_out", "variants"):
+                shutil.rmtree(path / name, ignore_errors=True)
+        elif path.name != "distilled":
+            _delete(path)
+
+
+def _content(
+    directory: pathlib.Path, data: Iterable[str]
+) -> tuple[list[pathlib.Path], list[pathlib.Path]]:
+    """Returns what runs write in a folder, but its lock, and what they do not.
+
+    Raises:
+        InputError: if one of the files `data` is in the folder.
     """
     directory = directory.resolve()
     for file in data:
@@ -198,26 +251,22 @@ def _clear(
                 "folder whose run would be deleted. Choose another "
                 "`--output`, or move the file."
             )
-    content = sorted(directory.iterdir())
-    # No run makes links.
-    own = [p for p in content if _is_written(p.name) and not p.is_symlink()]
-    if not keep_texts and len(own) < len(content):
-        raise InputError(
-            f"{directory} holds {min(set(content) - set(own)).name}, which no "
-            "run writes: it is not deleted. Move it away, or choose another "
-            "`--output`."
-        )
-    for path in own:
-        if path.name == RUN_LOCK or keep_texts and path.name == "distilled":
-            continue
-        if keep_texts and path.name == "cache":
-            # Unlike the ids there, these do not record their inputs.
-            for name in ("held_out", "variants"):
-                shutil.rmtree(path / name, ignore_errors=True)
-        elif path.is_dir():
-            shutil.rmtree(path)
-        else:
-            path.unlink()
+    own, others = [], []
+    for path in sorted(directory.iterdir()):
+        # No run makes links.
+        is_own = _is_written(path.name) and not path.is_symlink()
+        if not is_own:
+            others.append(path)
+        elif path.name != RUN_LOCK:
+            own.append(path)
+    return own, others
+
+
+def _delete(path: pathlib.Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
 
 
 def delete_torn_files(directory: pathlib.Path) -> None:

@@ -240,3 +240,10 @@ def test_tokens_are_the_most_frequent():
 def test_tokens_need_a_text_and_room(lines, size):
     with pytest.raises(ra.InputError, match=f"No vocabulary of {size} tokens"):
         ra.TokenVocabulary.train(lines, size)
+
+
+def test_long_lines_are_learned_from():
+    # In SentencePiece, lines of over 4,192 bytes are dropped by default.
+    vocabulary = ra.Vocabulary.train(["zebra " * 1000] * 3, 270)
+    assert len(vocabulary) == 270
+    assert "zebra" in "".join(vocabulary.pieces(range(270)))

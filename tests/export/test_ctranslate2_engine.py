@@ -137,7 +137,7 @@ def test_prefixes_and_limits_hold(several):
     for results, prefix in zip(found[:4], prefixes):
         assert all(one.text.startswith(prefix) for one in results)
     # No translation at all.
-    theirs.max_length = 0
+    theirs.max_length, theirs.min_length = 0, 4
     assert set(theirs.translate(LINES)) == {""}
 
 

@@ -13,6 +13,7 @@ from relative_attention.models.weights import load_arrays
 from relative_attention.models.weights import save_arrays
 from relative_attention.models.weights import save_weights
 from relative_attention.models.weights import weight_name
+from relative_attention.runs.distill import keeps_vocabulary
 from relative_attention.runs.prepare import find_inputs
 from relative_attention.runs.prepare import prepare_data
 from relative_attention.runs.start_from import find_initial_weights
@@ -408,3 +409,15 @@ def test_missing_models_are_refused(directory, tmp_path):
     (directory / "model.safetensors").unlink()
     with pytest.raises(ra.InputError, match="No weights at"):
         start_of(directory)
+
+
+def test_student_keeps_rows_or_names_a_way_out(directory):
+    make(directory, subwords())
+    student = vocabulary(NEW_TEXT)
+    own = subwords()
+    assert keeps_vocabulary(str(directory), (own, own))
+    with pytest.raises(ra.InputError, match="leave out `training.start_from`"):
+        keeps_vocabulary(str(directory), (student, student))
+    other = directory.with_name("other")
+    make(other, vocabulary(OLD_TEXT))
+    assert not keeps_vocabulary(str(other), (student, student))

@@ -58,6 +58,14 @@ def test_error_says_where_it_looked_and_where_to_get_it(folders):
     assert DATA_VARIABLE in message
 
 
+def test_folder_that_is_named_twice_is_listed_once(tmp_path, monkeypatch):
+    monkeypatch.setenv(DATA_VARIABLE, str(tmp_path))
+    with pytest.raises(InputError) as raised:
+        find_corpus(SECTION, tmp_path)
+    looked = str(raised.value).split("looked in ")[1].split(". ")[0].split(", ")
+    assert len(looked) == len(set(looked)) and str(tmp_path) in looked
+
+
 def test_one_of_a_pair_is_refused(folders):
     for changes, part in (
         ({"target": None}, ""),

@@ -15,6 +15,7 @@ import pytest
 import relative_attention as ra
 from relative_attention.studies import results_path
 from relative_attention.studies import runs
+from relative_attention.studies.study import deciding_values
 
 pytest_plugins = "tests.study_bench"
 
@@ -288,3 +289,27 @@ def test_results_lie_beside_studies_of_a_checkout_alone(study_bench, tmp_path):
     assert ours == folder / "table1.json"
     theirs = results_path(study_bench.study)
     assert theirs == pathlib.Path("runs/positions/positions.json")
+
+
+def test_auto_is_a_number_of_the_corpus_for_each_run(recipe, corpus, tmp_path):
+    auto = recipe.replace(
+        {
+            "model.dropout": "auto",
+            "training.warmup_steps": "auto",
+            "vocabulary.size": "auto",
+        }
+    )
+    run = runs.StudyRun("row", 1, auto, str(tmp_path), str(corpus))
+    found = run.resolved()
+    assert found.recipe.model["dropout"] == 0.3
+    assert found.recipe.training.warmup_steps == 400
+    assert found.recipe.vocabulary.size == 2000
+    # Nothing is left to choose.
+    assert found.resolved() is found
+    # A record has the numbers, where the study has `auto`.
+    record = deciding_values(found.recipe)
+    run.check_same(record, "results", "")
+    with pytest.raises(ra.InputError, match="`training.seed`"):
+        run.check_same({**record, "training.seed": 7}, "results", "")
+    with pytest.raises(ra.InputError, match="`model.dropout`"):
+        found.check_same({**record, "model.dropout": 0.2}, "results", "")
