@@ -11,7 +11,7 @@ from relative_attention.models import training_flops
 CHOICES = {
     "position_encoding": f"one of {', '.join(map(repr, POSITION_ENCODINGS))}",
     "share_embeddings": "one of 'all', 'target', 'source_target', 'none'",
-    "implementation": "one of 'auto', 'transpose', 'blocks'",
+    "implementation": "one of 'auto', 'recompute', 'transpose', 'blocks'",
 }
 
 
