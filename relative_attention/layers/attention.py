@@ -37,7 +37,12 @@ from relative_attention.layers.positions.relative import RelativeGlobal
 from relative_attention.layers.positions.relative import new_draws
 from relative_attention.ops.attention import masked_softmax
 from relative_attention.ops.attention import plain_product
+from relative_attention.ops.attention import softmax_over_keys
 from relative_attention.ops.backend import sizes
+from relative_attention.ops.long_attention import Block
+from relative_attention.ops.long_attention import is_long
+from relative_attention.ops.long_attention import long_attention
+from relative_attention.ops.long_attention import long_relative_attention
 from relative_attention.ops.masks import check_flags
 from relative_attention.ops.masks import check_mask
 from relative_attention.ops.masks import check_padding_mask
@@ -107,6 +112,7 @@ class MultiHeadLayer(SublayerMaker, TracedLayer):
 
     # By default positions add nothing.
     position_encoding = PositionEncoding()
+    implementation = "auto"
 
     def __init__(
         self,
@@ -247,6 +253,75 @@ class MultiHeadLayer(SublayerMaker, TracedLayer):
             encoding.context(self, kept, positions, positions),
         )
 
+    def _recomputes(
+        self, num_queries: int | Tensor | None, num_keys: int | Tensor | None
+    ) -> bool:
+        """Returns whether the gradient is to compute scores again."""
+        if self.implementation == "auto":
+            return is_long(num_queries, num_keys)
+        return self.implementation == "recompute"
+
+    def _attend_recomputed(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Tensor | None,
+        is_causal: bool = False,
+        training: bool | None = None,
+    ) -> Tensor:
+        """Computes the context vectors of scaled queries, in little memory."""
+        draw_keep_mask, rate = None, self.dropout_layer.rate
+        if training and rate > 0:
+            # Drawn again in the gradient, so from the same seed.
+            seed = self.dropout_layer.draw_seed()
+
+            def draw_keep_mask(
+                shape: tuple[int | Tensor, ...], number: int | Tensor
+            ) -> Tensor:
+                return self.dropout_layer.draw_keep_mask(shape, seed, number)
+
+        options: dict[str, Any] = {
+            "mask": mask,
+            "is_causal": is_causal,
+            "draw_keep_mask": draw_keep_mask,
+        }
+        tables = self.position_encoding.distance_tables(self)
+        if tables is not None:
+            return long_relative_attention(
+                query, key, value, *tables, rate=rate, **options
+            )
+        sublayers = list(self._flatten_layers(include_self=False))
+        others = {id(w) for layer in sublayers for w in layer.weights}
+        weights = [w for w in self.trainable_weights if id(w) not in others]
+
+        def attend(block: Block, *values: Tensor) -> Tensor:
+            # A gradient of TensorFlow cannot be that of a variable.
+            mapping = list(zip(weights, values))
+            with keras.StatelessScope(state_mapping=mapping):
+                return self._attend_block(block)
+
+        values = map(ops.copy, weights)
+        return long_attention(attend, query, key, value, *values, **options)
+
+    def _attend_block(self, block: Block) -> Tensor:
+        """Computes the same as `_attend` for some queries."""
+        encoding = self.position_encoding
+        positions = (block.query_positions, block.key_positions)
+        logits = plain_product(block.query, block.key, transpose=True)
+        by_position = encoding.logits(self, block.query, *positions)
+        if by_position is not None:
+            logits = logits + by_position
+        scores = softmax_over_keys(logits, block.mask)
+        if block.keep is not None:
+            scale = ops.cast(1 / (1 - self.dropout_layer.rate), scores.dtype)
+            scores = ops.where(
+                block.keep, scores * scale, ops.zeros_like(scale)
+            )
+        context = plain_product(scores, block.value, transpose=False)
+        by_position = encoding.context(self, scores, *positions)
+        return context if by_position is None else context + by_position
+
     def _outputs(
         self, terms: AttentionTerms, return_attention_scores: bool
     ) -> Tensor | tuple[Tensor, Tensor]:
@@ -257,6 +332,15 @@ class MultiHeadLayer(SublayerMaker, TracedLayer):
         """Projects context vectors `(B, N, T, H_v)` to outputs `(B, T, D)`."""
         # Concat(head_1, ..., head_N) W^O, as one sum over heads and columns.
         return self.output_dense(ops.transpose(context, (0, 2, 1, 3)))
+
+
+def _checked_implementation(name: str, allowed: tuple[str, ...]) -> str:
+    if name not in allowed:
+        raise ValueError(
+            f"`implementation` must be one of {allowed}. "
+            f"Received: implementation={name!r}."
+        )
+    return name
 
 
 def _to_heads(dense: HeadProjection, inputs: Tensor) -> Tensor:
@@ -289,7 +373,11 @@ class SelfAttention(MultiHeadLayer):
             queries see later keys. Some encodings have other weights in a
             decoder. This does not mask keys: see `use_causal_mask`. Defaults
             to `True`.
-        implementation: string. How relative positions are computed; see
+        implementation: string. How attention is computed. `"recompute"` is
+            for long texts: memory grows with the length and not with its
+            square, as the gradient computes scores again, for a few queries at
+            a time. `"auto"` does so above 2,048 tokens, if the length is known
+            when a graph is traced. For `"transpose"` see
             `RelativeSelfAttention`. Defaults to `"auto"`.
         **kwargs: `dropout`, `use_bias`, `output_shape`, initializers,
             regularizers and constraints of the projections and `seed`, as in
@@ -339,15 +427,12 @@ class SelfAttention(MultiHeadLayer):
         # Older versions used "blocks" for "auto".
         if implementation == "blocks":
             implementation = "auto"
-        if implementation not in ("auto", "transpose"):
-            raise ValueError(
-                "`implementation` must be one of ('auto', 'transpose'). "
-                f"Received: implementation={implementation!r}."
-            )
         super().__init__(num_heads, key_dim, value_dim, **kwargs)
         self.position_encoding = find_position_encoding(position_encoding)
         self.bidirectional = checked_bool("bidirectional", bidirectional)
-        self.implementation = implementation
+        self.implementation = _checked_implementation(
+            implementation, ("auto", "recompute", "transpose")
+        )
 
     def build(self, inputs_shape: Shape) -> None:
         self._build_projections(inputs_shape, inputs_shape)
@@ -373,10 +458,19 @@ class SelfAttention(MultiHeadLayer):
         # `inputs_mask` when there are more.
         padding_mask = mask if mask is not None else inputs_mask
         is_causal = use_causal_mask or self.causal
+        length = inputs.shape[1]
+        recomputes = not return_attention_scores and self._recomputes(
+            length, length
+        )
         merged = self._merge_masks(
-            inputs, attention_mask, padding_mask, is_causal
+            inputs, attention_mask, padding_mask, is_causal and not recomputes
         )
         query, key, value, positions = self._project(inputs)
+        if recomputes:
+            context = self._attend_recomputed(
+                query, key, value, merged, is_causal, training
+            )
+            return self._merge_heads(context)
         tables = self.position_encoding.distance_tables(self)
         if (
             tables is not None
@@ -592,7 +686,8 @@ class RelativeSelfAttention(OneEncodingAttention):
             `relative_attention_inner`: an embedding for every edge,
             `(T, T, H)`. `"auto"` makes none, except if scores are
             returned, when it computes like `"transpose"`. `"blocks"`, of
-            older versions, means `"auto"`. Defaults to `"auto"`.
+            older versions, means `"auto"`. `"recompute"` is for long texts,
+            see `SelfAttention`. Defaults to `"auto"`.
         output_shape: int. Size of the outputs. Defaults to `D`, the size of
             `inputs`.
         kernel_initializer: initializer of the projections, drawn as matrices
@@ -798,6 +893,9 @@ class CrossAttention(MultiHeadLayer):
         kernel_constraint: constraint on the projections.
         bias_constraint: constraint on the biases.
         seed: int. Seed of the dropout.
+        implementation: string. `"recompute"` is for long texts, see
+            `SelfAttention`. Defaults to `"auto"`: above 2,048 times 2,048
+            tokens, if lengths are known.
         **kwargs: arguments of `keras.layers.Layer`, such as `name`, `dtype`.
 
     Call arguments:
@@ -822,6 +920,19 @@ class CrossAttention(MultiHeadLayer):
      - [Vaswani et al., 2017](https://arxiv.org/abs/1706.03762), section 3.2.3
     """
 
+    def __init__(
+        self,
+        num_heads: int,
+        key_dim: int,
+        *args: Any,
+        implementation: str = "auto",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(num_heads, key_dim, *args, **kwargs)
+        self.implementation = _checked_implementation(
+            implementation, ("auto", "recompute")
+        )
+
     def build(self, inputs_shape: Shape, encoder_outputs_shape: Shape) -> None:
         self._build_projections(inputs_shape, encoder_outputs_shape)
 
@@ -839,12 +950,16 @@ class CrossAttention(MultiHeadLayer):
             inputs, encoder_outputs, padding_mask, encoder_outputs_mask
         )
         # Vaswani et al., eq. 1: softmax(Q K^T / sqrt(d_k)) V
-        terms = self._attend(
-            self._queries(inputs),
+        options = {
+            "query": self._queries(inputs),
             **self.project_source(encoder_outputs),
-            mask=mask,
-            training=training,
-        )
+            "mask": mask,
+            "training": training,
+        }
+        recomputes = self._recomputes(inputs.shape[1], encoder_outputs.shape[1])
+        if recomputes and not return_attention_scores:
+            return self._merge_heads(self._attend_recomputed(**options))
+        terms = self._attend(**options)
         return self._outputs(terms, return_attention_scores)
 
     def project_source(self, encoder_outputs: Tensor) -> dict[str, Tensor]:
@@ -884,6 +999,9 @@ class CrossAttention(MultiHeadLayer):
         mask = None if padding_mask is None else padding_mask[:, None, None]
         scores = step_scores(logits, mask)  # (B, M, N, S)
         return self.output_dense(step_product(scores, source["value"]))
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "implementation": self.implementation}
 
     def _merge_masks(
         self,

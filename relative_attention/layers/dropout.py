@@ -27,6 +27,8 @@ _LEAST_RATE = 1 / 32
 # is added to the first for each replica. It is odd and large, to avoid the
 # seeds of other layers.
 _STRIDE = 0x9E3779B1
+# The same for each mask of a seed. PyTorch has signed seeds.
+_NUMBER_STRIDE = 0x2545F491
 
 
 @keras.saving.register_keras_serializable(package="relative_attention")
@@ -80,26 +82,50 @@ class Dropout(keras.layers.Dropout):
             self.draw_keep_mask(shape), scale, ops.zeros_like(scale)
         )
 
-    def draw_keep_mask(self, shape: Sequence[int | Tensor]) -> Tensor:
+    def draw_seed(self) -> Tensor:
+        """Draws a seed for `draw_keep_mask`, another one on each replica."""
+        with replica_seeds(self.seed_generator) as generator:
+            return generator.next()
+
+    def draw_keep_mask(
+        self,
+        shape: Sequence[int | Tensor],
+        seed: Tensor | None = None,
+        number: int | Tensor = 0,
+    ) -> Tensor:
         """Draws which elements are kept.
 
         Args:
             shape: tuple of int, or of int scalar tensors.
+            seed: what `draw_seed` returned, to draw the same again. Defaults
+                to `None`, a new one.
+            number: int scalar. Each number draws another mask from a seed.
 
         Returns:
             Bool tensor of that shape. `True` = kept.
         """
+        seeds = replica_seeds(self.seed_generator)
+        if seed is not None:
+            offset = ops.cast(number, seed.dtype) * _NUMBER_STRIDE
+            seed = seed + ops.stack([offset, ops.zeros_like(offset)])
+            seeds = _with_state(self.seed_generator, seed)
         if not _LEAST_RATE <= self.rate <= 1 - _LEAST_RATE:
             # In half precision 0 is drawn more often than a small rate.
-            with replica_seeds(self.seed_generator) as seed:
-                draws = keras.random.uniform(shape, dtype="float32", seed=seed)
+            with seeds as generator:
+                draws = keras.random.uniform(
+                    shape, dtype="float32", seed=generator
+                )
             return draws >= self.rate
         # Saved runs rely on what a seed draws: one word, then the bytes of the
         # words after it.
         size = math.prod(shape)
-        with replica_seeds(self.seed_generator) as seed:
+        with seeds as generator:
             words = keras.random.randint(
-                (size // 4 + 2,), -(2**31), 2**31 - 1, dtype="int32", seed=seed
+                (size // 4 + 2,),
+                -(2**31),
+                2**31 - 1,
+                dtype="int32",
+                seed=generator,
             )
         word, levels = words[0], bytes_of(words[1:])[:size]
         # 256 * rate = level + fraction: rounded up with probability fraction.
@@ -137,5 +163,14 @@ def replica_seeds(
     # Replica 0 keeps the seed that all replicas share.
     offset = ops.cast(number, seed.dtype) * _STRIDE
     seed = seed + ops.stack([offset, ops.zeros_like(offset)])
+    with _with_state(generator, seed):
+        yield generator
+
+
+@contextlib.contextmanager
+def _with_state(
+    generator: keras.random.SeedGenerator, seed: Tensor
+) -> Iterator[keras.random.SeedGenerator]:
+    """Makes a generator give a seed, and forget that it did."""
     with keras.StatelessScope(state_mapping=[(generator.state, seed)]):
         yield generator

@@ -13,7 +13,7 @@ from relative_attention.layers.positions import written
 
 SHARED_EMBEDDINGS = ("all", "target", "source_target", "none")
 # Older versions used "blocks" for "auto".
-IMPLEMENTATIONS = ("auto", "transpose", "blocks")
+IMPLEMENTATIONS = ("auto", "recompute", "transpose", "blocks")
 # Other ints are at least 1.
 _MAY_BE_0 = ("max_relative_position", "start_token_id", "first_position")
 
@@ -72,8 +72,8 @@ class TransformerConfig:
         use_target_space_embedding: Whether a learned vector is added to the
             source embeddings, as in tensor2tensor.
         max_length: Number of positions of a learned encoding.
-        implementation: How relations are computed; see
-            `RelativeSelfAttention`.
+        implementation: How attention is computed; see `SelfAttention`.
+            `"recompute"` is for long texts: its memory grows with the length.
     """
 
     vocabulary_size: int

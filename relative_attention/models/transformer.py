@@ -650,7 +650,15 @@ def _make_block(
         )
     ]
     if is_decoder:
-        sublayers.append(CrossAttention(**heads, name="cross_attention"))
+        # There are no relations whose edges could be gathered.
+        is_given = config.implementation == "recompute"
+        sublayers.append(
+            CrossAttention(
+                **heads,
+                implementation="recompute" if is_given else "auto",
+                name="cross_attention",
+            )
+        )
     sublayers.append(
         FeedForward(
             config.intermediate_dim,

@@ -7,6 +7,8 @@ They run on TensorFlow, JAX and PyTorch. What differs between backends is in
   computes them.
 - `relative_attention.py`: the same for clipped distances, forward and gradient,
   as `fit` runs it.
+- `long_attention.py`: attention in memory that grows with the length, by
+  `recompute.py`.
 - `step_attention.py`: attention of one position, for decoding.
 - `masks.py`: masks of padding and of later keys, and checks of users' masks.
 - `cross_entropy.py`: the training loss, token by token.

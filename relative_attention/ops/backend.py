@@ -186,6 +186,29 @@ def custom_gradient(
     return differentiable
 
 
+def add_to_columns(
+    matrix: Tensor, values: Tensor, first: int | Tensor
+) -> Tensor:
+    """Adds values to some successive columns, which may not be known yet.
+
+    Args:
+        matrix: tensor `(B, N, R, S)`.
+        values: tensor `(B, N, R, W)`.
+        first: int scalar, the column of the first of them.
+
+    Returns:
+        Tensor `(B, N, R, S)`.
+    """
+    if keras.backend.backend() != "tensorflow":
+        before = ops.slice(matrix, (0, 0, 0, first), sizes(values))
+        return ops.slice_update(matrix, (0, 0, 0, first), before + values)
+    # There, operations that write to a slice are slow, or compiled for each
+    # shape, or do not work in a loop with XLA.
+    after = sizes(matrix)[3] - sizes(values)[3]
+    values = ops.pad(values, ((0, 0), (0, 0), (0, 0), (0, after)))
+    return matrix + ops.roll(values, first, axis=-1)
+
+
 def run_after(tensor: Tensor, first: Tensor | None) -> Tensor:
     """Returns `tensor`, available only once `first` is computed.
 

@@ -102,7 +102,7 @@ def relative_attention(
     query, key, value = map(ops.convert_to_tensor, (query, key, value))
     tables = [
         # Copied, because a custom gradient does not accept variables.
-        None if table is None else _one_table(ops.copy(table))
+        None if table is None else one_table(ops.copy(table))
         for table in (key_relations, value_relations)
     ]
     is_tensorflow = keras.backend.backend() == "tensorflow"
@@ -128,7 +128,7 @@ def relative_attention(
     return context * ops.cast(can_attend, context.dtype)
 
 
-def _one_table(table: Tensor) -> Tensor:
+def one_table(table: Tensor) -> Tensor:
     if table.shape[-2] == 1:
         # Repeat a single embedding three times: `K` must be positive.
         table = ops.repeat(table, 3, axis=-2)
@@ -159,7 +159,9 @@ def _attend_by_skewing(
     if key_table is not None:
         _, rows = _farthest_and_rows(key_table, query.shape[2])
         by_distance = table_product(query, ops.swapaxes(rows, -1, -2))
-        logits = logits + relative_shift(by_distance, is_causal)
+        first = rows.shape[-2] // 2 - 1
+        by_key = relative_shift(by_distance, is_causal)
+        logits = logits + by_key[..., first : first + sizes(query)[2]]
     scores = softmax_over_keys(logits, mask)  # P
     if keep is not None:
         scores = _where(keep, scores * scale)  # Z
@@ -168,7 +170,10 @@ def _attend_by_skewing(
         return plain_product(scores, value, transpose=False)
     farthest, rows = _farthest_and_rows(value_table, query.shape[2])
     value = ops.cast(widened(value) + widened(farthest), value.dtype)
-    by_distance = transposed_relative_shift(scores, rows.shape[-2], is_causal)
+    farthest_ahead = rows.shape[-2] // 2
+    sides = (farthest_ahead - 1, farthest_ahead)
+    by_key = ops.pad(scores, ((0, 0), (0, 0), (0, 0), sides))
+    by_distance = transposed_relative_shift(by_key, rows.shape[-2], is_causal)
     context = plain_product(scores, value, transpose=False)
     return context + table_product(by_distance, rows)
 
@@ -192,40 +197,37 @@ def relative_shift(by_distance: Tensor, is_causal: bool = False) -> Tensor:
     """Moves the value of each distance to the key at that distance.
 
     For three queries and `K = 1`, two columns become four (`a` is distance 0,
-    `b` is 1; the digit is the query). Then the last is cut off, and keys
-    farther ahead get `b`:
+    `b` is 1; the digit is the query). Then keys farther ahead get `b`:
 
-        distance  0  1          key  0  1  2  3      key  0  1  2
-        query 0  a0 b0              a0 b0  .  .          a0 b0 b0
-        query 1  a1 b1      ->       . a1 b1  .    ->     . a1 b1
-        query 2  a2 b2               .  . a2 b2           .  . a2
+        distance  0  1          key  0  1  2  3      key  0  1  2  3
+        query 0  a0 b0              a0 b0  .  .          a0 b0 b0 b0
+        query 1  a1 b1      ->       . a1 b1  .    ->     . a1 b1 b1
+        query 2  a2 b2               .  . a2 b2           .  . a2 b2
 
     Nothing is gathered. Rows are padded to one column more than they will have,
     flattened and cut again, so that each row begins one column later than the
     row before (Huang et al. 2018, section 3.4.1).
 
     Args:
-        by_distance: tensor `(B, N, T, 2K)`, column `K - 1 + d` for distance
-            `d`.
-        is_causal: A boolean to indicate whether keys farther ahead than `K`
-            get zeros. Defaults to `False`: they get the value of distance `K`.
+        by_distance: tensor `(B, N, R, D)`, a column for each of `D` successive
+            distances.
+        is_causal: A boolean to indicate whether keys farther ahead than the
+            last distance get zeros. Defaults to `False`: they get its value.
 
     Returns:
-        Tensor `(B, N, T, T)`. Keys at distance `-K` and farther back have
-        zeros.
+        Tensor `(B, N, R, R + D - 1)`. Its first key is at the first distance
+        to the first query. Keys farther back have zeros.
     """
-    batch_size, num_heads, length, num_distances = sizes(by_distance)
-    width = length + num_distances - 1
-    padded = ops.pad(by_distance, ((0, 0), (0, 0), (0, 0), (0, length)))
-    flat = ops.reshape(padded, (batch_size, num_heads, length * (width + 1)))
+    batch_size, num_heads, num_rows, num_distances = sizes(by_distance)
+    width = num_rows + num_distances - 1
+    padded = ops.pad(by_distance, ((0, 0), (0, 0), (0, 0), (0, num_rows)))
+    flat = ops.reshape(padded, (batch_size, num_heads, num_rows * (width + 1)))
     by_key = ops.reshape(
-        flat[:, :, : length * width], (batch_size, num_heads, length, width)
+        flat[:, :, : num_rows * width], (batch_size, num_heads, num_rows, width)
     )
-    first = num_distances // 2 - 1
-    by_key = by_key[..., first : first + length]
     if is_causal:
         return by_key
-    is_ahead = _is_ahead(length, num_distances // 2)
+    is_ahead = _is_ahead(num_rows, num_distances)
     return ops.where(is_ahead, by_distance[..., -1:], by_key)
 
 
@@ -235,35 +237,32 @@ def transposed_relative_shift(
     """Sums over the keys of each distance: the transpose of `relative_shift`.
 
     Args:
-        by_key: tensor `(B, N, T, T)`.
-        num_distances: int, `2K`.
+        by_key: tensor `(B, N, R, R + D - 1)`.
+        num_distances: int, `D`.
         is_causal: see `relative_shift`.
 
     Returns:
-        Tensor `(B, N, T, 2K)`.
+        Tensor `(B, N, R, D)`.
     """
-    batch_size, num_heads, length, _ = sizes(by_key)
-    width = length + num_distances - 1
-    farthest = num_distances // 2
-    sides = (farthest - 1, farthest)
-    padded = ops.pad(by_key, ((0, 0), (0, 0), (0, 0), sides))
-    flat = ops.reshape(padded, (batch_size, num_heads, length * width))
-    flat = ops.pad(flat, ((0, 0), (0, 0), (0, length)))
-    by_distance = ops.reshape(flat, (batch_size, num_heads, length, width + 1))[
-        ..., :num_distances
-    ]
+    batch_size, num_heads, num_rows, width = sizes(by_key)
+    flat = ops.reshape(by_key, (batch_size, num_heads, num_rows * width))
+    flat = ops.pad(flat, ((0, 0), (0, 0), (0, num_rows)))
+    by_distance = ops.reshape(
+        flat, (batch_size, num_heads, num_rows, width + 1)
+    )[..., :num_distances]
     if is_causal:
         return by_distance
-    ahead = _where(_is_ahead(length, farthest), by_key)
+    ahead = _where(_is_ahead(num_rows, num_distances), by_key)
     ahead = ops.sum(ahead, axis=-1, keepdims=True)
     sides = (num_distances - 1, 0)
     return by_distance + ops.pad(ahead, ((0, 0), (0, 0), (0, 0), sides))
 
 
-def _is_ahead(length: int | Tensor, farthest: int) -> Tensor:
-    """Returns whether a key is farther ahead than `K`: bool `(T, T)`."""
-    positions = ops.arange(length, dtype="int32")
-    return positions[None] - positions[:, None] > farthest
+def _is_ahead(num_rows: int | Tensor, num_distances: int) -> Tensor:
+    """Returns which keys are beyond the last distance: `(R, R + D - 1)`."""
+    keys = ops.arange(num_rows + num_distances - 1, dtype="int32")
+    queries = ops.arange(num_rows, dtype="int32")
+    return keys[None] - queries[:, None] >= num_distances
 
 
 def _attend_on_diagonals(

@@ -19,7 +19,7 @@ CHOICES = {
         "`ra.positions` or of your own class, or its name 'module:class'"
     ),
     "share_embeddings": "one of 'all', 'target', 'source_target', 'none'",
-    "implementation": "one of 'auto', 'transpose', 'blocks'",
+    "implementation": "one of 'auto', 'recompute', 'transpose', 'blocks'",
 }
 
 

@@ -1,4 +1,4 @@
-"""Both ways of relative attention, against its equations in float64.
+"""Every way of relative attention, against its equations in float64.
 
 `reference` has them as the docstring of `relative_attention.py` does. It shares
 no code with the package, nor do its gradients come from automatic
@@ -13,10 +13,11 @@ import pytest
 from keras import ops
 
 from relative_attention.ops.attention import relative_attention_inner
-from relative_attention.ops.relative_attention import relative_attention
+from relative_attention.ops.long_attention import long_relative_attention
 
 # The function has the name of its file.
 MODULE = importlib.import_module("relative_attention.ops.relative_attention")
+LONG = importlib.import_module("relative_attention.ops.long_attention")
 B, N, H, H_V = 2, 3, 4, 5
 OPERANDS, TABLES = ("query", "key", "value"), ("key_table", "value_table")
 
@@ -114,11 +115,35 @@ def assert_is_reference(
 on_tensorflow = pytest.mark.only_on("tensorflow", reason="graphs are its own")
 
 
-@pytest.fixture(params=["as_chosen", "portable"])
+@pytest.fixture(params=["as_chosen", "portable", "recomputed"])
 def way(request, monkeypatch):
-    """The way that this machine takes, and the one of every backend."""
+    """The way that this machine takes, that of every backend, of long texts."""
+    monkeypatch.setattr(LONG, "_MOST_ROWS", 4)
+    monkeypatch.setattr(WAYS, "recomputes", request.param == "recomputed")
     if request.param == "portable":
         monkeypatch.setattr(MODULE, "prefers_own_kernels", lambda: False)
+
+
+class WAYS:
+    recomputes = False
+
+
+def relative_attention(*operands, keep=None, **arguments):
+    if not WAYS.recomputes:
+        return MODULE.relative_attention(*operands, keep=keep, **arguments)
+    if keep is None:
+        return long_relative_attention(*operands, **arguments)
+    tables = [table for table in operands[3:5] if table is not None]
+    before = max(tables[0].shape[-2] // 2 - 1, 0) if tables else 0
+
+    def draw_keep_mask(shape, number):
+        # Those of the tests are the same for every query.
+        of_keys = np.pad(ops.convert_to_numpy(keep)[0, 0, 0], (before, 99))
+        return ops.broadcast_to(of_keys[: shape[-1]], shape)
+
+    return long_relative_attention(
+        *operands, draw_keep_mask=draw_keep_mask, **arguments
+    )
 
 
 def causal(length):

@@ -1,0 +1,195 @@
+"""Attention whose scores are computed again, against attention with all."""
+
+import importlib
+
+import numpy as np
+import pytest
+from keras import ops
+
+import relative_attention as ra
+from relative_attention.layers.attention import CrossAttention
+
+# A function has the name of another file of its room.
+LONG = importlib.import_module("relative_attention.ops.long_attention")
+B, T, S, D, N, H = 2, 11, 7, 12, 3, 4
+ENCODINGS = ["relative", "relative_global", "rotary", "alibi", "t5", None]
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch):
+    monkeypatch.setattr(LONG, "_MOST_ROWS", 3)
+
+
+def fill(layer):
+    rng = np.random.default_rng(1)
+    for weight in layer.trainable_weights:
+        weight.assign(rng.normal(size=weight.shape) / 2)
+    return layer
+
+
+def self_attention(implementation, encoding="relative", **options):
+    layer = ra.SelfAttention(
+        N, H, encoding, implementation=implementation, **options
+    )
+    layer.build((None, None, D))
+    return fill(layer)
+
+
+def numbers(gradients, layer, inputs, **options):
+    """Outputs, and gradients of inputs and of all weights."""
+    outputs = ops.convert_to_numpy(layer(*inputs, **options))
+    weights = ops.convert_to_tensor(
+        np.random.default_rng(2).normal(size=outputs.shape).astype("float32")
+    )
+    return [
+        outputs,
+        *gradients(
+            lambda *inputs: ops.sum(layer(*inputs, **options) * weights),
+            inputs,
+            variables=layer.trainable_weights,
+        ),
+    ]
+
+
+def assert_equal(results, wanted):
+    for result, array in zip(results, wanted, strict=True):
+        scale = max(1, np.abs(array).max())
+        np.testing.assert_allclose(result / scale, array / scale, atol=1e-5)
+
+
+@pytest.mark.parametrize("is_causal", [False, True], ids=["free", "causal"])
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_it_is_attention_with_all_scores(rng, gradients, encoding, is_causal):
+    x = rng.normal(size=(B, T, D)).astype("float32")
+    attention_mask = rng.random((B, T, T)) < 0.7
+    # A query that may attend to nothing.
+    attention_mask[0, 4] = False
+    options = {
+        "attention_mask": ops.convert_to_tensor(attention_mask),
+        "inputs_mask": ops.convert_to_tensor(np.arange(T) < [[T], [6]]),
+        "use_causal_mask": is_causal,
+    }
+    all_scores, recomputed = (
+        self_attention(name, encoding, bidirectional=not is_causal)
+        for name in ("auto", "recompute")
+    )
+    assert_equal(
+        numbers(gradients, recomputed, [x], **options),
+        numbers(gradients, all_scores, [x], **options),
+    )
+
+
+def test_attention_to_a_source_is_the_same(rng, gradients):
+    x, source = (
+        rng.normal(size=(B, length, D)).astype("float32") for length in (T, S)
+    )
+    padding_mask = ops.convert_to_tensor(np.arange(S) < [[S], [0]])
+    results = []
+    for implementation in ("recompute", "auto"):
+        layer = CrossAttention(N, H, implementation=implementation)
+        layer.build((None, None, D), (None, None, D))
+        fill(layer)
+        results.append(
+            numbers(gradients, layer, [x, source], padding_mask=padding_mask)
+        )
+    assert_equal(*results)
+
+
+@pytest.mark.parametrize("encoding", ["relative", "t5"])
+def test_both_passes_drop_the_same_scores(rng, gradients, encoding):
+    layer = self_attention("recompute", encoding, dropout=0.4)
+    x, direction = rng.normal(size=(2, B, T, D)).astype("float32")
+    state = layer.dropout_layer.seed_generator.state
+    seed = ops.convert_to_numpy(state.value)
+
+    def total(x):
+        # The same dropout in every call.
+        state.assign(seed)
+        return ops.sum(ops.square(layer(x, training=True)))
+
+    def at(step):
+        moved = ops.convert_to_tensor(x + step * direction)
+        return float(ops.convert_to_numpy(total(moved)))
+
+    (gradient,) = gradients(total, [x])
+    step = 1e-2
+    slope = (at(step) - at(-step)) / (2 * step)
+    assert np.sum(gradient * direction) == pytest.approx(slope, rel=2e-2)
+
+
+def test_every_block_drops_others(rng):
+    layer = self_attention("recompute", None, dropout=0.5)
+    # All scores are equal, and a value shows which keys are kept.
+    query_free = np.zeros((1, N, T, H), "float32")
+    value = np.broadcast_to(np.eye(T, dtype="float32"), (1, N, T, T))
+    kept = ops.convert_to_numpy(
+        layer._attend_recomputed(
+            query_free, query_free, value, None, training=True
+        )
+    )
+    assert set(np.round(np.unique(kept) * T, 3)) == {0, 2}
+    assert len({row.tobytes() for row in kept.reshape(-1, T)}) > 25
+
+
+def test_later_keys_are_not_computed(rng):
+    """Numbers that would spoil masked scores do no harm."""
+    layer = self_attention("recompute", "relative")
+    x = rng.normal(size=(1, 48, D)).astype("float32")
+    clean = ops.convert_to_numpy(layer(x, use_causal_mask=True))
+    x[:, 40:] = np.nan
+    spoiled = ops.convert_to_numpy(layer(x, use_causal_mask=True))
+    np.testing.assert_array_equal(spoiled[:, :36], clean[:, :36])
+
+
+def test_a_long_text_of_known_length_is_recomputed(monkeypatch, rng):
+    monkeypatch.setattr(LONG, "MOST_PAIRS", T * T)
+    layer = self_attention("auto")
+    called = []
+
+    def record(*arguments, **options):
+        called.append(arguments[0].shape)
+        return LONG.long_relative_attention(*arguments, **options)
+
+    module = importlib.import_module("relative_attention.layers.attention")
+    monkeypatch.setattr(module, "long_relative_attention", record)
+    layer(np.zeros((1, T, D), "float32"))
+    assert not called
+    layer(np.zeros((1, T + 1, D), "float32"))
+    assert len(called) == 1
+    # Scores are asked for, so there must be all of them.
+    layer(np.zeros((1, T + 1, D), "float32"), return_attention_scores=True)
+    assert len(called) == 1
+
+
+@pytest.mark.parametrize("dtype", ["mixed_float16", "mixed_bfloat16"])
+def test_half_precision_is_near(rng, dtype):
+    x = rng.normal(size=(B, T, D)).astype("float32")
+    results = [
+        ops.convert_to_numpy(
+            ops.cast(self_attention("recompute", dtype=name)(x), "float32")
+        )
+        for name in ("float32", dtype)
+    ]
+    np.testing.assert_allclose(*results, atol=0.3)
+
+
+def test_configs_keep_it():
+    layer = CrossAttention(N, H, implementation="recompute")
+    again = CrossAttention.from_config(layer.get_config())
+    assert again.implementation == "recompute"
+    config = ra.TransformerConfig(
+        vocabulary_size=9,
+        num_encoder_layers=1,
+        num_decoder_layers=1,
+        hidden_dim=8,
+        num_heads=2,
+        implementation="recompute",
+    )
+    block = ra.Transformer(config).decoder_blocks[0]
+    assert block.self_attention.implementation == "recompute"
+    assert block.cross_attention.implementation == "recompute"
+
+
+def test_another_name_of_an_implementation_is_refused():
+    with pytest.raises(ValueError, match="must be one of .*'recompute'"):
+        CrossAttention(N, H, implementation="transpose")
