@@ -70,8 +70,6 @@ DOCS = [
 ]
 # Debian's Chromium is driven by it; no browser of its own is needed.
 BROWSER = ["playwright>=1.65"]
-# `translate --split-sentences`; not needed by the page, as browsers split.
-SENTENCES = ["sentencex>=1.0.32"]
 SERVE = ["prometheus-client>=0.26", "starlette>=1.10", "uvicorn>=0.54"]
 # What Keras exports to, for tests of it.
 EXPORTS = ["ai-edge-litert>=2.3", "onnxruntime>=1.32", "tf2onnx>=1.17"]
@@ -141,6 +139,7 @@ setuptools.setup(
         "sacremoses>=0.1",
         "safetensors>=0.6.2",
         "sentencepiece>=0.2.1",
+        "sentencex>=1.0.32",
         "tabulate>=0.9",
         "tensorboard>=2.18",
         "tensorflow>=2.18.1",
@@ -154,7 +153,6 @@ setuptools.setup(
         "docs": DOCS,
         "jax": JAX,
         "plot": ["matplotlib>=3.11"],
-        "sentences": SENTENCES,
         "serve": SERVE,
         "serving": SERVING,
         "test": TEST
@@ -163,7 +161,6 @@ setuptools.setup(
         + CTRANSLATE2
         + DOCS
         + EXPORTS
-        + SENTENCES
         + SERVE
         + SERVING
         + WMT,

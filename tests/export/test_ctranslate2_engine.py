@@ -128,6 +128,16 @@ def test_prefixes_and_limits_hold(several):
     for translator in (ours, theirs):
         translator.min_length = 4
     check_same(ours.search(*arguments), theirs.search(*arguments))
+
+
+def test_no_ngram_is_repeated(several):
+    ours, theirs = both(several / "a", num_beams=1, min_length=9)
+    free = theirs.translate(LINES)
+    for translator in (ours, theirs):
+        translator.no_repeat_ngram = 2
+    found = theirs.search(LINES)
+    check_same(ours.search(LINES), found)
+    assert [one.text for one in found] != free
     found = theirs.search(LINES, 2, num_beams=2)
     check_scores(ours, found, ours.length_penalty)
     for translator in (ours, theirs):

@@ -33,4 +33,4 @@ def test_no_guide_is_left_out():
 
 
 def test_readme_is_short():
-    assert len(README.read_bytes()) <= 6144
+    assert len(README.read_bytes()) <= 5120

@@ -304,9 +304,9 @@ def test_committed_page_is_what_the_command_prints():
         _, _, section = page.partition(f"## `{name}`\n")
         section = section.partition("\n## ")[0]
         for field in dataclasses.fields(cls):
-            assert section.count(f"\n| `{field.name}` | ") == 1
-    assert "| `hidden_dim` | int | `512` | " in page
-    assert "| `num_beams` | int | `4` | " in page
+            assert section.count(f"\n- **`{field.name}`** (") == 1
+    assert "- **`hidden_dim`** (int, default `512`): " in page
+    assert "- **`num_beams`** (int, default `4`): " in page
 
 
 # === The paper's recipes ===
