@@ -262,6 +262,7 @@ def find_alternatives(
             max_extra_length=translator.max_extra_length,
             max_length=translator.max_length,
             min_length=translator.min_length,
+            no_repeat_ngram=translator.no_repeat_ngram,
             target_prefix=np.array(prefixes),
         )
     found = read_translations(
