@@ -70,9 +70,9 @@ DOCS = [
 ]
 # Debian's Chromium is driven by it; no browser of its own is needed.
 BROWSER = ["playwright>=1.65"]
-# `translate --split-sentences`; not needed by the page, as browsers split.
-SENTENCES = ["sentencex>=1.0.32"]
 SERVE = ["prometheus-client>=0.26", "starlette>=1.10", "uvicorn>=0.54"]
+# What Keras exports to, for tests of it.
+EXPORTS = ["ai-edge-litert>=2.3", "onnxruntime>=1.32", "tf2onnx>=1.17"]
 SERVING = ["tensorflow-serving-api>=2.18.1"]
 # The second is imported by the first, which does not ask for it.
 WMT = ["tensorflow-datasets>=4.9.10", "importlib_resources>=7.1"]
@@ -139,6 +139,7 @@ setuptools.setup(
         "sacremoses>=0.1",
         "safetensors>=0.6.2",
         "sentencepiece>=0.2.1",
+        "sentencex>=1.0.32",
         "tabulate>=0.9",
         "tensorboard>=2.18",
         "tensorflow>=2.18.1",
@@ -152,7 +153,6 @@ setuptools.setup(
         "docs": DOCS,
         "jax": JAX,
         "plot": ["matplotlib>=3.11"],
-        "sentences": SENTENCES,
         "serve": SERVE,
         "serving": SERVING,
         "test": TEST
@@ -160,7 +160,7 @@ setuptools.setup(
         + DEMO
         + CTRANSLATE2
         + DOCS
-        + SENTENCES
+        + EXPORTS
         + SERVE
         + SERVING
         + WMT,

@@ -94,6 +94,8 @@ def _usage(
 
 def _left(action: argparse.Action) -> str:
     """Returns an option as it is typed, or the name of an argument."""
+    if isinstance(action, argparse.BooleanOptionalAction):
+        return "`, `".join(action.option_strings)
     if action.option_strings:
         return f"{action.option_strings[0]} {_typed(action)}".strip()
     return _value(action)

@@ -153,6 +153,8 @@ def _bounds(rule: Key) -> str:
         parts.append(f"{low}, below 1")
     elif rule.is_positive:
         parts.append("above 0")
+    if rule.is_language:
+        parts.append("a language code")
     if rule.choices:
         parts.append(" or ".join(f"`{choice}`" for choice in rule.choices))
     return ", or ".join(parts)

@@ -88,7 +88,9 @@ def _register_with_keras() -> None:
         **{
             name: module
             for name, module in _MODULE_OF.items()
-            if module.endswith((".layers", ".models", ".training"))
+            # Functions are in the same modules.
+            if name[0].isupper()
+            and module.endswith((".layers", ".models", ".training"))
         },
     }
     for name, module in modules.items():

@@ -7,6 +7,7 @@ numbers become Python numbers, so that a config can be saved as JSON.
 import math
 import numbers
 import operator
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -78,6 +79,25 @@ def checked_bool(name: str, value: Any) -> bool:
     if type(value).__name__ not in ("bool", "bool_"):
         raise _error(name, value, "True or False")
     return bool(value)
+
+
+def is_language(value: Any) -> bool:
+    """Returns whether a value has the form of an ISO 639 code."""
+    return isinstance(value, str) and bool(re.fullmatch("[a-z]{2,3}", value))
+
+
+def checked_language(name: str, value: Any) -> str:
+    """Returns `value`, the ISO 639 code of a language.
+
+    Raises:
+        ValueError: if it is something else.
+    """
+    if not is_language(value):
+        raise ValueError(
+            f"`{name}` must be the code of a language, such as 'en' or 'de'. "
+            f"Received: {name}={value!r}."
+        )
+    return value
 
 
 def checked_sentences(name: str, value: Any) -> list[str]:

@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from typing import Any
 from typing import TypeVar
 
+from relative_attention.argument_checks import is_language
 from relative_attention.errors import InputError
 from relative_attention.errors import did_you_mean
 
@@ -40,6 +41,7 @@ class Key:
         is_fraction: Whether numbers must be in [0, 1).
         choices: The allowed strings, in addition to numbers if the type has
             those. Empty for any string.
+        is_language: Whether strings must be codes of languages.
         may_change: Whether a run may be resumed with another value.
     """
 
@@ -48,12 +50,15 @@ class Key:
     is_positive: bool = False
     is_fraction: bool = False
     choices: tuple[str, ...] = ()
+    is_language: bool = False
     may_change: bool = False
 
     def problem(self, value: Any, types_: tuple[type, ...]) -> str | None:
         """Returns the rule that a value breaks, or `None`."""
         if value is None:
             return None
+        if self.is_language and not is_language(value):
+            return "must be the code of a language, such as `en`"
         if not isinstance(value, int | float):
             if not self.choices or value in self.choices:
                 return None

@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from relative_attention.argument_checks import is_language
 from relative_attention.errors import InputError
 from relative_attention.errors import check_packages
 from relative_attention.errors import did_you_mean
@@ -55,8 +56,8 @@ def zoo_description(name: str) -> str:
 def recipe_summary(directory: pathlib.Path) -> tuple[str, list[str]]:
     """Returns description and languages of the recipe in a model's folder.
 
-    Languages are codes, source first, from files such as `train.en` and
-    `train.de.gz`. Both are empty if the recipe does not have them.
+    Languages are codes, source first. Both are empty if the recipe does not
+    have them.
     """
     try:
         recipe = _read_yaml(directory / "recipe.yaml")
@@ -67,14 +68,39 @@ def recipe_summary(directory: pathlib.Path) -> tuple[str, list[str]]:
     description = recipe.get("description")
     if not isinstance(description, str):
         description = ""
+    known = [code for code in recipe_languages(data) if code is not None]
+    return description, known if len(known) == 2 else []
+
+
+def recipe_languages(
+    data: Mapping[str, Any],
+) -> tuple[str | None, str | None]:
+    """Returns the language codes of source and target of a recipe's text.
+
+    They are those that the recipe names, else the endings of its files, such as
+    `train.en` and `train.de.gz`. The same ending is no language, and no other
+    than one of two letters is known to be one.
+
+    Args:
+        data: the section `data` of the recipe, which may be from anywhere.
+    """
+    endings = [_ending(data.get(side)) for side in ("source", "target")]
+    if endings[0] == endings[1]:
+        endings = [None, None]
+    named = [data.get(f"{side}_language") for side in ("source", "target")]
     source, target = (
-        re.findall(r"\.([a-z]{2,3})(?:\.gz)?$", name)
-        if isinstance(name := data.get(side), str)
-        else []
-        for side in ("source", "target")
+        name if is_language(name) else ending
+        for name, ending in zip(named, endings)
     )
-    is_known = source and target and source != target
-    return description, source + target if is_known else []
+    return source, target
+
+
+def _ending(file: Any) -> str | None:
+    """Returns the language that a file's name ends with, if any."""
+    if not isinstance(file, str):
+        return None
+    found = re.search(r"\.([a-z]{2})$", file.removesuffix(".gz"))
+    return found[1] if found else None
 
 
 def zoo_results(name: str) -> dict[str, Any]:

@@ -11,7 +11,7 @@ installed:
 The first table has BLEU, and its share of that of single lines. The row
 "apart" of a model has the translations of single lines, joined before they are
 scored: what a perfect splitter would give. With `--split-sentences` the row
-"split" has the joined lines as `translate --split-sentences` translates them.
+"split" has the joined lines as `translate` translates them by default.
 The text is always the same one: lines that are left over at its end make a
 shorter last line. The second table has BLEU of single lines by their number of
 words. Both have the mean of the seeds of a study, whose runs are `ROW-SEED`.
@@ -35,7 +35,6 @@ from benchmarks.harness.progress import show_progress
 from benchmarks.harness.results import Result
 from benchmarks.harness.results import Row
 from benchmarks.harness.tables import markdown_table
-from relative_attention.data.sentences import sentence_splitter
 from relative_attention.plot.figure import check_matplotlib
 from relative_attention.plot.figure import make_figure
 from relative_attention.quiet_tensorflow import load_tensorflow_quietly
@@ -73,20 +72,21 @@ def _measure_model(
     translator = ra.load_translator(model)
     name = pathlib.Path(model).name
     rows: list[Row] = []
-    apart = translator.translate(sources)
+    apart = translator.translate(sources, split_sentences=False)
     for lines in _LINES:
         show_progress(f"{name}, {lines} joined")
         joined, expected = _join(sources, lines), _join(references, lines)
         texts = {
-            "bleu": apart if lines == 1 else translator.translate(joined),
+            "bleu": apart
+            if lines == 1
+            else translator.translate(joined, split_sentences=False),
             "bleu_apart": _join(apart, lines),
         }
         if options.split_sentences:
-            split = [*map(sentence_splitter(options.split_sentences), joined)]
-            found = iter(translator.translate([*itertools.chain(*split)]))
-            texts["bleu_split"] = [
-                " ".join(next(found) for _ in line) for line in split
-            ]
+            translator.source_language = options.split_sentences
+            texts["bleu_split"] = translator.translate(
+                joined, split_sentences=True
+            )
         bleu = {how: ra.corpus_bleu(t, expected) for how, t in texts.items()}
         rows.append(
             {

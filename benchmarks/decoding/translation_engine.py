@@ -29,7 +29,7 @@ def make_package(folder: str, **loading: Any) -> Translate:
 
     def translate(lines: list[str], num_beams: int) -> list[str]:
         translator.num_beams = num_beams
-        return translator.translate(lines)
+        return translator.translate(lines, split_sentences=False)
 
     return translate
 

@@ -15,7 +15,13 @@ import relative_attention as ra
 from relative_attention.errors import InputError
 from relative_attention.errors import did_you_mean
 
-DECODING_OPTIONS = ("num_beams", "length_penalty", "min_length", "max_length")
+DECODING_OPTIONS = (
+    "num_beams",
+    "length_penalty",
+    "min_length",
+    "max_length",
+    "no_repeat_ngram",
+)
 # What computes a translation, and how.
 ENGINE_OPTIONS = ("engine", "dtype", "threads")
 
@@ -65,6 +71,12 @@ class Command(argparse.ArgumentParser):
     def flag(self, name: str, help: str) -> None:
         """Adds an option without a value."""
         self.add_argument(name, action="store_true", help=help)
+
+    def switch(self, name: str, help: str) -> None:
+        """Adds an option that is turned on, or off by `--no-NAME`."""
+        self.add_argument(
+            name, action=argparse.BooleanOptionalAction, default=None, help=help
+        )
 
     def words(
         self,
@@ -181,6 +193,11 @@ def add_decoding_options(parser: Command) -> None:
         "--max-length N",
         "the longest translation, in tokens; none is longer than its source "
         "plus the recipe's `max_extra_length`",
+    )
+    parser.integer(
+        "--no-repeat-ngram N",
+        "no translation has the same N tokens in a row twice (default: the "
+        "recipe's, 0 allows it)",
     )
 
 

@@ -57,7 +57,7 @@ def run_demo(
     train(recipe.replace(files), output / "model", overwrite=True)
     translator = load_translator(output / "model")
     sources, references = (list(side) for side in zip(*corpora["test"]))
-    hypotheses = translator.translate(sources)
+    hypotheses = translator.translate(sources, split_sentences=False)
     for triple in list(zip(sources, references, hypotheses))[:_NUM_EXAMPLES]:
         for name, line in zip(("source", "reference", "translation"), triple):
             print(f"{name:>11}  {line}")

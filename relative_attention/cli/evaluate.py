@@ -27,8 +27,8 @@ def add_score(subparsers: command.Subparsers) -> None:
         subparsers,
         "score",
         _score,
-        "print how probable a model finds given translations: log-probability "
-        "(natural), tab, number of tokens",
+        "print how probable a model finds given translations, each line as a "
+        "whole: log-probability (natural), tab, number of tokens",
         "relative-attention score runs/my_model --source test.en "
         "--target test.de > scores.tsv",
     )
@@ -162,6 +162,11 @@ def add_evaluate(subparsers: command.Subparsers) -> None:
     parser.integer(
         "--resamples N", "of the bootstrap (default: 1000)", default=1000
     )
+    parser.flag(
+        "--split-sentences",
+        "translate the sentences of a line one by one, as `translate` does; "
+        "without it, lines are translated as they are",
+    )
     command.add_decoding_options(parser)
     command.add_engine_options(parser)
 
@@ -188,7 +193,9 @@ def _evaluate(options: argparse.Namespace) -> None:
     }
     first, *others = systems
     if first in translators:
-        translations = _translations(translators[first], texts[options.source])
+        translations = _translations(
+            translators[first], texts[options.source], options
+        )
         hypotheses = [translation.text for translation in translations]
     else:
         translations, hypotheses = [], texts[first]
@@ -208,7 +215,9 @@ def _evaluate(options: argparse.Namespace) -> None:
     found = {first: hypotheses}
     for name in others:
         if name in translators:
-            search = _translations(translators[name], texts[options.source])
+            search = _translations(
+                translators[name], texts[options.source], options
+            )
             found[name] = [translation.text for translation in search]
         else:
             found[name] = texts[name]
@@ -322,12 +331,17 @@ def _texts(
     return texts
 
 
+@command.input_errors()
 def _translations(
-    translator: "ra.Translator", sources: Sequence[str]
+    translator: "ra.Translator",
+    sources: Sequence[str],
+    options: argparse.Namespace,
 ) -> "list[ra.Translation]":
     """Translates the sources, and reports which were cut."""
     progress = streams.Progress(len(sources))
-    translations = translator.search(sources, report=progress)
+    translations = translator.search(
+        sources, report=progress, split_sentences=options.split_sentences
+    )
     progress.end()
     cut = [n for n, t in enumerate(translations, start=1) if t.was_cut]
     streams.report_cut(len(cut), cut, translator)

@@ -377,8 +377,8 @@ def add_distill(subparsers: command.Subparsers) -> None:
         subparsers,
         "distill",
         _distill,
-        "train a model on a corpus and on translations of it by other models; "
-        "rerun the same command to resume",
+        "train a model on a corpus and on translations of its lines, as they "
+        "are, by other models; rerun the same command to resume",
         "relative-attention distill small_relative --teachers runs/a runs/b "
         "--output runs/student data.source=my.en data.target=my.de",
         "relative-attention distill [options] RECIPE --teachers MODEL "

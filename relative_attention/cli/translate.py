@@ -6,7 +6,6 @@ import itertools
 import os
 import re
 import sys
-from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Iterator
 from typing import Any
@@ -64,11 +63,11 @@ def add_translate(subparsers: command.Subparsers) -> None:
         "a text with the beginning of each translation, line by line; an "
         "empty line leaves it free",
     )
-    parser.text(
-        "--split-sentences LANGUAGE",
+    parser.switch(
+        "--split-sentences",
         "translate the sentences of a line one by one, and join the "
-        "translations; the text is in LANGUAGE, such as en (needs the extra "
-        "`sentences`)",
+        "translations (default: where the model's folder has the language of "
+        "the source, without --nbest, --prefix and --alignments)",
     )
     parser.flag(
         "--alignments",
@@ -94,13 +93,14 @@ def add_translate(subparsers: command.Subparsers) -> None:
 
 def _translate(options: argparse.Namespace) -> None:
     from relative_attention.data.lines import read_lines
+    from relative_attention.text import seems_to_have_sentences
 
     # The text itself may be written over: it is read before.
     streams.check_output(options.output, options.prefix)
     stream = None if options.output else streams.standard_output()
     is_typed = not options.input and streams.standard_input().isatty()
+    _check_splitting(options)
     _check_prefixes(options, is_typed)
-    split = _sentence_splitter(options)
     arguments = command.given(options, _DRAWING_OPTIONS)
     if arguments and not options.sample:
         name = command.spelled(next(iter(arguments)))
@@ -120,9 +120,11 @@ def _translate(options: argparse.Namespace) -> None:
     translator = command.load_models(options)
     num_beams = None if options.sample else translator.num_beams
     command.check_nbest(options.nbest, num_beams)
+    options.split_sentences, is_unknown = _splitting(options, translator)
     trained_length = translator.trained_source_length or sys.maxsize
     cut_lines: list[int] = []
     long_lines: list[int] = []
+    has_unsplit = False
     with _opened(options, translator) as output:
         counts = output.counts
         num_done, num_cut = counts["lines"], counts["cut"]
@@ -135,17 +137,20 @@ def _translate(options: argparse.Namespace) -> None:
             progress = streams.Progress(total, num_done)
         for chunk, prefixes in _chunks(options, lines[num_done:], is_typed):
             arguments |= {"target_prefixes": prefixes, "report": progress}
-            sentences = [split(line) for line in chunk]
-            found = _decode(translator, options, sentences, arguments)
-            for number, parts in enumerate(found, lines.start + num_done + 1):
-                sources = [best.source_token_ids for best, *_ in parts]
-                if any(best.was_cut for best, *_ in parts):
+            found = _decode(translator, options, chunk, arguments)
+            for number, results in enumerate(found, lines.start + num_done + 1):
+                best = results[0]
+                sentences = best.sentences or [best]
+                lengths = [len(one.source_token_ids) for one in sentences]
+                if best.was_cut:
                     num_cut += 1
                     cut_lines.append(number)
-                elif max(map(len, sources), default=0) > trained_length:
+                elif max(lengths) > trained_length:
                     num_long += 1
                     long_lines.append(number)
-                output.write(_written(number, parts, options).encode())
+                output.write(_written(number, results, options).encode())
+            if is_unknown and not has_unsplit:
+                has_unsplit = any(map(seems_to_have_sentences, chunk))
             # The memory of a large job does not grow with its lines.
             del cut_lines[streams.NAMED_LINES :]
             del long_lines[streams.NAMED_LINES :]
@@ -156,62 +161,60 @@ def _translate(options: argparse.Namespace) -> None:
     if progress is not None:
         progress.end()
     streams.report_cut(num_cut, cut_lines, translator)
-    is_split = options.split_sentences is not None
-    streams.report_long(num_long, long_lines, translator, is_split)
+    streams.report_long(
+        num_long, long_lines, translator, options.split_sentences
+    )
+    if has_unsplit:
+        print(
+            "Lines with several sentences were not split, as the language of "
+            "the source is unknown: set `decoding.source_language` in the "
+            "config.json of the model's folder, or add --no-split-sentences",
+            file=sys.stderr,
+        )
 
 
 @command.input_errors()
 def _decode(
     translator: "ra.Translator",
     options: argparse.Namespace,
-    lines: list[list[str]],
+    lines: list[str],
     arguments: dict[str, Any],
-) -> "list[list[list[ra.Translation]]]":
-    """Returns the results of each sentence of each line, best first."""
+) -> "list[list[ra.Translation]]":
+    """Returns the results of each line, best first."""
     decode = translator.sample if options.sample else translator.search
     num_results = 1 if options.nbest is None else options.nbest
-    sentences = list(itertools.chain.from_iterable(lines))
-    report = arguments["report"]
-
-    def report_lines(num_done: int) -> None:
-        if report is not None:
-            report(num_done * len(lines) // len(sentences))
-
-    arguments = {**arguments, "report": report_lines}
     if options.alignments:
-        arguments["return_alignment"] = True
-    found = iter(decode(sentences, num_results, **arguments))
-    return [[next(found) for _ in line] for line in lines]
+        arguments = {**arguments, "return_alignment": True}
+    return decode(
+        lines,
+        num_results,
+        split_sentences=options.split_sentences,
+        **arguments,
+    )
 
 
 def _written(
-    number: int,
-    parts: "list[list[ra.Translation]]",
-    options: argparse.Namespace,
+    number: int, results: "list[ra.Translation]", options: argparse.Namespace
 ) -> str:
-    """Returns the output for a line, from the results of its sentences."""
+    """Returns the output for a line, from its results."""
 
-    def row(parts: "list[ra.Translation]", *columns: str) -> str:
-        columns = (*columns, " ".join(one.text for one in parts))
+    def row(one: "ra.Translation", *columns: str) -> str:
+        columns = (*columns, one.text)
         if options.alignments:
-            # Such a line is not split into sentences.
-            pairs = parts[0].alignment or ()
+            pairs = one.alignment or ()
             columns = (*columns, " ".join(f"{i}-{j}" for i, j in pairs))
         return "\t".join(columns) + "\n"
 
     if options.nbest is None:
-        return row([best for best, *_ in parts])
-    (results,) = parts
-    return "".join(
-        row([one], str(number), f"{one.score:.6f}") for one in results
-    )
+        return row(results[0])
+    return "".join(row(one, str(number), f"{one.score:.6f}") for one in results)
 
 
 def _check_alignments(options: argparse.Namespace) -> None:
     """Refuses what has no alignment, before any work."""
     if not options.alignments:
         return
-    if options.split_sentences is not None:
+    if options.split_sentences:
         raise InputError(
             "--split-sentences and --alignments exclude one another: words "
             "are counted by the line. Put each sentence on a line of its own."
@@ -226,22 +229,38 @@ def _check_alignments(options: argparse.Namespace) -> None:
 # === Input ===
 
 
-def _sentence_splitter(
-    options: argparse.Namespace,
-) -> Callable[[str], list[str]]:
-    """Returns a function that splits a line into sentences, if asked to."""
-    from relative_attention.data.sentences import sentence_splitter
-
-    language = options.split_sentences
-    if language is None:
-        return lambda line: [line]
+def _check_splitting(options: argparse.Namespace) -> None:
+    """Refuses to split lines of which several translations are wanted."""
     for name in ("nbest", "prefix"):
-        if getattr(options, name) is not None:
+        if options.split_sentences and getattr(options, name) is not None:
             raise InputError(
                 f"--split-sentences and --{name} exclude one another. Leave "
                 "one out, or put each sentence on a line of its own."
             )
-    return sentence_splitter(language)
+
+
+def _splitting(
+    options: argparse.Namespace, translator: "ra.Translator"
+) -> tuple[bool, bool]:
+    """Returns whether lines are split, and whether only a language is missing.
+
+    Raises:
+        InputError: if they are to be split, and the language is unknown.
+    """
+    asked, language = options.split_sentences, translator.source_language
+    if asked and language is None:
+        raise InputError(
+            "--split-sentences needs the language of the source, which the "
+            "model's folder does not have: set `decoding.source_language` in "
+            "its config.json, to 'en' for English."
+        )
+    needs_lines = options.alignments or any(
+        value is not None for value in (options.nbest, options.prefix)
+    )
+    if asked is None and not needs_lines:
+        asked = translator.split_sentences
+        return asked and language is not None, asked and language is None
+    return bool(asked), False
 
 
 def _lines(options: argparse.Namespace) -> range:

@@ -36,7 +36,8 @@ class SubwordVocabulary:
     A single blank between two words is implied. In every run, `\` is escaped as
     `\\`, `_` as `\u` and a character outside the vocabulary's alphabet as its
     code point, `\8364;`; a final `_` ends it. The run is then split into the
-    longest subwords, from left to right. Any string can be restored:
+    longest subwords, from left to right. Text is not cleaned (`clean_text`), as
+    in tensor2tensor, and any string can be restored:
     `decode(encode([line])) == [line]`.
 
     Ids: padding 0, end of sentence 1. There is no unknown id. Whether a

@@ -26,9 +26,11 @@ from relative_attention.data.vocabulary_kinds import AnyVocabulary
 from relative_attention.errors import InputError
 from relative_attention.files import atomic_directory
 from relative_attention.files import read_json_object
+from relative_attention.text import clean_text
 
-# Version of the files. Files of another version are rebuilt.
-_FORMAT = 6
+# Version of the files, and of how text is cleaned before it is encoded. Files
+# of another version are rebuilt.
+_FORMAT = 7
 # The errors of reading a file that is cut or holds something else.
 _DAMAGED = (OSError, EOFError, ValueError, TypeError, LookupError)
 
@@ -362,7 +364,7 @@ def _write_arrays(
             full = [
                 (number, pair)
                 for number, pair in batch
-                if pair[0].strip() and pair[1].strip()
+                if clean_text(pair[0]) and clean_text(pair[1])
             ]
             rows = [
                 vocabulary.encode([pair[side] for _, pair in full])

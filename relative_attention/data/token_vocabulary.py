@@ -27,7 +27,7 @@ class TokenVocabulary:
     A line is split at its blanks (ASCII white space, as in OpenNMT-tf), so it
     must be pre-tokenized. Alternatively, a SentencePiece model splits it, and
     joins the tokens of a translation. A token that the vocabulary does not have
-    is unknown.
+    is unknown. Text is not cleaned (`clean_text`), as in OpenNMT-tf.
 
     Ids: padding 0, end of sentence 1, start 2; the last id is unknown. The word
     `<blank>` in a text is unknown too.

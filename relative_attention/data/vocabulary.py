@@ -12,6 +12,7 @@ import sentencepiece
 from relative_attention.argument_checks import checked_int
 from relative_attention.errors import InputError
 from relative_attention.files import atomic_file
+from relative_attention.text import clean_text
 
 # The default names of special pieces.
 _PADDING, _END = "<pad>", "</s>"
@@ -23,13 +24,13 @@ _TOO_MANY = "Vocabulary size too high"
 
 
 class Vocabulary:
-    """Encodes text as byte-pair pieces that restore every line exactly.
+    """Encodes text as byte-pair pieces that restore every clean line exactly.
 
-    Ids: padding 0, end of sentence 1, unknown 2. Text is not normalized, and
-    characters that the training text lacked are encoded as bytes. So
-    `decode(encode([line])) == [line]`, and nothing is ever unknown. One
-    character is lost: U+2581, SentencePiece's mark for a blank, becomes a
-    blank.
+    Ids: padding 0, end of sentence 1, unknown 2. All text is cleaned first, see
+    `clean_text`: the same words in another form, with a line end or decomposed
+    accents, have the same ids. Characters that the training text lacked are
+    encoded as bytes. So `decode(encode([line])) == [clean_text(line)]`, and
+    nothing is ever unknown.
 
     Args:
         model: bytes. A serialized SentencePiece model with these ids.
@@ -57,7 +58,7 @@ class Vocabulary:
     def train(
         cls, lines: Iterable[str], size: int, or_fewer: bool = False
     ) -> "Vocabulary":
-        """Learns a vocabulary from text.
+        """Learns a vocabulary from text, cleaned as for `encode`.
 
         The same text gives the same vocabulary. From more than a million
         lines, a million are drawn at random, always with the same seed.
@@ -84,7 +85,7 @@ class Vocabulary:
                 "`lines` must be an iterable of strings. Received a string; "
                 f"pass [{lines[:40]!r}] or the lines of it."
             )
-        sample = _sample(lines, _MAX_TRAINING_LINES)
+        sample = _sample(map(clean_text, lines), _MAX_TRAINING_LINES)
         try:
             return cls(_learn(sample, size))
         except RuntimeError as error:
@@ -118,8 +119,8 @@ class Vocabulary:
 
         The model may have been trained with any options. It splits text into
         the same pieces as before; only its ids change. Its normalization
-        stays, and it gains no byte fallback: characters that it lacks are
-        unknown.
+        stays and follows `clean_text`, and it gains no byte fallback:
+        characters that it lacks are unknown.
 
         Args:
             path: path of the file.
@@ -147,12 +148,12 @@ class Vocabulary:
         """Returns the token ids of each line, without the end of sentence.
 
         Args:
-            lines: iterable of strings.
+            lines: iterable of strings. They are cleaned, see `clean_text`.
 
         Returns:
             List of lists of int.
         """
-        lines = list(lines)
+        lines = list(map(clean_text, lines))
         if len(lines) == 1:
             # Of a list, SentencePiece starts a thread for each core.
             return [self._processor.encode(lines[0])]

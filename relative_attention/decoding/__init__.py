@@ -18,11 +18,11 @@ probability of given translations.
 
 from relative_attention.decoding.beam_search import beam_search
 from relative_attention.decoding.ensemble import Ensemble
+from relative_attention.decoding.paragraphs import Translation
 from relative_attention.decoding.sampling import sample
 from relative_attention.decoding.scoring import TranslationScore
 from relative_attention.decoding.scoring import corpus_perplexity
 from relative_attention.decoding.scoring import score_translations
-from relative_attention.decoding.translator import Translation
 from relative_attention.decoding.translator import Translator
 
 __all__ = [

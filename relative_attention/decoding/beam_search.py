@@ -58,6 +58,7 @@ def beam_search(
     min_length: int = 0,
     target_prefix: Tensor | None = None,
     return_attention: bool = False,
+    no_repeat_ngram: int = 0,
 ) -> dict[str, Tensor]:
     """Finds the most probable translations by a beam search.
 
@@ -98,6 +99,9 @@ def beam_search(
             Defaults to `None`, no prefix.
         return_attention: bool. Also return the cross-attention scores.
             Defaults to `False`.
+        no_repeat_ngram: int. No translation has the same so many tokens in a
+            row twice, except in its prefix. Defaults to `0`, which allows
+            repeats.
 
     Returns:
         Dict of `"token_ids"`, int32 `(B, num_results, T)`, best first, each
@@ -129,6 +133,7 @@ def beam_search(
             f"Received: num_results={num_results}."
         )
     length_penalty = check_length_penalty(length_penalty)
+    no_repeat_ngram = checked_at_least("no_repeat_ngram", no_repeat_ngram, 0)
     if return_attention:
         check_attention(model)
     constraints = make_constraints(
@@ -139,7 +144,11 @@ def beam_search(
         target_prefix=target_prefix,
         config=getattr(model, "config", None),
     )
-    sizes = {"num_beams": num_beams, "num_results": num_results}
+    sizes = {
+        "num_beams": num_beams,
+        "num_results": num_results,
+        "no_repeat_ngram": no_repeat_ngram,
+    }
     other_search = getattr(type(model), "beam_search", None)
     if other_search is not None:
         return other_search(model, constraints, length_penalty, **sizes)
@@ -286,11 +295,12 @@ def beam_search_loop(
     num_beams: int,
     num_results: int,
     columns: Columns = Columns(),  # noqa: B008 (it has no state)
+    no_repeat_ngram: int = 0,
 ) -> dict[str, Tensor]:
     """Runs `beam_search` on tensors, which may be those of a graph.
 
     Args:
-        model, num_beams, num_results: see `beam_search`.
+        model, num_beams, num_results, no_repeat_ngram: see `beam_search`.
         inputs: pair of `Constraints`, the sources among them, and the length
             penalty, a float32 scalar.
         columns: `Columns` of token ids.
@@ -302,7 +312,13 @@ def beam_search_loop(
     """
     constraints, alpha = inputs
     search = _BeamSearch(
-        prepared(model), constraints, alpha, num_beams, num_results, columns
+        prepared(model),
+        constraints,
+        alpha,
+        num_beams,
+        num_results,
+        columns,
+        no_repeat_ngram,
     )
     state = while_loop(
         lambda state: ops.logical_not(ops.all(state.is_done)),
@@ -326,6 +342,7 @@ class _BeamSearch:
     num_beams: int  # M
     num_results: int  # R
     columns: Columns  # of tokens
+    no_repeat_ngram: int
 
     def step(self, state: BeamState) -> BeamState:
         """Makes each beam one token longer: `p` steps -> `p + 1` steps."""
@@ -427,7 +444,7 @@ class _BeamSearch:
         continuations = _best_continuations(
             active.gather_active(state.beam_log_probs),
             logits,
-            self.constraints.forbid(logits, state.position, active),
+            self._allowed(logits, state, active),
             # `C`. At most `M` of `2 * M` end, since each beam can end in only
             # one way, so `M` are left. One beam is greedy search, which ends
             # when the best token is the end of sentence.
@@ -435,6 +452,17 @@ class _BeamSearch:
         )
         in_batch = map(active.scatter_to_batch, continuations)
         return _Continuations(*in_batch), active
+
+    def _allowed(
+        self, logits: Tensor, state: BeamState, active: ActiveSentences
+    ) -> Tensor:
+        """Lowers the logits of the tokens that are not allowed."""
+        beams = None
+        if self.no_repeat_ngram:
+            beams = active.gather_active(state.beam_token_ids)
+        return self.constraints.forbid(
+            logits, state.position, active, beams, self.no_repeat_ngram
+        )
 
     def _best_finished(
         self, state: BeamState, continuations: "_Continuations", ids: Tensor
@@ -664,6 +692,7 @@ def _search_on_jax(
     inputs: tuple[Constraints, Tensor],
     num_beams: int,
     num_results: int,
+    no_repeat_ngram: int,
 ) -> dict[str, Tensor]:
     """Runs the loop compiled by XLA, which compiles each of a few shapes."""
     import jax
@@ -676,7 +705,8 @@ def _search_on_jax(
     num_positions = _round_up(max(longest, 1))
     inputs = (Constraints(*map(_rounded, constraints)), alpha)
     functions = compiled_functions(model)
-    key = (beam_search_loop, num_beams, num_results, num_positions)
+    sizes = (num_beams, num_results, Columns(num_positions), no_repeat_ngram)
+    key = (beam_search_loop, *sizes)
     weights = model.weights
     if key not in functions:
 
@@ -685,13 +715,7 @@ def _search_on_jax(
         ) -> dict[str, Tensor]:
             # As arguments; otherwise the weights would be constants.
             with keras.StatelessScope(list(zip(weights, values))):
-                return beam_search_loop(
-                    model,
-                    inputs,
-                    num_beams,
-                    num_results,
-                    Columns(num_positions),
-                )
+                return beam_search_loop(model, inputs, *sizes)
 
         functions[key] = jax.jit(search)
     results = functions[key]([weight.value for weight in weights], inputs)

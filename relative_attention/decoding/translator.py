@@ -1,6 +1,7 @@
 """The translator: sentences in, sentences out."""
 
 import dataclasses
+import warnings
 from collections.abc import Callable
 from collections.abc import Iterator
 from collections.abc import Mapping
@@ -13,20 +14,34 @@ import numpy as np
 from keras import ops
 
 from relative_attention.argument_checks import checked_at_least
+from relative_attention.argument_checks import checked_language
 from relative_attention.argument_checks import checked_sentences
 from relative_attention.decoding.alignment import word_alignment
 from relative_attention.decoding.beam_search import beam_search
 from relative_attention.decoding.constraints import IMPOSSIBLE
 from relative_attention.decoding.constraints import check_length_penalty
 from relative_attention.decoding.constraints import check_num_beams
+from relative_attention.decoding.constraints import known_ends
 from relative_attention.decoding.model_steps import END_ID
 from relative_attention.decoding.model_steps import StepModel
+from relative_attention.decoding.paragraphs import Paragraphs
+from relative_attention.decoding.paragraphs import Translation
 from relative_attention.decoding.sampling import sample
 from relative_attention.schema import key
 from relative_attention.tensor_type import Tensor
+from relative_attention.text import clean_text
+from relative_attention.text import is_runaway
+from relative_attention.text import seems_to_have_sentences
 
 # Called after each batch with the number of sentences translated so far.
 ReportCount = Callable[[int], Any]
+# What a search after a loop may not repeat.
+_LOOP_NGRAM = 2
+_UNKNOWN_LANGUAGE = (
+    "Lines with several sentences are not split, as the language of the source "
+    "is unknown. Give `source_language`, or set `decoding.source_language` in "
+    "the config.json of the model's folder."
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,37 +65,17 @@ class DecodingSection:
     """`translate` reports lines of more tokens, as the model has hardly seen
     any. `null`: training sets it to the length that 999 of 1,000 source rows do
     not exceed, joined lines included."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Translation:
-    """A translation and its score.
-
-    Attributes:
-        text: The translation, detokenized.
-        score: Its score in the beam search (see `beam_search`), or its
-            log-probability if it was drawn (see `sample`); `0.0` for an empty
-            sentence, for which there is no search.
-        was_cut: Whether the source was longer than the limit and was cut.
-        source_token_ids: Ids of the source, including its end.
-        token_ids: Ids of the translation, including its end.
-        attention: `None`, or the cross-attention scores, float32
-            `(L, N, T, S)`: by decoder block and head, from each of
-            `token_ids` to each of `source_token_ids`. Not printed.
-        alignment: `None`, or pairs of the numbers of a source word and of the
-            word of the translation that comes from it, from 0. Words are parts
-            of a text between blanks.
-    """
-
-    text: str
-    score: float
-    was_cut: bool
-    source_token_ids: tuple[int, ...] = ()
-    token_ids: tuple[int, ...] = ()
-    attention: np.ndarray | None = dataclasses.field(
-        default=None, compare=False, repr=False
-    )
-    alignment: tuple[tuple[int, int], ...] | None = None
+    no_repeat_ngram: int = key(0, at_least=0, may_change=True)
+    """No translation has the same so many tokens in a row twice; `0` allows
+    it."""
+    source_language: str | None = key(None, is_language=True, may_change=True)
+    """Language code of the source, such as `en`. `null`: training sets it to
+    `data.source_language`, or to the ending of `data.source`. Without it,
+    lines are translated as they are: not split, with their capitals, and also
+    without a letter."""
+    split_sentences: bool = key(True, may_change=True)
+    """Whether `translate` and `serve` split lines into sentences. Set it to
+    `false` for a model that translates whole lines better."""
 
 
 class TextVocabulary(Protocol):
@@ -109,6 +104,14 @@ class Translator:
     number of tokens. Translations are returned in the order of the sentences.
     An empty or blank sentence gives an empty line.
 
+    If the language of the source is known, `translate` splits a line into its
+    sentences, and joins their translations. Lines in capitals are searched
+    without them, and their translations put into capitals; lines without a
+    letter are their own translation. A translation that repeats itself without
+    an end is searched for again, without repeats; if that fails too, the
+    sentence is its own translation. Prefixes and attention need each line as it
+    is.
+
     Args:
         model: `Transformer` or `Ensemble`.
         vocabulary: `Vocabulary` of the target, and of the source unless
@@ -131,10 +134,16 @@ class Translator:
         trained_source_length: int. Longer sentences were rare in training; see
             `decoding.trained_source_length` of a recipe. They are translated
             all the same. Defaults to `None`, unknown.
+        no_repeat_ngram: int. No translation by beam search has the same so
+            many tokens in a row twice. Defaults to `0`, which allows repeats.
+        source_language: string. The language code of the source, such as
+            `"en"`. Defaults to `None`, unknown.
+        split_sentences: bool. Whether `translate` splits lines into sentences,
+            if the language is known. Defaults to `True`.
 
     Raises:
         ValueError: if a number is too small, or `num_beams` too large for
-            the memory of one step.
+            the memory of one step, or `source_language` is no language code.
 
     Example:
     >>> translator = Translator(model, vocabulary)
@@ -155,6 +164,9 @@ class Translator:
         max_length: int | None = None,
         min_length: int = 0,
         trained_source_length: int | None = None,
+        source_language: str | None = None,
+        split_sentences: bool = True,
+        no_repeat_ngram: int = 0,
     ) -> None:
         # Scoring and pictures need more of a model than a search does.
         self.model: Any = model
@@ -180,6 +192,16 @@ class Translator:
                 "trained_source_length", trained_source_length, 1
             )
 
+        self.source_language = source_language
+        if source_language is not None:
+            self.source_language = checked_language(
+                "source_language", source_language
+            )
+        self.split_sentences = split_sentences
+        self.no_repeat_ngram = checked_at_least(
+            "no_repeat_ngram", no_repeat_ngram, 0
+        )
+
     # What these methods return depends on `num_results`: `Any` is one result or
     # a list of them.
 
@@ -190,16 +212,25 @@ class Translator:
         target_prefixes: Sequence[str] | None = None,
         num_beams: int | None = None,
         length_penalty: float | None = None,
+        split_sentences: bool | None = None,
     ) -> list[Any]:
-        """Translates each sentence.
+        """Translates each line of text.
 
         Args:
             sentences, num_results, target_prefixes: see `search`.
             num_beams, length_penalty: see `search`.
+            split_sentences: bool. Whether to translate the sentences of a line
+                one by one, and to join their translations with the blanks and
+                line ends that were between them. Defaults to `None`: if the
+                translator has a `source_language` and its `split_sentences`,
+                and neither `num_results` nor `target_prefixes` is given.
 
         Returns:
             List of strings; with `num_results` a list of lists of them, best
             first.
+
+        Raises:
+            TypeError, ValueError, InputError: see `search`.
         """
         found = self.search(
             sentences,
@@ -207,6 +238,7 @@ class Translator:
             target_prefixes,
             num_beams=num_beams,
             length_penalty=length_penalty,
+            split_sentences=split_sentences,
         )
         if num_results is None:
             return [translation.text for translation in found]
@@ -222,6 +254,7 @@ class Translator:
         num_beams: int | None = None,
         length_penalty: float | None = None,
         return_alignment: bool = False,
+        split_sentences: bool | None = False,
     ) -> list[Any]:
         """Translates by beam search, with scores, ids and what was cut.
 
@@ -233,7 +266,7 @@ class Translator:
                 translation. Defaults to `None`, no beginnings.
             return_attention: bool. Also return the attention scores of each
                 translation. Defaults to `False`.
-            report: called after each batch with the number of sentences
+            report: called after each batch with the number of lines
                 translated so far.
             num_beams: int. Beams of this search. Defaults to `None`, the
                 translator's.
@@ -241,6 +274,9 @@ class Translator:
                 `None`, the translator's.
             return_alignment: bool. Also return which source word each word
                 comes from, by attention. Defaults to `False`.
+            split_sentences: bool. Whether to search each sentence of a line by
+                itself, see `translate`. `None` is the default of `translate`.
+                Defaults to `False`.
 
         Returns:
             List of `Translation`, one per sentence, in their order; with
@@ -251,7 +287,9 @@ class Translator:
         Raises:
             TypeError: if `sentences` is not a list of strings.
             ValueError: if a number is out of range, a sentence is not valid
-                text, or there is not a prefix for each sentence.
+                text, there is not a prefix for each sentence, or lines are to
+                be split and the language is unknown, several results are asked
+                for, or prefixes or attention.
             InputError: if the model gives logits that are not finite, or
                 `return_attention` or `return_alignment` is given with an
                 `Ensemble`.
@@ -272,6 +310,8 @@ class Translator:
             return_alignment,
             num_beams=num_beams,
             length_penalty=length_penalty,
+            no_repeat_ngram=self.no_repeat_ngram,
+            split_sentences=split_sentences,
         )
         if num_results is None:
             return found
@@ -289,6 +329,7 @@ class Translator:
         return_attention: bool = False,
         report: ReportCount | None = None,
         return_alignment: bool = False,
+        split_sentences: bool | None = False,
     ) -> list[Any]:
         """Draws translations at random, see `relative_attention.sample`.
 
@@ -297,6 +338,7 @@ class Translator:
             sentences, num_results, target_prefixes: see `search`; here
                 `num_results` has no limit.
             return_attention, report, return_alignment: see `search`.
+            split_sentences: see `search`.
 
         Returns, Raises: see `search`.
         """
@@ -313,6 +355,7 @@ class Translator:
             top_k=top_k,
             top_p=top_p,
             seed=seed,
+            split_sentences=split_sentences,
         )
 
     def _decode(
@@ -325,21 +368,120 @@ class Translator:
         report: ReportCount | None,
         return_attention: bool,
         return_alignment: bool,
+        split_sentences: bool | None,
         **settings: Any,
     ) -> list[Any]:
-        """Decodes sentences in batches, and restores their order.
+        """Decodes lines, as their sentences.
 
         Args:
             sentences, num_results, target_prefixes, report: see `search`.
             return_attention, return_alignment: see `search`.
+            split_sentences: see `search`.
             decode: `beam_search` or `sample`.
             num_hypotheses: int. Hypotheses per sentence, which need memory.
             **settings: other arguments of `decode`.
         """
         if num_results is not None:
             num_results = checked_at_least("num_results", num_results, 1)
-        sentences = checked_sentences("sentences", sentences)
-        prefixes = self._encoded_prefixes(target_prefixes, len(sentences))
+        lines = checked_sentences("sentences", sentences)
+        needs_line = (
+            target_prefixes is not None or return_attention or return_alignment
+        )
+        if split_sentences is None:
+            split_sentences = (
+                self.split_sentences
+                and num_results is None
+                and not needs_line
+                and self._knows_language(lines)
+            )
+        elif split_sentences:
+            self._check_splitting(needs_line, num_results)
+        paragraphs = Paragraphs(
+            lines,
+            None if needs_line else self.source_language,
+            split_sentences,
+            self.source_vocabulary.encode,
+        )
+        num_sentences = len(paragraphs.sentences)
+        prefixes = self._encoded_prefixes(target_prefixes, num_sentences)
+
+        def report_lines(num_done: int) -> None:
+            if report is not None:
+                report(num_done * len(lines) // num_sentences)
+
+        found = self._decode_sentences(
+            decode,
+            paragraphs.sentences,
+            num_results or 1,
+            num_hypotheses,
+            prefixes,
+            report_lines,
+            return_attention,
+            return_alignment,
+            **settings,
+        )
+        # A model of no language may repeat itself on purpose.
+        if decode is beam_search and not needs_line and self.source_language:
+            self._end_loops(
+                found, paragraphs.sentences, num_results or 1, settings
+            )
+        lines_found = paragraphs.translations(found)
+        return lines_found if num_results else [one for one, *_ in lines_found]
+
+    def _end_loops(
+        self,
+        found: list[list[Translation]],
+        sentences: Sequence[str],
+        num_results: int,
+        settings: Mapping[str, Any],
+    ) -> None:
+        """Replaces translations that repeat themselves without an end.
+
+        They are searched for again, without repeats. A sentence that leads to
+        none that way either is its own translation.
+        """
+        loops = [
+            index
+            for index, sentence in enumerate(sentences)
+            if is_runaway(sentence, found[index][0].text)
+        ]
+        if not loops:
+            return
+        again = self._decode_sentences(
+            beam_search,
+            [sentences[index] for index in loops],
+            num_results,
+            settings["num_beams"],
+            [()] * len(loops),
+            lambda num_done: None,
+            **{**settings, "no_repeat_ngram": _LOOP_NGRAM},
+        )
+        for index, results in zip(loops, again):
+            sentence, best = sentences[index], results[0]
+            if is_runaway(sentence, best.text):
+                kept = clean_text(sentence)
+                results = [Translation(kept, 0.0, was_cut=best.was_cut)]
+            found[index] = results
+
+    def _decode_sentences(
+        self,
+        decode: Callable[..., dict[str, Tensor]],
+        sentences: list[str],
+        num_results: int,
+        num_hypotheses: int,
+        prefixes: Sequence[Sequence[int]],
+        report: ReportCount,
+        return_attention: bool = False,
+        return_alignment: bool = False,
+        **settings: Any,
+    ) -> list[list[Translation]]:
+        """Decodes sentences in batches, and restores their order.
+
+        Args:
+            prefixes: for each sentence the ids that its translation begins
+                with.
+            others: see `_decode`.
+        """
         rows = self.source_vocabulary.encode(sentences)
         limit = self.max_source_length - 1
         was_cut = [len(row) > limit for row in rows]
@@ -353,7 +495,7 @@ class Translator:
         ]
         lengths = {}
         for index, sentence in enumerate(sentences):
-            if sentence.strip():
+            if clean_text(sentence):
                 length = min(len(rows[index]) + 1, self.max_source_length)
                 lengths[index] = (length * num_hypotheses, len(rows[index]))
         num_done = len(sentences) - len(lengths)
@@ -363,17 +505,18 @@ class Translator:
                 for index in batch
             ]
             begun = [prefixes[index] for index in batch]
-            results = decode(
-                self.model,
-                padded_rows(source_rows),
-                num_results=num_results or 1,
-                max_extra_length=self.max_extra_length,
-                max_length=self.max_length,
-                min_length=self.min_length,
-                target_prefix=padded_rows(begun) if any(begun) else None,
-                return_attention=return_attention or return_alignment,
-                **settings,
-            )
+            with known_ends():
+                results = decode(
+                    self.model,
+                    padded_rows(source_rows),
+                    num_results=num_results,
+                    max_extra_length=self.max_extra_length,
+                    max_length=self.max_length,
+                    min_length=self.min_length,
+                    target_prefix=padded_rows(begun) if any(begun) else None,
+                    return_attention=return_attention or return_alignment,
+                    **settings,
+                )
             translations = read_translations(
                 results,
                 source_rows,
@@ -388,9 +531,33 @@ class Translator:
                     ]
                 found[index] = results_of_one
             num_done += len(batch)
-            if report is not None:
-                report(num_done)
-        return found if num_results else [best for best, *_ in found]
+            report(num_done)
+        return found
+
+    def _knows_language(self, lines: Sequence[str]) -> bool:
+        """Returns whether lines can be split; warns if they should be."""
+        if self.source_language is not None:
+            return True
+        if any(map(seems_to_have_sentences, lines)):
+            # Where `translate` was called.
+            warnings.warn(_UNKNOWN_LANGUAGE, stacklevel=5)
+        return False
+
+    def _check_splitting(self, needs_line: bool, num_results: Any) -> None:
+        if self.source_language is None:
+            raise ValueError(
+                "`split_sentences` needs the language of the source. "
+                "Received: source_language=None. Give it to the translator, "
+                "or set `decoding.source_language` in the config.json of the "
+                "model's folder."
+            )
+        if needs_line or (num_results or 1) > 1:
+            raise ValueError(
+                "`split_sentences` is for the best translation of a line, "
+                "without `target_prefixes`, `return_attention` and "
+                "`return_alignment`. Received: split_sentences=True, "
+                f"num_results={num_results}."
+            )
 
     def _encoded_prefixes(
         self, target_prefixes: Sequence[str] | None, num_sentences: int

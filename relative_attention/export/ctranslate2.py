@@ -79,7 +79,8 @@ def export_ctranslate2(
     `engine` of `load_translator`.
 
     Neither this package nor Keras is needed then: `ctranslate2` and
-    `sentencepiece` translate with it.
+    `sentencepiece` translate lines with it. The lines must be in the form of
+    `clean_text`, unless the vocabulary keeps exact text.
 
         engine = ctranslate2.Translator(directory)
         pieces = sentencepiece.SentencePieceProcessor(

@@ -207,6 +207,7 @@ class CTranslate2Model:
         length_penalty: float,
         num_beams: int,
         num_results: int,
+        no_repeat_ngram: int,
     ) -> dict[str, np.ndarray]:
         """Returns what `relative_attention.beam_search` does, as arrays."""
         lists: list[Any] = [
@@ -234,6 +235,7 @@ class CTranslate2Model:
                 max_decoding_length=limit,
                 min_decoding_length=min(least, limit - 1),
                 max_input_length=0,
+                no_repeat_ngram_size=no_repeat_ngram,
                 return_scores=True,
                 return_end_token=True,
             )

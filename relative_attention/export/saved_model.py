@@ -29,13 +29,12 @@ from relative_attention.models import Transformer
 from relative_attention.models.weights import check_finite
 from relative_attention.quiet_tensorflow import without_info_lines
 from relative_attention.tensor_type import Tensor
+from relative_attention.text import clean_text_in_graph
 
 if TYPE_CHECKING:
     import tensorflow as tf
 
 _DTYPES = ("float32", "float16")
-# The characters that Python's `str.strip` removes.
-_BLANK = r"[\t-\r\x1c-\x20\x{85}\p{Z}]*"
 # SentencePiece writes a blank as this character.
 _BLANK_OF_PIECES = "\u2581"
 
@@ -53,7 +52,9 @@ def export_saved_model(
     The graph holds tokenizer, model, beam search and detokenizer. A process
     that has imported `tensorflow` and `tensorflow_text` can load it. It
     translates like `translator.translate`, with its beams, penalty and limits,
-    in batches of any size. Signatures:
+    in batches of any size, but each string as it is: it never splits it into
+    sentences, and treats capitals and strings without a letter like others.
+    Signatures:
 
     - `serving_default(sentences)`, strings `(B,)`: `translations`, strings
       `(B,)`, and `scores`, float32 `(B,)`;
@@ -63,8 +64,8 @@ def export_saved_model(
       and are padded with id 0: `token_ids` `(B, num_results, T)` and
       `scores`.
 
-    Strings are UTF-8; invalid bytes are read as U+FFFD. A sentence over the
-    translator's limit is cut.
+    Strings are UTF-8; invalid bytes are read as U+FFFD. The graph cleans them
+    as `clean_text` does. A sentence over the translator's limit is cut.
 
     Args:
         translator: `Translator`, also of an `Ensemble`.
@@ -192,6 +193,7 @@ def _serving_module(
         def n_best(
             sentences: Tensor, num_results: int = num_results
         ) -> dict[str, Tensor]:
+            sentences = clean_text_in_graph(sentences)
             results = decode(text.token_ids(sentences), num_results)
             return text.translations(sentences, results)
 
@@ -260,6 +262,7 @@ def _search(
         (constraints, length_penalty),
         num_beams=translator.num_beams,
         num_results=num_results,
+        no_repeat_ngram=translator.no_repeat_ngram,
     )
 
 
@@ -302,10 +305,10 @@ class _Text:
         self.unknown_id = load_processor(model, "vocabulary").unk_id()
 
     def token_ids(self, sentences: Tensor) -> Tensor:
-        """Splits strings `(B,)` into token ids, int32 `(B, S)`."""
+        """Splits clean strings `(B,)` into token ids, int32 `(B, S)`."""
         import tensorflow as tf
 
-        rows = self.source.tokenize(_valid(sentences))[:, : self.limit]
+        rows = self.source.tokenize(sentences)[:, : self.limit]
         ends = tf.fill((tf.shape(sentences)[0], 1), self.end_id)
         return tf.concat([rows, ends], axis=1).to_tensor()
 
@@ -327,12 +330,15 @@ class _Text:
         rows = tf.ragged.boolean_mask(
             token_ids, is_before_end & (token_ids != 0)
         )
-        texts = _valid(self._detokenize(rows))
+        # Bytes that are not UTF-8 become U+FFFD.
+        texts = tf.strings.unicode_transcode(
+            self._detokenize(rows), "UTF-8", "UTF-8"
+        )
         # A translation is one line, as readers count lines.
         texts = tf.strings.regex_replace(texts, r"\n", " ")
         texts = tf.reshape(texts, (batch_size, num_results))
         # A blank sentence has one translation, itself, with the score 0.
-        is_blank = tf.strings.regex_full_match(sentences, _BLANK)[:, None]
+        is_blank = tf.equal(sentences, "")[:, None]
         blank_scores = tf.where(tf.range(num_results) == 0, 0.0, IMPOSSIBLE)
         return {
             "translations": tf.where(is_blank, "", texts),
@@ -364,13 +370,6 @@ class _Text:
             tf.strings.regex_replace(texts, "^ ", ""),
             texts,
         )
-
-
-def _valid(strings: Tensor) -> Tensor:
-    """Replaces bytes that are not UTF-8 by U+FFFD."""
-    import tensorflow as tf
-
-    return tf.strings.unicode_transcode(strings, "UTF-8", "UTF-8")
 
 
 def _write_warmup_requests(

@@ -19,6 +19,8 @@ from relative_attention.hub.backbone import TranslationBackbone
 from relative_attention.hub.presets import FromPreset
 from relative_attention.hub.presets import check_class
 from relative_attention.quiet_tensorflow import without_info_lines
+from relative_attention.text import clean_text
+from relative_attention.text import clean_text_in_graph
 
 # The file of the source vocabulary if it differs from the target's.
 SOURCE_TOKENIZER_FILE = "source_tokenizer.json"
@@ -159,9 +161,17 @@ class TranslationTokenizer(
 
             return tf.cast(self(tf.reshape(texts, [-1])), tf.int32)
         return self.vocabulary.encode(
-            text.decode() if isinstance(text, bytes) else str(text)
-            for text in np.asarray(texts, object).ravel()
+            map(_text, np.asarray(texts, object).ravel())
         )
+
+    def tokenize(self, inputs: Any) -> Any:
+        """Returns the ids of texts, which are cleaned, see `clean_text`.
+
+        Args:
+            inputs: as for a call.
+        """
+        self._check_vocabulary()
+        return super().tokenize(_cleaned(inputs))
 
     def _update_special_token_ids(self) -> None:
         # Set by their ids, whatever the names of their pieces.
@@ -454,6 +464,21 @@ def _texts(x: Any, y: Any) -> tuple[Any, Any]:
         else:
             targets = [""] * np.size(sources)
     return sources, targets
+
+
+def _cleaned(texts: Any) -> Any:
+    """Cleans texts: a string, or a list, array or tensor of strings."""
+    if _is_in_graph(texts):
+        return clean_text_in_graph(texts)
+    if isinstance(texts, list | tuple):
+        return [clean_text(_text(text)) for text in texts]
+    texts = np.asarray(texts, object)
+    cleaned = [clean_text(_text(text)) for text in texts.ravel()]
+    return np.array(cleaned, object).reshape(texts.shape)
+
+
+def _text(text: Any) -> str:
+    return text.decode() if isinstance(text, bytes) else str(text)
 
 
 def _is_in_graph(texts: Any) -> bool:

@@ -502,7 +502,7 @@ class TranslationLM(FromPreset, TrainableModel, keras_hub.models.Seq2SeqLM):
         stop_token_ids: Any = "auto",
         strip_prompt: bool = False,
     ) -> Any:
-        """Translates.
+        """Translates, each text as one sentence.
 
         Args:
             inputs: string, or list, array or `tf.data.Dataset` of batches of
@@ -548,7 +548,9 @@ class TranslationLM(FromPreset, TrainableModel, keras_hub.models.Seq2SeqLM):
                 translator = self.translator
                 translator.max_length = max_length
                 texts = translator.translate(
-                    sources, target_prefixes=prefixes if any(prefixes) else None
+                    sources,
+                    target_prefixes=prefixes if any(prefixes) else None,
+                    split_sentences=False,
                 )
             else:
                 texts = self._sampled(

@@ -591,9 +591,7 @@ class RelativeSelfAttention(OneEncodingAttention):
             give the same numbers. `"transpose"` is tensor2tensor's way, as in
             `relative_attention_inner`: an embedding for every edge,
             `(T, T, H)`. `"auto"` makes none, except if scores are
-            returned, when it computes like `"transpose"`. On a CPU it uses
-            operations of TensorFlow that LiteRT lacks: set the attribute
-            to `"transpose"` before `export(format="litert")`. `"blocks"`, of
+            returned, when it computes like `"transpose"`. `"blocks"`, of
             older versions, means `"auto"`. Defaults to `"auto"`.
         output_shape: int. Size of the outputs. Defaults to `D`, the size of
             `inputs`.
@@ -911,5 +909,5 @@ class CrossAttention(MultiHeadLayer):
         ):
             if mask is not None:
                 check_padding_mask(name, mask, *shape[:2])
-                masks.append(ops.cast(mask, "bool")[:, None, None, :])
+                masks.append(ops.expand_dims(ops.cast(mask, "bool"), (1, 2)))
         return functools.reduce(ops.logical_and, masks) if masks else None

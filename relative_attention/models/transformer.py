@@ -254,7 +254,7 @@ class Transformer(TrainableModel):
             Float tensor `(B, S, D)`.
         """
         _check_token_ids("source_token_ids", source_token_ids)
-        mask = padding_mask(source_token_ids)[:, None, :]
+        mask = ops.expand_dims(padding_mask(source_token_ids), 1)
         hidden = self._embed_source(source_token_ids, training=training)
         for block in self.encoder_blocks:
             hidden = block(hidden, mask, training=training)

@@ -1,6 +1,8 @@
 """What depends on the backend: shapes, gradients, devices, replicas."""
 
 import functools
+import sys
+import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 from typing import Any
@@ -18,6 +20,10 @@ if TYPE_CHECKING:
 GradientFunction: TypeAlias = Callable[[Tensor], Tensor | tuple[Tensor, ...]]
 
 
+# The modules of Keras that export to other runtimes.
+_EXPORTERS = ("keras.src.export.litert", "keras.src.export.onnx")
+
+
 # The devices of a process do not change, and listing them takes as long as a
 # small operation.
 @functools.cache
@@ -33,6 +39,20 @@ def prefers_own_kernels() -> bool:
         return False
     devices = keras.distribution.list_devices()
     return all(device.startswith("cpu") for device in devices)
+
+
+def runs_elsewhere() -> bool:
+    """Returns whether Keras traces a model for ONNX or LiteRT.
+
+    Other runtimes lack some operations of TensorFlow. Keras does not tell its
+    layers what it traces them for, so this looks who has called.
+    """
+    frame: types.FrameType | None = sys._getframe()
+    while frame is not None:
+        if frame.f_globals.get("__name__") in _EXPORTERS:
+            return True
+        frame = frame.f_back
+    return False
 
 
 def sizes(tensor: Tensor) -> tuple[int | Tensor, ...]:

@@ -65,10 +65,12 @@ def merge_masks(
     if attention_mask is not None:
         mask = ops.cast(attention_mask, "bool")
         while len(mask.shape) < 3:
-            mask = mask[None]
-        masks.append(mask[:, None] if len(mask.shape) == 3 else mask)
+            mask = ops.expand_dims(mask, 0)
+        is_of_all_heads = len(mask.shape) == 3
+        masks.append(ops.expand_dims(mask, 1) if is_of_all_heads else mask)
     if padding_mask is not None:
-        masks.append(ops.cast(padding_mask, "bool")[:, None, None, :])
+        padding = ops.cast(padding_mask, "bool")
+        masks.append(ops.expand_dims(padding, (1, 2)))
     if is_causal:
         positions = ops.arange(length, dtype="int32")
         masks.append(causal_mask(positions, positions)[None, None])

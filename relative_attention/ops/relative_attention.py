@@ -52,6 +52,7 @@ from relative_attention.ops.attention import table_product
 from relative_attention.ops.backend import is_half
 from relative_attention.ops.backend import prefers_own_kernels
 from relative_attention.ops.backend import run_after
+from relative_attention.ops.backend import runs_elsewhere
 from relative_attention.ops.backend import sizes
 from relative_attention.ops.backend import widened
 from relative_attention.tensor_type import Tensor
@@ -104,7 +105,8 @@ def relative_attention(
         None if table is None else _one_table(ops.copy(table))
         for table in (key_relations, value_relations)
     ]
-    if keras.backend.backend() == "tensorflow" and prefers_own_kernels():
+    is_tensorflow = keras.backend.backend() == "tensorflow"
+    if is_tensorflow and prefers_own_kernels() and not runs_elsewhere():
         attend = _attend_on_diagonals
     else:
         attend = _attend_by_skewing

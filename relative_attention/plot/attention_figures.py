@@ -337,7 +337,7 @@ def model_picture(
     """
     check_matplotlib()
     check_attention(translator.model)
-    (translation,) = translator.translate([sentence])
+    (translation,) = translator.translate([sentence], split_sentences=False)
     save_figure(model_figure(translator, sentence, translation), path)
     return translation
 

@@ -52,7 +52,12 @@ class DataSection:
     """Whether the texts are pre-tokenized, with blanks between the tokens. The
     vocabulary then holds their most frequent tokens, and BLEU is computed on
     tokens, which 13a splits again. The model expects text tokenized in the same
-    way, and outputs tokens."""
+    way, and outputs tokens. The text is kept exactly, not cleaned
+    (`clean_text`)."""
+    source_language: str | None = key(None, is_language=True, may_change=True)
+    """Language code of `source`, such as `en`, by which a model splits lines
+    into sentences. `null`: the ending of `source`, such as `.en` or `.en.gz`.
+    Pre-tokenized text is never split."""
     target_language: str | None = key(None, may_change=True)
     """Language code of `target`, such as `de`. If given, lowercased BLEU with
     Moses' tokenizer is reported as well. BLEU of `zh` has sacreBLEU's tokenizer

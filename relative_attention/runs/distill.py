@@ -47,6 +47,7 @@ from relative_attention.saving.model_directory import load_translator
 from relative_attention.saving.model_directory import load_vocabularies
 from relative_attention.saving.model_directory import save_vocabularies
 from relative_attention.zoo import find_model
+from relative_attention.zoo import recipe_languages
 
 
 def distill(
@@ -301,7 +302,9 @@ def _student_recipe(
                 f"{str(recipe.data.tokenized).lower()}."
             )
     source, target = vocabularies[0]
+    language, _ = recipe_languages(dataclasses.asdict(recipe.data))
     values: dict[str, Any] = {
+        "data.source_language": language,
         "data.source": SOURCE,
         "data.target": TARGET,
         "vocabulary.joint": source is target,

@@ -206,6 +206,6 @@ def _translate(translator: Translator, sources: Sequence[str]) -> list[str]:
     Training may recover (`training.on_nonfinite`), and reports this itself.
     """
     try:
-        return translator.translate(sources)
+        return translator.translate(sources, split_sentences=False)
     except NotFiniteError:
         return [""] * len(sources)

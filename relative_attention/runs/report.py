@@ -227,7 +227,7 @@ def _score_corpus(
     The counts are those of `SentenceStatistics.to_json`.
     """
     sources, references = (list(side) for side in zip(*corpus))
-    hypotheses = translator.translate(sources)
+    hypotheses = translator.translate(sources, split_sentences=False)
     scores: dict[str, Any] = {}
     tokenize = bleu_tokenizer(section, references)
     counts = SentenceStatistics.of_texts(hypotheses, references, tokenize)

@@ -20,6 +20,7 @@ from typing import Any
 import keras
 
 from relative_attention.data import FixedShapeBatches
+from relative_attention.data import Vocabulary
 from relative_attention.decoding.translator import DecodingSection
 from relative_attention.errors import InputError
 from relative_attention.errors import is_out_of_memory
@@ -71,6 +72,7 @@ from relative_attention.training import TransformerSchedule
 from relative_attention.training.optimizer import AveragedValidation
 from relative_attention.training.trainable import evaluation_data
 from relative_attention.training.trainable import train_data
+from relative_attention.zoo import recipe_languages
 
 # Source rows that are not longer than `decoding.trained_source_length`.
 _SHARE_OF_ROWS = 0.999
@@ -315,12 +317,21 @@ class TrainingRun:
         return paths
 
     def _decoding(self) -> DecodingSection:
-        """Returns the recipe's settings, with the length of its text."""
+        """Returns the recipe's settings, with what its text says."""
         decoding = self.recipe.decoding
         length = decoding.trained_source_length
         if length is None:
             length = self.train_batches.source_length(_SHARE_OF_ROWS)
-        return dataclasses.replace(decoding, trained_source_length=length)
+        language = decoding.source_language
+        # Text that is kept exactly is not split or lowered either.
+        if language is None and isinstance(
+            self.data.source_vocabulary, Vocabulary
+        ):
+            data = dataclasses.asdict(self.recipe.data)
+            language, _ = recipe_languages(data)
+        return dataclasses.replace(
+            decoding, trained_source_length=length, source_language=language
+        )
 
     def _make_model(
         self, accumulation_steps: int = 1, total_steps: int = 1

@@ -51,6 +51,8 @@ _SETTINGS = {
     "max_length": "--max-length",
     "max_extra_length": "`decoding.max_extra_length`",
     "max_source_length": "`decoding.max_source_length`",
+    "source_language": "`decoding.source_language`",
+    "no_repeat_ngram": "--no-repeat-ngram",
 }
 
 

@@ -37,7 +37,9 @@ from starlette.types import Receive
 from starlette.types import Scope
 from starlette.types import Send
 
+from relative_attention.decoding import Translation
 from relative_attention.decoding import Translator
+from relative_attention.decoding.paragraphs import Part
 from relative_attention.errors import InputError
 from relative_attention.evaluation import corpus_bleu
 from relative_attention.evaluation import sentence_scores
@@ -116,6 +118,7 @@ def make_app(
             Route("/v1/models/{name}", handlers.status),
             post("/v1/models/{name}:predict", handlers.predict),
             Route("/api/models", handlers.models),
+            post("/api/models/{name}/translate", handlers.translate),
             post("/api/models/{name}/alternatives", handlers.alternatives),
             post("/api/models/{name}/view", handlers.view),
             post("/api/bleu", handlers.bleu),
@@ -171,14 +174,56 @@ class _Handlers:
         model, body = self._model(request), await self._body(request)
         asked = read_predict(body, self._settings.max_sentences)
         await self._check_tokens(request, model, asked.sentences)
-        work = model.n_best if asked.is_n_best else model.best
-        found = await _unless_hung_up(
-            request, self._batcher.submit(work, asked.sentences)
-        )
-        self.counters.sentences.labels(model.name).inc(len(found))
+        if asked.is_n_best:
+            found = await self._submit(
+                request, model, model.n_best, asked.sentences
+            )
+        else:
+            paragraphs = await asyncio.to_thread(
+                model.paragraphs, asked.sentences, asked.split_sentences
+            )
+            # Sentences, so that a paragraph does not hold up other requests.
+            best = await self._submit(
+                request, model, model.best, paragraphs.sentences
+            )
+            found = paragraphs.translations(best)
         return JSONResponse(
             write_predict(asked, found, model.translator.num_beams)
         )
+
+    async def translate(self, request: Request) -> Response:
+        """Translates lines for the page, with n-best lists of sentences."""
+        model, body = self._model(request), await self._body(request)
+        lines = checked_texts(
+            body.get("lines"), "lines", self._settings.max_sentences
+        )
+        await self._check_tokens(request, model, lines)
+        paragraphs = await asyncio.to_thread(model.paragraphs, lines)
+        found = await self._submit(
+            request, model, model.n_best, paragraphs.sentences
+        )
+        shown = [
+            [*map(_page_sentence, parts, results)]
+            for parts, results in zip(
+                paragraphs.parts, paragraphs.results(found)
+            )
+        ]
+        most = model.translator.max_source_length
+        return JSONResponse({"lines": shown, "max_tokens": most})
+
+    async def _submit(
+        self,
+        request: Request,
+        model: ServedModel,
+        work: Callable[[list[str]], list[list[Translation]]],
+        sentences: list[str],
+    ) -> list[list[Translation]]:
+        """Translates sentences in their turn, and counts them."""
+        found = await _unless_hung_up(
+            request, self._batcher.submit(work, sentences)
+        )
+        self.counters.sentences.labels(model.name).inc(len(found))
+        return found
 
     async def status(self, request: Request) -> Response:
         """Returns the version of a model, like TensorFlow Serving."""
@@ -199,6 +244,7 @@ class _Handlers:
                 "name": name,
                 "description": model.description,
                 "languages": model.languages,
+                "splits_sentences": model.splits_sentences,
             }
             for name, model in self._models.items()
         ]
@@ -310,6 +356,22 @@ async def _unless_hung_up(
     finally:
         answering.cancel()
         hanging_up.cancel()
+
+
+def _page_sentence(
+    part: Part, results: Sequence[Translation]
+) -> dict[str, Any]:
+    """Returns what the page shows of a sentence."""
+    return {
+        "sentence": part.text,
+        "after": part.after,
+        "is_raised": part.is_raised,
+        "is_kept": part.is_kept,
+        "was_cut": results[0].was_cut,
+        "translations": [
+            {"text": one.text, "score": one.score} for one in results
+        ],
+    }
 
 
 def _view_page(translator: Translator, sentence: str, translation: str) -> str:

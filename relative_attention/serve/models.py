@@ -17,6 +17,8 @@ from relative_attention.decoding import Translation
 from relative_attention.decoding import Translator
 from relative_attention.decoding import beam_search
 from relative_attention.decoding.compiled import run_compiled
+from relative_attention.decoding.constraints import known_ends
+from relative_attention.decoding.paragraphs import Paragraphs
 from relative_attention.decoding.translator import read_translations
 from relative_attention.errors import InputError
 from relative_attention.saving import load_translator
@@ -55,6 +57,32 @@ class ServedModel:
     translator: Translator
     description: str
     languages: list[str]
+
+    @property
+    def splits_sentences(self) -> bool:
+        """Whether lines are split into sentences, unless a request says no."""
+        translator = self.translator
+        is_known = translator.source_language is not None
+        return translator.split_sentences and is_known
+
+    def paragraphs(
+        self, lines: Sequence[str], split_sentences: bool | None = None
+    ) -> Paragraphs:
+        """Returns lines as the sentences to translate."""
+        if split_sentences is None:
+            split_sentences = self.splits_sentences
+        language = self.translator.source_language
+        if split_sentences and language is None:
+            raise InputError(
+                "`split_sentences` must be false for this model: the language "
+                "of its source is unknown. Received: true."
+            )
+        return Paragraphs(
+            lines,
+            language,
+            split_sentences,
+            self.translator.source_vocabulary.encode,
+        )
 
     def best(self, sentences: list[str]) -> list[list[Translation]]:
         """Returns the best translation of each sentence, in a list."""
@@ -225,16 +253,17 @@ def find_alternatives(
     tokens = [t for t in order if t not in (0, translator.vocabulary.end_id)]
     prefixes = [[*begun, token] for token in tokens[:_NUM_ALTERNATIVES]]
     sources = [source] * len(prefixes)
-    results = beam_search(
-        translator.model,
-        np.array(sources),
-        num_beams=translator.num_beams,
-        length_penalty=translator.length_penalty,
-        max_extra_length=translator.max_extra_length,
-        max_length=translator.max_length,
-        min_length=translator.min_length,
-        target_prefix=np.array(prefixes),
-    )
+    with known_ends():
+        results = beam_search(
+            translator.model,
+            np.array(sources),
+            num_beams=translator.num_beams,
+            length_penalty=translator.length_penalty,
+            max_extra_length=translator.max_extra_length,
+            max_length=translator.max_length,
+            min_length=translator.min_length,
+            target_prefix=np.array(prefixes),
+        )
     found = read_translations(
         results, sources, [False] * len(sources), translator.vocabulary
     )

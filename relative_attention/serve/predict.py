@@ -23,6 +23,8 @@ _INPUT = "sentences"
 _DEFAULT = "serving_default"
 _N_BEST = "n_best"
 _OUTPUTS = ("translations", "scores")
+# TensorFlow Serving's answers lack it.
+_WAS_CUT = "was_cut"
 # In place of missing translations, as in the SavedModel.
 _MISSING = ("", -1e7)
 # A body that is too long is read up to here and dropped. If the connection were
@@ -39,13 +41,15 @@ class PredictRequest(NamedTuple):
     Attributes:
         sentences: list of strings.
         is_n_best: bool. Whether to return as many translations as beams.
-        is_in_rows: bool. Whether the answer has a row per sentence, or two
+        is_in_rows: bool. Whether the answer has a row per sentence, or
             columns.
+        split_sentences: bool, or `None` for the model's default.
     """
 
     sentences: list[str]
     is_n_best: bool
     is_in_rows: bool
+    split_sentences: bool | None
 
 
 async def read_json_object(request: Request, max_bytes: int) -> dict[str, Any]:
@@ -114,7 +118,14 @@ def read_predict(body: Mapping[str, Any], max_sentences: int) -> PredictRequest:
     elif not is_in_rows:
         values = _without_name(values, name)
     sentences = checked_texts(values, name, max_sentences)
-    return PredictRequest(sentences, signature == _N_BEST, is_in_rows)
+    is_n_best = signature == _N_BEST
+    splits = body.get("split_sentences")
+    if not isinstance(splits, bool | None) or (splits and is_n_best):
+        raise InputError(
+            "`split_sentences` must be true or false, and false for "
+            f"{_N_BEST}. Received: {_shown(splits)} for {signature}."
+        )
+    return PredictRequest(sentences, is_n_best, is_in_rows, splits)
 
 
 def _without_name(value: Any, name: str) -> Any:
@@ -181,11 +192,13 @@ def write_predict(
         found: the translations of each sentence, best first.
         num_beams: int. The number of translations per sentence, for `n_best`.
     """
+    names = (*_OUTPUTS, _WAS_CUT)
     rows: list[tuple[Any, ...]] = []
     for results in found:
         pairs = [(result.text, result.score) for result in results]
         pairs += [_MISSING] * (num_beams - len(pairs))
-        rows.append(tuple(zip(*pairs)) if asked.is_n_best else pairs[0])
+        row = tuple(zip(*pairs)) if asked.is_n_best else pairs[0]
+        rows.append((*row, results[0].was_cut))
     if asked.is_in_rows:
-        return {"predictions": [dict(zip(_OUTPUTS, row)) for row in rows]}
-    return {"outputs": dict(zip(_OUTPUTS, zip(*rows)))}
+        return {"predictions": [dict(zip(names, row)) for row in rows]}
+    return {"outputs": dict(zip(names, zip(*rows)))}

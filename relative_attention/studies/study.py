@@ -43,6 +43,7 @@ _SAME_IF_COMPARED = ("data.test_source", "data.test_target")
 _DECIDE_NOTHING = (
     "data.corpus",
     "data.origin",
+    "data.source_language",
     "data.target_language",
     "model.implementation",
     "training.devices",

@@ -137,19 +137,48 @@ def test_lines_longer_than_the_training_text_are_named(translate, translator):
     while len(translator.vocabulary.encode([line])[0]) + 1 <= most:
         familiar, line = line, f"{line} yes."
     text = as_text([line, familiar, line])
-    _, _, err = translate(stdin=text.encode())
+    _, _, err = translate("--no-split-sentences", stdin=text.encode())
     told = f"2 lines are longer than nearly all of the training text ({most} "
     assert err.startswith(told) and err.endswith("-sentences`: lines 1, 3\n")
-    assert translate("--split-sentences=en", stdin=text.encode())[2] == ""
+    assert translate(stdin=text.encode())[2] == ""
+
+
+# === Several sentences ===
+
+SENTENCES = ["Dr. Lee has ten cats.", "Yes!", "Two dogs?"]
+PARAGRAPHS = "  {}  {}\n\n \n{}\n?\n".format(*SENTENCES).encode()
 
 
 def test_sentences_of_a_line_are_translated_one_by_one(translate, translator):
-    sentences = ["Dr. Lee has ten cats.", "Yes!", "Two dogs?"]
-    text = f"  {sentences[0]}  {sentences[1]}\n\n \n{sentences[2]}\n"
-    first, second, third = translator.translate(sentences)
-    out = f"{first} {second}\n\n\n{third}\n"
-    found = translate("--split-sentences=en", stdin=text.encode())
-    assert found == (0, out, "")
+    # The run had `train.en`.
+    assert translator.source_language == "en"
+    first, second, third = translator.translate(SENTENCES)
+    out = f"{first} {second}\n\n\n{third}\n?\n"
+    assert translate(stdin=PARAGRAPHS) == (0, out, "")
+    assert translate("--split-sentences", stdin=PARAGRAPHS) == (0, out, "")
+    drawn = translate("--sample", "--top-k=1", stdin=PARAGRAPHS)
+    assert drawn[1].count("\n") == 5
+    (whole,) = translator.translate([" ".join(SENTENCES[:2])], 1)
+    status, out, _ = translate("--no-split-sentences", stdin=PARAGRAPHS)
+    assert (status, out.split("\n")[0]) == (0, whole[0])
+    # One translation of a line is split.
+    status, out, _ = translate("--nbest=1", stdin=PARAGRAPHS)
+    assert out.split("\n")[0].split("\t")[2] == whole[0]
+
+
+def test_unknown_language_is_said_once(translate, translator, monkeypatch):
+    monkeypatch.setattr(translator, "source_language", None)
+    status, out, err = translate(stdin=PARAGRAPHS * 2)
+    assert (status, out.count("\n")) == (0, 10)
+    assert err.count("\n") == 1
+    assert err.startswith("Lines with several sentences were not split, as the")
+    for words in (["--no-split-sentences"], ["--nbest=1"]):
+        assert translate(*words, stdin=PARAGRAPHS)[2] == ""
+    assert translate(stdin=b"Yes.\n")[2] == ""
+    check_refused(
+        translate("--split-sentences", stdin=b"Yes.\n"),
+        "--split-sentences needs the language of the source",
+    )
 
 
 # === Options ===
@@ -159,6 +188,7 @@ def test_options_of_the_search_are_passed_on(
     translate, translator, source, load_once
 ):
     options = {"num_beams": 2, "length_penalty": 3.0, "max_length": 5}
+    options["no_repeat_ngram"] = 1
     more = {"min_length": 2, "batch_tokens": 7, "dtype": "bfloat16"}
     status, out, _ = translate(
         "--input",
@@ -216,9 +246,8 @@ def test_draws_are_those_of_the_options(translate, translator, source):
         ("--alignments --engine=ctranslate2", "leave out --engine"),
         ("--alignments --split-sentences=en", "exclude one another: words"),
         ("--shard=1/2", "give it with `--input F`. Received: standard input"),
-        ("--split-sentences=english", "the code of the text's language"),
-        ("--split-sentences=en --nbest=2", "and --nbest exclude one another"),
-        ("--split-sentences=en --prefix=x", "and --prefix exclude one another"),
+        ("--split-sentences --nbest=2", "and --nbest exclude one another"),
+        ("--split-sentences --prefix=x", "and --prefix exclude one another"),
     ],
 )
 def test_wrong_number_is_named_in_one_line(

@@ -41,8 +41,9 @@ def test_example_of_the_docstring_translates(
     assert "beam_size=4" in code
     # A random model seldom ends: all go as far as the same limit.
     translator = make_translator(max_extra_length=0)
-    rows = translator.vocabulary.encode(SENTENCES)
-    lines = [line + "e" * (29 - len(row)) for line, row in zip(SENTENCES, rows)]
+    lines = list(map(ra.clean_text, SENTENCES))
+    rows = translator.vocabulary.encode(lines)
+    lines = [line + "e" * (29 - len(row)) for line, row in zip(lines, rows)]
     ra.export_ctranslate2(translator, tmp_path / "engine")
     texts = run_example(
         run_python,

@@ -141,6 +141,16 @@ def test_prefixes_and_limits_hold(several):
     assert set(theirs.translate(LINES)) == {""}
 
 
+def test_no_ngram_is_repeated(several):
+    ours, theirs = both(several / "a", num_beams=1, min_length=9)
+    free = theirs.translate(LINES)
+    for translator in (ours, theirs):
+        translator.no_repeat_ngram = 2
+    found = theirs.search(LINES)
+    check_same(ours.search(LINES), found)
+    assert [one.text for one in found] != free
+
+
 @pytest.mark.usefixtures("eagerly")
 @pytest.mark.parametrize("start", [False, True], ids=["", "start"])
 @pytest.mark.parametrize("end", [False, True], ids=["", "end"])

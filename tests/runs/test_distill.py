@@ -186,6 +186,8 @@ def test_student_is_trained_on_both_texts_with_the_teachers_vocabulary(
     assert_same_arrays(output / name, tmp_path / "same" / name)
     student = ra.load_translator([output, *both])
     assert len(student.model.models) == 3
+    # The language of the recipe's text, `train.en`.
+    assert student.source_language == "en"
 
 
 def test_teachers_that_read_one_text_translate_it_together(

@@ -187,6 +187,7 @@ def test_models_are_listed_with_their_languages(client):
             "name": "mine",
             "description": "Captions to German",
             "languages": ["en", "de"],
+            "splits_sentences": False,
         }
     ]
 

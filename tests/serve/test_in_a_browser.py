@@ -1,5 +1,7 @@
 """The page, used as people use it, in Chromium."""
 
+import re
+
 import pytest
 
 import relative_attention as ra
@@ -54,17 +56,42 @@ def test_typed_text_is_translated(open_page, server, translator):
     expect(page.locator("#best")).to_be_hidden()
 
 
-def test_sentences_get_lines_of_their_own(open_page, server):
+def test_paragraphs_keep_their_lines(open_page, server, translator):
     page = open_page(server.url)
-    button = page.get_by_role("button", name="One sentence per line")
-    text_box(page).fill("Two dogs run.\n\n  A man! ")
-    expect(page.locator("#target p")).to_have_count(3)
-    expect(button).to_be_hidden()
-    text_box(page).fill("Two dogs run.  A man!\n\n A cat. ")
-    button.click()
-    expect(text_box(page)).to_have_value("Two dogs run.\nA man!\n\nA cat.")
-    expect(page.locator("#target p")).to_have_count(4)
-    expect(button).to_be_hidden()
+    expect(page.locator("#unit")).to_contain_text("Each sentence is")
+    first, second = "Two dogs run.", "A man is sleeping!"
+    text_box(page).fill(f"  {first}  {second}\n\n TWO DOGS RUN.")
+    lines = page.locator("#target p")
+    expect(lines).to_have_count(3)
+    texts = translator.translate([first, second])
+    shown = page.evaluate(
+        "[...document.querySelectorAll('#target p')].map(p => p.textContent)"
+    )
+    raised = translator.translate(["TWO DOGS RUN."])[0]
+    assert shown == [f"  {' '.join(texts)}", "", f" {raised}"]
+    # The second sentence has an n-best list and attention of its own.
+    page.locator("#target .sentence").nth(1).locator("button").first.click()
+    (expected,) = translator.search([second], translator.num_beams)
+    expect(page.locator("#best-list li")).to_contain_text(
+        [result.text for result in expected]
+    )
+    expect(page.locator("#alternatives-list button").first).to_be_visible()
+    page.get_by_role("button", name="Show").click()
+    frame = page.frame_locator("#view")
+    expect(frame.locator("#queries")).to_contain_text("sleeping")
+    # Words that were searched in another case are no buttons.
+    assert lines.nth(2).locator("button").count() == 0
+
+
+def test_long_lines_come_back_whole_or_the_page_says_so(open_page, server):
+    page = open_page(server.url)
+    text_box(page).fill("A man rides a bike in the snow. " * 160)
+    expect(page.locator("#target .sentence")).to_have_count(160)
+    expect(page.locator("#status")).to_have_text(re.compile("Translated in"))
+    text_box(page).fill("A dog.\n" + "a man rides a bike and " * 220)
+    status = page.locator("#status")
+    expect(status).to_contain_text("Not all is translated: a sentence was cut")
+    expect(status).to_contain_text("512 tokens, on line 2.")
 
 
 def test_other_ways_to_continue_by_keyboard(open_page, server, translator):

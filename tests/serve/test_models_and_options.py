@@ -51,6 +51,8 @@ def test_names_that_are_wrong(
     "recipe",
     [
         *("[]", "a: [", "data: {source: a.en}", "data: {source: a.txt}"),
+        "data: {source: a.gz, target: b.gz}",
+        "data: {source: 3, target: [x]}",
         "description: [not, text]\ndata: {source: [a.en], target: a.de}",
         # As text it would fill the memory.
         "a0: &a0 [x, x]\n"
@@ -65,6 +67,26 @@ def test_recipe_that_names_no_languages(recipe, tmp_path):
     assert recipe_summary(tmp_path) == ("", [])
     (tmp_path / "recipe.yaml").write_text(recipe)
     assert recipe_summary(tmp_path) == ("", [])
+
+
+@pytest.mark.parametrize(
+    ("data", "languages"),
+    [
+        ("source: train.en, target: corpus/train.de.gz", ["en", "de"]),
+        ("source: a.txt, target: b.txt, source_language: fi", []),
+        (
+            "source: a.gz, target: b, source_language: fi, target_language: et",
+            ["fi", "et"],
+        ),
+        (
+            "source: train.en, target: train.de, source_language: fr",
+            ["fr", "de"],
+        ),
+    ],
+)
+def test_languages_of_a_recipe(data, languages, tmp_path):
+    (tmp_path / "recipe.yaml").write_text(f"data: {{{data}}}")
+    assert recipe_summary(tmp_path) == ("", languages)
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,8 @@ def test_columns_and_rows(client, translator, is_named):
     inputs = {"sentences": SENTENCES} if is_named else SENTENCES
     response = client.post(PREDICT, json={"inputs": inputs})
     assert response.status_code == 200
-    columns = {"translations": texts, "scores": scores}
+    were_cut = [False] * len(texts)
+    columns = {"translations": texts, "scores": scores, "was_cut": were_cut}
     assert response.json() == {"outputs": columns}
     rows = [{"sentences": s} if is_named else s for s in SENTENCES]
     response = client.post(
@@ -51,7 +52,7 @@ def test_columns_and_rows(client, translator, is_named):
     assert response.status_code == 200
     assert response.json() == {
         "predictions": [
-            {"translations": text, "scores": score}
+            {"translations": text, "scores": score, "was_cut": False}
             for text, score in zip(texts, scores)
         ]
     }

@@ -68,7 +68,8 @@ class T5Bias(PositionEncoding):
         )
         buckets = ops.take(_buckets(layer.bidirectional), relative_positions)
         bias = ops.take(layer.relative_attention_bias, buckets, axis=0)
-        bias = ops.transpose(bias, (2, 0, 1))[None]  # (T, S, N) before
+        bias = ops.transpose(bias, (2, 0, 1))  # (T, S, N) before
+        bias = ops.expand_dims(bias, 0)
         return ops.cast(bias, query.dtype)
 
 

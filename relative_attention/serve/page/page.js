@@ -10,10 +10,11 @@ const target = $("target");
 const state = {
   models: [],
   maxSentences: 1,
-  // For each line of the text its translations, each a text and a score.
+  // For each line of the text its indentation, and its sentences with their
+  // translations, each a text and a score.
   lines: [],
-  results: [],
-  chosen: 0,
+  // The sentence whose translations and attention are shown.
+  chosen: undefined,
 };
 
 // ---- Asking the server. A new request of a kind cancels the one before, which
@@ -100,6 +101,9 @@ function chooseModel() {
   document.querySelector("label[for='source']").textContent = from
     ? `Text in ${from}`
     : "Text";
+  $("unit").textContent = model.splits_sentences
+    ? "Each sentence is translated on its own."
+    : "Each line is translated as a whole.";
   $("target-title").textContent = to ? `Translation to ${to}` : "Translation";
   // Which voice reads them, and how they are hyphenated. Empty: not known.
   const [code, otherCode] = [...model.languages, "", ""];
@@ -125,18 +129,6 @@ async function start() {
 
 // ---- Translation
 
-// Returns the lines of a text with each sentence on a line of its own. Browsers
-// from before 2024 may not be able to split.
-function sentenceLines(text) {
-  if (!Intl.Segmenter) return text.split("\n");
-  const locale = source.lang || undefined;
-  const segmenter = new Intl.Segmenter(locale, { granularity: "sentence" });
-  return text.split("\n").flatMap((line) => {
-    const found = [...segmenter.segment(line.trim())];
-    return found.length ? found.map(({ segment }) => segment.trim()) : [""];
-  });
-}
-
 async function translate() {
   drop("translate");
   closeAlternatives();
@@ -144,9 +136,8 @@ async function translate() {
   const lines = source.value.split("\n");
   const rows = lines.flatMap((line, row) => (line.trim() ? [row] : []));
   $("clear").hidden = !source.value;
-  $("split").hidden = sentenceLines(source.value).length === lines.length;
   if (!rows.length || rows.length > state.maxSentences) {
-    show([], []);
+    show([]);
     say("");
     if (rows.length) {
       say(`At most ${count(state.maxSentences, "line")} at a time.`, true);
@@ -155,99 +146,152 @@ async function translate() {
   }
   target.classList.add("waiting");
   const begin = performance.now();
-  const answer = await ask("translate", modelPath("v1/models", ":predict"), {
-    signature_name: "n_best",
-    inputs: { sentences: rows.map((row) => lines[row]) },
-  });
+  const answer = await ask(
+    "translate",
+    modelPath("api/models", "/translate"),
+    { lines: rows.map((row) => lines[row]) },
+  );
   if (answer === null) return;
   if (!answer) {
-    show([], []);
+    show([]);
     return;
   }
-  const { translations, scores } = answer.outputs;
-  const results = lines.map(() => []);
+  // Lines without text stay empty, and each line keeps its indentation.
+  const shown = lines.map(() => ({ indent: "", sentences: [] }));
   rows.forEach((row, number) => {
-    results[row] = translations[number]
-      .map((text, rank) => ({ text, score: scores[number][rank] }))
-      // What stands where fewer were found.
-      .filter(({ score }) => score > -1e6);
+    shown[row].indent = lines[row].match(/^\s*/)[0];
+    shown[row].sentences = answer.lines[number];
   });
   say(`Translated in ${Math.round(performance.now() - begin)} ms.`);
-  show(lines, results);
+  const cut = rows.filter((row) =>
+    shown[row].sentences.some((sentence) => sentence.was_cut),
+  );
+  if (cut.length) {
+    const numbers = cut.map((row) => row + 1).join(", ");
+    say(
+      `Not all is translated: a sentence was cut after ${answer.max_tokens} ` +
+        `tokens, on line${cut.length > 1 ? "s" : ""} ${numbers}.`,
+      true,
+    );
+  }
+  show(shown);
 }
 
-const best = () => state.results.map((results) => results[0]?.text ?? "");
+const textOf = (sentence) => sentence.translations[0].text;
+const allSentences = () => state.lines.flatMap(({ sentences }) => sentences);
+const best = () =>
+  state.lines.map(
+    ({ indent, sentences }) =>
+      indent + sentences.map((one) => textOf(one) + one.after).join(""),
+  );
 
-function show(lines, results) {
+function show(lines) {
   closeAlternatives();
   closeView();
-  Object.assign(state, { lines, results });
+  state.lines = lines;
   target.classList.remove("waiting");
-  target.replaceChildren(...best().map(wordButtons));
+  target.replaceChildren(
+    ...lines.map(({ indent, sentences }, row) => {
+      const line = element("p", {}, indent);
+      line.dataset.row = row;
+      sentences.forEach((sentence, place) =>
+        line.append(sentenceButtons(sentence, place), sentence.after),
+      );
+      return line;
+    }),
+  );
   const first = target.querySelector("button");
   if (first) first.tabIndex = 0;
-  $("copy").hidden = !first;
-  chooseLine(caretRow());
+  $("copy").hidden = !allSentences().length;
+  chooseRow(caretRow());
   compare();
 }
 
-function wordButtons(text, row) {
-  const line = element("p");
-  line.dataset.row = row;
-  for (const { 0: word, index } of text.matchAll(/\S+/g)) {
+// The words of a sentence are buttons, if it was searched as it is shown.
+function sentenceButtons(sentence, place) {
+  const shown = element("span", { className: "sentence" });
+  shown.dataset.place = place;
+  if (sentence.is_raised || sentence.is_kept) {
+    shown.append(textOf(sentence));
+    return shown;
+  }
+  for (const { 0: word, index } of textOf(sentence).matchAll(/\S+/g)) {
     const button = element("button", { type: "button", tabIndex: -1 }, word);
     button.ariaExpanded = "false";
-    button.dataset.before = text.slice(0, index).trimEnd();
-    line.append(index ? " " : "", button);
+    button.dataset.before = textOf(sentence).slice(0, index).trimEnd();
+    shown.append(index ? " " : "", button);
   }
-  return line;
+  return shown;
+}
+
+function sentenceOf(shown) {
+  const { row } = shown.closest("p").dataset;
+  const { place } = shown.closest(".sentence").dataset;
+  return state.lines[row].sentences[place];
 }
 
 const caretRow = () =>
   source.value.slice(0, source.selectionStart).split("\n").length - 1;
 
-// Shows the n-best list of a line, or else of the last filled one above it.
-function chooseLine(row) {
-  const filled = state.results.flatMap((found, i) => (found.length ? [i] : []));
-  row = filled.findLast((number) => number <= row) ?? filled[0] ?? 0;
-  if (row !== state.chosen) closeView();
-  state.chosen = row;
+// Chooses a sentence of a line, or else of the last filled one above it.
+function chooseRow(row) {
+  const filled = state.lines.flatMap(({ sentences }, number) =>
+    sentences.length ? [number] : [],
+  );
+  row = filled.findLast((number) => number <= row) ?? filled[0];
+  const { sentences } = state.lines[row] ?? { sentences: [] };
+  choose(sentences.includes(state.chosen) ? state.chosen : sentences[0]);
+}
+
+// Shows the n-best list of a sentence.
+function choose(sentence) {
+  if (sentence !== state.chosen) closeView();
+  state.chosen = sentence;
+  const row = state.lines.findIndex(({ sentences }) =>
+    sentences.includes(sentence),
+  );
   for (const line of target.children) {
     line.classList.toggle("chosen", Number(line.dataset.row) === row);
+    for (const shown of line.children) {
+      shown.classList.toggle("chosen", sentenceOf(shown) === sentence);
+    }
   }
-  const results = state.results[row] ?? [];
+  const results = sentence?.translations ?? [];
   $("best").hidden = results.length < 2;
-  $("best-line").textContent = filled.length > 1 ? `Line ${row + 1}. ` : "";
+  $("best-line").textContent =
+    allSentences().length > 1 && sentence
+      ? `\u201c${sentence.sentence}\u201d. `
+      : "";
   $("best-list").replaceChildren(
     ...results.map(({ text, score }) => result(text, score)),
   );
-  $("view-card").hidden = !results.length;
+  $("view-card").hidden = !sentence || sentence.is_raised || sentence.is_kept;
 }
 
 // ---- Other ways to continue
 
 async function showAlternatives(button) {
-  const row = Number(button.parentElement.dataset.row);
-  chooseLine(row);
+  const sentence = sentenceOf(button);
+  choose(sentence);
   closeAlternatives();
   button.ariaExpanded = "true";
   const prefix = button.dataset.before;
   const answer = await ask(
     "alternatives",
     modelPath("api/models", "/alternatives"),
-    { sentence: state.lines[row], prefix },
+    { sentence: sentence.sentence, prefix },
   );
   if (!answer) return;
   $("alternatives-list").replaceChildren(
     ...answer.alternatives.map((found) => {
-      const choose = element("button", { type: "button" });
+      const other = element("button", { type: "button" });
       const kept = found.text.startsWith(prefix) ? prefix : "";
       const [, space, word, rest] = found.text
         .slice(kept.length)
         .match(/^(\s*)(\S*)(.*)$/s);
-      choose.append(kept, space, element("mark", {}, word), rest);
-      choose.addEventListener("click", () => take(row, found));
-      return result(choose, found.score);
+      other.append(kept, space, element("mark", {}, word), rest);
+      other.addEventListener("click", () => take(sentence, found));
+      return result(other, found.score);
     }),
   );
   $("alternatives").hidden = false;
@@ -256,12 +300,12 @@ async function showAlternatives(button) {
 }
 
 // Puts a translation in the place of the one that is shown.
-function take(row, found) {
-  const others = state.results[row].filter(({ text }) => text !== found.text);
-  state.results[row] = [found, ...others];
-  show(state.lines, state.results);
-  chooseLine(row);
-  target.querySelector(`[data-row='${row}'] button`)?.focus();
+function take(sentence, found) {
+  const others = sentence.translations.filter(({ text }) => text !== found.text);
+  sentence.translations = [found, ...others];
+  show(state.lines);
+  choose(sentence);
+  target.querySelector(".sentence.chosen button")?.focus();
 }
 
 // Returns the word that they belonged to.
@@ -308,8 +352,8 @@ async function showView() {
   }
   say("Looking into the model …");
   const answer = await ask("view", modelPath("api/models", "/view"), {
-    sentence: state.lines[state.chosen],
-    translation: best()[state.chosen],
+    sentence: state.chosen.sentence,
+    translation: textOf(state.chosen),
   });
   if (!answer) return;
   $("view").srcdoc = answer.html;
@@ -354,8 +398,8 @@ async function copy() {
 }
 
 source.addEventListener("input", debounced(translate));
-source.addEventListener("keyup", () => chooseLine(caretRow()));
-source.addEventListener("click", () => chooseLine(caretRow()));
+source.addEventListener("keyup", () => chooseRow(caretRow()));
+source.addEventListener("click", () => chooseRow(caretRow()));
 $("reference").addEventListener("input", debounced(compare));
 $("model").addEventListener("change", chooseModel);
 $("copy").addEventListener("click", copy);
@@ -368,16 +412,13 @@ $("clear").addEventListener("click", () => {
   translate();
   source.focus();
 });
-$("split").addEventListener("click", () => {
-  source.value = sentenceLines(source.value).join("\n");
-  translate();
-  source.focus();
-});
 target.addEventListener("click", (event) => {
   const button = event.target.closest("button");
+  const shown = event.target.closest(".sentence");
   const line = event.target.closest("p");
   if (button) showAlternatives(button);
-  else if (line) chooseLine(Number(line.dataset.row));
+  else if (shown) choose(sentenceOf(shown));
+  else if (line) chooseRow(Number(line.dataset.row));
 });
 target.addEventListener("keydown", moveBetweenWords);
 document.addEventListener("keydown", (event) => {

@@ -1,0 +1,130 @@
+"""Lines with several sentences: by REST, and as the page gets them."""
+
+import numpy as np
+import pytest
+
+import relative_attention as ra
+from relative_attention.serve import load_models
+from tests.export.tiny_models import make_model
+from tests.export.tiny_models import train_vocabulary
+from tests.serve.client import client_of
+
+PREDICT = "/v1/models/mine:predict"
+PAGE = "/api/models/mine/translate"
+SENTENCES = ["A man rides.", "Two dogs run by!", "Old bike"]
+TEXT = "{}  {} 5 + 5 = 10. {}".format(*SENTENCES)
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("served") / "mine"
+    translator = ra.Translator(
+        make_model(np.random.default_rng(3)),
+        train_vocabulary(281),
+        num_beams=2,
+        max_extra_length=3,
+        max_source_length=40,
+        source_language="en",
+    )
+    ra.save_translator(translator, folder)
+    return load_models({"mine": folder})
+
+
+@pytest.fixture(scope="module")
+def translator(models):
+    return models["mine"].translator
+
+
+@pytest.fixture(scope="module")
+def client(models):
+    with client_of(models) as client:
+        yield client
+
+
+def predict(client, texts, **more):
+    body = {"inputs": {"sentences": texts}, **more}
+    return client.post(PREDICT, json=body)
+
+
+def test_lines_are_split_translated_and_joined(client, translator):
+    first, second, third = translator.translate(SENTENCES)
+    whole = translator.translate([TEXT], split_sentences=False)
+    assert translator.source_language == "en"
+    expected = [f"{first} {second} 5 + 5 = 10. {third}", "", "?"]
+    assert whole != expected[:1]
+    outputs = predict(client, [TEXT, "", "?"]).json()["outputs"]
+    assert outputs["translations"] == expected
+    scores = [found.score for found in translator.search(SENTENCES)]
+    assert outputs["scores"] == pytest.approx([sum(scores), 0, 0], abs=1e-4)
+    told = predict(client, [TEXT], split_sentences=False).json()["outputs"]
+    assert told["translations"] == whole
+    # Several translations are of the whole line.
+    n_best = predict(client, [TEXT], signature_name="n_best").json()["outputs"]
+    assert n_best["translations"] == translator.translate([TEXT], 2)
+
+
+def test_what_was_cut_is_said(client):
+    long = "Two dogs. " + "a man " * 50
+    for more in ({}, {"split_sentences": False}, {"signature_name": "n_best"}):
+        outputs = predict(client, [long, "dogs"], **more).json()["outputs"]
+        assert outputs["was_cut"] == [True, False]
+    rows = client.post(PREDICT, json={"instances": [long]}).json()
+    assert rows["predictions"][0]["was_cut"] is True
+
+
+def test_capitals_are_lowered_and_raised(client, translator):
+    texts = ["TWO RED DOGS", "TWO DOGS! A MAN?"]
+    expected = translator.translate(["Two red dogs", "Two dogs! A man?"])
+    outputs = predict(client, texts).json()["outputs"]
+    assert outputs["translations"] == [text.upper() for text in expected]
+
+
+@pytest.mark.parametrize("value", ["yes", 1, None, True])
+def test_wrong_wish_is_one_line(client, value):
+    more = {"signature_name": "n_best"} if value is True else {}
+    response = predict(client, ["a"], split_sentences=value, **more)
+    assert response.status_code == (200 if value is None else 400)
+    if value is not None:
+        assert "`split_sentences` must be true or" in response.json()["error"]
+
+
+def test_the_page_gets_each_sentence_with_its_n_best(client, translator):
+    answer = client.post(
+        PAGE, json={"lines": [f"  {TEXT} ", "TWO RED DOGS"]}
+    ).json()
+    assert answer["max_tokens"] == 40
+    line, capitals = answer["lines"]
+    expected = translator.search(SENTENCES, 2)
+    expected.insert(2, [ra.Translation("5 + 5 = 10.", 0.0, was_cut=False)])
+    assert [one["sentence"] for one in line] == [
+        *SENTENCES[:2],
+        "5 + 5 = 10.",
+        "Old bike",
+    ]
+    assert [one["after"] for one in line] == [" ", " ", " ", ""]
+    assert [one["is_kept"] for one in line] == [False, False, True, False]
+    for sentence, results in zip(line, expected, strict=True):
+        texts = [found["text"] for found in sentence["translations"]]
+        assert texts == [found.text for found in results]
+        assert not (sentence["was_cut"] or sentence["is_raised"])
+    assert capitals[0]["is_raised"]
+    assert capitals[0]["sentence"] == "Two red dogs"
+    listed = client.get("/api/models").json()["models"]
+    assert [model["splits_sentences"] for model in listed] == [True]
+
+
+def test_models_of_unknown_languages_split_nothing(tmp_path):
+    translator = ra.Translator(
+        make_model(np.random.default_rng(3)),
+        train_vocabulary(281),
+        max_extra_length=3,
+    )
+    ra.save_translator(translator, tmp_path / "mine")
+    with client_of(load_models({"mine": tmp_path / "mine"})) as client:
+        found = predict(client, [TEXT]).json()["outputs"]["translations"]
+        assert found == translator.translate([TEXT], split_sentences=False)
+        response = predict(client, ["a"], split_sentences=True)
+        assert response.status_code == 400
+        assert "language of its source is unkn" in response.json()["error"]
+        listed = client.get("/api/models").json()["models"]
+        assert [model["splits_sentences"] for model in listed] == [False]

@@ -1,0 +1,74 @@
+"""Clean text, in Python and in a TensorFlow graph."""
+
+import random
+import unicodedata
+
+import numpy as np
+import pytest
+
+import relative_attention as ra
+from tests.text_forms import CLEAN
+from tests.text_forms import FORMS
+
+CHARACTERS = [chr(i) for i in range(0x110000) if not 0xD800 <= i < 0xE000]
+# Of newer versions of Unicode one side may know a letter that the other does
+# not, and no version composes a character that has none of its own.
+ASSIGNED = [c for c in CHARACTERS if unicodedata.category(c) != "Cn"]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_same_words_have_one_form(form):
+    assert FORMS[form] != CLEAN
+    assert ra.clean_text(FORMS[form]) == CLEAN
+
+
+def test_what_scripts_and_emoji_need_stays():
+    for text in (
+        "می\u200cخواهم",
+        "👩\u200d👩\u200d👧🏽🇩🇪",
+        "\u202bשלום\u202c \u200fשלום",
+        "½ ² ﬁ ｆｕｌｌ",
+        "no tags: <b>x</b> &amp;",
+    ):
+        assert ra.clean_text(text) == text
+
+
+def test_every_blank_is_a_blank_and_every_control_character_goes():
+    cleaned = {c: ra.clean_text(f"a{c}b") for c in CHARACTERS}
+    blanks = {c for c, text in cleaned.items() if text == "a b"}
+    assert blanks == {c for c in CHARACTERS if c.isspace()} | {"\u2581"}
+    removed = {c for c, text in cleaned.items() if text == "ab"}
+    controls = {c for c in CHARACTERS if unicodedata.category(c) == "Cc"}
+    assert removed == (controls - blanks) | set("\u00ad\u200b\u2060\ufeff")
+
+
+@pytest.mark.only_on("tensorflow", reason="the graph is TensorFlow's")
+def test_a_graph_cleans_every_text_in_the_same_way():
+    import tensorflow as tf
+
+    from relative_attention.text import clean_text_in_graph
+
+    rng = random.Random(7)
+    decomposed = [unicodedata.normalize("NFD", c) for c in ASSIGNED]
+    decomposed = [d for c, d in zip(ASSIGNED, decomposed) if c != d]
+    marks = [c for c in ASSIGNED if unicodedata.combining(c)]
+    pool = [*decomposed, *marks * 4, *map(chr, range(0x250))]
+    pool += [*"a e b ", *map(chr, range(0x1100, 0x1200))]
+    pool += [*map(chr, range(0x2000, 0x2100))] * 4
+    texts = [
+        *(f"a{c}b" for c in CHARACTERS),
+        *decomposed,
+        # Marks are sorted, and composed where they then stand side by side.
+        *(f"a\u0323{c}\u0301" for c in marks),
+        *("".join(rng.choices(pool, k=12)) for _ in range(20_000)),
+    ]
+    graph = tf.function(clean_text_in_graph)
+    found = graph(tf.constant(texts)).numpy()
+    expected = [ra.clean_text(text) for text in texts]
+    assert [text.decode() for text in found] == expected
+    assert list(map(ra.clean_text, expected)) == expected
+    invalid = graph(tf.constant([b"two \xc3 \xff"])).numpy()
+    assert invalid.tolist() == ["two \ufffd \ufffd".encode()]
+    # Of any shape.
+    shaped = graph(tf.constant([["a  b"], ["\ta"]])).numpy()
+    np.testing.assert_array_equal(shaped, [[b"a b"], [b"a"]])
