@@ -896,7 +896,8 @@ class CrossAttention(MultiHeadLayer):
         implementation: string. `"recompute"` is for long texts, see
             `SelfAttention`. Defaults to `"auto"`: above 2,048 times 2,048
             tokens, if lengths are known.
-        **kwargs: arguments of `keras.layers.Layer`, such as `name`, `dtype`.
+        **kwargs: initializers, regularizers and constraints as above, and
+            arguments of `keras.layers.Layer`, such as `name`, `dtype`.
 
     Call arguments:
         inputs: float tensor `(B, T, D)`, the target side.
@@ -924,11 +925,22 @@ class CrossAttention(MultiHeadLayer):
         self,
         num_heads: int,
         key_dim: int,
-        *args: Any,
+        value_dim: int | None = None,
+        dropout: float = 0.0,
+        use_bias: bool = False,
+        output_shape: int | None = None,
         implementation: str = "auto",
         **kwargs: Any,
     ) -> None:
-        super().__init__(num_heads, key_dim, *args, **kwargs)
+        super().__init__(
+            num_heads,
+            key_dim,
+            value_dim=value_dim,
+            dropout=dropout,
+            use_bias=use_bias,
+            output_shape=output_shape,
+            **kwargs,
+        )
         self.implementation = _checked_implementation(
             implementation, ("auto", "recompute")
         )

@@ -59,7 +59,7 @@ def test_links_of_the_description_lead_somewhere_from_an_index(metadata):
     assert len(targets) > 30
     assert all(target.startswith("https://") for target in targets)
     assert re.search(
-        r"!\[[^]]*\]\(https://[\w.-]+/raw/main/models/", description
+        r"!\[[^]]*\]\(https://[\w.-]+/raw/main/docs/images/", description
     )
 
 

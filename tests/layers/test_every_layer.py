@@ -432,7 +432,7 @@ LABEL = "an int, the label of pairs without an edge, or None"
             "RelativeSelfAttention",
             "implementation",
             "fast",
-            "one of ('auto', 'transpose')",
+            "one of ('auto', 'recompute', 'transpose')",
         ),
         ("RelativeGlobalAttention", "max_relative_position", 0, POSITIVE),
         ("RelationAwareSelfAttention", "no_relation", True, LABEL),

@@ -84,6 +84,8 @@ def test_samples_are_source_reference_and_translation(monitored, corpus):
         for side in ("en", "de")
     ]
     translator = ra.load_translator(folder, num_beams=1, max_extra_length=20)
+    # The samples show what the model does, loops too.
+    translator.source_language = None
     sides.append(translator.translate(sides[0]))
     for row, expected in zip(rows, zip(*sides), strict=True):
         plain = [cell.decode().replace("\\", "") for cell in row]

@@ -60,7 +60,7 @@ def test_model_is_compared_by_name(run, elsewhere, monkeypatch):
     def load(directory, **settings):
         loaded.append(str(directory))
         return types.SimpleNamespace(
-            search=lambda sources, report: [translation] * len(sources),
+            search=lambda sources, **_: [translation] * len(sources),
             max_source_length=512,
         )
 
