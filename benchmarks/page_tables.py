@@ -94,6 +94,31 @@ def _bleu(row: dict[str, Any]) -> str:
     return f"{bleu['mean']:.2f} ± {bleu['standard_deviation']:.2f}"
 
 
+_SHOWN = {
+    "BLEU": "BLEU of the test text",
+    "share of BLEU": "BLEU of changed lines, over that of the lines as they are",
+    "the same": "translations that stay the same",
+    "copied": "things that are copied unchanged",
+    "runaway": "outputs that run away, of 80 odd inputs",
+}
+
+
+def everyday_card(result: Result) -> str:
+    """Returns how a model holds for what people type, a row each."""
+    cells = []
+    for what, shown in _SHOWN.items():
+        values = [
+            str(row["value"])
+            if what == "runaway"
+            else f"{row['kind']} {row['value']:.2f}"
+            for row in result.rows
+            # Few English lines have an accent to decompose.
+            if row["what"] == what and row["lines"]
+        ]
+        cells.append([shown, ", ".join(values)])
+    return markdown_table(["of what people type", "share"], cells, texts=2)
+
+
 # === Ratios ===
 
 
@@ -202,6 +227,13 @@ TABLES: dict[str, _Figure] = {
     "positions": (speed.positions_table, ["joined_lines_positions"]),
     "positions_tatoeba": (speed.positions_table, ["joined_lines_tatoeba"]),
     "positions_gain": (positions_gain_table, []),
+    **{
+        f"everyday_tatoeba_{pair}": (
+            everyday_card,
+            [f"everyday_tatoeba_{pair}"],
+        )
+        for pair in ("en_de", "de_en", "en_fr", "fr_en")
+    },
     "models": (lambda: models_table(""), []),
     "models_of_the_guide": (lambda: models_table("../../models/"), []),
 }
