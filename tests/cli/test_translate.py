@@ -244,7 +244,7 @@ def test_draws_are_those_of_the_options(translate, translator, source):
         ("--sample --num-beams=3", "--num-beams is for a search; leave it"),
         ("--sample --length-penalty=1", "--length-penalty is for a search"),
         ("--alignments --engine=ctranslate2", "leave out --engine"),
-        ("--alignments --split-sentences=en", "exclude one another: words"),
+        ("--alignments --split-sentences", "exclude one another: words"),
         ("--shard=1/2", "give it with `--input F`. Received: standard input"),
         ("--split-sentences --nbest=2", "and --nbest exclude one another"),
         ("--split-sentences --prefix=x", "and --prefix exclude one another"),
