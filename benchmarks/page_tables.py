@@ -96,7 +96,7 @@ def _bleu(row: dict[str, Any]) -> str:
 
 _SHOWN = {
     "BLEU": "BLEU of the test text",
-    "share of BLEU": "BLEU of changed lines, over that of the lines as they are",
+    "share of BLEU": "BLEU of changed lines over that of the lines",
     "the same": "translations that stay the same",
     "copied": "things that are copied unchanged",
     "runaway": "outputs that run away, of 80 odd inputs",

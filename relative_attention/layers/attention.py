@@ -291,8 +291,14 @@ class MultiHeadLayer(SublayerMaker, TracedLayer):
             return long_relative_attention(
                 query, key, value, *tables, rate=rate, **options
             )
-        sublayers = list(self._flatten_layers(include_self=False))
-        others = {id(w) for layer in sublayers for w in layer.weights}
+        projections = (
+            self.query_dense,
+            self.key_dense,
+            self.value_dense,
+            self.output_dense,
+        )
+        others = {id(w) for layer in projections for w in layer.weights}
+        # Those of the position encoding.
         weights = [w for w in self.trainable_weights if id(w) not in others]
 
         def attend(block: Block, *values: Tensor) -> Tensor:
