@@ -148,7 +148,7 @@ _WEEKDAYS = {
     )
     for day, word in enumerate(words.split())
 }
-# What stands beside a number of an amount, or of a time of day.
+# What follows a number in an amount, and is around it in a time of day.
 _CURRENCY = re.compile(r" (?:dollars?|euros?|yens?)\b", re.IGNORECASE)
 _BEFORE_TIME = re.compile(r"\b(?:at|um|à) $")
 _CLOCK = re.compile(r" (?:o'clock|Uhr|heures?)\b")

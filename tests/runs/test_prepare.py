@@ -53,6 +53,22 @@ def damage(path):
     os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
 
 
+def test_variants_are_trained_on_and_not_validated_on(prepare, tmp_path):
+    plain, _ = prepare(*HELD_OUT)
+    shutil.rmtree(tmp_path / "run")
+    varied, lines = prepare(*HELD_OUT, "data.variants=1")
+    assert len(varied.train_corpus) > 1.2 * len(plain.train_corpus)
+    assert len(varied.validation_corpus) == len(plain.validation_corpus)
+    assert any(line.startswith("variants of lines: ") for line in lines)
+    # A resumed run finds them.
+    again, lines = prepare(*HELD_OUT, "data.variants=1")
+    assert again.train_corpus.checksum == varied.train_corpus.checksum
+    assert not any("variants" in line for line in lines)
+    # Things to copy are no reason for other pieces.
+    content = [data.source_vocabulary.model for data in (plain, varied)]
+    assert content[0] == content[1]
+
+
 @pytest.mark.parametrize("name", ["train.en", "test.en"])
 def test_texts_are_read_before_a_run_and_once_only(name, prepare, texts):
     prepare()
