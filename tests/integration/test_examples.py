@@ -33,7 +33,7 @@ def test_example_runs(program, tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(tmp_path)
     code = compile(briefly(program), program.name, "exec")
     exec(code, {"__name__": "__main__"})
-    printed = capfd.readouterr().out.rstrip()
+    printed = capfd.readouterr().out.rstrip("\n")
     assert re.search(PRINTED[program.stem], printed)
 
 

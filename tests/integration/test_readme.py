@@ -78,6 +78,8 @@ def folder(corpus, trained, tmp_path_factory):
     for file in corpus.glob("*.*"):
         shutil.copyfile(file, folder / file.name)
     (folder / "new.en").write_text("he paid ten euros.\n\nyes\n")
+    for name in ("ours.de", "theirs.de", "test.1.de", "test.2.de"):
+        shutil.copyfile(corpus / "test.de", folder / name)
     (folder / "runs").mkdir()
     (folder / "runs" / "other").symlink_to(trained)
     first, *_ = [
