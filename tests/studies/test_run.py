@@ -104,8 +104,8 @@ def test_study_is_interrupted_resumed_and_never_run_twice(
     process.kill()
     process.wait()
     # No run goes on alone, unseen.
-    wait_until(lambda run: list(run.glob("checkpoints/stop-*")))
     wait_until(lambda run: not is_locked(run))
+    assert not any((run / "results.json").exists() for run in begun)
     before = {run: checkpoints(run) for run in begun}
     process = start_command(log, *command, "--jobs=2")
     wait_until(lambda run: checkpoints(run) - before[run])
