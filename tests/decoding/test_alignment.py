@@ -63,7 +63,7 @@ def test_translator_aligns_the_words_that_it_returns():
     translator = ra.load_translator("tatoeba_en_de")
     lines = ["I don't know where my sister lives now.", " ", "I know."]
     found = translator.search(lines, return_alignment=True)
-    assert found[0].text == "Ich weiß nicht, wo meine Schwester jetzt lebt."
+    assert found[0].text == "Ich weiß nicht, wo meine Schwester jetzt wohnt."
     sources = [source for source, _ in found[0].alignment]
     assert sources == [0, 2, 3, 3, 4, 5, 7, 6]
     assert found[1].alignment == ()
