@@ -304,7 +304,7 @@ class RunProgress(keras.callbacks.Callback):
         self._save("step")
         self._write_history()
         if self.signals.received is not None:
-            self.signals.leave()
+            self._leave()
         if self.is_over():
             self.model.stop_training = True
             reason = self._reason_to_end() or "another machine ends it"
@@ -383,11 +383,15 @@ class RunProgress(keras.callbacks.Callback):
         """After a signal, saves a checkpoint and ends the process."""
         if self.signals.received is not None:
             self._save("stop", logs)
-            self.report(
-                f"told to stop: saved after update {self.step:,}, to be "
-                "resumed with `--resume`"
-            )
-            self.signals.leave()
+            self._leave()
+
+    def _leave(self) -> None:
+        """Says that the run is saved, and ends the process."""
+        self.report(
+            f"told to stop: saved after update {self.step:,}, to be resumed "
+            "with `--resume`"
+        )
+        self.signals.leave()
 
     def _save(self, kind: str, logs: Logs | None = None) -> None:
         """Saves a checkpoint, in the middle of a round with its logs."""

@@ -262,12 +262,18 @@ def test_progress_counts_every_sentence_once(method):
 
 @pytest.mark.parametrize(
     "name",
-    "num_beams length_penalty max_source_length batch_tokens max_extra_length "
-    "max_length min_length".split(),
+    "num_beams max_source_length batch_tokens max_extra_length max_length "
+    "min_length".split(),
 )
 def test_limit_out_of_range_is_refused(name):
-    with pytest.raises(ValueError, match=f"`{name}` must be (at least|from) "):
+    with pytest.raises(ValueError, match=f"`{name}` must be at least"):
         make_translator(**{name: -1})
+
+
+@pytest.mark.parametrize("penalty", [-1, 11])
+def test_length_penalty_out_of_range_is_refused(penalty):
+    with pytest.raises(ValueError, match="`length_penalty` must be from 0 to"):
+        make_translator(length_penalty=penalty)
 
 
 WRONG = [

@@ -183,6 +183,23 @@ def test_run_told_to_stop_while_validating_resumes_with_that(
     assert_same_arrays(checkpoint_of(output, 4), checkpoint_of(quick_run, 4))
 
 
+def test_run_told_to_stop_after_a_validation_says_that_it_is_saved(
+    quickly, tmp_path, monkeypatch
+):
+    class AtTheEnd(keras.callbacks.Callback):
+        def on_epoch_end(self, epoch, logs=None):
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(
+        training_run, "monitoring_callbacks", lambda *_, **__: [AtTheEnd()]
+    )
+    lines = []
+    with pytest.raises(SystemExit):
+        quickly(tmp_path / "run", report=lines.append)
+    assert lines[-1].startswith("told to stop: saved after update 2")
+    assert checkpoints_of(tmp_path / "run") == ["step-00000002"]
+
+
 EPOCH = "training.validate_every=4"
 
 

@@ -105,7 +105,10 @@ def test_study_is_interrupted_resumed_and_never_run_twice(
     process.wait()
     # No run goes on alone, unseen.
     wait_until(lambda run: not is_locked(run))
-    assert not any((run / "results.json").exists() for run in begun)
+    for run in begun:
+        text = run.with_name(f"{run.name}.log").read_text()
+        assert "told to stop: saved after update" in text
+        assert not (run / "results.json").exists()
     before = {run: checkpoints(run) for run in begun}
     process = start_command(log, *command, "--jobs=2")
     wait_until(lambda run: checkpoints(run) - before[run])
