@@ -37,6 +37,8 @@ from relative_attention.files import atomic_directory
 _COPY_SHARE = 0.7
 # A line has no more variants on average, even if few lines have places.
 MOST_VARIANTS = 4
+# Lines with these places are rare, and so get more of the variants.
+_WEIGHTS = {"word": 1, "number": 1, "amount": 20, "time": 4, "date": 2}
 # A word is the same in two languages, a name for example, if in most lines that
 # have it both sides do. German "Gift" and English "gift" are no such word.
 _LEAST_AGREEMENT = 0.7
@@ -257,6 +259,10 @@ def _number_place(lines: tuple[str, str], pair: list[re.Match[str]]) -> _Place:
     )
 
 
+def _weight(places: list[_Place]) -> int:
+    return sum(_WEIGHTS[place.kind] for place in places)
+
+
 # === Things to copy ===
 
 _LATIN = "abcdefghijklmnopqrstuvwxyz"
@@ -274,6 +280,7 @@ _ALL = (
     "x z".split()
     + [""],
 )
+_TAGS = "a b br code div em h1 h2 i li p script span strong td u".split()
 _TOP_LEVELS = "com org net de fr eu info io co.uk gov edu at ch ca jp".split()
 _CURRENCIES = ("${}", "€{}", "£{}", "¥{}", "{} €", "{} $", "{} EUR", "{} CHF")
 # First and last character of the letters of scripts, the most letters of a
@@ -333,12 +340,12 @@ class _Things:
 
         numbers: _Kinds = ((self._integer, 6), (self._decimal, 4))
         words: _Kinds = (
-            (self._name, 8),
-            (self._full_name, 4),
+            (self._name, 9),
+            (self._full_name, 6),
             (self._code, 5),
-            (self._email, 5),
-            (self._link, 6),
-            (self._markup, 3),
+            (self._email, 8),
+            (self._link, 7),
+            (self._markup, 4),
             (self._emoji, 2),
             (self._foreign, 8),
             (self._noise, 1),
@@ -355,7 +362,7 @@ class _Things:
             "alone": (
                 *words,
                 *numbers,
-                (self._amount, 2),
+                (self._amount, 4),
                 (self._time, 1),
                 (self._date, 2),
                 (self._marks, 3),
@@ -483,10 +490,17 @@ class _Things:
         return f"{start}{self._host()}{path}"
 
     def _markup(self) -> str:
-        tag = self._draws.choice("b i em strong u a p span code h1 h2".split())
+        tag = self._draws.choice(_TAGS)
+        if self._draws.random() < 0.2:
+            tag = self._plain_word()
+        kind = self._draws.random()
+        if kind < 0.15:
+            return self._draws.choice((f"<{tag}>", f"</{tag}>", f"<{tag}/>"))
         inside = self._name()
         if tag == "a":
             return f'<a href="{self._link()}">{inside}</a>'
+        if kind < 0.3:
+            return f'<{tag} class="{self._plain_word()}">{inside}</{tag}>'
         return f"<{tag}>{inside}</{tag}>"
 
     def _emoji(self) -> str:
@@ -527,14 +541,16 @@ class _Writer:
         self._draws = random.Random(seed)
         self._shared = _SharedWords(corpus)
         self._things = _Things(self._draws, self._shared.plain_words)
-        num_lines = num_places = 0
+        num_lines = num_with_places = weight = 0
         for pair in corpus:
             num_lines += 1
-            num_places += bool(self._shared.places(*pair))
+            if places := self._shared.places(*pair):
+                num_with_places += 1
+                weight += _weight(places)
         wanted = share * num_lines
-        copies = min(_COPY_SHARE * wanted, MOST_VARIANTS * num_places)
-        # How many variants of each sort a line has on average.
-        self._copies = copies / num_places if num_places else 0.0
+        copies = min(_COPY_SHARE * wanted, MOST_VARIANTS * num_with_places)
+        # How many variants of each sort a line of weight 1 has on average.
+        self._copies = copies / weight if weight else 0.0
         self._forms = (1 - _COPY_SHARE) * share
         self.counts: collections.Counter[str] = collections.Counter()
 
@@ -543,7 +559,8 @@ class _Writer:
         for pair in self._corpus:
             yield pair
             if places := self._shared.places(*pair):
-                for _ in range(self._drawn(self._copies)):
+                average = self._copies * _weight(places)
+                for _ in range(self._drawn(average)):
                     kind, variant = self._copy(pair, places)
                     self.counts[kind] += 1
                     yield variant
@@ -561,8 +578,9 @@ class _Writer:
         self, pair: tuple[str, str], places: list[_Place]
     ) -> tuple[str, tuple[str, str]]:
         """Returns a pair with a thing in one place or, at times, in all."""
-        chosen = [self._draws.choice(places)]
-        if self._draws.random() < 0.3:
+        weights = [_WEIGHTS[place.kind] for place in places]
+        chosen = self._draws.choices(places, weights)
+        if self._draws.random() < 0.4:
             chosen = places
         lines = list(pair)
         things = [self._things.draw(place.kind) for place in chosen]
