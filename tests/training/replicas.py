@@ -15,15 +15,15 @@ import relative_attention as ra
 from relative_attention.layers.dropout import Dropout
 from relative_attention.training import averaged_weights
 from relative_attention.training.optimizer import AveragedValidation
-from tests.hub.tiny_tasks import SOURCES
-from tests.hub.tiny_tasks import TARGETS
-from tests.hub.tiny_tasks import make_task
-from tests.words_model import VOCABULARY_SIZE
-from tests.words_model import Words
-from tests.words_model import batch_of
-from tests.words_model import corpus_of
-from tests.words_model import dataset
-from tests.words_model import tiny_transformer
+from tests.small_models import SOURCES
+from tests.small_models import TARGETS
+from tests.small_models import VOCABULARY_SIZE
+from tests.small_models import Words
+from tests.small_models import batch_of
+from tests.small_models import corpus_of
+from tests.small_models import dataset
+from tests.small_models import make_task
+from tests.small_models import tiny_transformer
 
 # A label that makes the loss, and all gradients, too large.
 POISON = 12
