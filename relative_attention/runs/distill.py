@@ -18,7 +18,7 @@ from relative_attention.decoding import Translator
 from relative_attention.errors import InputError
 from relative_attention.evaluation.scores import fitting_tokenizer
 from relative_attention.files import file_sha256
-from relative_attention.files import lock_run
+from relative_attention.files import lock_directory
 from relative_attention.recipes.recipe import Recipe
 from relative_attention.runs.cluster import JAX_ADDRESSES
 from relative_attention.runs.cluster import choose_cluster
@@ -205,7 +205,7 @@ def distill(
         ),
     }
     read = {**named_files(recipe.data, texts), **others}
-    with lock_run(output, report=report):
+    with lock_directory(output, report=report):
         if not overwrite:
             check_same_origin(origin, output)
         claim_run_directory(output, student, resume, overwrite, read)
