@@ -10,8 +10,8 @@ import pytest
 import relative_attention as ra
 from benchmarks.harness.engine import ROOT
 from benchmarks.harness.results import Result
-from tests.export.tiny_models import make_model
-from tests.export.tiny_models import train_vocabulary
+from tests.small_models import make_model
+from tests.small_models import train_vocabulary
 
 
 @pytest.fixture

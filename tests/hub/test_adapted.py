@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import relative_attention as ra
-from tests.hub.tiny_tasks import SOURCES
-from tests.hub.tiny_tasks import TARGETS
-from tests.hub.tiny_tasks import make_translator
+from tests.small_models import SOURCES
+from tests.small_models import TARGETS
+from tests.small_models import make_translator
 
 
 def make_task():

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import relative_attention as ra
-from tests.hub.tiny_tasks import BLANK
-from tests.hub.tiny_tasks import SOURCES
-from tests.hub.tiny_tasks import TARGETS
-from tests.hub.tiny_tasks import id_batches
-from tests.hub.tiny_tasks import make_translator
+from tests.small_models import BLANK
+from tests.small_models import SOURCES
+from tests.small_models import TARGETS
+from tests.small_models import id_batches
+from tests.small_models import make_translator
 
 PRESETS = [
     {"position_encoding": "learned", "max_length": 90},

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import relative_attention as ra
-from tests.data.piece_models import trained_model
-from tests.hub.tiny_tasks import BLANK
-from tests.hub.tiny_tasks import SOURCES
-from tests.hub.tiny_tasks import make_translator
+from tests.small_models import BLANK
+from tests.small_models import SOURCES
+from tests.small_models import make_translator
+from tests.small_models import trained_model
 
 ROOT = pathlib.Path(__file__).parents[2]
 CLASSES = {

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import relative_attention as ra
-from tests.export.tiny_models import make_model
+from tests.small_models import make_model
 
 pytestmark = pytest.mark.usefixtures("eagerly")
 
