@@ -66,7 +66,7 @@ def test_value_of_another_type_or_out_of_bounds_is_refused(
     assert str(raised.value).startswith(f"`oven.{name}` must be {message}")
 
 
-def test_bounds_themselves_are_within():
+def test_bounds_are_inclusive():
     mapping = {"degrees": 50, "rate": 0, "hours": 1e-9}
     assert read_section(Oven, "oven", mapping) == Oven(50, 1e-9, 0.0)
     assert read_section(Oven, "oven", {}) == Oven()
