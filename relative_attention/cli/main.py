@@ -190,7 +190,10 @@ def _load_keras() -> None:
             "KERAS_BACKEND or keras.json, must be tensorflow, jax or torch, "
             "and installed."
         ) from error
-    if keras.backend.backend() == "jax":
+    # Several processes must connect before JAX looks for devices; this is the
+    # variable of `keras.distribution.initialize`.
+    is_one = not os.environ.get("KERAS_DISTRIBUTION_JOB_ADDRESSES")
+    if keras.backend.backend() == "jax" and is_one:
         import jax
 
         try:

@@ -20,7 +20,8 @@ from relative_attention.evaluation.scores import fitting_tokenizer
 from relative_attention.files import file_sha256
 from relative_attention.files import lock_directory
 from relative_attention.recipes.recipe import Recipe
-from relative_attention.runs.cluster import choose_strategy
+from relative_attention.runs.cluster import JAX_ADDRESSES
+from relative_attention.runs.cluster import choose_cluster
 from relative_attention.runs.corpus_defaults import follow_corpus
 from relative_attention.runs.distilled_text import SOURCE
 from relative_attention.runs.distilled_text import TARGET
@@ -187,14 +188,15 @@ def _plan(
     report: Report,
 ) -> _Plan:
     """Checks everything that needs no teacher."""
-    if os.environ.get("TF_CONFIG"):
-        raise InputError(
-            "One machine translates the text. Unset TF_CONFIG; when all lines "
-            "are translated, stop the command, and start all machines with "
-            "`train --resume`."
-        )
+    for name in ("TF_CONFIG", JAX_ADDRESSES):
+        if os.environ.get(name):
+            raise InputError(
+                f"One machine translates the text. Unset {name}; when all "
+                "lines are translated, stop the command, and start all "
+                "machines with `train --resume`."
+            )
     # TensorFlow's devices must be set before anything else.
-    choose_strategy(recipe)
+    choose_cluster(recipe)
     vocabularies = [load_vocabularies(find_model(n.model)) for n in names]
     student = _student_recipe(recipe, vocabularies)
     resume = is_run(output) and not overwrite

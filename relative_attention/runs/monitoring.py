@@ -29,6 +29,7 @@ from relative_attention.runs.progress import RunProgress
 from relative_attention.runs.report import Report
 from relative_attention.runs.report import bleu_tokenizer
 from relative_attention.training import averaged_weights
+from relative_attention.training.update import on_one_device
 
 # More sentences would add little, and are translated many times.
 _MOST_SENTENCES = 1000
@@ -104,7 +105,7 @@ class ValidationBleu(keras.callbacks.Callback):
 
     def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
         if (epoch + 1) % self.every == 0 and logs is not None:
-            with averaged_weights(self.model):
+            with averaged_weights(self.model), on_one_device(self.model):
                 hypotheses = _translate(self._translator, self._sources)
             bleu = corpus_bleu(
                 hypotheses, self._references, tokenize=self.tokenize
@@ -154,7 +155,7 @@ class PictureLog(keras.callbacks.Callback):
         )
 
     def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
-        with averaged_weights(self.model):
+        with averaged_weights(self.model), on_one_device(self.model):
             if self._pairs:
                 self._write_samples()
                 if self._draws:

@@ -7,7 +7,7 @@ import pytest
 
 import relative_attention as ra
 from tests.cli.conftest import check_refused
-from tests.export.tiny_models import train_vocabulary
+from tests.small_models import train_vocabulary
 
 SUBWORDS = ["<pad>_", "<EOS>_", "the_", "a", "b", "c", "d", "e", "f", "_"]
 SUBWORDS += [*"\\u;0123456789", " ", "."]

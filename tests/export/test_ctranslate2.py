@@ -9,11 +9,40 @@ import numpy as np
 import pytest
 
 import relative_attention as ra
-from tests.export.tiny_models import SENTENCES
-from tests.export.tiny_models import as_line
-from tests.export.tiny_models import engine_of
-from tests.export.tiny_models import log_prob_errors
-from tests.export.tiny_models import make_model
+from tests.export.conftest import log_probs
+from tests.small_models import SENTENCES
+from tests.small_models import make_model
+
+
+def as_line(text):
+    """What `Translator` makes of the line feeds of a random model."""
+    return " ".join(text.split("\n"))
+
+
+def engine_of(folder, **arguments):
+    import ctranslate2
+
+    return ctranslate2.Translator(
+        str(folder), intra_threads=1, inter_threads=1, **arguments
+    )
+
+
+def log_prob_errors(translator, engine):
+    """Differences between our log-probabilities and CTranslate2's."""
+    source_vocabulary = translator.source_vocabulary
+    vocabulary = translator.vocabulary
+    source_rows = source_vocabulary.encode(SENTENCES)
+    target_rows = vocabulary.encode(SENTENCES[::-1])
+    # An id 0 that comes out goes in again, as a zero vector.
+    target_rows[2][1:1] = [0]
+    ours = log_probs(translator, source_rows, target_rows)
+    results = engine.score_batch(
+        [source_vocabulary.pieces(row) for row in source_rows],
+        [vocabulary.pieces(row) for row in target_rows],
+    )
+    return np.concatenate(
+        [np.array(result.log_probs) for result in results]
+    ) - np.concatenate(ours)
 
 
 def run_example(run_python, folder, lines, code):

@@ -9,9 +9,9 @@ import pytest
 
 import relative_attention as ra
 from relative_attention.export import ctranslate2_engine
-from tests.export.tiny_models import SENTENCES
-from tests.export.tiny_models import log_probs
-from tests.export.tiny_models import make_model
+from tests.export.conftest import log_probs
+from tests.small_models import SENTENCES
+from tests.small_models import make_model
 
 LINES = [*SENTENCES, "", "   ", "a man " * 9]
 ENGINE = {"engine": "ctranslate2", "threads": 1}

@@ -7,11 +7,10 @@ import numpy as np
 import pytest
 
 import relative_attention as ra
-from tests import several_models
-from tests.export import tiny_models
+from tests import small_models
 from tests.export.fresh_process import serve
-from tests.export.tiny_models import WORDS
-from tests.export.tiny_models import train_vocabulary
+from tests.small_models import WORDS
+from tests.small_models import train_vocabulary
 
 # Of the vocabulary of `WORDS`.
 BLANK_ID = 262
@@ -52,7 +51,7 @@ SOURCE_IDS = [[5, 270, 9, 1, 0, 0], [3, 1, 0, 0, 0, 0], [7, 8, 9, 260, 261, 1]]
 
 def make_model(**fields):
     """A random model whose translations often begin with blanks."""
-    model = tiny_models.make_model(np.random.default_rng(11), **fields)
+    model = small_models.make_model(np.random.default_rng(11), **fields)
     for layer in {model.source_embedding, model.target_embedding}:
         rows = np.array(layer.embeddings)
         # Fewer bytes, most of which spell nothing, than words.
@@ -317,7 +316,7 @@ def test_what_is_missing_is_named_before_any_work(
 def test_ensemble_is_exported_whole(several, tmp_path):
     translator = ra.load_translator([several / "a", several / "c"])
     ra.export_saved_model(translator, tmp_path / "exported")
-    sentences = several_models.SENTENCES
+    sentences = ["a man rides the bike", "two red dogs", ""]
     requests = {"text": ("serving_default", sentences)}
     answer = serve(tmp_path / "exported", requests, "with_text")["text"]
     wanted = translator.search(sentences)

@@ -8,9 +8,9 @@ import pytest
 
 import relative_attention as ra
 from tests.export.fresh_process import serve
-from tests.export.tiny_models import make_model
-from tests.export.tiny_models import train_vocabulary
 from tests.serve.client import client_of
+from tests.small_models import make_model
+from tests.small_models import train_vocabulary
 from tests.text_forms import CLEAN
 from tests.text_forms import FORMS
 

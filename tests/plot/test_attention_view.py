@@ -13,7 +13,7 @@ import pytest
 import relative_attention as ra
 from relative_attention.layers.positions import POSITION_ENCODINGS
 from relative_attention.models.transformer import decoder_inputs
-from tests.export.tiny_models import make_model
+from tests.small_models import make_model
 
 SENTENCE, TRANSLATION = "he paid ten euros.", "er hat zehn Euro gezahlt."
 MODELS = {

@@ -9,7 +9,7 @@ import pytest
 
 import relative_attention as ra
 from relative_attention.plot.figure import figure_png
-from tests.export.tiny_models import make_model
+from tests.small_models import make_model
 
 
 def panels(figure):

@@ -15,11 +15,11 @@ import sacrebleu
 import relative_attention as ra
 from relative_attention.runs import translate_text
 from relative_attention.runs.distilled_text import closest_translations
-from tests.export.tiny_models import make_model
 from tests.runs.conftest import QUICK
 from tests.runs.conftest import assert_same_arrays
 from tests.runs.conftest import quick_training
 from tests.runs.conftest import snapshot
+from tests.small_models import make_model
 
 COLLECT = gc.collect
 # The package has a function of this name.

@@ -12,11 +12,11 @@ from keras import ops
 import relative_attention as ra
 from relative_attention.training.update import clip_gradients
 from relative_attention.training.update import gradient_norm
-from tests.words_model import Words
-from tests.words_model import batch_of
-from tests.words_model import corpus_of
-from tests.words_model import dataset
-from tests.words_model import tiny_transformer
+from tests.small_models import Words
+from tests.small_models import batch_of
+from tests.small_models import corpus_of
+from tests.small_models import dataset
+from tests.small_models import tiny_transformer
 
 IN_PARTS = pytest.mark.only_on("tensorflow", reason="parts of a batch")
 
