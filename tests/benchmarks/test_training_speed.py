@@ -34,3 +34,16 @@ def test_growth(run_command, texts):
         (200, "pairs in the corpus"),
     ]
     assert "| 200 pairs in the corpus" in printed
+
+
+@pytest.mark.large
+@pytest.mark.only_on("tensorflow", reason="it trains with TensorFlow")
+def test_paper_models(run_command):
+    result, printed = run_command(
+        "training.paper_models",
+        *("--presets", "transformer_tiny", "--vocabulary-size", 300),
+        *("--batch-tokens", 128, "--precision", "float32"),
+    )
+    (row,) = result.rows
+    assert row["peak_memory_bytes"] > 16 * row["parameters"]
+    assert "| `transformer_tiny` |" in printed
