@@ -16,6 +16,7 @@ from relative_attention.hub.presets import FromPreset
 from relative_attention.hub.presets import readable_errors
 from relative_attention.models import Transformer
 from relative_attention.models import TransformerConfig
+from relative_attention.models.config import saved_fields
 from relative_attention.models.weights import stored_weights
 from relative_attention.models.weights import weight_name
 from relative_attention.tensor_type import Tensor
@@ -176,6 +177,10 @@ class TranslationBackbone(FromPreset, keras_hub.models.Backbone):
             "dtype": config["dtype"],
             "quantized_layers": quantized or None,
         }
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Self:
+        return super().from_config(saved_fields(config))
 
     # === Int8, and adapters ===
 

@@ -18,14 +18,18 @@ from typing import Self
 
 import keras_hub
 import numpy as np
+from safetensors import safe_open
 
 from relative_attention.errors import InputError
 from relative_attention.errors import did_you_mean
 from relative_attention.files import read_json_object
 from relative_attention.models import TransformerConfig
+from relative_attention.models.config import saved_fields
 from relative_attention.models.weight_shapes import check_size
 from relative_attention.models.weights import weight_name
 from relative_attention.saving import load_translator
+from relative_attention.saving.model_directory import find_weights
+from relative_attention.saving.model_directory import load_config
 from relative_attention.saving.model_directory import load_results
 from relative_attention.zoo import check_has_weights
 from relative_attention.zoo import find_model
@@ -116,9 +120,8 @@ def _check_size(folder: pathlib.Path) -> None:
             content: Any = read_json_object(folder / file)
             for key in keys:
                 content = content[key]
-            config = TransformerConfig(
-                **{name: content[name] for name in names & content.keys()}
-            )
+            fields = {name: content[name] for name in names & content.keys()}
+            config = TransformerConfig(**saved_fields(fields))
         except (OSError, LookupError, TypeError, ValueError, AttributeError):
             continue
         if files:
@@ -229,17 +232,18 @@ def upload(handle: str, folder: pathlib.Path) -> None:
 
 
 def _is_unchanged(task: Any, origin: pathlib.Path) -> bool:
-    """Tells whether a task has the weights of the model in its folder."""
-    translator = load_translator(origin)
+    """Tells whether a task searches with the model in a folder, as it does."""
+    _, decoding = load_config(origin)
     for name in ("num_beams", "length_penalty"):
-        if getattr(task, name) != getattr(translator, name):
+        if getattr(task, name) != getattr(decoding, name):
             return False
-    # Adapters, and int8, are weights of other names.
-    expected = {weight_name(w): w for w in translator.model.weights}
     weights = {weight_name(w): w for w in task.transformer.weights}
-    return weights.keys() == expected.keys() and all(
-        np.array_equal(weights[name], expected[name]) for name in expected
-    )
+    with safe_open(find_weights(origin), "numpy") as file:
+        # Adapters, and int8, are weights of other names.
+        return weights.keys() == set(file.keys()) and all(
+            np.array_equal(weight, file.get_tensor(name))
+            for name, weight in weights.items()
+        )
 
 
 def _card_of(origin: pathlib.Path, folder: pathlib.Path) -> str:

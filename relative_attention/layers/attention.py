@@ -9,6 +9,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 from typing import NamedTuple
+from typing import Self
 from typing import TypeAlias
 
 import keras
@@ -430,9 +431,6 @@ class SelfAttention(MultiHeadLayer):
         implementation: str = "auto",
         **kwargs: Any,
     ) -> None:
-        # Older versions used "blocks" for "auto".
-        if implementation == "blocks":
-            implementation = "auto"
         super().__init__(num_heads, key_dim, value_dim, **kwargs)
         self.position_encoding = find_position_encoding(position_encoding)
         self.bidirectional = checked_bool("bidirectional", bidirectional)
@@ -569,6 +567,13 @@ class SelfAttention(MultiHeadLayer):
             "implementation": self.implementation,
         }
 
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Self:
+        # Files of older versions have this name for it.
+        if config.get("implementation") == "blocks":
+            config = {**config, "implementation": "auto"}
+        return super().from_config(config)
+
     def _merge_masks(
         self,
         inputs: Tensor,
@@ -691,9 +696,8 @@ class RelativeSelfAttention(OneEncodingAttention):
             give the same numbers. `"transpose"` is tensor2tensor's way, as in
             `relative_attention_inner`: an embedding for every edge,
             `(T, T, H)`. `"auto"` makes none, except if scores are
-            returned, when it computes like `"transpose"`. `"blocks"`, of
-            older versions, means `"auto"`. `"recompute"` is for long texts,
-            see `SelfAttention`. Defaults to `"auto"`.
+            returned, when it computes like `"transpose"`. `"recompute"` is
+            for long texts, see `SelfAttention`. Defaults to `"auto"`.
         output_shape: int. Size of the outputs. Defaults to `D`, the size of
             `inputs`.
         kernel_initializer: initializer of the projections, drawn as matrices

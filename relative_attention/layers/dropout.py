@@ -41,8 +41,8 @@ class Dropout(keras.layers.Dropout):
     per call, so every element is dropped with probability `rate` to within
     2^-31. Kept elements are scaled by `1 / (1 - rate)`.
 
-    Replicas of a `tf.distribute` strategy drop different elements; with Keras'
-    own layer they all drop the same.
+    Replicas drop different elements; with Keras' own layer they all drop the
+    same.
 
     Takes the arguments of `keras.layers.Dropout`. With a `noise_shape`, or a
     rate that eight bits resolve poorly (under 1/32 or over 31/32), it computes
@@ -142,11 +142,10 @@ def replica_seeds(
 ) -> Iterator[keras.random.SeedGenerator]:
     """Makes a generator give a seed that differs between replicas.
 
-    The state of `keras.random.SeedGenerator` is the same on all replicas of a
-    `tf.distribute` strategy, so dropout would drop the same elements on each.
-    Within this context the generator has a state of this replica. It counts one
-    draw, the same on all replicas. With one replica, and on backends other than
-    TensorFlow, the generator does not change.
+    The state of `keras.random.SeedGenerator` is the same on all replicas, so
+    dropout would drop the same elements on each. Within this context the
+    generator has a state of this replica. It counts one draw, the same on all
+    replicas. With one replica the generator does not change.
 
     Args:
         generator: `keras.random.SeedGenerator`, which keeps the state.
@@ -161,7 +160,8 @@ def replica_seeds(
     # Drawn outside the scope, which forgets assignments.
     seed = generator.next()
     # Replica 0 keeps the seed that all replicas share.
-    offset = ops.cast(number, seed.dtype) * _STRIDE
+    stride = ops.convert_to_tensor(_STRIDE, seed.dtype)  # Too large for int32.
+    offset = ops.cast(number, seed.dtype) * stride
     seed = seed + ops.stack([offset, ops.zeros_like(offset)])
     with _with_state(generator, seed):
         yield generator

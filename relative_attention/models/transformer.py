@@ -29,6 +29,7 @@ from relative_attention.layers.positions import encoding_of
 from relative_attention.layers.positions import find_names
 from relative_attention.models import adapters
 from relative_attention.models.config import TransformerConfig
+from relative_attention.models.config import saved_fields
 from relative_attention.models.presets import find_preset
 from relative_attention.models.weights import load_weights
 from relative_attention.ops.backend import static_shape
@@ -554,7 +555,7 @@ class Transformer(TrainableModel):
         quantized = rest.pop("quantized_layers", {})
         fields = {field.name for field in dataclasses.fields(TransformerConfig)}
         architecture = {key: rest.pop(key) for key in fields & rest.keys()}
-        model = cls(TransformerConfig(**architecture), **rest)
+        model = cls(TransformerConfig(**saved_fields(architecture)), **rest)
         adapters.quantize_as(model, quantized)
         return model
 

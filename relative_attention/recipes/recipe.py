@@ -32,7 +32,6 @@ from relative_attention.recipes.sections import ModelKeys
 from relative_attention.recipes.sections import TrainingSection
 from relative_attention.recipes.sections import VocabularySection
 from relative_attention.schema import check_mapping
-from relative_attention.schema import check_section
 from relative_attention.schema import field_value
 from relative_attention.schema import keys_of
 from relative_attention.schema import read_section
@@ -130,8 +129,6 @@ class Recipe:
             key: field_value(_model_class(key), "model.", key, value)
             for key, value in sections["model"].items()
         }
-        more = {k: v for k, v in fields["model"].items() if k in _MODEL_KEYS}
-        check_section(ModelKeys(**more), "model")
         for name, section_class in SECTIONS.items():
             _drop_gone_keys(name, sections[name])
             fields[name] = read_section(section_class, name, sections[name])
@@ -316,16 +313,15 @@ CHANGEABLE_KEYS = tuple(
 )
 
 
-_MODEL_KEYS = [field.name for field in dataclasses.fields(ModelKeys)]
-
-
 def _model_class(key: str) -> type:
     """Returns the dataclass that has a key of `model`."""
-    fields = (field.name for field in dataclasses.fields(TransformerConfig))
-    known = ["preset", *(f for f in fields if f not in FOLLOWS_FROM_DATA)]
+    if key in keys_of(ModelKeys):
+        return ModelKeys
+    known = ["preset", *keys_of(TransformerConfig)]
+    known = [name for name in known if name not in FOLLOWS_FROM_DATA]
     if key not in known:
         raise InputError(unknown("key", key, known, "model."))
-    return ModelKeys if key in _MODEL_KEYS else TransformerConfig
+    return TransformerConfig
 
 
 def _preset_training(preset: Any) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from safetensors import safe_open
 
 from relative_attention.data.vocabulary_kinds import VOCABULARY_KINDS
 from relative_attention.data.vocabulary_kinds import AnyVocabulary
+from relative_attention.data.vocabulary_kinds import check_vocabulary_fits
 from relative_attention.data.vocabulary_kinds import is_same_vocabulary
 from relative_attention.data.vocabulary_kinds import vocabulary_suffix
 from relative_attention.decoding import Ensemble
@@ -35,13 +36,12 @@ from relative_attention.files import write_json
 from relative_attention.layers.positions import import_modules
 from relative_attention.models import Transformer
 from relative_attention.models import TransformerConfig
+from relative_attention.models.config import saved_fields
 from relative_attention.models.weight_shapes import check_shapes
 from relative_attention.models.weights import load_weights
 from relative_attention.models.weights import save_arrays
 from relative_attention.models.weights import stored_weights
 from relative_attention.schema import check_mapping
-from relative_attention.schema import check_section
-from relative_attention.schema import check_size
 from relative_attention.schema import read_section
 from relative_attention.schema import unknown
 from relative_attention.zoo import find_model
@@ -174,15 +174,9 @@ def _load_one(
     config, section = load_config(directory)
     settings = {**dataclasses.asdict(section), **decoding}
     source_vocabulary, target_vocabulary = load_vocabularies(directory)
-    for vocabulary, size in (
-        (source_vocabulary, config.source_vocabulary_size),
-        (target_vocabulary, config.vocabulary_size),
-    ):
-        if size is not None and len(vocabulary) != size:
-            raise InputError(
-                f"A vocabulary in {directory} has {len(vocabulary)} pieces, "
-                f"the model {size}: they do not belong together."
-            )
+    where = f" in {directory}"
+    check_vocabulary_fits("source", len(source_vocabulary), config, where)
+    check_vocabulary_fits("target", len(target_vocabulary), config, where)
     weights = find_weights(directory)
     check_weights(config, weights)
     model: Any
@@ -324,11 +318,11 @@ def save_translator(
             of precision. Defaults to `"float32"`.
 
     Raises:
-        ValueError: if the dtype is neither.
+        ValueError: if the dtype is neither, or a setting of the translator was
+            changed to a value out of range.
         InputError: if `directory` exists, a weight is not finite or too large
-            for float16, a layer is quantized, the model is an `Ensemble`, a
-            setting is out of the range that a folder may have, or a vocabulary
-            is of a class of your own.
+            for float16, a layer is quantized, the model is an `Ensemble`, or a
+            vocabulary is of a class of your own.
 
     Example:
     >>> save_translator(Translator(model, vocabulary), "my_model")
@@ -344,12 +338,7 @@ def save_translator(
             f"`dtype` must be one of {_DTYPES}. Received: dtype={dtype!r}."
         )
     check_is_free(directory)
-    fields = dataclasses.fields(DecodingSection)
-    decoding = DecodingSection(
-        **{field.name: getattr(translator, field.name) for field in fields}
-    )
-    # Otherwise it would be written, but could not be read.
-    check_section(decoding, "decoding")
+    decoding = translator.decoding
     arrays = stored_weights(translator.model, dtype)
     with atomic_directory(directory) as folder:
         save_config(translator.model.config, decoding, folder)
@@ -405,10 +394,8 @@ def load_config(
     try:
         model = check_mapping(content["model"], "model")
         decoding = check_mapping(content["decoding"], "decoding")
-        for name, value in model.items():
-            check_size(f"model.{name}", value)
         return (
-            TransformerConfig(**model),
+            TransformerConfig(**saved_fields(model)),
             read_section(DecodingSection, "decoding", decoding),
         )
     except KeyError as error:
