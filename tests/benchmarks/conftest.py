@@ -1,6 +1,7 @@
 """What the smoke tests of the benchmarks share."""
 
 import importlib
+import os
 import subprocess
 import sys
 
@@ -37,12 +38,13 @@ def run_command(tmp_path):
     The memory of this one would count as that of the engines it starts.
     """
 
-    def run(name, *arguments):
+    def run(name, *arguments, **variables):
         output = tmp_path / "results" / "result.json"
         command = [sys.executable, "-m", f"benchmarks.{name}"]
         ended = subprocess.run(
             [*command, *map(str, arguments), "--output", str(output)],
             cwd=ROOT,
+            env={**os.environ, **variables},
             capture_output=True,
             text=True,
         )
