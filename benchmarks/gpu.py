@@ -25,11 +25,11 @@ from typing import Any
 
 from benchmarks.harness.command import benchmark
 from benchmarks.harness.command import positive_int
-from benchmarks.harness.progress import show_progress
+from benchmarks.harness.engine import show_progress
 from benchmarks.harness.results import Result
 from benchmarks.harness.results import Row
-from benchmarks.harness.spread import median
-from benchmarks.harness.tables import markdown_table
+from benchmarks.harness.results import markdown_table
+from benchmarks.harness.results import median
 from relative_attention.cli.benchmark import known_peak
 from relative_attention.errors import InputError
 

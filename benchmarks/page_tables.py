@@ -11,8 +11,8 @@ from benchmarks.attention.attention_speed import KERAS
 from benchmarks.attention.attention_speed import PLAIN
 from benchmarks.harness.results import Result
 from benchmarks.harness.results import Row
-from benchmarks.harness.spread import median
-from benchmarks.harness.tables import markdown_table
+from benchmarks.harness.results import markdown_table
+from benchmarks.harness.results import median
 from relative_attention.zoo import find_model
 from relative_attention.zoo import scores_of_test_text
 from relative_attention.zoo import studies_directory

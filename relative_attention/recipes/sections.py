@@ -15,17 +15,6 @@ PRECISIONS = ("auto", "float32", "mixed_bfloat16", "mixed_float16")
 # (`corpus_defaults.py`), or of the memory.
 AUTO = "auto"
 
-# Keys that recipes had until commit 51ab9de. Runs of that time saved every
-# key, so a key with one of these values, which had no effect, is ignored.
-GONE = {
-    "vocabulary.sampling": (0, None),
-    "training.bidirectional_steps": (0, None),
-    "training.consistency": (None,),
-    "training.consistency_weight": (None,),
-    "training.consistency_from": (0, None),
-    "training.cut_probability": (0.05, None),
-}
-
 
 @dataclasses.dataclass(frozen=True)
 class DataSection:

@@ -19,6 +19,7 @@ from relative_attention.plot import training_curve
 from relative_attention.plot.figure import figure_png
 from relative_attention.recipes.sections import DataSection
 from relative_attention.runs.callbacks import ProgressLine
+from relative_attention.runs.callbacks import Speed
 from relative_attention.runs.logs import ChartLog
 from relative_attention.runs.logs import EventLog
 from relative_attention.runs.logs import Record
@@ -38,19 +39,20 @@ _NUM_SAMPLES = 5
 def monitoring_callbacks(
     data: PreparedData, progress: RunProgress
 ) -> list[keras.callbacks.Callback]:
-    """Returns the callbacks that show the progress of training.
+    """Returns the callbacks that measure and show the progress of training.
 
     Put them after `ValidationBleu`, which adds to the logs, and before
-    `progress`, which records what they add: `learning_rate` and
-    `tokens_per_second`. They only read weights and logs; of several machines
-    only the chief has them.
+    `progress`, which records what `Speed` adds. All but `Speed` only read
+    weights and logs. Of several machines only the chief has them.
     """
     event_log = EventLog(progress.directory / "logs")
+    speed = Speed(progress.resumed_logs.get("tokens", 0.0))
     callbacks: list[keras.callbacks.Callback] = [
+        speed,
         ProgressLine(
+            speed,
             progress.total_steps,
             num_steps=lambda: progress.step,
-            first_tokens=progress.resumed_logs.get("tokens", 0.0),
             seconds_left=progress.seconds_left,
         ),
         ChartLog(event_log, lambda: progress.step),

@@ -24,7 +24,7 @@ from relative_attention.data import Vocabulary
 from relative_attention.decoding.translator import DecodingSection
 from relative_attention.errors import InputError
 from relative_attention.errors import is_out_of_memory
-from relative_attention.files import lock_run
+from relative_attention.files import lock_directory
 from relative_attention.models import Transformer
 from relative_attention.recipes.recipe import Recipe
 from relative_attention.recipes.sections import TrainingSection
@@ -129,7 +129,7 @@ def train(
     origin = provenance()
     precision, reason = choose_precision(recipe.training.precision)
     # Before anything of an existing run is changed.
-    with lock_run(output, cluster.is_chief, report):
+    with lock_directory(output, cluster.is_chief, report):
         with cluster.chief_first():
             before = output if resume else None
             recipe = follow_start(

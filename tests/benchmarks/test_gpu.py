@@ -11,12 +11,13 @@ pytestmark = pytest.mark.only_on(
 
 
 @pytest.mark.slow
-def test_all_parts_are_measured(run_command):
+def test_all_parts_are_measured(run_benchmark):
     if importlib.util.find_spec("jax") is None:
         pytest.skip("jax is not installed; `make test-backends` does")
-    result, printed = run_command(
+    result, printed = run_benchmark(
         "gpu",
         *("--tiny", "--rounds", 2, "--steps", 2, "--minutes", 30),
+        is_apart=True,
         KERAS_BACKEND="jax",
         XLA_FLAGS="--xla_force_host_platform_device_count=2",
     )
@@ -35,11 +36,14 @@ def test_all_parts_are_measured(run_command):
 
 
 @pytest.mark.slow
-def test_what_there_is_no_time_for_is_stored_as_such(run_command):
+def test_what_there_is_no_time_for_is_stored_as_such(run_benchmark):
     if importlib.util.find_spec("jax") is None:
         pytest.skip("jax is not installed; `make test-backends` does")
-    result, printed = run_command(
-        "gpu", "--tiny", "--minutes", "0", KERAS_BACKEND="jax"
+    result, printed = run_benchmark(
+        "gpu",
+        *("--tiny", "--minutes", 0),
+        is_apart=True,
+        KERAS_BACKEND="jax",
     )
     assert {row["failed"] for row in result.rows} == {"no time left"}
     assert "no time left" in printed

@@ -5,9 +5,9 @@ import pytest
 
 import relative_attention as ra
 from relative_attention.serve import load_models
-from tests.export.tiny_models import make_model
-from tests.export.tiny_models import train_vocabulary
 from tests.serve.client import client_of
+from tests.small_models import make_model
+from tests.small_models import train_vocabulary
 
 SENTENCES = [
     "a man rides the bike",
@@ -20,6 +20,15 @@ SENTENCES = [
 RECIPE = """\
 description: Captions to German
 data: {source: train.en.gz, target: train.de.gz}
+"""
+LICENSE = """\
+# License: free
+
+Learned from [captions](https://example.org) by **many**, and
+passed on with:
+
+> Captions of
+> many.
 """
 
 
@@ -40,6 +49,8 @@ def model_folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("served") / "mine"
     save_model(folder)
     (folder / "recipe.yaml").write_text(RECIPE)
+    (folder / "LICENSE.md").write_text(LICENSE)
+    (folder / "examples.txt").write_text("two dogs\n\n dogs \n" * 9)
     return folder
 
 

@@ -180,13 +180,23 @@ def test_page_loads_its_own_files_alone_and_runs_no_markup(client):
         ), file
 
 
-def test_models_are_listed_with_their_languages(client):
+def test_models_are_listed_with_what_is_known_of_them(client):
     answer = client.get("/api/models").json()
     assert answer["models"] == [
         {
             "name": "mine",
             "description": "Captions to German",
             "languages": ["en", "de"],
+            "license": {
+                "title": "License: free",
+                "attribution": "Captions of many.",
+                "paragraphs": [
+                    "Learned from captions (https://example.org) by many, and "
+                    "passed on with:",
+                    "Captions of many.",
+                ],
+            },
+            "examples": ["two dogs", "dogs", "two dogs", "dogs", "two dogs"],
             "splits_sentences": False,
         }
     ]

@@ -16,12 +16,12 @@ from relative_attention.layers.dropout import Dropout
 from relative_attention.ops.backend import jax_replica
 from relative_attention.training import averaged_weights
 from relative_attention.training.optimizer import AveragedValidation
-from tests.words_model import VOCABULARY_SIZE
-from tests.words_model import Words
-from tests.words_model import batch_of
-from tests.words_model import corpus_of
-from tests.words_model import dataset
-from tests.words_model import tiny_transformer
+from tests.small_models import VOCABULARY_SIZE
+from tests.small_models import Words
+from tests.small_models import batch_of
+from tests.small_models import corpus_of
+from tests.small_models import dataset
+from tests.small_models import tiny_transformer
 
 IS_JAX = keras.backend.backend() == "jax"
 
@@ -225,9 +225,9 @@ def of_a_task(strategy):
     """Of KerasHub, on strings: halves have unequal numbers of tokens."""
     import tensorflow as tf
 
-    from tests.hub.tiny_tasks import SOURCES
-    from tests.hub.tiny_tasks import TARGETS
-    from tests.hub.tiny_tasks import make_task
+    from tests.small_models import SOURCES
+    from tests.small_models import TARGETS
+    from tests.small_models import make_task
 
     data = tf.data.Dataset.from_tensor_slices((SOURCES, TARGETS)).batch(4)
     return trained(

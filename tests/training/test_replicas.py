@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import relative_attention as ra
-from tests.words_model import Words
-from tests.words_model import batch_of
+from tests.small_models import Words
+from tests.small_models import batch_of
 
 pytestmark = pytest.mark.only_on(
     "tensorflow", reason="a process of its own for each backend"
