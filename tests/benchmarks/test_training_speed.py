@@ -37,13 +37,21 @@ def test_growth(run_command, texts):
 
 
 @pytest.mark.large
-@pytest.mark.only_on("tensorflow", reason="it trains with TensorFlow")
-def test_paper_models(run_command):
-    result, printed = run_command(
-        "training.paper_models",
-        *("--presets", "transformer_tiny", "--vocabulary-size", 300),
-        *("--batch-tokens", 128, "--precision", "float32"),
+def test_paper_models(run_benchmark):
+    pytest.importorskip("jax")
+    small, large = (
+        run_benchmark(
+            "training.paper_models",
+            *("--presets", "transformer_tiny", "--vocabulary-size", 300),
+            *("--batch-tokens", tokens, "--precision", "float32"),
+        )
+        for tokens in (128, 256)
     )
-    (row,) = result.rows
-    assert row["peak_memory_bytes"] > 16 * row["parameters"]
+    (small, printed), ((large,), _) = (
+        (result.rows[0], printed) if n == 0 else (result.rows, printed)
+        for n, (result, printed) in enumerate((small, large))
+    )
     assert "| `transformer_tiny` |" in printed
+    assert small["state_bytes"] == 16 * small["parameters"]
+    # What is kept grows with the batch, but for the weights among it.
+    assert 1.5 < large["kept_bytes"] / small["kept_bytes"] < 2
